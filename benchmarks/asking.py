@@ -62,7 +62,7 @@ def count_overhead(path: Path, *, counts: int = COUNTS) -> Figures:
 
     Every question is another one, so none is told again. Plain DuckDB is given the same text, in turns with ours.
     """
-    plain, connection = duckdb.connect(), connect(threads=None)
+    plain, connection = duckdb.connect(), connect()
     engine = Engine(connection)
     read = declared_table(connection, table.COUNTED, parquet_sql(connection, [str(path)], path.parent))
     source = DuckDBSource(cast("duckdb.DuckDBPyConnection", engine), table.COUNTED, read, version="1")

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, table, weights
+from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, server, table, weights
 from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import summary
-from dodona.lab import direct
+from dodona.lab import direct, sampling
 from dodona.lab.convolution import Plan
 from dodona.lab.mechanisms import Laplace
 from dodona.privacy.budget import Budget
-from dodona.trusted import samplers
 from dodona.trusted.samplers import compiled
 from tests.ledger import drill
 from tests.ledger.scene import ask
@@ -35,7 +34,7 @@ Figures = dict[str, float]
 def _noise(_: Path) -> Figures:
     """Exact noise beside OpenDP's."""
     zeros, release = peer.zeros(noise.PEER_DRAWS), peer.vector("laplace", 10)
-    ours = clock.best(partial(samplers.laplace, 10, _DRAWS, kernel=compiled), repeats=5) / _DRAWS
+    ours = clock.best(partial(sampling.laplace, 10, _DRAWS, kernel=compiled.values), repeats=5) / _DRAWS
     theirs = clock.best(lambda: release(zeros), repeats=5) / noise.PEER_DRAWS
     single, other = Laplace(scale=10), peer.scalar("laplace", 10)
     one = clock.mean(lambda: direct.run(single, 42), calls=20_000)
@@ -138,6 +137,18 @@ def _quotes(folder: Path) -> Figures:
     return {"large_quote_ms": clock.standard_ms(seconds), "large_quote_mb": megabytes}
 
 
+def _server(_: Path) -> Figures:
+    """What answers over HTTP take of the processor, in all processes of a server; and what races lose of a budget."""
+    load = server.Load(free=1_500, charged=400, rounds=1, starts=1)
+    found = server.measure(lambda _: None, load, ("free", "charged", "races", "start"))
+    return {
+        "server_free_ms": clock.standard_ms(found["free_cpu_ms"] / 1e3),
+        "server_charged_ms": clock.standard_ms(found["charged_cpu_ms"] / 1e3),
+        "server_start_ms": clock.standard_ms(found["start_processor_s"]),
+        "server_faults": found["overspend"] + found["lost"] + found["double_charges"] + found["race_faults"],
+    }
+
+
 AREAS: dict[str, Callable[[Path], Figures]] = {
     "noise": _noise,
     "accounting": _accounting,
@@ -146,5 +157,6 @@ AREAS: dict[str, Callable[[Path], Figures]] = {
     "streams": _streams,
     "releases": _releases,
     "quotes": _quotes,
+    "server": _server,
     "sql": _sql,
 }

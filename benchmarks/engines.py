@@ -1,7 +1,8 @@
 """Real engines with people as the unit: `python -m benchmarks engines [--json] [--rows N]`.
 
 Ten million rows of two million people are grouped by 1,000 keys, four rows of a person counting: by the engine's own
-SQL, and by ours. Each engine is measured in a process of its own, ours and its own query in turns.
+SQL, and by ours. Each engine is measured in a process of its own, ours and its own query in turns; its figures are
+printed at once, as a line of JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.engine_run import ENGINES
@@ -33,7 +34,10 @@ def main(arguments: list[str], say: Callable[[str], None]) -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows of the large table; {ROWS:,} if left out")
     parser.add_argument("--engine", choices=sorted(ENGINES), action="append", help="only this one; may be repeated")
     given = parser.parse_args(arguments)
-    figures = measure(say, rows=given.rows, engines=tuple(given.engine or ENGINES))
+    figures = {}
+    for name, found in measure(say, rows=given.rows, engines=tuple(given.engine or ENGINES)):
+        figures[name] = found
+        print(json.dumps({name: found}), flush=True)  # at once, so that a run that is cut short leaves what it measured
     if given.json:
         print(json.dumps(figures))
     else:
@@ -42,16 +46,14 @@ def main(arguments: list[str], say: Callable[[str], None]) -> None:
 
 def measure(
     say: Callable[[str], None], *, rows: int = ROWS, engines: tuple[str, ...] = tuple(ENGINES)
-) -> dict[str, dict[str, float]]:
-    """Return the figures of each engine."""
-    found = {}
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the figures of each engine as soon as it is measured."""
     with tempfile.TemporaryDirectory() as folder:
         for name in engines:
             say(name)
             command = [sys.executable, "-m", "benchmarks.engine_run", name, folder, str(rows)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=Path.cwd())  # noqa: S603
-            found[name] = json.loads(done.stdout.splitlines()[-1])
-    return found
+            yield name, json.loads(done.stdout.splitlines()[-1])
 
 
 def shown(figures: dict[str, dict[str, float]]) -> list[Row]:

@@ -17,6 +17,7 @@ COMMANDS = {
     "Ledger": ("benchmarks", "ledger"),
     "SQL": ("benchmarks", "sql"),
     "Beliefs": ("benchmarks", "weights"),
+    "Server": ("benchmarks", "server"),
     "Sources": ("benchmarks", "sources"),
     "Audit": ("dodona.cli", "audit"),
     "Random sessions": ("tests.sessions", "figures"),

@@ -12,10 +12,9 @@ import numpy as np
 
 from benchmarks import clock, peer
 from benchmarks.report import Row
-from dodona.lab import direct
+from dodona.lab import direct, sampling
 from dodona.lab.mechanisms import Laplace
-from dodona.trusted import samplers
-from dodona.trusted.samplers import compiled, vector
+from dodona.trusted.samplers import compiled, draw
 
 SCALES = (1, 10, 1000)
 DRAWS = 4_000_000
@@ -28,8 +27,8 @@ FRESH = 50
 """Scales in a round of first draws."""
 
 Say = Callable[[str], None]
-_SAMPLERS = {"laplace": samplers.laplace, "gaussian": samplers.gaussian}
-_KERNELS: dict[str, samplers.SamplingKernel] = {"numba": compiled, "numpy": vector}
+_SAMPLERS = {"laplace": sampling.laplace, "gaussian": sampling.gaussian}
+_KERNELS: dict[str, draw.SamplingKernel] = {"numba": compiled.values, "numpy": draw.numpy_values}
 _LAWS: tuple[peer.Noise, ...] = ("laplace", "gaussian")
 _SELECTIONS: tuple[peer.Selection, ...] = ("permute_and_flip", "exponential")
 _MODULES = {
@@ -92,9 +91,9 @@ def _single() -> dict[str, float]:
 def _contests() -> dict[str, float]:
     unit = Fraction(1, WIDTH)
     works: dict[str, Callable[[], object]] = {
-        "noisy_max_ms": lambda: samplers.noisy_max(CANDIDATES, WIDTH),
-        "exponential_ms": lambda: samplers.choose(CANDIDATES, unit=unit),
-        "permute_and_flip_ms": lambda: samplers.permute_and_flip(CANDIDATES, unit=unit),
+        "noisy_max_ms": lambda: sampling.noisy_max(CANDIDATES, WIDTH),
+        "exponential_ms": lambda: sampling.choose(CANDIDATES, unit=unit),
+        "permute_and_flip_ms": lambda: sampling.permute_and_flip(CANDIDATES, unit=unit),
     }
     for selection in _SELECTIONS:
         works[f"opendp_{selection}_ms"] = partial(peer.noisy_max(selection, WIDTH), CANDIDATES)

@@ -126,7 +126,8 @@ def _believed(model: SyntheticModel, places: tuple[int, ...]) -> NDArray[np.floa
     from dodona.knowledge.dense import DenseBelief
 
     assert isinstance(model.law, DenseBelief)  # noqa: S101  1,814,400 cells are held densely
-    return model.law.marginal([_name(place) for place in places])
+    own = model.law.support.places([_name(place) for place in places])
+    return model.law.laws([own])[own]
 
 
 def _share(codes: NDArray[np.int64], conjunction: Conjunction) -> float:

@@ -20,21 +20,17 @@ from dodona.lab.composition import (
     homogeneous_delta,
     mechanism_group,
 )
-from dodona.lab.convolution import Plan
-from dodona.privacy.accountants import Accountant, budget_filter
-from dodona.privacy.bounds import float_below
-from dodona.privacy.conversion import (
+from dodona.lab.conversion import (
     bun_steinke_epsilon,
     bun_steinke_limit,
-    compose_mu,
     continuous_laplace_renyi,
-    gdp_epsilon,
-    gdp_limit,
-    renyi_epsilon,
-    renyi_limit,
+    float_below,
     zcdp_epsilon,
-    zcdp_limit,
 )
+from dodona.lab.convolution import Plan
+from dodona.lab.gaussian_composition import compose_mu, gdp_epsilon, gdp_limit
+from dodona.privacy.accountants import Accountant, budget_filter
+from dodona.privacy.conversion import renyi_epsilon, renyi_limit, zcdp_limit
 from dodona.privacy.events import (
     ComposedEvent,
     Event,

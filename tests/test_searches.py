@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dodona.numbers import largest_integer, largest_number, minimize_unimodal, smallest_integer, smallest_number
+from dodona.lab.adaptive.answerable import largest_integer
+from dodona.numbers import smallest_integer
+from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number
 
 
 @given(low=st.integers(-50, 50), length=st.integers(1, 100), place=st.integers(-60, 160))

@@ -6,9 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from dodona.answer.answer import Answer, table_view
 from dodona.answer.bands import Band
 from dodona.answer.measured import MeasuredValues
 from dodona.lab import direct
+from dodona.privacy.measurement import Measurement
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import AnswerColumn, Mean, Quantile, Question, Spread, Total, Variation
@@ -22,6 +24,13 @@ CENTRE = Fraction(55)
 MEAN = Mean(1, 0, CENTRE, Fraction(0), Fraction(110))
 TOTALS = (Total(0), Total(1))
 FALSE_ALARM = 1e-6
+
+
+def answer_from(values, *, confidence: float = 0.95, size: int | None = None, **further: object) -> Answer:
+    """The answer read from values that are all there is: measured ones are the only draws so far."""
+    only = isinstance(values, MeasuredValues)
+    draws = Measurement(values.question.query, values.noises).draws if only else None
+    return Answer(measured=values, view=table_view(confidence, size), draws=draws, **further)
 
 
 def skewed(rows: int) -> np.ndarray:

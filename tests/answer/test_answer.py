@@ -7,10 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.answer import FREE, Answer, Estimate, MeasuredValues, Price, make_answer
+from dodona.answer.answer import Answer
+from dodona.answer.estimate import Estimate
+from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.accuracy import sampling_error
+from dodona.privacy.budget import FREE, Price
+from dodona.privacy.events import LaplaceEvent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import (
@@ -30,12 +34,13 @@ from dodona.query.question import (
 )
 from dodona.schema.attributes import Category, Integer, Number
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Domain
+from dodona.schema.schema import Domain, Neighbours
+from tests.answer.scene import answer_from
 
 SEX = Category("sex", ["female", "male", "other"])
 STAY = Number("stay", 0, 365, "0.25")
 DOMAIN = Domain((SEX, STAY, Integer("age", 0, 110)))
-PRICE = Price(Fraction(1, 80), 0.25)
+PRICE = Price(Fraction(1, 80), (LaplaceEvent(1, Fraction(4), Neighbours.REPLACE),))
 NOISE = Laplace(scale=10)
 COUNT, STAYS = Total(0), Total(1)
 
@@ -50,7 +55,7 @@ def grouped(*columns: AnswerColumn, **further: object) -> Question:
 
 def answered(question: Question, *values: int, noise=NOISE, **further: object) -> Answer:
     noises = (noise,) * len(question.query.blocks)
-    return make_answer(MeasuredValues(question, values, noises), price=PRICE, size=1000, **further)
+    return answer_from(MeasuredValues(question, values, noises), price=PRICE, size=1000, **further)
 
 
 VALUES = (500, 430, 20, 430, -4, 4001, 3000, 70, 3, -9)
@@ -168,7 +173,7 @@ def test_the_population_of_a_spread_is_refused_with_the_reason() -> None:
     question = grouped(AnswerColumn("spread", Variation(1, mean, Spread.POPULATION_VARIANCE)))
     with pytest.raises(InvalidRequest, match="Only counts, sums, averages, shares and quantiles"):
         _ = answered(question, *VALUES).population
-    unsized = make_answer(MeasuredValues(grouped(), VALUES, (NOISE, NOISE)), price=PRICE)
+    unsized = answer_from(MeasuredValues(grouped(), VALUES, (NOISE, NOISE)), price=PRICE)
     with pytest.raises(InvalidRequest, match="public size"):
         _ = unsized.population
 
@@ -199,7 +204,7 @@ def test_of_an_average_with_too_few_rows_it_is_said_that_nothing_is_known() -> N
 
 def test_an_answer_tells_where_it_came_from() -> None:
     question = grouped(warnings=("A bound was raised.",))
-    answer = answered(question, *VALUES, source="model", warnings=("Mind the step.",), stale=True, version="2026-10")
+    answer = answered(question, *VALUES, source="model", notes=("Mind the step.",), stale=True, version="2026-10")
     assert answer.warnings == (
         "A bound was raised.",
         "Mind the step.",
@@ -214,7 +219,6 @@ def test_an_answer_tells_where_it_came_from() -> None:
 @pytest.mark.parametrize(
     ("change", "argument"),
     [
-        ({"source": "guessed"}, "source"),
         ({"confidence": 1.0}, "confidence"),
         ({"confidence": 0.0}, "confidence"),
         ({"size": 0}, "size"),
@@ -222,7 +226,7 @@ def test_an_answer_tells_where_it_came_from() -> None:
 )
 def test_what_no_answer_can_be_is_refused(change, argument) -> None:
     with pytest.raises(InvalidArgument, match=argument):
-        make_answer(MeasuredValues(grouped(), VALUES, (NOISE, NOISE)), price=PRICE, **change)
+        answer_from(MeasuredValues(grouped(), VALUES, (NOISE, NOISE)), price=PRICE, **change)
 
 
 def test_values_and_noises_must_be_those_of_the_question() -> None:

@@ -8,10 +8,11 @@ import pytest
 from scipy.stats import binom
 
 from dodona.answer.laws import ConfirmedLaw, GaussianSumBound, NoiseSum
-from dodona.answer.view import DrawCounts, bound_combinations
+from dodona.answer.view import bound_combinations
 from dodona.errors import InvalidRequest
 from dodona.lab import direct
 from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.measurement import DrawCounts
 
 FALSE_ALARM = 1e-6
 FAILING = 0.05

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.answer import FREE, DerivedValues, GaussianSumBound, NoiseSum, make_answer
-from dodona.answer.derived import make_derived_values
-from dodona.answer.laws import NoiseTerm, half_width
+from dodona.answer.derived import DerivedValues, make_derived_values
+from dodona.answer.laws import GaussianSumBound, NoiseSum, NoiseTerm, half_width
 from dodona.errors import InvalidArgument, InvalidRequest, InvariantBroken
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.budget import FREE
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import (
@@ -31,7 +31,7 @@ from dodona.query.question import (
 from dodona.schema.attributes import Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-from tests.answer.scene import binomial_band
+from tests.answer.scene import answer_from, binomial_band
 
 AGE = Integer("age", 0, 110)
 SEX = Category("sex", ["female", "male"])
@@ -50,7 +50,7 @@ def question(*columns: Expression, blocks=(COUNT,), keys=(), **further: object) 
 
 
 def told(asked, values, laws):
-    return make_answer(make_derived_values(asked, values, laws), source="derived", price=FREE, size=10_000)
+    return answer_from(make_derived_values(asked, values, laws), source="derived", price=FREE, size=10_000)
 
 
 GROUPS = COUNTS.values
@@ -195,7 +195,7 @@ def test_answers_from_a_noisy_histogram_hold_as_often_as_they_say(noise) -> None
     if isinstance(noise, Gaussian):
         laws = [GaussianSumBound.of(own, float(noise.scale)) for own in factors]
     asked = question(Total(0), blocks=(COUNTS,), keys=KEYS)
-    answer = make_answer(make_derived_values(asked, [np.zeros(GROUPS)], [laws]), confidence=1 - failing, price=FREE)
+    answer = answer_from(make_derived_values(asked, [np.zeros(GROUPS)], [laws]), confidence=1 - failing, price=FREE)
     errors = np.abs(drawn @ factors.T)
     low, high = binomial_band(tables, failing)
     for group in (0, 1):
@@ -211,7 +211,7 @@ def test_building_an_answer_computes_nothing() -> None:
     found = []
     for _ in range(50):
         start = time.perf_counter()
-        make_answer(make_derived_values(asked, ((1.5,),), (WHOLE,)), source="derived", price=FREE)
+        answer_from(make_derived_values(asked, ((1.5,),), (WHOLE,)), source="derived", price=FREE)
         found.append(time.perf_counter() - start)
     assert min(found) < 1e-4
     assert isinstance(told(asked, ((1.5,),), (WHOLE,)).measured, DerivedValues)

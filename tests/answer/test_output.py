@@ -11,22 +11,26 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dodona.answer import ExpectedAccuracy, MeasuredValues, Offer, Price, make_answer
 from dodona.answer.estimate import Estimate, decimal_places, format_number, round_outward
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.offer import ExpectedAccuracy, Offer
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Laplace
+from dodona.privacy.budget import Price
+from dodona.privacy.events import LaplaceEvent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import AnswerColumn, Arithmetic, KeyLabel, LiteralExpression, Mean, Quantile, Question, Total
 from dodona.schema.attributes import Category, Date, Integer
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Domain
+from dodona.schema.schema import Domain, Neighbours
+from tests.answer.scene import answer_from
 
 AGE = Integer("age", 0, 3)
 WARD = Category("ward", ["<b>east</b>", "west & south"])
 DAY = Date("day", date(2024, 1, 1), date(2024, 1, 31))
 DOMAIN = Domain((WARD, AGE, DAY))
-PRICE = Price(Fraction(1, 80), 0.25)
+PRICE = Price(Fraction(1, 80), (LaplaceEvent(1, Fraction(4), Neighbours.REPLACE),))
 
 
 def wards():
@@ -42,7 +46,7 @@ def wards():
     question = Question(text="SELECT <i>", query=Query(DOMAIN, blocks), keys=keys, columns=columns)
     values = (800, 500, 0, -3, 1200, 900, 4, 1)
     noises = (Laplace(scale=5), Laplace(scale=15))
-    return make_answer(
+    return answer_from(
         MeasuredValues(question, values, noises), price=PRICE, receipt="abc", head="def", version="2026-10", size=1300
     )
 
@@ -89,7 +93,7 @@ def test_json_has_a_form_that_stays() -> None:
     assert told["keys"][0]["values"][:2] == ["<b>east</b>", "west & south"]
     assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
     assert told["rows"][2][3] == {"value": None, "low": None, "high": None}
-    assert told["price"] == {"share": "1/80", "epsilon": 0.25}
+    assert told["price"] == {"share": "1/80", "epsilon": pytest.approx(0.25)}
     assert (told["receipt"], told["head"], told["version"], told["against"]) == ("abc", "def", "2026-10", "table")
     assert told["accuracy"][0] == {"column": "n", "worst": 15.0, "typical": 15.0}
     assert told["accuracy"][2]["worst"] is None
@@ -114,7 +118,7 @@ def test_columns_of_one_name_are_told_apart_in_frames() -> None:
         query=Query.count(DOMAIN),
         columns=(AnswerColumn("n", Total(0)), AnswerColumn("n", Total(0)), AnswerColumn("n_low", Total(0))),
     )
-    answer = make_answer(MeasuredValues(question, (5,), (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, (5,), (Laplace(scale=1),)), price=PRICE)
     columns = list(answer.to_pandas().columns)
     assert len(columns) == len(set(columns)) == 9
 
@@ -124,7 +128,7 @@ def test_labels_keep_their_types_in_pandas_and_are_text_elsewhere() -> None:
     question = Question(
         text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=(AnswerColumn("n", Total(0)),)
     )
-    answer = make_answer(MeasuredValues(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
     assert answer.to_pandas()["age"].tolist() == [0, 1, 2, 3, "<missing>", "<outside>"]
     assert answer.to_polars()["age"].to_list() == ["0", "1", "2", "3", "<missing>", "<outside>"]
 
@@ -136,7 +140,7 @@ def test_a_quantile_of_days_is_a_day() -> None:
         text="", query=Query(DOMAIN, (Block(EVERYTHING, (partition,)),)), columns=(AnswerColumn("median", quantile),)
     )
     values = (*([0] * 14), 400, 400, *([0] * 15), 0, 0)
-    answer = make_answer(MeasuredValues(question, values, (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, values, (Laplace(scale=1),)), price=PRICE)
     assert answer.value.low == date(2024, 1, 15)
     assert answer.value.high in {date(2024, 1, 15), date(2024, 1, 16)}
     assert json.loads(answer.to_json())["rows"][0][0]["low"] == "2024-01-15"
@@ -199,14 +203,14 @@ def test_a_plot_draws_every_value_with_its_interval() -> None:
     assert wards().plot(axes) is axes
     empty = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("one", LiteralExpression("x")),))
     with pytest.raises(InvalidRequest, match="no estimate to draw"):
-        make_answer(MeasuredValues(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
+        answer_from(MeasuredValues(empty, (5,), (Laplace(scale=1),)), price=PRICE).plot()
 
 
 def test_bars_are_named_in_the_order_of_the_columns() -> None:
     keys = (Partition.of(AGE), Partition.of(WARD))
     columns = (AnswerColumn("ward", KeyLabel(1)), AnswerColumn("n", Total(0)), AnswerColumn("age", KeyLabel(0)))
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
-    answer = make_answer(MeasuredValues(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
+    answer = answer_from(MeasuredValues(question, tuple(range(24)), (Laplace(scale=1),)), price=PRICE)
     labels = [label.get_text() for label in answer.plot().get_yticklabels()]
     assert labels[:5] == [*(f"<b>east</b>, {age}" for age in range(4)), "west & south, 0"]
     assert labels[8] == "<b>east</b>, <missing>"
@@ -216,7 +220,7 @@ def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> N
     keys = (Partition.of(DAY),)
     columns = (AnswerColumn("day", KeyLabel(0)), AnswerColumn("n", Total(0)))
     question = Question(text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=columns)
-    axes = make_answer(MeasuredValues(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
+    axes = answer_from(MeasuredValues(question, (*range(100, 131), 7, -9000), (Laplace(scale=1),)), price=PRICE).plot()
     days = [line.get_xdata()[0] for line in axes.lines]
     assert [later - earlier for earlier, later in pairwise(days)] == [1.0] * 30
     assert axes.get_ylim()[0] > 0
@@ -225,7 +229,7 @@ def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> N
 
 def test_one_value_needs_no_plot() -> None:
     one = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("n", Total(0)),))
-    assert "<svg" not in make_answer(MeasuredValues(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
+    assert "<svg" not in answer_from(MeasuredValues(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
 
 
 def test_an_offer_is_readable_and_escaped() -> None:

@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from dodona.answer import MeasuredValues, make_answer, predict_half_width, resolve_tolerance
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.prediction import predict_half_width
+from dodona.curator.request import resolve_tolerance
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.budget import FREE
@@ -29,6 +31,7 @@ from dodona.query.question import (
 from dodona.schema.attributes import Date, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.answer.scene import answer_from
 
 AGE = Integer("age", 0, 110)
 STAY = Number("stay", 0, 364, "0.25")
@@ -89,7 +92,7 @@ def test_predicted_errors_grow_with_the_confidence_and_shrink_with_the_rows(name
 
 def test_a_predicted_count_or_sum_is_just_what_will_be_shown() -> None:
     made = noises(Laplace, 12)
-    answer = make_answer(MeasuredValues(ASKED, [50] * ASKED.query.values, made), price=FREE)
+    answer = answer_from(MeasuredValues(ASKED, [50] * ASKED.query.values, made), price=FREE)
     shown = {column.column: column.worst for column in answer.accuracy}
     for name in ("n", "days", "more"):
         assert predict_half_width(ASKED, BY_NAME[name], made, confidence=0.95, rows=500) == pytest.approx(shown[name])
@@ -99,7 +102,7 @@ def test_a_predicted_count_or_sum_is_just_what_will_be_shown() -> None:
 def test_a_predicted_average_is_what_is_shown_of_a_group_at_the_worst_place() -> None:
     made = (Laplace(scale=4), Laplace(scale=220), *noises(Laplace, 4)[2:])
     values = [2_000] * 10 + [55 * 2_000] * 10 + [0] * (ASKED.query.values - 20)
-    answer = make_answer(MeasuredValues(ASKED, values, made), price=FREE)
+    answer = answer_from(MeasuredValues(ASKED, values, made), price=FREE)
     place = answer.columns.index("mean")
     found = predict_half_width(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=20_000)
     assert found == pytest.approx(answer.rows[0].cells[place].within)

@@ -39,16 +39,19 @@ def test_the_true_ratio_is_rejected_as_rarely_as_promised_by_the_discrete_laws(n
 
 
 @pytest.mark.parametrize("noises", PAIRS)
-def test_the_interval_is_the_hull_of_all_candidates_that_are_accepted(noises) -> None:
+def test_the_interval_is_the_hull_of_the_estimate_and_all_candidates_that_are_accepted(noises) -> None:
     random = np.random.default_rng(3)
     above, below = random.integers(-200, 200, 60).astype(float), random.integers(-40, 120, 60).astype(float)
     case = ratio(above, below, noises)
     band = bounded_ratio_band(case, lower=-2.0, upper=5.0, failing=0.05)
     grid = np.linspace(-2, 5, 7001)
     kept = np.stack([case.accepts(np.full(60, place), 0.05) for place in grid], axis=1)
+    with np.errstate(divide="ignore"):
+        estimates = np.where(below > 0, np.clip(above / below, -2, 5), 1.5)  # the middle where nothing is counted
+    assert band.value == pytest.approx(estimates)
     for group in range(60):
-        accepted = grid[kept[group]]
-        if accepted.size:
+        accepted = np.sort(np.append(grid[kept[group]], estimates[group]))
+        if np.any(kept[group]):
             assert band.low[group] <= accepted[0] + 1e-9
             assert band.high[group] >= accepted[-1] - 1e-9
             assert band.low[group] >= accepted[0] - 0.0011

@@ -21,3 +21,19 @@ def test_the_last_line_has_the_figures_of_an_engine(engine: str, capsys: pytest.
     assert found[engine].keys() == (FIGURES if engine == "duckdb" else FIGURES | KEPT)
     assert 0 < found[engine]["rows_returned"] <= found[engine]["cells"] == 1002
     assert found[engine]["ratio"] > 0
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cut_short_leaves_the_figures_of_the_engines_before(capfd: pytest.CaptureFixture[str]):
+    said: list[str] = []
+
+    def cut(engine: str) -> None:
+        said.append(engine)
+        if len(said) > 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        main(["--engine", "duckdb", "--engine", "postgres", "--rows", "20000"], cut)
+    (line,) = capfd.readouterr().out.splitlines()
+    assert said == ["duckdb", "postgres"]
+    assert json.loads(line)["duckdb"].keys() == FIGURES

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -149,6 +154,38 @@ def test_a_password_is_read_from_a_pipe_and_in_no_output(folder: Path):
     for weak in ("", "short"):
         assert "password-refused" in run(folder, "password", "bob", typed=f"{weak}\n", code=2).stderr
     run(folder, "password", "bob", PASSWORD, code=2)  # there is no such argument
+
+
+@pytest.mark.slow
+def test_a_password_is_typed_twice_on_a_terminal_and_not_shown(folder: Path):
+    run(folder, "add", "bob")
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-m", "dodona.cli", "account", "password", "bob", "--accounts", str(folder)]
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        try:
+            shown = wait_for(screen, "Password: ")
+            os.write(screen, f"{PASSWORD}\n".encode())
+            shown += wait_for(screen, "confirmation: ")
+            os.write(screen, f"{PASSWORD}\n".encode())
+            shown += wait_for(screen, "set: the password of bob")
+            assert process.wait(60) == 0
+        finally:
+            process.kill()  # where it hangs; one that has ended is left as it is
+            os.close(screen)
+    assert PASSWORD not in shown
+    with opened(folder) as accounts:
+        assert accounts.authenticate_password("bob", PASSWORD) is not None
+
+
+def wait_for(screen: int, words: str) -> str:
+    """Return what a terminal shows until it shows these words."""
+    shown, until = "", time.monotonic() + 60
+    while words not in shown:
+        assert time.monotonic() < until, shown
+        if select.select([screen], [], [], 0.5)[0]:
+            shown += os.read(screen, 4096).decode()
+    return shown
 
 
 def test_a_stopped_account_is_listed_and_resumed(folder: Path):

@@ -130,7 +130,7 @@ def test_locks_of_keys_are_forgotten():
 
 def _ask(path: Path, gate: int, opener: int, say: Say) -> None:
     os.close(opener)
-    asked = curator(kept=opening.open_file_ledger(path))
+    asked = curator(kept=opening.open_ledger(path))
     say("ready")
     os.read(gate, 1)
     with ThreadPoolExecutor(4) as pool:
@@ -153,6 +153,6 @@ def test_processes_that_ask_one_new_thing_are_charged_once(tmp_path: Path):
     told = [word.split() for child in children for word in child.finish()]
     assert len(told) == 12
     assert len({value for value, _ in told}) == 1
-    with opening.open_file_ledger(path) as kept:
+    with opening.open_ledger(path) as kept:
         assert kept.verify().charges == 1
         assert sum(Fraction(share) for _, share in told) == kept.state().spent

@@ -108,7 +108,7 @@ def test_a_watch_that_was_not_asked_loses_nothing_when_it_is_opened_again():
 
 
 def _watching(path: Path, say: Say) -> None:
-    watch = curator(kept=opening.open_file_ledger(path)).above(500, epsilon=20, alerts=40, key="alarm")
+    watch = curator(kept=opening.open_ledger(path)).above(500, epsilon=20, alerts=40, key="alarm")
     for number in count():
         verdict = watch.ask("SELECT count(*) FROM stays", threshold=-(10**6) if number % 3 else 10**6)
         say(f"told {verdict.above}")
@@ -124,7 +124,7 @@ def test_a_watch_survives_processes_that_are_killed_and_never_tells_more_than_wa
         child.first_word()
         child.kill()
         told += child.finish().count("told True")
-    with opening.open_file_ledger(path) as kept:
+    with opening.open_ledger(path) as kept:
         asked = curator(kept=kept)
         watch = asked.above(500, epsilon=20, alerts=40, key="alarm")
         with suppress(Halted):

@@ -313,11 +313,13 @@ def test_somebody_unknown_cannot_open_a_dataset_that_has_analysts():
 def test_nobody_hears_nothing_where_analysts_are_declared():
     kept = ledger(Budget(1, 0, "pure"))
     nobody = curator(kept=kept)
-    nobody.ask(OLD, epsilon="1/2")
+    nobody.ask(OLD, epsilon="1/2", key="mine")
     nobody.choose("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="1/10")
     kept.admit(Analyst("ada"))
     for act in (
         lambda: nobody.ask(OLD, epsilon="1/2"),
+        lambda: nobody.ask(OLD, epsilon="1/2", key="mine"),
+        lambda: nobody.ask("SELECT count(*) FROM stays", epsilon="1/2", key="mine"),
         lambda: nobody.ask_many([OLD], epsilon="1/2"),
         lambda: nobody.quote(OLD, epsilon="1/2"),
         lambda: nobody.prepare([OLD], within=40),
@@ -377,6 +379,18 @@ def test_one_noise_is_not_taken_for_two():
         " + count(*) FILTER (WHERE (emergency AND age < 50) OR (emergency AND age >= 50)) FROM stays"
     )
     assert asked.ask(twice, within=400).source == "measured"
+
+
+def test_an_average_of_no_rows_is_told_again_with_each_noise_in_its_place():
+    """Its sum and its number of rows are both 0, so they are the same block twice, with different noises."""
+    asked = curator()
+    first, again = (
+        asked.ask("SELECT avg(age) FROM stays WHERE emergency AND emergency IS NULL", epsilon="0.0001") for _ in "12"
+    )
+    assert [first.source, again.source] == ["measured", "replayed"]
+    assert again.measured.noises == first.measured.noises
+    assert again.measured.noises[0] != again.measured.noises[1]
+    assert list(again.measured.values) == list(first.measured.values)
 
 
 def test_the_history_has_every_charge_with_its_question():

@@ -9,7 +9,8 @@ import pytest
 from dodona import Budget, Unit, Workload
 from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
-from dodona.curator.request import DEFAULT_MAX_PRICE, Request, count_share, default_tolerance
+from dodona.curator.planner import count_share, default_tolerance
+from dodona.curator.request import DEFAULT_MAX_PRICE, Request
 from dodona.errors import InvalidArgument, Refused
 from dodona.ledger.errors import BudgetExhausted
 from dodona.numbers import format_percent

@@ -134,3 +134,34 @@ def test_a_curator_shows_no_row_of_its_table():
     shown = " ".join(map(repr, (curator, curator.above(3, epsilon=1), answer.measured.values, curator.history)))
     assert "sealed" not in shown
     assert "array" not in shown
+
+
+class Reads:
+    """A ledger that notes what is asked of it."""
+
+    def __init__(self, behind: Ledger) -> None:
+        self.behind, self.names = behind, list[str]()
+
+    def __getattr__(self, name: str) -> object:
+        self.names.append(name)
+        return getattr(self.behind, name)
+
+
+def test_a_replay_asks_the_ledger_once_and_states_the_head_of_that_look():
+    ledger = Reads(scene()[0])
+    curator = served(SCHEMA, scene()[1], ledger)
+    first = curator.ask(COUNT, epsilon=1)
+    ledger.names.clear()
+    again = curator.ask(COUNT, within=1000)
+    assert ledger.names == ["look"]
+    assert (again.source, again.head) == ("replayed", first.head)
+
+
+def test_a_release_that_was_read_before_it_was_announced_is_counted_once():
+    curator, _, _ = opened()
+    curator.ask(COUNT, epsilon=1)
+    releases = curator._ladder.releases
+    ((receipt, measured),) = releases._expected.items()
+    releases.follow()
+    releases.expect(receipt, measured)
+    assert (releases.draws, releases._expected) == (measured.draws, {})

@@ -28,7 +28,7 @@ def planner() -> Planner:
     ledger = memory.create_memory_ledger(
         LedgerTerms(datasets={"stays": SCHEMA.digest}, neighbours=SCHEMA.unit.neighbours, budget=budget)
     )
-    return Planner(SCHEMA.unit, budget.delta, ledger.share)
+    return Planner(SCHEMA.unit, budget.delta, ledger.share_each)
 
 
 def counts(number: int) -> list[Query]:
@@ -52,7 +52,7 @@ def test_counts_and_sums_of_a_batch_may_be_as_far_off_as_each_of_them_alone(with
 
 
 def _target(within, question):
-    from dodona.answer.tolerance import resolve_tolerance
+    from dodona.curator.request import resolve_tolerance
     from dodona.privacy.accuracy import Accuracy
 
     tolerance = resolve_tolerance(question, question.columns[0], within, size=SCHEMA.unit.size)
@@ -76,7 +76,7 @@ def test_for_a_price_the_law_with_the_smaller_error_is_drawn_among_those_that_th
     ledger = memory.create_memory_ledger(
         LedgerTerms(datasets={"stays": SCHEMA.digest}, neighbours=SCHEMA.unit.neighbours, budget=budget)
     )
-    zcdp = Planner(SCHEMA.unit, budget.delta, ledger.share)
+    zcdp = Planner(SCHEMA.unit, budget.delta, ledger.share_each)
     fits = zcdp.plan(question, request)
     assert isinstance(fits.measurement.noises[0], Gaussian)
     assert fits.share <= 1

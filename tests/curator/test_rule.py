@@ -8,8 +8,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from dodona.curator.planner import widest_noise
 from dodona.curator.rent_or_buy import CountDemand, RentOrBuyRule
-from dodona.curator.request import widest_noise
 from dodona.knowledge.knowledge import BundleLevel, Knowledge, class_sets
 from dodona.ledger.entries import Receipt
 from dodona.privacy.accuracy import to_failure_probability
@@ -54,7 +54,7 @@ class Market:
     def __post_init__(self) -> None:
         self.knowledge = Knowledge(self.domain)
         self.knowledge.begin(5000 if self.neighbours is Neighbours.REPLACE else None)
-        self.rule = RentOrBuyRule(self.domain, Unit(neighbours=self.neighbours, size=5000), self.knowledge)
+        self.rule = RentOrBuyRule(self.domain, Unit(neighbours=self.neighbours, size=5000), self)
 
     def free(self, block, tolerance):
         if self.told.get(block.where, math.inf) <= tolerance:

@@ -16,7 +16,7 @@ WORDS = re.compile(rf"(?i)\b(issue #?\d+|session \d+|{NAMES}|{REGISTRIES})\b")
 HOST_PATH = re.compile(r"(?<![\w.:/-])/(?:home|opt|root|work|Users)/\w")
 
 
-WALKED = frozenset({"tutorial.md", "owner.md"})
+WALKED = frozenset({"accounts.md", "tutorial.md", "owner.md"})
 """Pages whose Python stands between commands: test_walkthroughs.py runs both."""
 
 

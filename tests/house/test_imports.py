@@ -15,7 +15,8 @@ import pytest
 from tests.house.tree import SOURCE, module_name, python_files
 
 SAMPLING = ("dodona.trusted.entropy", "dodona.trusted.samplers")
-MAY_SAMPLE = ("dodona.trusted", "dodona.lab.direct")
+WITHOUT_A_LEDGER = ("dodona.lab.direct", "dodona.lab.sampling")
+MAY_SAMPLE = ("dodona.trusted", *WITHOUT_A_LEDGER, "dodona.lab.adaptive.holdout", "dodona.lab.adaptive.oracle")
 UNDER_A_LEDGER = tuple(
     f"dodona.{name}" for name in ("curator", "synth", "lab.adaptive", "engines", "dataset", "server")
 )
@@ -52,7 +53,7 @@ def faults(module: str, text: str, package: str) -> list[str]:
     if not within(module, MAY_SAMPLE):
         found |= {name for name in names if within(name, SAMPLING)}
     if within(module, UNDER_A_LEDGER):
-        found |= {name for name in names if within(name, ("dodona.lab.direct",))}
+        found |= {name for name in names if within(name, WITHOUT_A_LEDGER)}
     if within(module, SILENT):
         found |= {name for name in names if within(name, SPEAKING)}
     return sorted(found)

@@ -7,6 +7,7 @@ from dodona.errors import InvalidArgument
 from dodona.knowledge.cells import Contradiction, SpentBelief, Support, TooManyCells
 from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.dense import DenseBelief
+from dodona.lab.projection import project
 from dodona.query.predicate import EVERYTHING, among, conjunction, disjunction
 from dodona.query.query import Query
 from dodona.schema.attributes import Category, Integer, Number
@@ -48,10 +49,10 @@ def test_a_product_of_components_is_the_dense_law(seed, steps, query):
         if high - low > 1e-6:  # the target lies between what two tilts give, so it can be reached
             target = low + size * (high - low)
             try:
-                moved = dense.copied().updated(step, target=target)
+                moved = project(dense.copied(), step, target=target)
             except (Contradiction, InvalidArgument):
                 continue
-            components, dense = components.updated(step, target=target), moved
+            components, dense = project(components, step, target=target), moved
     assert components.expect(query) == pytest.approx(dense.expect(query), rel=1e-8, abs=1e-12)
     assert product(components).probabilities() == pytest.approx(dense.probabilities(), rel=1e-8, abs=1e-14)
 
@@ -63,12 +64,12 @@ def test_attributes_are_tied_only_as_steps_ask_about_them_together():
     wide = Query.count(domain, conjunction(*(among(one, [1]) for one in domain)))
     assert components.expect(wide) == pytest.approx([4.0**-5])
     assert len(components.parts) == 5, "looking ties nothing"
-    components = components.updated(Query.count(domain, among(a, [1])), target=0.9)
+    components = project(components, Query.count(domain, among(a, [1])), target=0.9)
     assert len(components.parts) == 5
-    components = components.updated(Query.count(domain, conjunction(among(a, [1]), among(c, [0]))), target=0.5)
-    components = components.updated(Query.count(domain, disjunction(among(b, [1]), among(e, [0]))), target=0.6)
+    components = project(components, Query.count(domain, conjunction(among(a, [1]), among(c, [0]))), target=0.5)
+    components = project(components, Query.count(domain, disjunction(among(b, [1]), among(e, [0]))), target=0.6)
     assert sorted(part.support.domain.names for part in components.parts) == [("b00", "b02"), ("b01", "b04"), ("b03",)]
-    components = components.updated(Query.count(domain, conjunction(among(a, [0]), among(e, [0]))), target=0.05)
+    components = project(components, Query.count(domain, conjunction(among(a, [0]), among(e, [0]))), target=0.05)
     assert sorted(part.support.size for part in components.parts) == [4, 256]
 
 
@@ -89,7 +90,7 @@ def test_a_universe_of_many_cells_is_learned_and_drawn_from():
         asked.append((Query.count(WIDE, where), float(rng.uniform(0.2, 0.8))))
     asked[0] = (asked[0][0], 0.3)
     for query, target in asked:
-        components = components.updated(query, target=target)
+        components = project(components, query, target=target)
     for query, target in asked:
         assert components.expect(query) == pytest.approx([target], rel=1e-9)
     together = Query.count(WIDE, conjunction(*(query.blocks[0].where for query, _ in asked)))
@@ -104,12 +105,14 @@ def test_a_universe_of_many_cells_is_learned_and_drawn_from():
 
 def test_a_component_that_would_be_too_large_is_refused_and_the_belief_stays():
     components = ComponentBelief.uniform(WIDE, limit=1000)
-    components = components.updated(
-        Query.count(WIDE, conjunction(*(among(WIDE.attributes[place], [0]) for place in range(3)))), target=0.1
+    components = project(
+        components,
+        Query.count(WIDE, conjunction(*(among(WIDE.attributes[place], [0]) for place in range(3)))),
+        target=0.1,
     )
     fourth = Query.count(WIDE, conjunction(among(WIDE.attributes[0], [0]), among(WIDE.attributes[3], [0])))
     with pytest.raises(TooManyCells, match=r"10,000 cells.*1,000.*fewer of c00, c01, c02, c03") as caught:
-        components.updated(fourth, target=0.1)
+        project(components, fourth, target=0.1)
     assert caught.value.cells == 10_000
     assert components.expect(fourth) == pytest.approx([0.1 * 0.19 / 1.9 + 0.9 * 0.99 / 9.99 * 0.1], rel=0.2)
     with pytest.raises(TooManyCells, match="The law that this question is about"):
@@ -119,8 +122,8 @@ def test_a_component_that_would_be_too_large_is_refused_and_the_belief_stays():
 def test_sums_and_groups_across_components_are_products_of_their_laws():
     domain = Domain((Category("sex", ["f", "m"]), Integer("age", 0, 9), Number("stay", 0, 5, "0.5")))
     components = ComponentBelief.uniform(domain)
-    components = components.updated(Query.sum(domain, "age"), target=4.0)
-    components = components.updated(Query.histogram(domain, "sex"), target=[0.5, 0.3, 0.1, 0.1])
+    components = project(components, Query.sum(domain, "age"), target=4.0)
+    components = project(components, Query.histogram(domain, "sex"), target=[0.5, 0.3, 0.1, 0.1])
     dense = product(components)
     query = Query.sum(domain, "stay", among(domain["sex"], [0])).stacked(
         Query.histogram(domain, ["sex", "age"]), Query.count(domain, EVERYTHING)
@@ -135,7 +138,7 @@ def test_every_hypothesis_keeps_the_contract(make):
     assert hypothesis.support == Support.values(DOMAIN)
     assert hypothesis.expect(query) == pytest.approx([0.2])
     spare = hypothesis.copied()
-    moved = hypothesis.updated(query, target=0.4)
+    moved = project(hypothesis, query, target=0.4)
     tilted = moved.tilted(query, exponents=np.log(2))
     assert tilted.expect(query) == pytest.approx([0.8 / 1.4])
     assert spare.expect(query) == pytest.approx([0.2])
@@ -148,7 +151,7 @@ def test_every_hypothesis_keeps_the_contract(make):
     with pytest.raises(InvalidArgument, match="rows"):
         tilted.sample(-1, np.random.default_rng(3))
     with pytest.raises(Contradiction, match="all weight"):
-        tilted.updated(Query.count(DOMAIN), target=0.5)
+        project(tilted, Query.count(DOMAIN), target=0.5)
     with pytest.raises(InvalidArgument, match="ask about"):
         tilted.expect(Query.count(WIDE))
     assert tilted.expect(query) == pytest.approx([0.8 / 1.4])

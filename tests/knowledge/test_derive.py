@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -405,7 +406,7 @@ def test_values_of_another_block_and_another_domain_are_refused():
         with pytest.raises(InvalidArgument, match="total"):
             Derivation(DOMAIN, total=total)
     with pytest.raises(InvalidArgument, match="write one of"):
-        Derivation(Domain((AGE,))).add(BlockMeasurement(count(0), (1,), Laplace(scale=1)))
+        derive(Query.count(Domain((AGE,))), [BlockMeasurement(count(0), (1,), Laplace(scale=1))])
     with pytest.raises(InvalidArgument, match="ask about age"):
         Derivation(Domain((AGE,))).derive(Query.count(DOMAIN))
 
@@ -414,3 +415,30 @@ def test_a_block_with_too_many_cells_is_left_out():
     wide = Domain(tuple(Integer(f"n{place}", 0, 99) for place in range(4)))
     large = Block(EVERYTHING, tuple(Partition.of(own) for own in wide))
     assert block_vectors(large, wide) is None
+
+
+@given(
+    ages=st.sets(st.integers(0, 11)),
+    kinds=st.sets(st.integers(0, 4)),
+    cuts=st.sets(st.integers(1, 9)),
+    weight=st.integers(-3, 3),
+    both=st.booleans(),
+)
+def test_the_vectors_of_grouped_conjunctions_add_up_to_their_weights_in_every_cell(ages, kinds, cuts, weight, both):
+    age, kind = Integer("age", 0, 9), Category("kind", ["a", "b", "c"])
+    domain = Domain((kind, age))
+    keys = (Partition.cut(age, (0, *sorted(cuts))), Partition.of(kind))[: 2 if both else 1]
+    where = conjunction(among(age, ages), among(kind, kinds))
+    block = Block(where, keys, ConstantWeight(weight))
+    vectors = block_vectors(block, domain)
+    assert len(vectors) == block.values
+    for cell in product(range(age.cells), range(kind.cells)):
+        code = dict(zip(("age", "kind"), cell, strict=True))
+        reached = [
+            sum(jump for steps, jump in vector.items() if all(code[name] >= at for name, at, _ in steps))
+            for vector in vectors
+        ]
+        axes = {name: np.asarray(own) for name, own in code.items()}
+        meant = [0] * block.values
+        meant[int(group_numbers(keys, axes))] = weight if cell[0] in ages and cell[1] in kinds else 0
+        assert reached == meant

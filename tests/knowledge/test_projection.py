@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge.cells import Support
-from dodona.knowledge.dense import DenseBelief, bernoulli_divergence, guarded_target
+from dodona.knowledge.dense import DenseBelief
+from dodona.lab.projection import bernoulli_divergence, guarded_target, project
 from dodona.query.predicate import among
 from dodona.query.query import Query
 from dodona.schema.attributes import Integer
@@ -43,7 +44,7 @@ def test_a_guarded_step_drops_the_relative_entropy_by_its_promise():
         target = guarded_target(believed, told=told, margin=margin, doubt=doubt)
         domain = cells_of(len(table))
         query = Query.count(domain, among(domain["cell"], np.flatnonzero(inside).tolist()))
-        moved = DenseBelief(Support.values(domain), belief.copy()).updated(query, target=target).probabilities()
+        moved = project(DenseBelief(Support.values(domain), belief.copy()), query, target=target).probabilities()
         drop = relative_entropy(table, belief) - relative_entropy(table, moved)
         promise = bernoulli_divergence(target, believed)
         assert drop >= promise - ROUNDING
@@ -81,7 +82,7 @@ def test_a_step_on_a_sum_drops_the_relative_entropy_by_its_promise():
         table, belief = table / table.sum(), belief / belief.sum()
         truth, believed = float(table @ values), float(belief @ values)
         target = believed + rng.uniform(0.1, 1) * (truth - believed)
-        moved = DenseBelief(support, belief.copy()).updated(query, target=target).probabilities()
+        moved = project(DenseBelief(support, belief.copy()), query, target=target).probabilities()
         drop = relative_entropy(table, belief) - relative_entropy(table, moved)
         assert drop >= bernoulli_divergence((target - 3) / 6, (believed - 3) / 6) - ROUNDING
         assert drop >= relative_entropy(moved, belief) - ROUNDING

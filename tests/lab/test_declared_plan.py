@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import grouped_epsilon, mechanism_group
+from dodona.lab.conversion import continuous_laplace_renyi
 from dodona.lab.convolution import Plan
-from dodona.privacy.conversion import continuous_laplace_renyi, gdp_delta, gdp_epsilon, renyi_epsilon
+from dodona.lab.gaussian_composition import gdp_delta, gdp_epsilon
+from dodona.privacy.conversion import renyi_epsilon
 from dodona.privacy.events import (
     ComposedEvent,
     Event,

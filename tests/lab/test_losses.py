@@ -102,7 +102,7 @@ def test_integers_that_move_by_one_have_the_gaussian_loss(variance: Fraction, ch
 
 
 def test_the_discrete_gaussian_has_its_own_values_and_not_the_continuous_ones() -> None:
-    from dodona.privacy.conversion import gdp_delta
+    from dodona.lab.gaussian_composition import gdp_delta
 
     assert delta(gaussian_loss_distribution(Fraction(4)), 2.2757931) == pytest.approx(1e-6, rel=1e-5)
     assert gdp_delta("0.5", epsilon="2.2757931") < 0.95e-6

@@ -40,7 +40,7 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
     template = folder / "template"
     template.mkdir()
     opening.create_file_ledger(template / "stays.ledger", terms_of(Budget(10, 0, "pure")))
-    with opening.open_file_ledger(template / "stays.ledger") as ledger:
+    with opening.open_ledger(template / "stays.ledger") as ledger:
         ask(ledger)
     reached = True
     while reached:
@@ -56,7 +56,7 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
         tally["answered_after"] += "answered after a failure" in said
         tally["untyped"] += sum(word.startswith("untyped") for word in said)
         try:
-            with opening.open_file_ledger(copy / "stays.ledger") as ledger:
+            with opening.open_ledger(copy / "stays.ledger") as ledger:
                 tally["lost"] += lost(ledger, told)
                 ledger.verify()
                 ask(ledger)

@@ -101,10 +101,10 @@ class FilePlace:
         opening.create_file_ledger(self.path, terms, clock=clock)
 
     def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
-        return opening.open_file_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
+        return opening.open_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
-        opening.recover_file_ledger(self.path, epsilon=epsilon, delta=delta)
+        opening.recover_ledger(self.path, epsilon=epsilon, delta=delta)
 
 
 _NUMBERS = count()

@@ -9,8 +9,8 @@ import psycopg
 
 from dodona.errors import DodonaError
 from dodona.ledger import opening
+from dodona.ledger.entries import Line
 from dodona.ledger.ledger import Ledger
-from dodona.ledger.store import Line
 from dodona.privacy.budget import Analyst, Budget
 from tests.ledger.scene import answer, ask, terms_of
 
@@ -32,7 +32,7 @@ class Spot(Protocol):
 def small(folder: Path) -> None:
     """Make a small ledger with one of most things in it."""
     opening.create_file_ledger(folder / NAME, terms_of(BUDGET, Analyst("ada", "1/2")))
-    with opening.open_file_ledger(folder / NAME) as ledger:
+    with opening.open_ledger(folder / NAME) as ledger:
         fill(ledger)
 
 
@@ -47,7 +47,7 @@ def live(folder: Path) -> None:
     """Make a copy of a small ledger that is still open, so that its newest lines stand in the write-ahead log."""
     (folder / "open").mkdir()
     opening.create_file_ledger(folder / "open" / NAME, terms_of())
-    with opening.open_file_ledger(folder / "open" / NAME) as ledger:
+    with opening.open_ledger(folder / "open" / NAME) as ledger:
         answer(ledger, ask(ledger, "told"))
         for name in (NAME, f"{NAME}-wal", f"{NAME}.head"):
             shutil.copy(folder / "open" / name, folder / name)
@@ -89,7 +89,7 @@ def _outcome(path: Path, truth: list[Line]) -> str:
 
 
 def _seen(path: Path) -> list[Line]:
-    with opening.open_file_ledger(path) as ledger:
+    with opening.open_ledger(path) as ledger:
         assert ledger.verify() == ledger.state()
         return list(ledger.lines())
 

@@ -11,10 +11,11 @@ import pytest
 
 from dodona.errors import DodonaError
 from dodona.ledger import opening
+from dodona.ledger.entries import Line, _hash
 from dodona.ledger.errors import HeadMissing, LedgerNewer, LedgerUnreadable
 from dodona.ledger.head import HeadFile, Mark
 from dodona.ledger.opening import default_head_path
-from dodona.ledger.store import Line, _hash, row_from_line
+from dodona.ledger.store import row_from_line
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import FilePlace, ask, begun, terms_of
 from tests.ledger.server import NOBODY
@@ -49,13 +50,13 @@ def by_another(act: str, path: Path) -> str:
 
 
 def _open(path: Path) -> None:
-    with opening.open_file_ledger(path) as ledger:
+    with opening.open_ledger(path) as ledger:
         ask(ledger)
 
 
 ACTS: dict[str, Callable[[Path], None]] = {
     "create": lambda path: opening.create_file_ledger(path, terms_of()),
-    "recover": opening.recover_file_ledger,
+    "recover": opening.recover_ledger,
     "open": _open,
 }
 

@@ -13,12 +13,14 @@ from dodona.errors import DodonaError
 from dodona.ledger import memory
 from dodona.ledger.book import Book
 from dodona.ledger.entries import (
+    GENESIS_HASH,
     AnalystStopped,
     BudgetRaised,
     Charged,
     Created,
     Entry,
     LedgerClosed,
+    Line,
     ReadFailed,
     Redeemed,
     Release,
@@ -26,10 +28,10 @@ from dodona.ledger.entries import (
     UnknownEntry,
     entry_from_json,
     entry_to_json,
+    line_after,
 )
 from dodona.ledger.errors import BudgetExhausted, LedgerOfAnother, LedgerUnreadable
 from dodona.ledger.opening import first_line, read_book
-from dodona.ledger.store import GENESIS_HASH, Line, line_after
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import GaussianEvent
 from dodona.schema.schema import Neighbours

@@ -49,6 +49,24 @@ def test_the_whole_budget_can_be_spent_and_nothing_more(place: Place):
         assert (state.spent, state.left, state.charges, state.epsilon_spent) == (1, 0, 10, 1.0)
 
 
+def test_a_release_that_is_refused_is_refused_each_time(place: Place):
+    with begun(place) as ledger:
+        receipt = ask(ledger, "mine")
+        early = Release(receipt=receipt.id, values=(1,), mechanism="m")
+        for _ in range(3):  # nothing was drawn for a receipt that was not used
+            with pytest.raises(ReceiptMismatch):
+                ledger.record(early)
+        ledger.redeem(receipt)
+        with pytest.raises(AnswerInterrupted):
+            ledger.fetch("mine", analyst=None)
+        release = Release(receipt=receipt.id, values=(2,), mechanism="m")
+        ledger.record(release)
+        for again in (release, release, early, early):
+            with pytest.raises(ReceiptReused):
+                ledger.record(again)
+        assert ledger.fetch("mine", analyst=None) == release
+
+
 def test_a_receipt_buys_one_release(place: Place):
     with begun(place) as ledger:
         receipt = ask(ledger)

@@ -42,9 +42,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_opening_never_creates(tmp_path: Path):
     with pytest.raises(LedgerMissing, match="must not become a fresh budget"):
-        opening.open_file_ledger(tmp_path / "none.ledger")
+        opening.open_ledger(tmp_path / "none.ledger")
     with pytest.raises(LedgerMissing):
-        opening.recover_file_ledger(tmp_path / "none.ledger")
+        opening.recover_ledger(tmp_path / "none.ledger")
     assert files(tmp_path) == {}
 
 
@@ -82,7 +82,7 @@ def test_what_is_not_a_ledger_is_left_alone(place: FilePlace, make: Callable[[Pa
 
 def test_a_folder_is_not_a_ledger(tmp_path: Path):
     with pytest.raises(LedgerMissing):
-        opening.open_file_ledger(tmp_path)
+        opening.open_ledger(tmp_path)
 
 
 def test_an_old_copy_is_refused_until_the_newest_is_back(place: FilePlace, tmp_path: Path):
@@ -204,12 +204,12 @@ def test_the_head_may_stand_elsewhere(tmp_path: Path):
     (tmp_path / "vault").mkdir()
     path, head = tmp_path / "stays.ledger", tmp_path / "vault" / "head"
     opening.create_file_ledger(path, terms_of(), head=head)
-    with opening.open_file_ledger(path, head=head) as ledger:
+    with opening.open_ledger(path, head=head) as ledger:
         ask(ledger)
     with pytest.raises(HeadMissing):
-        opening.open_file_ledger(path)
-    opening.recover_file_ledger(path, head=head)
-    with opening.open_file_ledger(path, head=head) as ledger:
+        opening.open_ledger(path)
+    opening.recover_ledger(path, head=head)
+    with opening.open_ledger(path, head=head) as ledger:
         assert ledger.state().recovered
 
 
@@ -271,7 +271,7 @@ def test_a_file_that_may_not_be_written_is_said_to_be(place: FilePlace):
         if os.getuid() == 0:
             os.setuid(65534)
         try:
-            opening.open_file_ledger(Path(place.path.name))
+            opening.open_ledger(Path(place.path.name))
         except LedgerForbidden:
             os._exit(0)
         except BaseException:  # noqa: BLE001

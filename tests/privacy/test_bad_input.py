@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dodona.errors import Halted, InvalidArgument
-from dodona.lab import direct
+from dodona.lab import direct, theorems
 from dodona.lab.mechanisms import (
     Coins,
     Exponential,
@@ -23,7 +23,7 @@ from dodona.lab.mechanisms import (
     RandomizedResponse,
     SparseVector,
 )
-from dodona.privacy import theorems
+from dodona.lab.sparse_vector import above_threshold, numeric_sparse, sparse
 from dodona.privacy.accuracy import Accuracy
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
@@ -73,8 +73,8 @@ def test_a_loss_is_an_exact_number_above_nought(kind: Any, epsilon: Any) -> None
     refused(lambda: RandomizedResponse(epsilon=epsilon), "epsilon")
     refused(lambda: Gaussian.for_privacy(epsilon, "1e-6", COUNT), "epsilon")
     refused(lambda: SparseVector.for_privacy(epsilon, COUNT, questions=3), "epsilon")
-    refused(lambda: SparseVector.above_threshold(epsilon, COUNT), "epsilon")
-    refused(lambda: SparseVector.numeric_sparse(epsilon, COUNT, positives=1), "epsilon")
+    refused(lambda: above_threshold(epsilon, COUNT), "epsilon")
+    refused(lambda: numeric_sparse(epsilon, COUNT, positives=1), "epsilon")
     refused(lambda: theorems.laplace_error(1, epsilon=epsilon), "epsilon")
     refused(lambda: theorems.sparse_error(epsilon=epsilon, delta=0, questions=1, positives=1), "epsilon")
 
@@ -83,8 +83,8 @@ def test_a_loss_is_an_exact_number_above_nought(kind: Any, epsilon: Any) -> None
 def test_a_failure_of_privacy_is_between_nought_and_one(delta: Any) -> None:  # noqa: ANN401
     refused(lambda: Gaussian.for_privacy(1, delta, COUNT), "delta")
     if delta is not None:
-        refused(lambda: SparseVector.sparse(1, COUNT, positives=2, delta=delta), "delta")
-        refused(lambda: SparseVector.numeric_sparse(1, COUNT, positives=2, delta=delta), "delta")
+        refused(lambda: sparse(1, COUNT, positives=2, delta=delta), "delta")
+        refused(lambda: numeric_sparse(1, COUNT, positives=2, delta=delta), "delta")
     if delta != 0:
         refused(lambda: theorems.numeric_sparse_error(epsilon=1, delta=delta, questions=1, positives=1), "delta")
 
@@ -92,9 +92,9 @@ def test_a_failure_of_privacy_is_between_nought_and_one(delta: Any) -> None:  # 
 @given(st.one_of(not_whole, st.integers(min_value=10**6 + 1)))
 def test_a_number_of_positives_is_whole_and_at_least_one(positives: Any) -> None:  # noqa: ANN401
     refused(lambda: SparseVector(threshold_scale=1, question_scale=2, positives=positives), "positives")
-    refused(lambda: SparseVector.sparse(1, COUNT, positives=positives), "positives")
-    refused(lambda: SparseVector.sparse(1, COUNT, positives=positives, delta="1e-6"), "positives")
-    refused(lambda: SparseVector.numeric_sparse(1, COUNT, positives=positives), "positives")
+    refused(lambda: sparse(1, COUNT, positives=positives), "positives")
+    refused(lambda: sparse(1, COUNT, positives=positives, delta="1e-6"), "positives")
+    refused(lambda: numeric_sparse(1, COUNT, positives=positives), "positives")
     refused(lambda: SparseVector.for_privacy(1, COUNT, questions=5, positives=positives), "positives")
     target = Accuracy(within=100)
     refused(lambda: SparseVector.for_accuracy(target, COUNT, questions=5, positives=positives), "positives")

@@ -11,8 +11,9 @@ import pytest
 
 from dodona.lab.direct import repeat
 from dodona.lab.mechanisms import Exponential, NoisyMax, PermuteAndFlip
+from dodona.lab.theorems import noisy_max_error
 from dodona.privacy.accuracy import Accuracy
-from dodona.privacy.theorems import exponential_error, noisy_max_error
+from dodona.privacy.selection import exponential_error
 from tests.privacy import laws
 
 SCORES = [(0, 1, 2, 9), (0, 0, 0, 5), (3, 3, 0, 3), (0, 4, 8, 12)]

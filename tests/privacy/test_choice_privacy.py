@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dodona.lab import sampling
 from dodona.lab.mechanisms import Exponential, NoisyMax, PermuteAndFlip
 from dodona.privacy.events import Event
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
-from dodona.trusted import samplers
 from tests.privacy import laws
 
 ORDERS = [Fraction(5, 4), Fraction(2), Fraction(5), Fraction(30)]
@@ -107,7 +107,7 @@ def test_the_gap_passes_the_price_of_bounded_range() -> None:
 def test_what_is_drawn_is_the_law_that_was_enumerated() -> None:
     """400,000 reports, 27 outcomes: chi-squared with 26 degrees passes 76 with probability 10^-6."""
     scores, times = (0, 1, 3), 400_000
-    drawn = samplers.noisy_maxima(list(scores), SCALE, times)
+    drawn = sampling.noisy_maxima(list(scores), SCALE, times)
 
     def statistic(law: laws.Law) -> float:
         cells = drawn[:, 0] * 9 + np.minimum(drawn[:, 1], 8)

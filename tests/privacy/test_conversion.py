@@ -14,18 +14,17 @@ from mpmath import mp, mpf
 
 from dodona.errors import InvalidArgument
 from dodona.lab import divergence
-from dodona.privacy.conversion import (
+from dodona.lab.conversion import (
     bun_steinke_delta,
     bun_steinke_epsilon,
     compose_rho,
     continuous_laplace_renyi,
     order_delta,
-    order_epsilon,
     renyi_delta,
-    renyi_epsilon,
     zcdp_delta,
     zcdp_epsilon,
 )
+from dodona.privacy.conversion import order_epsilon, renyi_epsilon
 from dodona.privacy.events import ComposedEvent, Event, PureEvent, PureMechanism
 from dodona.schema.schema import Neighbours
 

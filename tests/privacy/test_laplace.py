@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dodona.lab.direct import run
 from dodona.lab.mechanisms import Laplace
+from dodona.lab.theorems import laplace_error
 from dodona.privacy.accuracy import Accuracy, Against
 from dodona.privacy.events import LaplaceEvent
-from dodona.privacy.theorems import laplace_error
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 from tests.privacy import laws

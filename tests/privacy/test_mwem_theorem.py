@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from dodona.errors import InvalidArgument
-from dodona.synth.methods import mwem_error, mwem_mean_error, mwem_step
+from dodona.lab.plan.weights import mwem_mean_error
+from dodona.synth.methods import mwem_error, mwem_step
 
 MANY = 1 << 60
 """So many rows that choices miss nothing."""

@@ -8,7 +8,7 @@ import pytest
 from mpmath import mp, mpf
 
 from dodona.errors import InvalidArgument
-from dodona.privacy.conversion import compose_mu, gdp_delta, gdp_epsilon, gdp_limit
+from dodona.lab.gaussian_composition import compose_mu, gdp_delta, gdp_epsilon, gdp_limit
 
 
 def exact_delta(mu: str | float, epsilon: float | mpf) -> mpf:

@@ -9,8 +9,9 @@ import pytest
 from dodona.errors import Halted
 from dodona.lab.direct import watch
 from dodona.lab.mechanisms import SparseVector
+from dodona.lab.sparse_vector import above_threshold, numeric_sparse, sparse
+from dodona.lab.theorems import above_threshold_error, numeric_sparse_error, sparse_error
 from dodona.privacy.accuracy import Accuracy
-from dodona.privacy.theorems import above_threshold_error, numeric_sparse_error, sparse_error
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 from tests.privacy import laws
@@ -64,7 +65,7 @@ def test_runs_miss_the_stated_error_no_more_often_than_is_stated() -> None:
 
     The planted fault: at a quarter of the stated error the misses are many.
     """
-    mechanism = SparseVector.numeric_sparse(1, GENERAL, positives=2)
+    mechanism = numeric_sparse(1, GENERAL, positives=2)
     stated = mechanism.accuracy(0.8, questions=60).within
 
     def misses(within: float) -> int:
@@ -130,18 +131,18 @@ def test_very_many_positives_still_leave_something_for_the_threshold(positives: 
 
 
 def test_the_textbooks_constants_are_kept() -> None:
-    above = SparseVector.above_threshold("1/2", GENERAL)
+    above = above_threshold("1/2", GENERAL)
     assert [above.threshold_scale, above.question_scale, above.positives] == [4, 8, 1]
     assert above.event(GENERAL).epsilon == Fraction(1, 2)
-    sparse = SparseVector.sparse(1, GENERAL, positives=5)
-    assert [sparse.threshold_scale, sparse.question_scale] == [10, 20]
-    assert sparse.event(GENERAL).epsilon == 1
-    numeric = SparseVector.numeric_sparse(1, GENERAL, positives=5)
+    several = sparse(1, GENERAL, positives=5)
+    assert [several.threshold_scale, several.question_scale] == [10, 20]
+    assert several.event(GENERAL).epsilon == 1
+    numeric = numeric_sparse(1, GENERAL, positives=5)
     assert numeric.answer_scale == 45
     assert numeric.event(GENERAL).epsilon == 1
-    loose = SparseVector.sparse(1, GENERAL, positives=5, delta="1e-6")
+    loose = sparse(1, GENERAL, positives=5, delta="1e-6")
     assert float(loose.threshold_scale) == pytest.approx(math.sqrt(32 * 5 * math.log(1e6)), rel=1e-6)
-    both = SparseVector.numeric_sparse(1, GENERAL, positives=5, delta="1e-6")
+    both = numeric_sparse(1, GENERAL, positives=5, delta="1e-6")
     root = math.sqrt(512)
     spread = math.sqrt(32 * 5 * math.log(2e6))
     assert float(both.threshold_scale) == pytest.approx(spread * (root + 1) / root, rel=1e-6)
@@ -151,10 +152,10 @@ def test_the_textbooks_constants_are_kept() -> None:
 def test_the_textbooks_bounds_cover_their_own_mechanisms() -> None:
     """α of each theorem is at least what the mechanism itself states, but for rounding to the grid."""
     for positives in (1, 4):
-        sparse = SparseVector.sparse(1, GENERAL, positives=positives)
+        several = sparse(1, GENERAL, positives=positives)
         alpha = sparse_error(epsilon=1, delta=0, questions=50, positives=positives)
-        assert sparse.accuracy(questions=50).within <= alpha + 2
-        numeric = SparseVector.numeric_sparse(1, GENERAL, positives=positives)
+        assert several.accuracy(questions=50).within <= alpha + 2
+        numeric = numeric_sparse(1, GENERAL, positives=positives)
         wider = numeric_sparse_error(epsilon=1, delta=0, questions=50, positives=positives)
         assert numeric.accuracy(questions=50).within <= wider + 2
     assert above_threshold_error(epsilon=1, questions=50) == pytest.approx(8 * (math.log(50) + math.log(40)))

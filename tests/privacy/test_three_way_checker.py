@@ -11,8 +11,9 @@ from dodona.errors import Halted, InvalidArgument
 from dodona.lab import direct
 from dodona.lab.composition import homogeneous_delta, mechanism_group, product_sharp
 from dodona.lab.mechanisms import Laplace, SparseVector
+from dodona.lab.sparse_vector import EstimateVerdict, claim_one, exact_verdict
 from dodona.lab.weights import interactive_approximate, interactive_design
-from dodona.privacy.sparse_vector import EstimateChecker, EstimateVerdict, claim_one, exact_verdict
+from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.schema.schema import Neighbours, Unit
 from tests.privacy import laws
 

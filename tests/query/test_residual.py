@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
 from dodona.query.canonical import from_json, to_json
-from dodona.query.predicate import among
 from dodona.query.query import Query, block_weights, group_numbers, product_axes, product_shape
 from dodona.query.residual import (
     Classes,
     Residual,
     block_of_residual,
-    classes_of_predicate,
     helmert_matrix,
     residual_of_block,
 )
@@ -116,7 +114,7 @@ def test_no_attributes_leave_the_number_of_rows():
 
 def test_classes_come_from_a_condition_or_from_groups():
     age = DOMAIN["age"]
-    assert classes_of_predicate(DOMAIN, among(age, [0, 1])).masks == (0b00011, 0b11100)
+    assert Classes.split(age, 0b00011).masks == (0b00011, 0b11100)
     assert Classes.grouped(Partition.every(age, 2)).masks == (0b00011, 0b00100, 0b01000, 0b10000)
     assert Classes.of(age).labels().tolist() == [0, 1, 2, 3, 4]
 
@@ -130,12 +128,6 @@ def test_cells_in_no_class_or_in_two_are_refused(masks):
 def test_an_attribute_twice_is_refused():
     with pytest.raises(InvalidArgument, match="each attribute once"):
         Residual((Classes.of(DOMAIN["sex"]), Classes.split(DOMAIN["sex"], 1)))
-
-
-def test_a_condition_on_two_columns_makes_no_two_classes_of_one():
-    both = among(DOMAIN["sex"], [0]) & among(DOMAIN["age"], [1])
-    with pytest.raises(InvalidArgument, match="one column"):
-        classes_of_predicate(DOMAIN, both)
 
 
 @pytest.mark.parametrize("names", [(), ("sex",), ("sex", "urgent"), ("age", "sex", "urgent")])

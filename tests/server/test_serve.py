@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -82,6 +83,17 @@ def test_a_stop_finishes_what_was_begun_and_leaves_no_process(folder):
         assert reply.startswith(b"HTTP/1.1 200 ")
         assert server.process.wait(timeout=30) == 0
         assert not any(Path(f"/proc/{number}").exists() for number in parts.values())
+
+
+def test_all_parts_end_with_a_supervisor_that_is_killed(folder):
+    with serving(folder) as server:
+        parts = server.parts()
+        assert "core" in parts
+        server.process.kill()
+        until = time.monotonic() + 30
+        while any(Path(f"/proc/{number}").exists() for number in parts.values()):
+            assert time.monotonic() < until
+            time.sleep(0.1)
 
 
 def test_a_part_that_cannot_start_ends_the_server_with_its_name(folder):
@@ -200,36 +212,38 @@ def test_core_and_front_run_as_users_who_cannot_read_each_others_files(tmp_path)
         assert places.accounts.stat().st_uid == uids["analysts"]
 
 
-def test_each_part_runs_alone_for_a_service_manager(folder):
-    places = StateFolder(folder / ".dodona")
-    command = [
-        sys.executable,
-        "-m",
-        "dodona.cli",
-        "serve",
-        str(folder),
-        "--port",
-        "18733",
-        "--operations-port",
-        "18734",
-    ]
-    started = [
-        subprocess.Popen(
-            [*command, "--only", part, "--share-group"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        for part in ("core", "front")
-    ]
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_ready(address: str) -> bool:
     try:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            try:
-                if httpx.get("http://127.0.0.1:18734/ready").status_code == 200:
-                    break
-            except httpx.HTTPError:
-                time.sleep(0.1)
-        assert httpx.get("http://127.0.0.1:18734/ready").json() == {"ready": True}
+        return httpx.get(f"{address}/ready").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def test_each_part_runs_alone_for_a_service_manager(folder):
+    places, operations = StateFolder(folder / ".dodona"), free_port()
+    ports = ("--port", str(free_port()), "--operations-port", str(operations))
+    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *ports, "--share-group", "--only"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    core = subprocess.Popen([*command, "core"], **quiet)  # type: ignore[call-overload]
+    started = [core]
+    try:
+        wait_until(places.analysts_socket.is_socket)  # as units do, fronts come after the core
+        started.append(subprocess.Popen([*command, "front"], **quiet))  # type: ignore[call-overload]
+        wait_until(lambda: is_ready(f"http://127.0.0.1:{operations}"))
         for path in (places.analysts_socket, places.owners_socket):
-            assert path.is_socket()
             assert stat.S_IMODE(path.stat().st_mode) == 0o660  # as --share-group says
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o710
         assert stat.S_IMODE(places.core.stat().st_mode) == 0o700

@@ -62,9 +62,9 @@ FAULTS = {
         (
             replacing(
                 "dodona.knowledge.releases",
-                "            if (receipt.dataset, receipt.version) != self._of or release.question is None:",
-                "            if receipt.dataset != self._of[0] or release.question is None:",
-                symbol="ReleasedBlocks._follow",
+                "        if (receipt.dataset, receipt.version) != self._of or release.question is None:",
+                "        if receipt.dataset != self._of[0] or release.question is None:",
+                symbol="ReleasedBlocks._read",
             ),
         ),
         "older rows are not told of again",
@@ -74,7 +74,7 @@ FAULTS = {
     "a tolerance is taken for more than it says": Fault(
         (
             replacing(
-                "dodona.answer.tolerance",
+                "dodona.curator.request",
                 "    return float(number)",
                 "    return 1.5 * float(number)",
                 symbol="_resolve_column",
@@ -114,7 +114,7 @@ FAULTS = {
             replacing(
                 "dodona.curator.ladder",
                 "        price = FREE if order is None else self._price(order)",
-                "        price = FREE if order is None else Price(order.share / 2, 1.0)",
+                "        price = FREE if order is None else Price(order.share / 2, (order.event,), self.budget.delta)",
                 symbol="Ladder.offer",
             ),
         ),

@@ -143,6 +143,8 @@ def sessions(seeds: range, *, jobs: int = 1, shown: bool = False) -> Batch:
             total.broken += found.broken
             total.seconds += found.seconds
             if shown:
+                for seed, invariant, detail in found.broken:  # at once, so that a run that is cut short is not lost
+                    print(f"\n{seed}: {invariant}: {detail[:160]!r}", file=sys.stderr)  # noqa: T201
                 done = min(number * _BATCH, len(seeds))
                 bar = "#" * (40 * done // len(seeds))
                 said = (

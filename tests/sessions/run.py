@@ -158,6 +158,8 @@ class _Player:
         self.further: list[str] = []
         self.keyed: dict[tuple[str, int], tuple[Any, ...] | None] = {}
         """What was paid for under each key; None where the command told it."""
+        self.bought: dict[tuple[str, int], tuple[Batch, Request, tuple[Any, ...]]] = {}
+        """What was asked and answered under each key that paid for it."""
         self.older: set[tuple[str | None, int]] = set()
         """Keys of which the rows have changed since."""
         self.candidates: dict[tuple[str, str], list[Sample]] = {}
@@ -306,8 +308,15 @@ class _Player:
         free = step.key is not None and (step.key, step.analyst) in self.keyed
         if offer is not None and not free:
             self.as_quoted(offer, (answer,))
+        self.keep((step.question,), step, (answer,))
         self.look(step.question, step.request, answer, key=step.key, analyst=step.analyst)
         return answer
+
+    def keep(self, asked: Batch, step: Ask | AskMany, answers: Sequence[Answer]) -> None:
+        """Keep what was paid for under a key, which the end of the session asks for again."""
+        if step.key is not None and any(answer.price.share for answer in answers):
+            shown = tuple(_values(cells(answer)) for answer in answers)
+            self.bought[step.key, step.analyst] = (asked, step.request, shown)
 
     def without_values(self, *asked: Question) -> frozenset[str]:
         """Return the code of a refusal that may be where an average has no row: it may be NULL in every row."""
@@ -549,10 +558,22 @@ class _Player:
             self.candidates.setdefault((sample.kind, sample.rung + str(sample.tested)), []).append(sample)
 
     def finish(self) -> Found:
+        for (key, analyst), kept in self.bought.items():
+            self.recall(key, analyst, *kept)
         for several in self.candidates.values():
             self.found.samples.append(self.random.choice(several))
         self.found.counts["sessions"] += 1
         return self.found
+
+    def recall(self, key: str, analyst: int, asked: Batch, request: Request, shown: tuple[Any, ...]) -> None:
+        """Hold what is asked under a key again to what it bought, whatever was answered since."""
+        texts, arguments = [own.text(self.dataset) for own in asked], request.arguments()
+        answers = self.call(analyst, lambda one: one.ask_many(texts, key=key, **arguments))
+        if answers is None or any(answer.price.share for answer in answers):
+            raise Broken("a key never pays twice", f"{key}: {'; '.join(texts)}")
+        again = tuple(_values(cells(answer)) for answer in answers)
+        if again != shown:
+            raise Broken("a key tells the same answer", f"{key}: {'; '.join(texts)}: {shown} -> {again}")
 
     # --- further steps ----------------------------------------------------------------------------------------------
 
@@ -570,6 +591,7 @@ class _Player:
         self.paid(before, self.state(self.curator(step.analyst)), share, "batch")
         if offer is not None:
             self.as_quoted(offer, answers)
+        self.keep(step.questions, step, answers)
         if len(answers) != len(texts):
             raise Broken("every question of a batch is answered", f"{len(answers)} of {len(texts)}")
         # A price is that of all questions together: for the same price, one of them alone is more accurate.
@@ -761,6 +783,7 @@ class _Player:
         self.told.clear()
         self.older |= self.keyed.keys()
         self.keyed.clear()
+        self.bought.clear()
 
     def wrong(self, step: Wrong) -> None:
         got = self.call(step.analyst, lambda one: one.ask(step.text), accepted=frozenset({"invalid-sql"}))

@@ -18,7 +18,7 @@ from dodona.synth.blr import database_error, sufficient_rows
 from dodona.synth.methods import Blr
 from dodona.synth.synthesize import quote_synthesis, synthesize
 from dodona.synth.workload import InvalidWorkload, TooManyDatabases, Workload
-from dodona.trusted import samplers
+from dodona.trusted.samplers import contest
 from tests.synth.scene import PURE, curator_of, schema, tiny, tiny_columns
 
 SCHEMA = tiny()
@@ -33,7 +33,7 @@ def chosen(epsilon: Fraction, draws: int) -> tuple[np.ndarray, DatabaseScores]:
     selection = DatabaseScores(WORKLOAD.query, UNIVERSE, 3, 20, Exponential.for_privacy(epsilon, moved))
     scores = np.array(selection.scores(np.bincount(TABLE, minlength=4).astype(np.int64)))
     unit = 1 / selection.choice.scale
-    won = samplers.contests(scores, draws, unit=unit, draw=samplers.ContestLaw.GUMBEL, rare=selection.rarities)
+    won = contest.contests(scores, draws, unit=unit, draw=contest.ContestLaw.GUMBEL, rare=selection.rarities)
     return np.bincount(won, minlength=selection.number), selection
 
 

@@ -11,7 +11,7 @@ import pytest
 from dodona.curator.desk import PriceAboveMaximum
 from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import ComponentBelief, Mixture
 from dodona.knowledge.dense import DenseBelief
 from dodona.privacy.budget import Budget
 from dodona.query.query import Query
@@ -20,7 +20,6 @@ from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
 from dodona.synth.methods import Annealed, Blr, Guaranteed, Mwem, SynthesisMethod, mwem_error
-from dodona.synth.mixture import Mixture
 from dodona.synth.model import SyntheticModel
 from dodona.synth.synthesize import quote_synthesis, synthesize
 from dodona.synth.workload import InvalidWorkload, SynthesisTooExpensive, Workload

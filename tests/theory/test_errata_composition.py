@@ -32,7 +32,7 @@ from dodona.lab.divergence import (
     maximum,
     total_variation,
 )
-from dodona.privacy.conversion import gdp_delta
+from dodona.lab.gaussian_composition import gdp_delta
 
 SLACK = Fraction(math.exp(-32))
 

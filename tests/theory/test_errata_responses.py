@@ -10,8 +10,8 @@ from scipy.stats import binom
 
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Coins, Laplace, RandomizedResponse
+from dodona.lab.theorems import laplace_error
 from dodona.privacy.additive_noise import Calibration, calibrate_sigma, continuous_gaussian_delta
-from dodona.privacy.theorems import laplace_error
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 

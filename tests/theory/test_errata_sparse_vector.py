@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from dodona.lab.mechanisms import SparseVector
-from dodona.privacy.theorems import above_threshold_error, numeric_sparse_error
+from dodona.lab.sparse_vector import above_threshold, numeric_sparse
+from dodona.lab.theorems import above_threshold_error, numeric_sparse_error
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 from tests.privacy import laws
@@ -22,7 +22,7 @@ def test_row_15_the_shares_of_numeric_sparse_sum_to_the_whole() -> None:
     scale = 2 * positives / second
     assert scale == 9 * positives / epsilon
     assert first + positives / scale == epsilon
-    mechanism = SparseVector.numeric_sparse(epsilon, GENERAL, positives=positives)
+    mechanism = numeric_sparse(epsilon, GENERAL, positives=positives)
     assert mechanism.answer_scale == scale
     assert mechanism.event(GENERAL).epsilon == epsilon
 
@@ -48,7 +48,7 @@ def test_row_18_the_released_answers_pass_the_printed_bound() -> None:
     mended = numeric_sparse_error(epsilon=1, delta=delta, questions=questions, positives=positives)
     assert mended > printed
     assert missed(mended) + misjudged(mended) <= failing
-    mechanism = SparseVector.numeric_sparse(1, GENERAL, positives=positives, delta="1e-6")
+    mechanism = numeric_sparse(1, GENERAL, positives=positives, delta="1e-6")
     assert float(mechanism.answer_scale or 0) == pytest.approx(answers, rel=1e-5)
     assert float(mechanism.threshold_scale) == pytest.approx(threshold, rel=1e-5)
     assert mechanism.accuracy(questions=questions).within <= mended + 2
@@ -59,7 +59,7 @@ def test_row_18_the_released_answers_pass_the_printed_bound() -> None:
 
 def test_row_21_as_many_questions_above_as_positives_halt_it_early() -> None:
     """One positive, ten questions. The first above: it halts there. The last above: it is right."""
-    mechanism = SparseVector.above_threshold(1, GENERAL)
+    mechanism = above_threshold(1, GENERAL)
     within = above_threshold_error(epsilon=1, questions=10)
     far = math.ceil(within) + 2
 

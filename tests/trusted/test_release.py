@@ -16,7 +16,7 @@ from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.schema.schema import Neighbours, Unit
 from dodona.trusted.gate import _Gate, add_noise, read_exact, release_measurement
-from dodona.trusted.noise import draw_runs
+from dodona.trusted.samplers.draw import draw_runs
 from dodona.trusted.source import SourceFailed, Unpaid
 from tests.trusted.scene import Fixed, paid, scene, wide
 

@@ -18,8 +18,8 @@ from dodona.errors import EntropyFailed, Halted
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace, SparseVector
 from dodona.trusted.entropy import SYSTEM, Keystream, aes_ctr
-from dodona.trusted.samplers import BufferedDraws
 from dodona.trusted.samplers import law as laws
+from dodona.trusted.samplers.draw import BufferedDraws
 from tests.trusted.blocks import in_children, repeated
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, Self
 
 from dodona.answer import derived, display, mechanism
 from dodona.answer.derived import Evidence
@@ -21,12 +21,12 @@ from dodona.answer.estimate import (
     column_accuracy,
     single_estimate,
 )
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows
-from dodona.answer.view import DrawCounts, View, count_draws
-from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.answer.view import View
+from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
 from dodona.privacy.budget import Price
+from dodona.privacy.measurement import DrawCounts
 from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question
 from dodona.query.question import LiteralExpression as Written
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-_SOURCES: tuple[AnswerSource, ...] = get_args(AnswerSource)
 _REUSE_WARNING = (
     "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
     "any_choice(), or ask with fresh=True."
@@ -49,24 +48,24 @@ class Answer:
 
     measured: Evidence
     """What it is read from: what was measured, or what follows from numbers that were told before."""
-    source: AnswerSource
     price: Price
-    receipt: str | None
-    """The id of the receipt that bought it."""
-    head: str | None
-    """The head of the ledger after it was answered."""
-    version: str | None
-    """The version of the data that it is about."""
-    stale: bool
-    """Whether the data have a newer version."""
-    notes: tuple[str, ...]
-    about: str
-    """What it is about, where people are protected: how many rows of each count. Else nothing."""
-    reused: bool
-    """Whether it is read from numbers that were told before, and not from new noise alone."""
-    draws: DrawCounts | None
-    """How many numbers were told so far, this answer's among them."""
     view: View
+    source: AnswerSource = "measured"
+    receipt: str | None = None
+    """The id of the receipt that bought it."""
+    head: str | None = None
+    """The head of the ledger after it was answered."""
+    version: str | None = None
+    """The version of the data that it is about."""
+    stale: bool = False
+    """Whether the data have a newer version."""
+    notes: tuple[str, ...] = ()
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+    reused: bool = False
+    """Whether it is read from numbers that were told before, and not from new noise alone."""
+    draws: DrawCounts | None = None
+    """How many numbers were told so far, this answer's among them."""
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
     @property
@@ -141,12 +140,11 @@ class Answer:
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
         stale = ("The data have changed since this was answered.",) if self.stale else ()
-        guess = (
-            derived.guess_warnings(self.measured, to_failure_probability(self.confidence))
-            if self.source == "model"
-            else ()
-        )
-        chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None and self.source != "model" else ()
+        chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None else ()
+        if self.source == "model":
+            guess, chosen = derived.guess_warnings(self.measured, to_failure_probability(self.confidence)), ()
+        else:
+            guess = ()
         return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
 
     def _untold(self) -> Iterator[str]:
@@ -174,9 +172,7 @@ class Answer:
                 "Rows of one person are not drawn independently, so no interval for the population is known. Ask of "
                 "a dataset with one row a person: rows = 1 in [unit]."
             )
-        found = self._seen(replace(self.view, against=Against.POPULATION))
-        _ = found.rows  # evaluate now, so that missing intervals are refused here and not when printing
-        return found
+        return self._seen(replace(self.view, against=Against.POPULATION), now=True)
 
     def simultaneous(self) -> Self:
         """Return the answer with intervals that hold simultaneously for all groups and columns."""
@@ -196,9 +192,7 @@ class Answer:
             )
         if self.draws is None:
             raise InvalidRequest("How many numbers were told so far is not known here. Ask a curator.")
-        found = self._seen(replace(self.view, draws=self.draws, together=False))
-        _ = found.rows  # evaluate now, so that missing intervals are refused here and not when printing
-        return found
+        return self._seen(replace(self.view, draws=self.draws, together=False), now=True)
 
     def rounded(self) -> Self:
         """Return the answer for display: fewer digits, no negative counts. The values are no longer unbiased."""
@@ -239,51 +233,19 @@ class Answer:
 
         return picture.to_html(self)
 
-    def _seen(self, view: View) -> Self:
-        return replace(self, view=view)
-
-
-def make_answer(  # noqa: PLR0913  all that is known of an answer comes together here
-    measured: Evidence,
-    *,
-    confidence: float = 0.95,
-    source: AnswerSource = "measured",
-    price: Price,
-    receipt: str | None = None,
-    head: str | None = None,
-    version: str | None = None,
-    size: int | None = None,
-    rows: int = 1,
-    warnings: tuple[str, ...] = (),
-    stale: bool = False,
-    about: str = "",
-    reused: bool = False,
-    draws: DrawCounts | None = None,
-) -> Answer:
-    """Return the answer from measured or derived values; it is evaluated lazily."""
-    if source not in _SOURCES:
-        raise InvalidArgument("source", source, f"write one of {', '.join(_SOURCES)}")
-    if draws is None and isinstance(measured, MeasuredValues):
-        draws = count_draws(measured.noises, measured.question.query.blocks)
-    return Answer(
-        measured=measured,
-        source=source,
-        price=price,
-        receipt=receipt,
-        head=head,
-        version=version,
-        stale=stale,
-        notes=warnings,
-        about=about,
-        reused=reused,
-        draws=draws,
-        view=_table_view(confidence, size, rows),
-    )
+    def _seen(self, view: View, *, now: bool = False) -> Self:
+        found = replace(self, view=view)
+        if now:
+            _ = found.rows  # so that missing intervals are refused here and not when printing
+        return found
 
 
 @lru_cache(maxsize=256)
-def _table_view(confidence: float, size: int | None, rows: int) -> View:
-    """Return the view of single intervals for the table, cached because answers share it."""
+def table_view(confidence: float = 0.95, size: int | None = None, rows: int = 1) -> View:
+    """Return the view of single intervals for the table, cached because answers share it.
+
+    `size` is the public number of rows, where there is one, and `rows` the largest number of rows of a person.
+    """
     to_failure_probability(confidence)
     public = None if size is None else validate_count(size, argument="size")
     return View(confidence=float(confidence), size=public, rows=validate_count(rows, argument="rows"))

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.laws import NoiseTerm, upper_quantile
 from dodona.errors import InvariantBroken
+from dodona.numbers import Doubles
 from dodona.query.query import Query
 from dodona.query.question import Arithmetic, Expression, LiteralExpression, PublicValue, Total
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- A band: a value and an interval for every group, as arrays; and interval arithmetic. ---
 
@@ -28,9 +24,9 @@ if TYPE_CHECKING:
 class Band:
     """Values and interval ends, one of each per group. NaN marks an unknown value."""
 
-    value: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    value: Doubles
+    low: Doubles
+    high: Doubles
 
     def __post_init__(self) -> None:
         """Extend each interval to its value, which rounding may leave outside when ends are shifted or scaled."""
@@ -73,7 +69,7 @@ def combine_bands(operator: str, left: Band, right: Band) -> Band:
                 return Band(value, low, np.where(clear, corners.max(axis=0), np.inf))
 
 
-def apply_operator(operator: str, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def apply_operator(operator: str, left: Doubles, right: Doubles) -> Doubles:
     """Return the result of + - * / ; NaN for a division by 0."""
     with np.errstate(all="ignore"):
         match operator:
@@ -88,7 +84,7 @@ def apply_operator(operator: str, left: NDArray[np.float64], right: NDArray[np.f
     return np.where(np.isfinite(found), found, np.nan)
 
 
-def _corners(left: Band, right: Band) -> NDArray[np.float64]:
+def _corners(left: Band, right: Band) -> Doubles:
     """Return the products of the ends; 0 times an unbounded end is 0, as the exact value is finite."""
     products = np.stack([a * b for a in (left.low, left.high) for b in (right.low, right.high)])
     return np.where(np.isnan(products), 0.0, products)
@@ -154,15 +150,15 @@ def form_band(form: LinearForm, measured: Evidence, failing: float) -> Band:
     return Band(value, value - within, value + within)
 
 
-def form_values(form: LinearForm, measured: Evidence) -> NDArray[np.float64]:
+def form_values(form: LinearForm, measured: Evidence) -> Doubles:
     """Return a form's noisy value for each group."""
-    value: NDArray[np.float64] = np.full(measured.groups, float(form.constant))
+    value: Doubles = np.full(measured.groups, float(form.constant))
     for block, factor in form.factors:
         value = value + float(factor) * measured.numbers(block)[:, 0]
     return value
 
 
-def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | NDArray[np.float64]:
+def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | Doubles:
     """Return the half-width of a form's intervals: one for all groups, or one for each."""
     match form.factors:
         case ():
@@ -174,7 +170,6 @@ def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | 
         case _:
             # The common divisor is factored out, so that sums of counts stay on the integer grid.
             shared = min(abs(factor) for _, factor in form.factors)
-            terms = tuple(
-                NoiseTerm.of(float(factor / shared), measured.noises[block]) for block, factor in form.factors
-            )
+            draws = ((float(factor / shared), measured.noises[block]) for block, factor in form.factors)
+            terms = tuple(NoiseTerm.of(*draw) for draw in draws)
             return float(shared) * upper_quantile(terms, failing / 2)

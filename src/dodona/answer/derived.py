@@ -5,21 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
-from dodona.answer.measured import MeasuredValues, count_groups
+from dodona.answer.laws import ErrorLaw, ModelLaw, half_width
+from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidArgument, InvariantBroken
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.numbers import Doubles
 from dodona.query.question import (
     Question,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Derived values: combinations of released values, each with the law of its error. ---
 
@@ -35,12 +30,12 @@ class DerivedValues:
     """
 
     question: Question
-    parts: tuple[Sequence[float] | NDArray[np.float64], ...]
+    parts: tuple[Sequence[float] | Doubles, ...]
     laws: tuple[tuple[ErrorLaw, ...], ...]
 
     def __post_init__(self) -> None:
         """Raise if the values do not match the question, or if it is not made of counts and sums."""
-        question, groups = self.question, count_groups(self.question)
+        question, groups = self.question, self.question.groups
         blocks = question.query.blocks
         if not len(blocks) == len(self.parts) == len(self.laws):
             raise InvalidArgument("values", len(self.parts), f"write values and laws of each of {len(blocks)} blocks")
@@ -62,9 +57,9 @@ class DerivedValues:
     @property
     def groups(self) -> int:
         """The number of groups of the question; every block has one value for each."""
-        return count_groups(self.question)
+        return self.question.groups
 
-    def numbers(self, block: int) -> NDArray[np.float64]:
+    def numbers(self, block: int) -> Doubles:
         """Return the values of a block in steps: one row per group of the question."""
         return np.asarray(self.parts[block], dtype=np.float64).reshape(-1, 1)
 
@@ -75,7 +70,7 @@ Evidence = MeasuredValues | DerivedValues
 
 def make_derived_values(
     question: Question,
-    values: Sequence[Sequence[float] | NDArray[np.float64]],
+    values: Sequence[Sequence[float] | Doubles],
     laws: Sequence[ErrorLaw | Sequence[ErrorLaw]],
 ) -> DerivedValues:
     """Return the derived values behind an answer; nothing is evaluated yet.
@@ -87,14 +82,10 @@ def make_derived_values(
 
 
 def _laws(laws: ErrorLaw | Sequence[ErrorLaw]) -> tuple[ErrorLaw, ...]:
-    return (
-        (laws,)
-        if isinstance(laws, Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw)
-        else tuple(laws)
-    )
+    return (laws,) if isinstance(laws, ErrorLaw) else tuple(laws)
 
 
-def half_widths(evidence: Evidence, block: int, failing: float) -> float | NDArray[np.float64]:
+def half_widths(evidence: Evidence, block: int, failing: float) -> float | Doubles:
     """Return the half-width of a block's values in steps, each at failure probability `failing`: for all, or for each.
 
     Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
@@ -116,11 +107,8 @@ _UNTOLD = "It has no interval where none is honest that is narrower than the who
 
 def guess_warnings(evidence: Evidence, failing: float) -> tuple[str, ...]:
     """Return the warnings for guesses with intervals at this failure probability."""
-    laws = (
-        [law for own in evidence.laws for law in own if isinstance(law, ModelLaw)]
-        if isinstance(evidence, DerivedValues)
-        else []
-    )
+    known = evidence.laws if isinstance(evidence, DerivedValues) else ()
+    laws = [law for own in known for law in own if isinstance(law, ModelLaw)]
     found = [_BOUNDED if laws and all(law.bounded(failing) for law in laws) else _ESTIMATED]
     if any(math.isinf(law.quantile(failing)) for law in laws):
         found.append(_UNTOLD)

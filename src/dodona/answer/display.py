@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dodona.answer.estimate import (
     AnswerSource,
@@ -16,7 +17,6 @@ from dodona.answer.estimate import (
     Coverage,
     Estimate,
     EstimateValue,
-    KeyValue,
     Row,
     decimal_places,
     format_number,
@@ -261,20 +261,16 @@ def to_pandas(answer: AnswerTable, *, typed: bool = False) -> pd.DataFrame:
         import pandas as pd
     except ModuleNotFoundError as error:
         raise InvalidRequest("A pandas frame needs pandas: install dodona[frames].") from error
-    labels, estimates = _labels(answer), _estimates(answer)
-    values = _values(answer) if typed else {}
     found: dict[str, pd.Series] = {}
-    for name in _order(answer):
-        if name in values:
-            found[name] = _series(pd, values[name])
-        elif name in labels:
-            found[name] = pd.Series([_plain_value(label) for label in labels[name]], dtype=object)
+    for name, kind, values in _columns(answer, typed=typed, spell=_plain_value):
+        if kind == "key":
+            found[name] = _series(pd, values)
         else:
-            found[name] = pd.Series(estimates[name])
+            found[name] = pd.Series(values, dtype=object) if kind == "label" else pd.Series(values)
     return pd.DataFrame(found)
 
 
-def _series(pd: Any, values: list[KeyValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
+def _series(pd: Any, values: list[PlainValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
     """Return keys in the pandas type that supports missing values."""
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
@@ -307,12 +303,24 @@ def plain_columns(answer: AnswerTable, *, typed: bool = False) -> dict[str, list
 
     With `typed`, keys are typed values, and None if missing.
     """
-    labels, estimates = _labels(answer), _estimates(answer)
-    texts: dict[str, list[PlainValue]] = {
-        name: [label_text(label) for label in column] for name, column in labels.items()
-    }
-    found = texts | estimates | (_values(answer) if typed else {})
-    return {name: found[name] for name in _order(answer)}
+    return {name: values for name, _, values in _columns(answer, typed=typed, spell=label_text)}
+
+
+def _columns(
+    answer: AnswerTable, *, typed: bool, spell: Callable[[Label], PlainValue]
+) -> Iterator[tuple[str, Literal["key", "label", "estimate"], list[PlainValue]]]:
+    """Yield each column's name, kind and values; an estimate is three columns: the value and both ends."""
+    for number, name, estimated in _names(answer):
+        cells, place = [row.cells[number] for row in answer.rows], answer.key_places[number]
+        if estimated:
+            known = [cell for cell in cells if isinstance(cell, Estimate)]
+            yield name, "estimate", _unify_types([cell.value for cell in known])
+            yield f"{name}_low", "estimate", _unify_types([cell.low for cell in known])
+            yield f"{name}_high", "estimate", _unify_types([cell.high for cell in known])
+        elif typed and place is not None:
+            yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+        else:
+            yield name, "label", [spell(cell) for cell in cells if not isinstance(cell, Estimate)]
 
 
 def _names(answer: AnswerTable) -> list[tuple[int, str, bool]]:
@@ -326,45 +334,6 @@ def _names(answer: AnswerTable) -> list[tuple[int, str, bool]]:
             free = f"{name}_{times}"
         taken |= {free, f"{free}_low", f"{free}_high"} if estimated else {free}
         found.append((number, free, estimated))
-    return found
-
-
-def _order(answer: AnswerTable) -> list[str]:
-    return [
-        full
-        for _, name, estimated in _names(answer)
-        for full in ((name, f"{name}_low", f"{name}_high") if estimated else (name,))
-    ]
-
-
-def _labels(answer: AnswerTable) -> dict[str, list[Label]]:
-    found: dict[str, list[Label]] = {}
-    for number, name, estimated in _names(answer):
-        if not estimated:
-            cells = (row.cells[number] for row in answer.rows)
-            found[name] = [cell for cell in cells if not isinstance(cell, Estimate)]
-    return found
-
-
-def _values(answer: AnswerTable) -> dict[str, list[KeyValue]]:
-    """Return the typed values of the displayed keys, by column name."""
-    found: dict[str, list[KeyValue]] = {}
-    for number, name, _ in _names(answer):
-        place = answer.key_places[number]
-        if place is not None:
-            found[name] = [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
-    return found
-
-
-def _estimates(answer: AnswerTable) -> dict[str, list[PlainValue]]:
-    """Return three columns for each estimate: the value, and the ends of its interval."""
-    found: dict[str, list[PlainValue]] = {}
-    for number, name, estimated in _names(answer):
-        if estimated:
-            cells = [cell for row in answer.rows if isinstance(cell := row.cells[number], Estimate)]
-            found[name] = _unify_types([cell.value for cell in cells])
-            found[f"{name}_low"] = _unify_types([cell.low for cell in cells])
-            found[f"{name}_high"] = _unify_types([cell.high for cell in cells])
     return found
 
 

@@ -104,18 +104,19 @@ class Estimate:
     def __str__(self) -> str:
         within = self.within
         if self.value is None or math.isinf(within):
-            return (
-                f"{format_number(self.value, 3)} (from {format_number(self.low, 3)} to {format_number(self.high, 3)})"
-            )
+            return self._span(3)
         digits = decimal_places(within)
         if isinstance(self.value, date):
-            return f"{self.value} (from {self.low} to {self.high})"
+            return self._span(digits)
         below, above = _distance(self.low, self.value), _distance(self.value, self.high)
         if max(below, above) > 1.1 * min(below, above) + 1e-9:
-            value, low, high = [format_number(end, digits) for end in (self.value, self.low, self.high)]
-            return f"{value} (from {low} to {high})"
+            return self._span(digits)
         whole = isinstance(self.value, int) and within.is_integer()
         return f"{format_number(self.value, digits)} ± {format_number(int(within) if whole else within, digits)}"
+
+    def _span(self, digits: int) -> str:
+        value, low, high = (format_number(end, digits) for end in (self.value, self.low, self.high))
+        return f"{value} (from {low} to {high})"
 
 
 def to_float(measure: EstimateValue) -> float:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -20,31 +20,16 @@ from dodona.answer.measured import MeasuredValues, group_labels
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
 from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
 from dodona.errors import InvalidRequest, InvariantBroken
+from dodona.numbers import Doubles
 from dodona.privacy.accuracy import sampling_error
+from dodona.query import question as asked
 from dodona.query.query import weight_range
-from dodona.query.question import (
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    Mean,
-    PublicValue,
-    Quantile,
-    Total,
-    Variation,
-)
 from dodona.schema.attributes import numeric_grid
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Evaluation: the value of an expression for each group, and its interval. ---
 
 
-def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band:
+def evaluate(expression: asked.Expression, measured: Evidence, failing: float) -> Band:
     """Return an expression's values and intervals, each of which fails with probability at most `failing`.
 
     A linear form of measured blocks uses the exact law of its noise; a ratio of two inverts a test; anything else
@@ -58,26 +43,26 @@ def evaluate(expression: Expression, measured: Evidence, failing: float) -> Band
     return _combine_pieces(expression, measured, {piece: _evaluate_piece(piece, measured, each) for piece in pieces})
 
 
-def _pieces(expression: Expression, measured: Evidence) -> Iterator[Expression]:
+def _pieces(expression: asked.Expression, measured: Evidence) -> Iterator[asked.Expression]:
     """Yield the parts of an expression that get separate intervals; numbers and labels are known."""
     match expression:
-        case LiteralExpression() | PublicValue() | KeyLabel():
+        case asked.LiteralExpression() | asked.PublicValue() | asked.KeyLabel():
             return
-        case Total() | Mean() | Variation() | Quantile():
+        case asked.Total() | asked.Mean() | asked.Variation() | asked.Quantile():
             yield expression
-        case Arithmetic(_, left, right):
+        case asked.Arithmetic(_, left, right):
             if _has_law(expression, measured):
                 yield expression
             else:
                 yield from _pieces(left, measured)
                 yield from _pieces(right, measured)
-        case Comparison() | Logic():
+        case asked.Comparison() | asked.Logic():
             return
         case _:
             assert_never(expression)
 
 
-def _has_law(expression: Arithmetic, measured: Evidence) -> bool:
+def _has_law(expression: asked.Arithmetic, measured: Evidence) -> bool:
     """Return whether the law of an expression's noise is known."""
     form = linear_form(expression, measured.question.query)
     if isinstance(measured, DerivedValues):
@@ -85,18 +70,18 @@ def _has_law(expression: Arithmetic, measured: Evidence) -> bool:
     return form is not None or as_ratio(expression, measured) is not None
 
 
-def _evaluate_piece(expression: Expression, measured: Evidence, failing: float) -> Band:
+def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:
     if isinstance(measured, DerivedValues):
         form = linear_form(expression, measured.question.query)
         if form is None:
             raise InvariantBroken(f"{type(expression).__name__} does not follow from numbers that were told before.")
         return form_band(form, measured, failing)
     match expression:
-        case Mean():
+        case asked.Mean():
             return mean_band(expression, measured, failing)
-        case Variation():
+        case asked.Variation():
             return variance_band(expression, measured, failing)
-        case Quantile():
+        case asked.Quantile():
             return codes_to_units(expression, measured, quantile_band(expression, measured, failing))
         case _:
             form = linear_form(expression, measured.question.query)
@@ -108,20 +93,19 @@ def _evaluate_piece(expression: Expression, measured: Evidence, failing: float) 
             return ratio_band(ratio, failing=failing)
 
 
-def _combine_pieces(expression: Expression, measured: Evidence, known: Mapping[Expression, Band]) -> Band:
+def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Mapping[asked.Expression, Band]) -> Band:
     """Return the band of an expression from the bands of its pieces."""
     found = known.get(expression)
     if found is not None:
         return found
     match expression:
-        case LiteralExpression(Fraction() as number) | PublicValue(number):
+        case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
             return Band.constant(float(number), measured.groups)
-        case KeyLabel(key):
+        case asked.KeyLabel(key):
             return _numbers([labels[key] for labels in group_labels(measured.question)])
-        case Arithmetic(operator, left, right):
-            return combine_bands(
-                operator, _combine_pieces(left, measured, known), _combine_pieces(right, measured, known)
-            )
+        case asked.Arithmetic(operator, left, right):
+            first, second = (_combine_pieces(side, measured, known) for side in (left, right))
+            return combine_bands(operator, first, second)
         case _:
             raise InvalidRequest("Arithmetic takes numbers and aggregates; a text or a condition is neither.")
 
@@ -133,7 +117,7 @@ def _numbers(labels: list[object]) -> Band:
     return Band(found, np.where(lost, -np.inf, found), np.where(lost, np.inf, found))
 
 
-def codes_to_units(quantile: Quantile, measured: MeasuredValues, codes: Band) -> Band:
+def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Band) -> Band:
     """Return a band of codes in the column's unit; dates count days."""
     attribute = measured.question.query.domain[quantile.attribute]
     found, step = numeric_grid(attribute), code_step(quantile, measured)
@@ -145,7 +129,7 @@ def codes_to_units(quantile: Quantile, measured: MeasuredValues, codes: Band) ->
     return Band(lower + step * codes.value, lower + step * codes.low, lower + step * codes.high)
 
 
-def code_step(quantile: Quantile, measured: MeasuredValues) -> float:
+def code_step(quantile: asked.Quantile, measured: MeasuredValues) -> float:
     """Return the size of one code in the column's unit: a day for dates."""
     found = numeric_grid(measured.question.query.domain[quantile.attribute])
     return 1.0 if found is None else float(found[1])
@@ -157,7 +141,7 @@ def code_step(quantile: Quantile, measured: MeasuredValues) -> float:
 _GRID = 1000  # levels are rounded outward to this many parts, so that groups share noise laws
 
 
-def population_band(expression: Expression, measured: Evidence, *, failing: float, size: int | None) -> Band:
+def population_band(expression: asked.Expression, measured: Evidence, *, failing: float, size: int | None) -> Band:
     """Return values with intervals for the population; a count or sum refers to a table of as many rows.
 
     Rows are assumed to be independent draws.
@@ -165,13 +149,16 @@ def population_band(expression: Expression, measured: Evidence, *, failing: floa
     Theorem: population-interval
     """
     match expression:
-        case LiteralExpression() | PublicValue() | KeyLabel():
+        case asked.LiteralExpression() | asked.PublicValue() | asked.KeyLabel():
             return evaluate(expression, measured, failing)
-        case Total(block):
-            return _population_total(expression, measured, failing, _check_size(size), block)
-        case Mean() if not isinstance(measured, DerivedValues):
+        case asked.Total(block):
+            if size is None:
+                what = "The population of a count or a sum needs the public size of the table"
+                raise InvalidRequest(f"{what}; declare it.")
+            return _population_total(expression, measured, failing, size, block)
+        case asked.Mean() if not isinstance(measured, DerivedValues):
             return _population_mean(expression, measured, failing)
-        case Quantile() if not isinstance(measured, DerivedValues):
+        case asked.Quantile() if not isinstance(measured, DerivedValues):
             return _population_quantile(expression, measured, failing)
         case _:
             raise InvalidRequest(
@@ -180,7 +167,7 @@ def population_band(expression: Expression, measured: Evidence, *, failing: floa
             )
 
 
-def _population_total(total: Total, measured: Evidence, failing: float, size: int, block: int) -> Band:
+def _population_total(total: asked.Total, measured: Evidence, failing: float, size: int, block: int) -> Band:
     """Return a count or a sum, with Hoeffding's bound for row weights between the least and the greatest."""
     found = measured.question.query.blocks[block]
     least, most = weight_range(found.weight)
@@ -191,7 +178,7 @@ def _population_total(total: Total, measured: Evidence, failing: float, size: in
     return Band(value, value - within, value + within)
 
 
-def _population_mean(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
+def _population_mean(mean: asked.Mean, measured: MeasuredValues, failing: float) -> Band:
     noisy = mean_band(mean, measured, failing / 3)
     rows = measured.numbers(mean.rows)[:, 0] - half_width(measured.noises[mean.rows], failing / 3)
     lower, upper = float(mean.lower), float(mean.upper)
@@ -199,7 +186,7 @@ def _population_mean(mean: Mean, measured: MeasuredValues, failing: float) -> Ba
     return Band(noisy.value, np.maximum(noisy.low - within, lower), np.minimum(noisy.high + within, upper))
 
 
-def _population_quantile(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
+def _population_quantile(quantile: asked.Quantile, measured: MeasuredValues, failing: float) -> Band:
     """Return a quantile, between those of the levels that sampling may have shifted it to."""
     tree = histogram_tree(quantile, measured)
     off = upper_quantile((NoiseTerm.of(1.0, tree.noises[0], tree.counts[0].shape[1]),), failing / 3)
@@ -214,18 +201,12 @@ def _population_quantile(quantile: Quantile, measured: MeasuredValues, failing: 
         last[here] = tree.walk.cuts[-1] - 1 if high >= _GRID else most[here]
     point = evaluate(quantile, measured, failing).value
     found = codes_to_units(quantile, measured, Band(first, first, last))
-    return Band(np.clip(point, found.low, found.high), found.low, found.high)
+    return Band(point, found.low, found.high)
 
 
-def _hoeffding_error(rows: NDArray[np.float64], failing: float) -> NDArray[np.float64]:
+def _hoeffding_error(rows: Doubles, failing: float) -> Doubles:
     """Return the sampling error bound of a share of this many independent rows: √(ln(2/failing)/2n), at most 1.
 
     For one share this is Hoeffding's bound; for all levels of a distribution at once it is Massart's.
     """
     return np.where(rows >= 1, np.minimum(np.sqrt(math.log(2 / failing) / (2 * np.maximum(rows, 1))), 1.0), 1.0)
-
-
-def _check_size(size: int | None) -> int:
-    if size is None:
-        raise InvalidRequest("The population of a count or a sum needs the public size of the table; declare it.")
-    return size

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Self, overload
+from typing import Self, TypeAlias, overload
 
 import numpy as np
 
@@ -25,18 +25,16 @@ from dodona.answer.sums import (
     series_quantile,
 )
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Gaussian, Laplace
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Laws of sums of noises: the error of a sum, difference or multiple of noisy values. ---
 
 
 __all__ = ["NoiseTerm", "chernoff_bound", "describe_noise", "describe_noises", "half_width", "upper_quantile"]
 
+CombinedLaw: TypeAlias = "NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw"
 _RAREST = 1e-9  # below this failure probability the rounding error of transforms is not negligible
 _CLOSE = 1500.0  # the bound by series is about 3 reaches too large
 _FEW = 64  # sums of at most this many draws are always convolved
@@ -46,13 +44,9 @@ _MOST_TERMS = 16  # each distinct term is transformed separately, which takes ti
 @overload
 def half_width(noise: Noise, failing: float, answers: int = 1) -> int: ...
 @overload
-def half_width(
-    noise: NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
-) -> float: ...
+def half_width(noise: CombinedLaw, failing: float, answers: int = 1) -> float: ...
 @lru_cache(maxsize=65536)
-def half_width(
-    noise: Noise | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw, failing: float, answers: int = 1
-) -> float:
+def half_width(noise: Noise | CombinedLaw, failing: float, answers: int = 1) -> float:
     """Return an m with P(|noise| > m) at most the failure probability, for several answers simultaneously.
 
     For one noise it is the least such integer. For a sum of draws it need not be an integer.
@@ -149,8 +143,7 @@ class ConfirmedLaw:
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
         """Return the half-width; for several answers, simultaneously."""
-        failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
-        return Accuracy(within=self.quantile(failing), confidence=confidence)
+        return _accuracy(self, confidence, answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +166,8 @@ class ModelLaw:
     def __post_init__(self) -> None:
         """Raise if the deviation is invalid."""
         if not self.deviation >= 0 or not self.possible >= 0:
-            raise InvalidArgument(
-                "deviation", self.deviation, "write a number from 0, or infinity where it is not known"
-            )
+            accepted = "write a number from 0, or infinity where it is not known"
+            raise InvalidArgument("deviation", self.deviation, accepted)
 
     def bounded(self, failing: float) -> bool:
         """Return whether the half-width is the possible range, and not an estimate."""
@@ -198,12 +190,8 @@ class ModelLaw:
 
     def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
         """Return the half-width, as if errors were normal or as a bound."""
-        failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
-        return Accuracy(
-            within=self.quantile(failing),
-            confidence=confidence,
-            expected=self.deviation if math.isfinite(self.deviation) else None,
-        )
+        expected = self.deviation if math.isfinite(self.deviation) else None
+        return _accuracy(self, confidence, answers, expected=expected)
 
 
 # --- Laws of values derived from many releases: weighted sums of independent draws. ---
@@ -235,7 +223,7 @@ class NoiseSum:
         object.__setattr__(self, "terms", tuple(NoiseTerm(*alike, times) for alike, times in sorted(found.items())))
 
     @classmethod
-    def of(cls, factors: Iterable[float] | NDArray[np.float64], noise: Noise) -> Self:
+    def of(cls, factors: Iterable[float] | Doubles, noise: Noise) -> Self:
         """Return the law of a weighted sum of draws of one noise; signs do not matter.
 
         >>> [(term.factor, term.times) for term in NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms]
@@ -272,8 +260,7 @@ class NoiseSum:
 
         Theorem: sum-of-noises, smoothed-sum
         """
-        within = self.quantile(to_failure_probability(confidence) / validate_count(answers, argument="answers"))
-        return Accuracy(within=within, confidence=confidence, expected=math.sqrt(self.variance))
+        return _accuracy(self, confidence, answers, expected=math.sqrt(self.variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +285,7 @@ class GaussianSumBound:
             raise InvalidArgument("variance", self.variance, accepted)
 
     @classmethod
-    def of(cls, factors: NDArray[np.float64], scales: NDArray[np.float64] | float) -> Self:
+    def of(cls, factors: Doubles, scales: Doubles | float) -> Self:
         """Return the law of a sum of draws, each with its factor and scale."""
         numbers, widths = np.asarray(factors, dtype=np.float64), np.asarray(scales, dtype=np.float64)
         if not np.all(widths >= WIDE_SCALE):
@@ -317,8 +304,12 @@ class GaussianSumBound:
 
         Theorem: smoothed-sum
         """
-        within = self.quantile(to_failure_probability(confidence) / validate_count(answers, argument="answers"))
-        return Accuracy(within=within, confidence=confidence, expected=math.sqrt(self.variance))
+        return _accuracy(self, confidence, answers, expected=math.sqrt(self.variance))
+
+
+def _accuracy(law: CombinedLaw, confidence: float, answers: int, expected: float | None = None) -> Accuracy:
+    failing = to_failure_probability(confidence) / validate_count(answers, argument="answers")
+    return Accuracy(within=law.quantile(failing), confidence=confidence, expected=expected)
 
 
 ErrorLaw = Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw

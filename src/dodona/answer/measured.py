@@ -5,41 +5,25 @@ Also the labels of the question's groups, which depend on the schema and the WHE
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.answer.estimate import KeyValue
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.query.predicate import (
-    EVERYTHING,
-    NOTHING,
-    Among,
-    And,
-    Jointly,
-    Predicate,
-    complement,
-    conjunction,
-    project_bits,
-    unpack_bits,
-)
+from dodona.query import predicate as predicates
 from dodona.query.query import Key
 from dodona.query.question import Question, ReadAs
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Label, code_label
+from dodona.schema.attributes import CALENDAR_BINS, MISSING, OUTSIDE, Category, Label, code_label, period_starts
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Measured values: a question, the noisy integers of its blocks, and their noise. ---
 
@@ -52,7 +36,7 @@ class MeasuredValues:
     """Noisy integers, block by block, and one noise per block, both in the block's steps."""
 
     question: Question
-    values: Sequence[int] | NDArray[np.int64]
+    values: Sequence[int] | Integers
     noises: tuple[Noise, ...]
 
     def __post_init__(self) -> None:
@@ -66,24 +50,19 @@ class MeasuredValues:
     @property
     def groups(self) -> int:
         """The number of groups of the question."""
-        return count_groups(self.question)
+        return self.question.groups
 
     def steps(self, block: int) -> list[int]:
         """Return the noisy integers of a block, in steps."""
-        start = sum(other.values for other in self.question.query.blocks[:block])
-        found = self.values[start : start + self.question.query.blocks[block].values]
-        return [int(value) for value in found]
+        return [int(value) for value in self._part(block)]
 
-    def numbers(self, block: int) -> NDArray[np.float64]:
+    def numbers(self, block: int) -> Doubles:
         """Return the noisy integers of a block as floats: one row per group of the question."""
+        return np.asarray(self._part(block), dtype=np.float64).reshape(self.groups, -1)
+
+    def _part(self, block: int) -> Sequence[int] | Integers:
         start = sum(other.values for other in self.question.query.blocks[:block])
-        found = self.values[start : start + self.question.query.blocks[block].values]
-        return np.asarray(found, dtype=np.float64).reshape(self.groups, -1)
-
-
-def count_groups(question: Question) -> int:
-    """Return the number of groups of a question."""
-    return math.prod(key.groups for key in question.keys)
+        return self.values[start : start + self.question.query.blocks[block].values]
 
 
 # --- Labels of the groups of a question. ---
@@ -99,40 +78,27 @@ def possible_groups(question: Question) -> list[int]:
 
     Each key is checked separately, so a group that only several keys together exclude is included.
     """
-    if question.where == EVERYTHING:
-        return list(range(count_groups(question)))
+    if question.where == predicates.EVERYTHING:
+        return list(range(question.groups))
     kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
-    numbers = np.arange(count_groups(question)).reshape([key.groups for key in question.keys])
+    numbers = np.arange(question.groups).reshape([key.groups for key in question.keys])
     found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
     return found
 
 
 @lru_cache(maxsize=256)
-def _possible_key_groups(key: Key, where: Predicate, domain: Domain) -> list[int]:
+def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) -> list[int]:
     """Return the groups of a key that a condition allows."""
     if isinstance(key, Partition):
-        codes = _allowed_codes(where, domain[key.attribute])
-        left = key.table()[unpack_bits(codes, domain[key.attribute].cells)]
+        codes = predicates.allowed_codes(where, domain[key.attribute])
+        left = key.table()[predicates.unpack_bits(codes, domain[key.attribute].cells)]
         return [int(group) for group in np.unique(left)]
     found, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
-        if conjunction(rest, branch) != NOTHING:
+        if predicates.conjunction(rest, branch) != predicates.NOTHING:
             found.append(group)
-        rest = conjunction(rest, complement(branch))
-    return found if rest == NOTHING else [*found, len(key.branches)]
-
-
-def _allowed_codes(where: Predicate, attribute: Attribute) -> int:
-    """Return the cells of an attribute that a condition allows, judging by its simple parts."""
-    codes = (1 << attribute.cells) - 1
-    for part in where.parts if isinstance(where, And) else (where,):
-        if isinstance(part, Among) and part.attribute == attribute.name:
-            codes &= part.codes
-        elif isinstance(part, Jointly) and attribute.name in part.names:
-            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
-        elif part == NOTHING:
-            codes = 0
-    return codes
+        rest = predicates.conjunction(rest, predicates.complement(branch))
+    return found if rest == predicates.NOTHING else [*found, len(key.branches)]
 
 
 def key_name(key: Key) -> str:
@@ -170,25 +136,11 @@ def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[
 def _read_value(value: Label, read_as: ReadAs) -> KeyValue:
     """Return the first value of a group in its output type."""
     if isinstance(value, date):
-        return (
-            value.year if read_as == "number" else _truncate_date(value, read_as)
-        )  # of date parts, only years are spans of days
+        if read_as in CALENDAR_BINS:
+            first = period_starts(np.array([value.toordinal()]), read_as)
+            return date.fromordinal(max(1, int(first[0])))
+        return value.year if read_as == "number" else value  # of date parts, only years are spans of days
     return float(value) if isinstance(value, Fraction) else value
-
-
-def _truncate_date(day: date, unit: ReadAs) -> date:
-    """Return the first day of the unit that contains a day."""
-    match unit:
-        case "week":
-            return date.fromordinal(max(1, day.toordinal() - day.weekday()))
-        case "month":
-            return day.replace(day=1)
-        case "quarter":
-            return day.replace(month=day.month - (day.month - 1) % 3, day=1)
-        case "year":
-            return day.replace(month=1, day=1)
-        case _:
-            return day
 
 
 def _parse_label(text: Label, read_as: ReadAs) -> KeyValue:

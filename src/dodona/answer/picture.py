@@ -122,9 +122,8 @@ def to_svg(answer: AnswerTable) -> str:
 
     gap = _HEIGHT / 2 if rest else 0
     marks = [_mark(bar, 20 + _HEIGHT * row, place, _INK, _PALE) for row, bar in enumerate(shown_first)]
-    marks += [
-        _mark(bar, 20 + _HEIGHT * row + gap, place, _QUIET, _LINE) for row, bar in enumerate(rest, len(shown_first))
-    ]
+    below = 20 + _HEIGHT * len(marks) + gap
+    marks += [_mark(bar, below + _HEIGHT * row, place, _QUIET, _LINE) for row, bar in enumerate(rest)]
     height = 20 + _HEIGHT * len(bars) + gap + 16
     zero = f'<line x1="{place(0):.1f}" x2="{place(0):.1f}" y1="14" y2="{height - 16}" stroke="{_LINE}"/>'
     digits = decimal_places(span / 10)

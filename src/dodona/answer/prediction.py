@@ -13,33 +13,19 @@ import numpy as np
 
 from dodona.answer.evaluation import code_step, evaluate
 from dodona.answer.laws import half_width
-from dodona.answer.measured import MeasuredValues, Noise, count_groups
+from dodona.answer.measured import MeasuredValues, Noise
 from dodona.answer.quantiles import TYPICAL_FACTOR, WORST_CASE_FACTOR, expected_quantile_width
 from dodona.privacy.accuracy import to_failure_probability, validate_count
+from dodona.query import question as asked
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import CaseKey, Key, Query, weight_range
-from dodona.query.question import (
-    AnswerColumn,
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    Mean,
-    PublicValue,
-    Quantile,
-    Question,
-    Total,
-    Variation,
-)
 from dodona.schema.partition import Partition
 
 _failure_probability = lru_cache(maxsize=16)(to_failure_probability)  # few values, reused for every scale tried
 
 
 def predict_half_width(
-    question: Question, column: AnswerColumn, noises: tuple[Noise, ...], *, confidence: float, rows: int
+    question: asked.Question, column: asked.AnswerColumn, noises: tuple[Noise, ...], *, confidence: float, rows: int
 ) -> float:
     """Return the half-width that a column would show if the rows were divided equally among groups.
 
@@ -51,13 +37,14 @@ def predict_half_width(
     It increases with every scale. Infinite if a ratio's denominator may be 0.
     """
     failing = _failure_probability(confidence)
-    if isinstance(column.expression, Total):
+    if isinstance(column.expression, asked.Total):
         block = column.expression.block
         return float(question.query.blocks[block].unit * half_width(noises[block], failing))
-    if isinstance(column.expression, KeyLabel | LiteralExpression | PublicValue | Comparison | Logic):
+    known = asked.KeyLabel | asked.LiteralExpression | asked.PublicValue
+    if isinstance(column.expression, known | asked.Comparison | asked.Logic):
         return 0.0
-    each = max(validate_count(rows, argument="rows") / count_groups(question), 1.0)
-    return _width(column.expression, _noiseless_measurement(question, column.expression, noises, each), failing)
+    each = max(validate_count(rows, argument="rows") / question.groups, 1.0)
+    return _width(column.expression, _imagined_all(question, column.expression, noises, [(each, None)]), failing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +109,7 @@ SHAPES = tuple(BetaShape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (
 
 @lru_cache(maxsize=1 << 10)
 def predict_width_range(
-    question: Question,
+    question: asked.Question,
     noises: tuple[Noise, ...],
     *,
     confidence: float,
@@ -134,26 +121,23 @@ def predict_width_range(
     Values may follow any of several distributions. None if the column is not an average, spread or quantile.
     """
     expression = question.columns[0].expression
-    if not isinstance(expression, Mean | Variation | Quantile):
+    if not isinstance(expression, asked.Mean | asked.Variation | asked.Quantile):
         return None
     failing, (few, many) = to_failure_probability(confidence), (max(own, 1.0) for own in rows)
     ends = [[(own, shape) for shape in shapes] for own in dict.fromkeys((many, few))]
-    if isinstance(expression, Quantile):
-        found = [
-            [
-                _width(expression, _noiseless_measurement(question, expression, noises, *one), failing, TYPICAL_FACTOR)
-                for one in end
-            ]
-            for end in ends
-        ]
-        return min(found[0]), max(found[-1])
-    together = _widths(
-        expression, _imagined_all(question, expression, noises, [one for end in ends for one in end]), failing
-    )
+    if isinstance(expression, asked.Quantile):
+
+        def width(one: tuple[float, ValueDistribution]) -> float:
+            imagined = _imagined_all(question, expression, noises, [one])
+            return _width(expression, imagined, failing, TYPICAL_FACTOR)
+
+        return min(map(width, ends[0])), max(map(width, ends[-1]))
+    imagined = _imagined_all(question, expression, noises, [one for end in ends for one in end])
+    together = _widths(expression, imagined, failing)
     return min(together[: len(shapes)]), max(together[-len(shapes) :])
 
 
-def _widths(expression: Expression, imagined: MeasuredValues, failing: float) -> list[float]:
+def _widths(expression: asked.Expression, imagined: MeasuredValues, failing: float) -> list[float]:
     """Return the half-widths of all simulated groups."""
     band = evaluate(expression, imagined, failing)
     away = np.maximum(band.high - band.value, band.value - band.low)
@@ -161,27 +145,18 @@ def _widths(expression: Expression, imagined: MeasuredValues, failing: float) ->
     return found
 
 
-def _width(expression: Expression, imagined: MeasuredValues, failing: float, times: float = WORST_CASE_FACTOR) -> float:
+def _width(
+    expression: asked.Expression, imagined: MeasuredValues, failing: float, times: float = WORST_CASE_FACTOR
+) -> float:
     """Return the half-width of a simulated measurement."""
-    if isinstance(expression, Quantile):
+    if isinstance(expression, asked.Quantile):
         return code_step(expression, imagined) * expected_quantile_width(expression, imagined, failing, times=times)
     return _widths(expression, imagined, failing)[0]
 
 
-def _noiseless_measurement(
-    question: Question,
-    expression: Expression,
-    noises: tuple[Noise, ...],
-    rows: float,
-    shape: ValueDistribution | None = None,
-) -> MeasuredValues:
-    """Return the noiseless measurement of one group with this many rows."""
-    return _imagined_all(question, expression, noises, [(rows, shape)])
-
-
 def _imagined_all(
-    question: Question,
-    expression: Expression,
+    question: asked.Question,
+    expression: asked.Expression,
     noises: tuple[Noise, ...],
     groups: Sequence[tuple[float, ValueDistribution | None]],
 ) -> MeasuredValues:
@@ -191,9 +166,8 @@ def _imagined_all(
     groups are evaluated at once.
     """
     own = len(question.keys)
-    query = Query(
-        question.query.domain, tuple(replace(block, keys=block.keys[own:]) for block in question.query.blocks)
-    )
+    blocks = (replace(block, keys=block.keys[own:]) for block in question.query.blocks)
+    query = Query(question.query.domain, tuple(blocks))
     found: list[list[int]] = [[] for _ in query.blocks]
     for rows, shape in groups:
         steps: dict[int, list[int]] = {}
@@ -209,22 +183,23 @@ def _imagined_all(
 
 
 def _fill_blocks(
-    expression: Expression, query: Query, rows: float, steps: dict[int, list[int]], shape: ValueDistribution | None
+    expression: asked.Expression,
+    query: Query,
+    rows: float,
+    steps: dict[int, list[int]],
+    shape: ValueDistribution | None,
 ) -> None:
     """Fill in the expected steps of an expression's blocks."""
     match expression:
-        case Total(block):
+        case asked.Total(block):
             weight = max(weight_range(query.blocks[block].weight), key=abs)
             steps.setdefault(block, [round(weight * rows)])
-        case Mean():
-            far = max(expression.upper - expression.centre, expression.lower - expression.centre, key=abs)
-            if shape is not None:
-                far = (
-                    expression.lower + Fraction(shape.mean) * (expression.upper - expression.lower) - expression.centre
-                )
+        case asked.Mean():
+            low, high = expression.lower - expression.centre, expression.upper - expression.centre
+            far = max(high, low, key=abs) if shape is None else low + Fraction(shape.mean) * (high - low)
             steps[expression.rows] = [round(rows)]
             steps[expression.total] = [round(float(far / query.blocks[expression.total].unit) * round(rows))]
-        case Variation(squares, mean):
+        case asked.Variation(squares, mean):
             own = _UNIFORM if shape is None else shape
             width = mean.upper - mean.lower
             middle = mean.lower + Fraction(own.mean) * width - mean.centre
@@ -232,13 +207,13 @@ def _fill_blocks(
             steps[mean.rows] = [round(rows)]
             steps[mean.total] = [round(float(middle / query.blocks[mean.total].unit) * rows)]
             steps[squares] = [round(float(square / query.blocks[squares].unit) * rows)]
-        case Quantile(levels):
+        case asked.Quantile(levels):
             for level in levels:
                 steps[level] = _histogram(query, level, rows, shape)
-        case Arithmetic(_, left, right):
+        case asked.Arithmetic(_, left, right):
             _fill_blocks(left, query, rows, steps, shape)
             _fill_blocks(right, query, rows, steps, shape)
-        case KeyLabel() | LiteralExpression() | PublicValue() | Comparison() | Logic():
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
             return
         case _:
             assert_never(expression)

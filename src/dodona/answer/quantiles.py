@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,13 +16,10 @@ from dodona.answer.bands import Band
 from dodona.answer.laws import NoiseTerm, chernoff_bound, upper_quantile
 from dodona.answer.measured import MeasuredValues, Noise
 from dodona.errors import InvariantBroken
+from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Laplace
 from dodona.query.question import Quantile
 from dodona.schema.partition import Partition
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- A tree of histograms of one column, and the number of rows below each boundary. ---
 
@@ -32,15 +28,15 @@ if TYPE_CHECKING:
 class BoundaryPaths:
     """The path to each boundary of the finest level: from the nearest boundary of the level above."""
 
-    cuts: NDArray[np.int64]
+    cuts: Integers
     """The boundaries, in codes, from 0 to the number of values."""
-    stops: tuple[NDArray[np.int64], ...]
+    stops: tuple[Integers, ...]
     """For each level, the number of the group of that level that the walk has come to."""
-    starts: tuple[NDArray[np.int64], ...]
+    starts: tuple[Integers, ...]
     """For each level, where the walk began on it."""
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Integers:
         """The number of groups of each level on the path: one row per boundary."""
         return np.stack([np.abs(stop - start) for stop, start in zip(self.stops, self.starts, strict=True)], axis=1)
 
@@ -50,12 +46,12 @@ class HistogramTree:
     """Measured histograms of one column, in levels that refine each other, from coarse to fine."""
 
     walk: BoundaryPaths
-    counts: tuple[NDArray[np.float64], ...]
+    counts: tuple[Doubles, ...]
     """For each level, the noisy counts: a row for each group of the question."""
     noises: tuple[Noise, ...]
 
     @property
-    def below(self) -> NDArray[np.float64]:
+    def below(self) -> Doubles:
         """The noisy number of rows below each boundary: one row per group of the question."""
         found = np.zeros((len(self.counts[0]), len(self.walk.cuts)))
         for counts, stop, start in zip(self.counts, self.walk.stops, self.walk.starts, strict=True):
@@ -64,9 +60,9 @@ class HistogramTree:
         return found
 
     @property
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Doubles:
         """The noisy number of rows with a value, from the coarsest level."""
-        total: NDArray[np.float64] = self.counts[0].sum(axis=1)
+        total: Doubles = self.counts[0].sum(axis=1)
         return total
 
     def terms(self, lengths: tuple[int, ...], level: float) -> tuple[NoiseTerm, ...]:
@@ -124,17 +120,17 @@ def _boundary_paths(levels: tuple[Partition, ...]) -> BoundaryPaths:
 def quantile_band(quantile: Quantile, measured: MeasuredValues, failing: float) -> Band:
     """Return quantiles as codes of the column, with the hull of all codes that two one-sided tests do not reject.
 
+    The quantile itself does not depend on the confidence; the interval is extended to it.
+
     Theorem: quantile-interval
     """
     tree = histogram_tree(quantile, measured)
     level = float(quantile.level)
     first, last = quantile_code_range(tree, low=level, high=level, failing=failing)
-    return Band(np.clip(_crossing(tree, level), first, last), first, last)
+    return Band(_crossing(tree, level), first, last)
 
 
-def quantile_code_range(
-    tree: HistogramTree, *, low: float, high: float, failing: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def quantile_code_range(tree: HistogramTree, *, low: float, high: float, failing: float) -> tuple[Doubles, Doubles]:
     """Return the first possible code of the quantile of level `low` and the last one of the quantile of level `high`.
 
     Theorem: quantile-interval
@@ -160,9 +156,7 @@ def quantile_code_range(
     return first.astype(np.float64), last.astype(np.float64)
 
 
-def boundary_noise_quantiles(
-    tree: HistogramTree, distance: NDArray[np.float64], *, level: float, failing: float
-) -> NDArray[np.float64]:
+def boundary_noise_quantiles(tree: HistogramTree, distance: Doubles, *, level: float, failing: float) -> Doubles:
     """Return, for each boundary, a value that its noise exceeds with probability at most `failing`.
 
     Boundaries where a rough bound already decides for all groups are left at 0.
@@ -178,7 +172,7 @@ def boundary_noise_quantiles(
     return found
 
 
-def _crossing(tree: HistogramTree, level: float) -> NDArray[np.float64]:
+def _crossing(tree: HistogramTree, level: float) -> Doubles:
     """Return the code at which the monotone noisy counts reach the level, interpolated within a bin."""
     cuts = tree.walk.cuts
     over = tree.below - level * tree.rows[:, None]
@@ -192,7 +186,7 @@ def _crossing(tree: HistogramTree, level: float) -> NDArray[np.float64]:
     with np.errstate(all="ignore"):
         share = np.where(after > before, np.clip(-before / (after - before), 0.0, 1.0), 0.5)
     width = cuts[place + 1] - cuts[place]
-    found: NDArray[np.float64] = cuts[place] + np.minimum(np.floor(share * width), width - 1)
+    found: Doubles = cuts[place] + np.minimum(np.floor(share * width), width - 1)
     return found
 
 
@@ -219,64 +213,41 @@ def expected_quantile_width(
     own = int(np.clip(np.searchsorted(cuts, middle, side="right") - 1, 0, len(cuts) - 2))
     value = min(math.floor(middle), int(cuts[own + 1]) - 1)
     above, below = np.arange(own + 1, len(cuts) - 1), np.arange(own, 0, -1)  # boundaries on either side, outward
-    high = _IntervalEnd(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
-    low = _IntervalEnd(below, np.append(cuts[own], cuts[below - 1]))
-    spread = np.sqrt(_rank_variance(tree, level))
-    ends = (high, low)
-    return max(
-        end.away(tree, level=level, rows=np.abs(away), spread=spread, value=value, failing=failing / 2, reaches=times)
-        for end in ends
-    )
+    rows, spread = np.abs(away), np.sqrt(_rank_variance(tree, level))
 
+    def distance(boundaries: Integers, codes: Integers) -> float:
+        """Return how far an end is from the value in codes, interpolated between two boundaries.
 
-@dataclass(frozen=True, slots=True)
-class _IntervalEnd:
-    """One end of an interval, and its possible positions."""
-
-    boundaries: NDArray[np.int64]
-    """From the value outward."""
-    codes: NDArray[np.int64]
-    """Where the end is if none of the boundaries is passed, the first one, and so on."""
-
-    def away(  # noqa: PLR0913  what a boundary is judged by
-        self,
-        tree: HistogramTree,
-        *,
-        level: float,
-        rows: NDArray[np.float64],
-        spread: NDArray[np.float64],
-        value: int,
-        failing: float,
-        reaches: float,
-    ) -> float:
-        """Return its distance from the value in codes, interpolated between two boundaries.
-
-        The exact law is used near the end only; other reaches are scaled by their standard deviations. This is a
-        forecast: no interval depends on it.
+        `codes` says where the end is if none of the boundaries is passed, the first one, and so on. The exact law is
+        used near the end only; other reaches are scaled by their standard deviations. This is a forecast: no interval
+        depends on it.
         """
-        times, passed = math.sqrt(-2 * math.log(failing)), 0  # a rough initial value
-        left: NDArray[np.float64] = np.zeros(0)
-        for _ in range(min(2, len(self.boundaries))):
-            place = self.boundaries[max(passed - 1, 0)]
+        reach, passed = math.sqrt(-2 * math.log(failing / 2)), 0  # a rough initial value
+        left: Doubles = np.zeros(0)
+        for _ in range(min(2, len(boundaries))):
+            place = boundaries[max(passed - 1, 0)]
             if spread[place] > 0:
                 law = tree.terms(tuple(tree.walk.lengths[place].tolist()), level)
-                times = upper_quantile(law, failing) / float(spread[place])
-            left = reaches * times * spread[self.boundaries] - rows[self.boundaries]
+                reach = upper_quantile(law, failing / 2) / float(spread[place])
+            left = times * reach * spread[boundaries] - rows[boundaries]
             passed = int(np.flatnonzero(np.append(True, left >= 0))[-1])  # 0: not even the first
-        found = float(abs(self.codes[passed] - value))
-        if passed in {0, len(self.boundaries)}:
+        found = float(abs(codes[passed] - value))
+        if passed in {0, len(boundaries)}:
             return found
         here, there = left[passed - 1], left[passed]
         share = here / (here - there) if here > there else 0.0
-        return found + float(share * abs(self.codes[passed + 1] - self.codes[passed]))
+        return found + float(share * abs(codes[passed + 1] - codes[passed]))
+
+    high = distance(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
+    return max(high, distance(below, np.append(cuts[own], cuts[below - 1])))
 
 
-def _rank_variance(tree: HistogramTree, level: float) -> NDArray[np.float64]:
+def _rank_variance(tree: HistogramTree, level: float) -> Doubles:
     """Return the variance of (rows below a boundary) - level · rows, for each boundary."""
     lengths = tree.walk.lengths.astype(np.float64)
     first, *others = map(_noise_variance, tree.noises)
     inside, groups = lengths[:, 0], tree.counts[0].shape[1]
-    found: NDArray[np.float64] = first * ((1 - level) ** 2 * inside + level**2 * (groups - inside))
+    found: Doubles = first * ((1 - level) ** 2 * inside + level**2 * (groups - inside))
     for place, variance in enumerate(others, start=1):
         found = found + variance * lengths[:, place]
     return found

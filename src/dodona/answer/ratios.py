@@ -10,20 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
 from dodona.answer.laws import half_width
 from dodona.answer.measured import MeasuredValues, Noise
+from dodona.numbers import Booleans, Doubles
 from dodona.privacy.additive_noise import Gaussian
 from dodona.query.query import Query
 from dodona.query.question import Arithmetic, Expression, Mean, Spread, Variation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Valid intervals for ratios of noisy values, by inverting a test; all groups at once. ---
 
@@ -35,7 +31,7 @@ _TINY = 1e-12
 _SMALL = 1e-5
 _BEYOND = 40
 _FEW = 1 << 12
-_Pair = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
+_Pair = tuple[Doubles, Doubles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +47,11 @@ class RatioNoise:
 class Ratio:
     """Noisy numerators and denominators of all groups, and their noises."""
 
-    above: NDArray[np.float64]
-    below: NDArray[np.float64]
+    above: Doubles
+    below: Doubles
     parts: tuple[RatioNoise, ...]
 
-    def accepts(self, candidate: NDArray[np.float64], failing: float) -> NDArray[np.bool_]:
+    def accepts(self, candidate: Doubles, failing: float) -> Booleans:
         """Return whether the test at level `failing` accepts a candidate ratio, for each group.
 
         Theorem: honest-ratio
@@ -66,14 +62,13 @@ class Ratio:
         distance = distance * (1 - 1e-12) - np.sum(factors, axis=0)
         scales = [factor * float(part.noise.scale) for factor, part in zip(factors, self.parts, strict=True)]
         normal = [isinstance(part.noise, Gaussian) for part in self.parts]
-        kept: NDArray[np.bool_] = (distance <= 0) | (_tail(distance, scales, normal, failing) >= failing)
+        kept: Booleans = (distance <= 0) | (_tail(distance, scales, normal, failing) >= failing)
         return kept
 
-    def accepts_zero_below(self, failing: float) -> NDArray[np.bool_]:
+    def accepts_zero_below(self, failing: float) -> Booleans:
         """Return whether the test accepts a denominator of 0, so that the ratio is unbounded."""
-        turned = Ratio(
-            self.below, self.above, tuple(RatioNoise(part.below, part.above, part.noise) for part in self.parts)
-        )
+        parts = tuple(RatioNoise(part.below, part.above, part.noise) for part in self.parts)
+        turned = Ratio(self.below, self.above, parts)
         return turned.accepts(np.zeros_like(self.below), failing)
 
 
@@ -85,7 +80,8 @@ def can_invert(noises: Sequence[Noise]) -> bool:
 def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: float) -> Band:
     """Return ratios with known public bounds, with valid intervals within these.
 
-    If the denominator is not clearly above its noise, the interval is the whole public range.
+    If the denominator is not clearly above its noise, the interval is the whole public range. The ratio itself does not
+    depend on the confidence: it is that of the noisy values, or the middle of the range if no rows are counted.
 
     Theorem: honest-ratio
     """
@@ -101,8 +97,8 @@ def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: flo
         low_edge, high_edge = _edges(ratio, ends, (low_from, high_from), failing)
         low = np.where(first | ~known, lower, low_edge)
         high = np.where(last | ~known, upper, high_edge)
-        guess = np.where((ratio.below > 0) & np.isfinite(point), point, (low + high) / 2)
-    return Band(np.clip(guess, low, high), low, high)
+        guess = np.where((ratio.below > 0) & np.isfinite(point), np.clip(point, lower, upper), (lower + upper) / 2)
+    return Band(guess, low, high)
 
 
 def ratio_band(ratio: Ratio, *, failing: float) -> Band:
@@ -131,17 +127,14 @@ def ratio_band(ratio: Ratio, *, failing: float) -> Band:
 def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
     """Return both edges; those of few groups are searched together, as each step costs the same as for one."""
     if len(ratio.above) > _FEW:
-        return _acceptance_edge(ratio, outer[0], inner[0], failing), _acceptance_edge(
-            ratio, outer[1], inner[1], failing
-        )
+        low, high = (_acceptance_edge(ratio, *ends, failing) for ends in zip(outer, inner, strict=True))
+        return low, high
     twice = Ratio(np.tile(ratio.above, 2), np.tile(ratio.below, 2), ratio.parts)
     low, high = np.split(_acceptance_edge(twice, np.concatenate(outer), np.concatenate(inner), failing), 2)
     return low, high
 
 
-def _acceptance_edge(
-    ratio: Ratio, outer: NDArray[np.float64], inner: NDArray[np.float64], failing: float
-) -> NDArray[np.float64]:
+def _acceptance_edge(ratio: Ratio, outer: Doubles, inner: Doubles, failing: float) -> Doubles:
     """Return the edge of acceptance between a rejected and an accepted candidate, rounded outward."""
     for _ in range(_HALVINGS):
         middle = (outer + inner) / 2
@@ -150,9 +143,7 @@ def _acceptance_edge(
     return outer
 
 
-def _tail(
-    distance: NDArray[np.float64], scales: list[NDArray[np.float64]], normal: list[bool], failing: float
-) -> NDArray[np.float64]:
+def _tail(distance: Doubles, scales: list[Doubles], normal: list[bool], failing: float) -> Doubles:
     """Return P(|Σ scale · noise| > distance) for continuous noises of scale 1; for Gaussian ones 0 or 1."""
     with np.errstate(all="ignore"):
         if all(normal):
@@ -167,9 +158,7 @@ def _tail(
         return two_laplace_tail(distance, scales[0], scales[1])
 
 
-def two_laplace_tail(
-    distance: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def two_laplace_tail(distance: Doubles, first: Doubles, second: Doubles) -> Doubles:
     """Return P(|aX + cY| > d) = (a²e^{-d/a} - c²e^{-d/c})/(a² - c²) for Laplace X, Y of scale 1, also if a = c.
 
     With r = c/a ≤ 1, x = d/a and y = x(1 - r)/r it is e^{-x}·(1 + r·x·φ(y)/(1 + r)) with φ(y) = (1 - e^{-y})/y.
@@ -185,9 +174,7 @@ def two_laplace_tail(
     return np.where(large > 0, found, 0.0)
 
 
-def _laplace_gaussian_tail(
-    distance: NDArray[np.float64], laplace: NDArray[np.float64], gaussian: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _laplace_gaussian_tail(distance: Doubles, laplace: Doubles, gaussian: Doubles) -> Doubles:
     """Return P(|bX + sY| > d) for X Laplace and Y normal: the normal tail plus the contribution of the Laplace part."""
     from scipy.special import log_ndtr
 
@@ -196,7 +183,7 @@ def _laplace_gaussian_tail(
     place, rate = distance / deviation, deviation / wide
     added = np.exp(rate**2 / 2 - distance / wide + log_ndtr(place - rate))
     taken = np.exp(rate**2 / 2 + distance / wide + log_ndtr(-place - rate))
-    found: NDArray[np.float64] = 2 * np.exp(log_ndtr(-place)) + added - taken
+    found: Doubles = 2 * np.exp(log_ndtr(-place)) + added - taken
     # A Laplace part this small is hardly ever beyond 40 of its scales, and the terms above would lose precision.
     bound = 2 * np.exp(log_ndtr(-(distance - _BEYOND * laplace) / deviation))
     return np.where(laplace <= _SMALL * gaussian, bound, found)
@@ -215,60 +202,36 @@ def as_ratio(expression: Expression, measured: MeasuredValues) -> Ratio | None:
     blocks = sorted({*top, *bottom})
     if not can_invert([measured.noises[block] for block in blocks]):
         return None
-    noises = tuple(
-        RatioNoise(float(top.get(block, 0)), float(bottom.get(block, 0)), measured.noises[block]) for block in blocks
-    )
+    factors = ((float(top.get(block, 0)), float(bottom.get(block, 0)), block) for block in blocks)
+    noises = tuple(RatioNoise(first, second, measured.noises[block]) for first, second, block in factors)
     return Ratio(form_values(above, measured), form_values(below, measured), noises)
 
 
-def numerator_and_denominator(expression: Expression, query: Query) -> tuple[LinearForm, LinearForm] | None:
+def numerator_and_denominator(expression: Expression, query: Query) -> tuple[LinearForm, LinearForm] | None:  # noqa: PLR0911  one for each kind
     """Return numerator and denominator of form / form, also inside multiples of it and sums with numbers."""
     if not isinstance(expression, Arithmetic):
         return None
     left, right = linear_form(expression.left, query), linear_form(expression.right, query)
     if left is not None and right is not None:
         return (left, right) if expression.operator == "/" else None
-    if left is None:
-        inner, number = numerator_and_denominator(expression.left, query), right
-        return (
-            None
-            if inner is None or number is None or number.factors
-            else _apply_number_right(expression, inner, number.constant)
-        )
-    inner = numerator_and_denominator(expression.right, query)
-    return None if inner is None or left.factors else _apply_number_left(expression, inner, left.constant)
-
-
-def _apply_number_right(
-    expression: Arithmetic, inner: tuple[LinearForm, LinearForm], number: Fraction
-) -> tuple[LinearForm, LinearForm] | None:
-    """Return above/below * / + - number as one ratio."""
+    number = right if left is None else left
+    inner = numerator_and_denominator(expression.left if left is None else expression.right, query)
+    if inner is None or number is None or number.factors:
+        return None
     above, below = inner
     match expression.operator:
         case "*":
-            return above.times(number), below
-        case "/":
-            return None if number == 0 else (above.times(1 / number), below)
+            return above.times(number.constant), below
         case "+":
-            return above.plus(below, number), below
+            return above.plus(below, number.constant), below
+        case "-" if left is None:
+            return above.plus(below, -number.constant), below
+        case "-":
+            return below.times(number.constant).plus(above, Fraction(-1)), below
+        case _ if left is None:
+            return None if number.constant == 0 else (above.times(1 / number.constant), below)
         case _:
-            return above.plus(below, -number), below
-
-
-def _apply_number_left(
-    expression: Arithmetic, inner: tuple[LinearForm, LinearForm], number: Fraction
-) -> tuple[LinearForm, LinearForm]:
-    """Return number * / + - above/below as one ratio."""
-    above, below = inner
-    match expression.operator:
-        case "*":
-            return above.times(number), below
-        case "/":
-            return below.times(number), above
-        case "+":
-            return above.plus(below, number), below
-        case _:
-            return below.times(number).plus(above, Fraction(-1)), below
+            return below.times(number.constant), above
 
 
 # --- Averages, variances and standard deviations. ---
@@ -288,7 +251,7 @@ def mean_band(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
     low, high = lower - centre, upper - centre
     found = bounded_ratio_band(block_ratio(measured, mean.total, mean.rows), lower=low, upper=high, failing=failing)
 
-    def moved(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+    def moved(ends: Doubles) -> Doubles:
         # Subtracting and adding the offset may round values past the bounds, which are attainable.
         inside = np.clip(ends + centre, lower, upper)
         return np.where(ends <= low, lower, np.where(ends >= high, upper, inside))
@@ -307,16 +270,17 @@ def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
 def variance_band(variation: Variation, measured: MeasuredValues, failing: float) -> Band:
     """Return variances or standard deviations: the range given by the two sums and the row count within their noise.
 
+    The value itself does not depend on the confidence: it is that of the noisy sums, as far as their mean allows it.
+
     Theorem: honest-spread
     """
     mean = variation.mean
     low, high = float(mean.lower - mean.centre), float(mean.upper - mean.centre)
-    rows, total, squares = (
-        _sum_interval(measured, block, failing) for block in (mean.rows, mean.total, variation.squares)
-    )
+    blocks = mean.rows, mean.total, variation.squares
+    rows, total, squares = (_sum_interval(measured, block, failing) for block in blocks)
     few, many = np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0)
     first = Band(
-        apply_operator("/", total.value, np.maximum(rows.value, 1.0)),
+        np.clip(total.value / np.maximum(rows.value, 1.0), low, high),
         np.clip(np.where(total.low < 0, total.low / few, total.low / many), low, high),
         np.clip(np.where(total.high > 0, total.high / few, total.high / many), low, high),
     )
@@ -327,16 +291,16 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
     with np.errstate(all="ignore"):
         peak = np.where(nearest > 0, most / (2 * nearest**2), np.inf)
     best = np.clip(peak, 1 / many, 1 / few)
-    top = np.clip(most * best - (nearest * best) ** 2, 0.0, _largest_variance(first, low, high))
+    top = np.clip(most * best - (nearest * best) ** 2, 0.0, _largest_variance(first.low, first.high, low, high))
     bottom = np.minimum(*(least * end - (farthest * end) ** 2 for end in (1 / few, 1 / many)))
     bottom = np.minimum(np.maximum(bottom, 0.0), top)
     point = squares.value / np.maximum(rows.value, 1.0) - first.value**2
+    point = np.clip(point, 0.0, _largest_variance(first.value, first.value, low, high))
     if variation.spread in _SAMPLE:
         few, many, likely = (np.maximum(count, 2.0) for count in (few, many, rows.value))
         bottom, point, top = bottom * many / (many - 1), point * likely / (likely - 1), top * few / (few - 1)
-        top = np.minimum(top, (high - low) ** 2 / 2)
+        top, point = (np.minimum(end, (high - low) ** 2 / 2) for end in (top, point))
     bottom = np.minimum(bottom, top)
-    point = np.clip(point, bottom, top)
     if variation.spread in _DEVIATION:
         bottom, point, top = np.sqrt(bottom), np.sqrt(point), np.sqrt(top)
     return Band(point, bottom, top)
@@ -350,8 +314,8 @@ def _sum_interval(measured: MeasuredValues, block: int, failing: float) -> Band:
     return Band(value, value - within, value + within)
 
 
-def _largest_variance(mean: Band, low: float, high: float) -> NDArray[np.float64]:
-    """Return the largest variance of values between the bounds with this mean: (high - m)(m - low)."""
-    best = np.clip((low + high) / 2, mean.low, mean.high)
-    found: NDArray[np.float64] = (high - best) * (best - low)
+def _largest_variance(least: Doubles, most: Doubles, low: float, high: float) -> Doubles:
+    """Return the largest variance of values between the bounds whose mean m is in a range: (high - m)(m - low)."""
+    best = np.clip((low + high) / 2, least, most)
+    found: Doubles = (high - best) * (best - low)
     return found

@@ -6,7 +6,6 @@ HAVING, ORDER BY, OFFSET and LIMIT are evaluated on the noisy values. Rounding i
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
@@ -15,33 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dodona.answer import measured as measurement
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, round_estimate
-from dodona.answer.measured import (
-    MeasuredValues,
-    group_labels,
-    key_labels,
-    key_name,
-    key_values,
-    possible_groups,
-)
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
+from dodona.query import question as asked
+from dodona.query.column import COMPARATORS
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import weight_range
-from dodona.query.question import (
-    AnswerColumn,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    Quantile,
-    Question,
-    ReadAs,
-    Total,
-)
 from dodona.schema.attributes import MISSING, Boolean, Date, Integer, Label
 
 if TYPE_CHECKING:
@@ -52,59 +34,52 @@ if TYPE_CHECKING:
 
 
 Comparable = float | Fraction | str | date
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
-def evaluate_condition(condition: Expression, measured: Evidence, view: View) -> list[bool]:
+def evaluate_condition(condition: asked.Expression, measured: Evidence, view: View) -> list[bool]:
     """Return for each group whether a condition holds; it does not hold for an unknown value."""
     match condition:
-        case Comparison(name, left, right):
-            compare = _OPERATORS[name]
+        case asked.Comparison(name, left, right):
+            compare = COMPARATORS[name]
             pairs = zip(_point_values(left, measured, view), _point_values(right, measured, view), strict=True)
             return [a is not None and b is not None and _compare(compare, name, a, b) for a, b in pairs]
-        case Logic("not", (part,)):
+        case asked.Logic("not", (part,)):
             return [not truth for truth in evaluate_condition(part, measured, view)]
-        case Logic(name, parts):
+        case asked.Logic(name, parts):
             every = zip(*(evaluate_condition(part, measured, view) for part in parts), strict=True)
             return [all(truths) if name == "and" else any(truths) for truths in every]
         case _:
             raise InvalidRequest("A condition compares two values; write one of = <> < <= > >= between them.")
 
 
-def sort_values(expression: Expression, measured: Evidence, view: View) -> list[Any]:
+def sort_values(expression: asked.Expression, measured: Evidence, view: View) -> list[Any]:
     """Return the sort value of each group; None if it is unknown.
 
     Groups are in the order of their labels' declaration, so a key sorts by the group's position.
     """
-    if isinstance(expression, KeyLabel):
+    if isinstance(expression, asked.KeyLabel):
         return _places(expression.key, measured)
-    if isinstance(expression, Comparison | Logic):
+    if isinstance(expression, asked.Comparison | asked.Logic):
         return list(evaluate_condition(expression, measured, view))
     return list(_point_values(expression, measured, view))
 
 
 def _places(key: int, measured: Evidence) -> list[int | None]:
     """Return the position of each group's label within its key; None for `<missing>`, as NULLs come last."""
-    labels = [group[key] for group in group_labels(measured.question)]
+    labels = [group[key] for group in measurement.group_labels(measured.question)]
     places: dict[object, int] = {}
     for label in labels:
         places.setdefault((type(label), label), len(places))
     return [None if label == MISSING else places[type(label), label] for label in labels]
 
 
-def _point_values(expression: Expression, measured: Evidence, view: View) -> list[Comparable | None]:
+def _point_values(expression: asked.Expression, measured: Evidence, view: View) -> list[Comparable | None]:
     match expression:
-        case LiteralExpression(value):
+        case asked.LiteralExpression(value):
             return [value] * measured.groups
-        case KeyLabel(key):
-            return [None if group[key] == MISSING else group[key] for group in group_labels(measured.question)]
+        case asked.KeyLabel(key):
+            labels = [group[key] for group in measurement.group_labels(measured.question)]
+            return [None if label == MISSING else label for label in labels]
         case _:
             numbers = view_band(expression, measured, replace(view, draws=None)).value.tolist()
             return [None if number != number else number for number in numbers]  # noqa: PLR0124  NaN
@@ -122,32 +97,31 @@ def _compare(compare: Callable[[Any, Any], bool], name: str, left: Comparable, r
 # --- The rows of an answer: which groups are shown, in which order, and with which cells. ---
 
 
-def displayed_columns(question: Question) -> tuple[AnswerColumn, ...]:
+def displayed_columns(question: asked.Question) -> tuple[asked.AnswerColumn, ...]:
     """Return the displayed columns: those of the question, preceded by the keys if it names none of them."""
-    if not question.keys or any(isinstance(column.expression, KeyLabel) for column in question.columns):
+    if not question.keys or any(isinstance(column.expression, asked.KeyLabel) for column in question.columns):
         return question.columns
-    return (
-        *(AnswerColumn(key_name(key), KeyLabel(number)) for number, key in enumerate(question.keys)),
-        *question.columns,
-    )
+    names = enumerate(map(measurement.key_name, question.keys))
+    keys = (asked.AnswerColumn(name, asked.KeyLabel(number)) for number, name in names)
+    return (*keys, *question.columns)
 
 
-def key_order(question: Question) -> tuple[int, ...]:
+def key_order(question: asked.Question) -> tuple[int, ...]:
     """Return the indices of the keys in display order; hidden keys come last."""
-    named = (one.expression.key for one in question.columns if isinstance(one.expression, KeyLabel))
+    named = (one.expression.key for one in question.columns if isinstance(one.expression, asked.KeyLabel))
     return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
 
 
-def key_conversions(question: Question) -> dict[int, ReadAs]:
+def key_conversions(question: asked.Question) -> dict[int, asked.ReadAs]:
     """Return the output type of each key, from the first column that shows it."""
-    found: dict[int, ReadAs] = dict.fromkeys(range(len(question.keys)), "value")
+    found: dict[int, asked.ReadAs] = dict.fromkeys(range(len(question.keys)), "value")
     for column in reversed(question.columns):
-        if isinstance(column.expression, KeyLabel):
+        if isinstance(column.expression, asked.KeyLabel):
             found[column.expression.key] = column.read_as
     return found
 
 
-def _groups_in_order(question: Question, order: tuple[int, ...]) -> Sequence[int]:
+def _groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
     """Return the groups that WHERE allows, in row-major order of the keys as displayed."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
@@ -157,7 +131,7 @@ def _groups_in_order(question: Question, order: tuple[int, ...]) -> Sequence[int
         found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
     if question.where == EVERYTHING:
         return found
-    left = frozenset(possible_groups(question))
+    left = frozenset(measurement.possible_groups(question))
     return [group for group in found if group in left]
 
 
@@ -186,7 +160,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
 
 
 def _group_keys(
-    question: Question, order: tuple[int, ...], chosen: Sequence[int]
+    question: asked.Question, order: tuple[int, ...], chosen: Sequence[int]
 ) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
     """Return the labels of the displayed groups, and their typed values."""
     if not order:
@@ -196,26 +170,25 @@ def _group_keys(
     labels, values = [], []
     for number in order:
         key, places = question.keys[number], codes[number].tolist()
-        names, typed = key_labels(key, domain), key_values(key, domain, kinds[number])
+        names, typed = measurement.key_labels(key, domain), measurement.key_values(key, domain, kinds[number])
         labels.append([names[place] for place in places])
         values.append([typed[place] for place in places])
     return zip(*labels, strict=True), zip(*values, strict=True)
 
 
-def _cells(expression: Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:
+def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen: Sequence[int]) -> list[Cell]:
     """Return the cells of a column for the displayed groups."""
+    plain = view.against is Against.TABLE and view.draws is None
     match expression:
-        case KeyLabel(key):
-            labels = group_labels(measured.question)
+        case asked.KeyLabel(key):
+            labels = measurement.group_labels(measured.question)
             return [labels[group][key] for group in chosen]
-        case LiteralExpression(value):
+        case asked.LiteralExpression(value):
             return [value for _ in chosen]
-        case Comparison() | Logic():
+        case asked.Comparison() | asked.Logic():
             truths = evaluate_condition(expression, measured, view)
             return [truths[group] for group in chosen]
-        case Total(block) if (
-            view.against is Against.TABLE and view.draws is None and isinstance(measured, MeasuredValues)
-        ):
+        case asked.Total(block) if plain and isinstance(measured, measurement.MeasuredValues):
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
             within = half_width_in_steps(block, measured, view)
             middle = [steps[group] for group in chosen]
@@ -223,10 +196,8 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
                 found = [Estimate(value, value - within, value + within) for value in middle]
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
-                found = [Estimate(*map(_simplify_number, ends)) for ends in exact]
-        case Total(block) if (
-            view.against is Against.TABLE and view.draws is None and isinstance(measured, DerivedValues)
-        ):
+                found = [Estimate(*(int(end) if end.denominator == 1 else end for end in ends)) for ends in exact]
+        case asked.Total(block) if plain and isinstance(measured, DerivedValues):
             found = _derived_cells(block, measured, view, chosen)
         case _:
             band = view_band(expression, measured, view)
@@ -239,11 +210,9 @@ def _cells(expression: Expression, measured: Evidence, view: View, chosen: Seque
                 )
                 for group in chosen
             ]
-    return (
-        [round_estimate(cell, least=lower_bound(expression, measured.question)) for cell in found]
-        if view.rounded
-        else list(found)
-    )
+    if not view.rounded:
+        return list(found)
+    return [round_estimate(cell, least=lower_bound(expression, measured.question)) for cell in found]
 
 
 def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Sequence[int]) -> list[Estimate]:
@@ -255,13 +224,9 @@ def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Seque
     return [Estimate(unit * value, unit * (value - wide), unit * (value + wide)) for value, wide in pairs]
 
 
-def _simplify_number(number: Fraction) -> int | Fraction:
-    return number.numerator if number.denominator == 1 else number
-
-
-def _number_converter(expression: Expression, measured: Evidence) -> Callable[[float], EstimateValue]:
+def _number_converter(expression: asked.Expression, measured: Evidence) -> Callable[[float], EstimateValue]:
     """Return the output conversion of a column's numbers: a quantile is one of the column's values."""
-    if not isinstance(expression, Quantile):
+    if not isinstance(expression, asked.Quantile):
         return float
     match measured.question.query.domain[expression.attribute]:
         case Date():
@@ -272,8 +237,8 @@ def _number_converter(expression: Expression, measured: Evidence) -> Callable[[f
             return float
 
 
-def lower_bound(expression: Expression, question: Question) -> float:
+def lower_bound(expression: asked.Expression, question: asked.Question) -> float:
     """Return the lower bound of a count or sum that holds for any rows."""
-    if isinstance(expression, Total) and weight_range(question.query.blocks[expression.block].weight)[0] >= 0:
-        return 0.0
-    return -math.inf
+    blocks = question.query.blocks
+    rising = isinstance(expression, asked.Total) and weight_range(blocks[expression.block].weight)[0] >= 0
+    return 0.0 if rising else -math.inf

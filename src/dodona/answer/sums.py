@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.measured import Noise
+from dodona.numbers import Doubles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 WIDE_SCALE = 4.0
 """From this scale on a discrete Gaussian has the variance and the transform of a normal law in every digit."""
-_CHERNOFF_GRID: NDArray[np.float64] = np.concatenate([np.geomspace(1e-4, 0.5, 120), 1 - np.geomspace(0.5, 1e-6, 60)])
+_CHERNOFF_GRID: Doubles = np.concatenate([np.geomspace(1e-4, 0.5, 120), 1 - np.geomspace(0.5, 1e-6, 60)])
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -98,9 +99,7 @@ def convolution_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     slip = failing * 1e-5
     reach = chernoff_bound(terms, slip)
     draws = sum(term.times for term in terms)
-    step = _common_step(
-        [term.factor for term in terms]
-    )  # nothing is rounded on the common grid, provided that it is wide enough
+    step = _common_step([term.factor for term in terms])  # if it is wide enough, nothing is rounded on this grid
     if 2 * reach > (_POINTS - 4) * step:
         if 8 * draws >= _POINTS:
             return math.inf
@@ -136,7 +135,7 @@ def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex1
     return found
 
 
-def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np.float64]:
+def upper_tail(law: str, scale: float, whole: Doubles) -> Doubles:
     """Return P(X > m) for integers m, or for wide Gaussian noise P(Y > m) of the normal law, which is at least that.
 
     Theorem: sum-of-noises
@@ -148,20 +147,20 @@ def upper_tail(law: str, scale: float, whole: NDArray[np.float64]) -> NDArray[np
     if scale > _LARGEST_SUMMED_SCALE:
         from scipy.special import ndtr
 
-        bound: NDArray[np.float64] = ndtr(-whole / scale)
+        bound: Doubles = ndtr(-whole / scale)
         return bound
     sums = _gaussian_sums(scale)
     last = len(sums) // 2 - 1
-    found: NDArray[np.float64] = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
+    found: Doubles = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
     return found
 
 
 @lru_cache(maxsize=16)
-def _gaussian_sums(scale: float) -> NDArray[np.float64]:
+def _gaussian_sums(scale: float) -> Doubles:
     """Return P(X ≥ m) for each m from the least relevant one to one above the largest."""
     last = math.ceil(40 * scale) + 2
     weights = np.exp(-((np.arange(-last, last + 1) / scale) ** 2) / 2)
-    found: NDArray[np.float64] = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
+    found: Doubles = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
     return found
 
 
@@ -288,9 +287,7 @@ def _truncation_error(log: float, last: float, extra: float, reach: float, width
     return (near + math.exp(-exponent) * (2 * math.pi / (far * width) + 1 / (2 * exponent))) / math.pi
 
 
-def _solve_tail(
-    height: NDArray[np.float64], angle: NDArray[np.float64], width: float, target: float, deviation: float
-) -> float:
+def _solve_tail(height: Doubles, angle: Doubles, width: float, target: float, deviation: float) -> float:
     """Return the point at which the tail of the wrapped law has fallen to the target; ∞ if it is not found."""
     if target <= 0:
         return math.inf
@@ -312,11 +309,11 @@ def _solve_tail(
 class CharacteristicFunction:
     """The characteristic function of a sum of draws, ready for evaluation."""
 
-    factors: NDArray[np.float64]
+    factors: Doubles
     """Half of the factors of the Laplace draws: a column."""
-    depths: NDArray[np.float64]
+    depths: Doubles
     """sinh(1/(2·scale)) of the Laplace draws: a column."""
-    times: NDArray[np.float64]
+    times: Doubles
     wide: float
     """The variance of all discrete Gaussians of scale 4 and up."""
     narrow: tuple[NoiseTerm, ...]
@@ -340,12 +337,12 @@ class CharacteristicFunction:
             max([term.factor * term.scale for term in laplace], default=0.0),
         )
 
-    def log(self, angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log(self, angle: Doubles) -> Doubles:
         """Return ln E cos(angle · sum), for angles that no factor takes beyond π/2.
 
         Theorem: smoothed-sum
         """
-        found: NDArray[np.float64] = self.wide / -2 * angle**2
+        found: Doubles = self.wide / -2 * angle**2
         if self.steepest > 0:
             found -= self.times @ np.log1p((np.sin(self.factors * angle) / self.depths) ** 2)
         for term in self.narrow:

@@ -7,7 +7,6 @@ any question chosen after seeing earlier answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,12 +18,12 @@ from dodona.answer.bands import Band, combine_bands
 from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.evaluation import evaluate, population_band
 from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
-from dodona.answer.measured import MeasuredValues, Noise
+from dodona.answer.measured import MeasuredValues
 from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.query.query import Block
+from dodona.privacy.measurement import DrawCounts
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
 
 # --- Intervals for questions that were chosen because of the values they reuse. ---
@@ -36,28 +35,6 @@ _ONLY = (
     "Intervals for any choice are known for counts, sums and arithmetic of them that were told or follow from that. "
     "Ask this question with fresh=True: it is then measured with new noise alone."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DrawCounts:
-    """The number of values released so far, by noise law."""
-
-    laplace: int = 0
-    gaussian: int = 0
-
-    def __bool__(self) -> bool:
-        return self.laplace + self.gaussian > 0
-
-
-def count_draws(noises: Iterable[Noise], blocks: Iterable[Block], *, before: DrawCounts | None = None) -> DrawCounts:
-    """Return the number of draws of a measurement's blocks, including earlier ones."""
-    laplace, gaussian = (0, 0) if before is None else (before.laplace, before.gaussian)
-    for noise, block in zip(noises, blocks, strict=True):
-        if isinstance(noise, Laplace):
-            laplace += block.values
-        else:
-            gaussian += block.values
-    return DrawCounts(laplace, gaussian)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +111,8 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
         case LiteralExpression(Fraction() as number) | PublicValue(number):
             return Band.constant(float(number), evidence.groups)
         case Arithmetic(operator, left, right):
-            return combine_bands(
-                operator, any_choice_band(left, evidence, reach), any_choice_band(right, evidence, reach)
-            )
+            first, second = (any_choice_band(side, evidence, reach) for side in (left, right))
+            return combine_bands(operator, first, second)
         case _:
             raise InvalidRequest(_ONLY)
 
@@ -211,9 +187,8 @@ def cell_failure_probability(view: View, measured: Evidence) -> float:
 def view_band(expression: Expression, measured: Evidence, view: View) -> Band:
     """Return an expression's values and intervals for a view."""
     if view.draws is not None:
-        return any_choice_band(
-            expression, measured, bound_combinations(view.draws, to_failure_probability(view.confidence))
-        )
+        bound = bound_combinations(view.draws, to_failure_probability(view.confidence))
+        return any_choice_band(expression, measured, bound)
     failing = cell_failure_probability(view, measured)
     if view.against is Against.POPULATION:
         return population_band(expression, measured, failing=failing, size=view.size)
@@ -224,18 +199,16 @@ def half_width_in_steps(block: int, measured: MeasuredValues, view: View) -> int
     """Return the half-width of a count or a sum for the table, in steps: the exact quantile of its noise."""
     distinct = _count_distinct_expressions(measured) if view.together else ()
     if view.together and all(isinstance(expression, Total) for expression in distinct):
-        return half_width(
-            measured.noises[block], to_failure_probability(view.confidence), measured.groups * len(distinct)
-        )
+        cells = measured.groups * len(distinct)
+        return half_width(measured.noises[block], to_failure_probability(view.confidence), cells)
     return half_width(measured.noises[block], cell_failure_probability(view, measured))
 
 
 def _count_distinct_expressions(measured: Evidence) -> tuple[Expression, ...]:
     """Return the distinct expressions that are not known in advance; at least one."""
+    known = KeyLabel | LiteralExpression | PublicValue
     shown = (column.expression for column in measured.question.columns)
-    found = dict.fromkeys(
-        expression for expression in shown if not isinstance(expression, KeyLabel | LiteralExpression | PublicValue)
-    )
+    found = dict.fromkeys(expression for expression in shown if not isinstance(expression, known))
     return tuple(found) or (LiteralExpression("nothing"),)
 
 

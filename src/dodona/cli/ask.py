@@ -1,38 +1,27 @@
-"""`dodona ask` and `dodona quote`: one question, its price, and its answer with error bars."""
+"""The analyst's commands: `ask`, `quote`, `describe`, `budget` and `history`.
+
+What may be asked, what it would cost, the answer, and what was spent.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dodona.answer.estimate import Estimate, to_float
-from dodona.cli.opening import AskedDataset, ServerOption, is_paid, open_curator
-from dodona.cli.terminal import (
-    AnalystOption,
-    ConfidenceOption,
-    EpsilonOption,
-    FreshOption,
-    JsonOption,
-    MaxPriceOption,
-    SqlArgument,
-    WithinOption,
-    YesOption,
-    make_console,
-    parse_tolerance,
-    read_sql,
-    report_errors,
-)
+from dodona.cli import terminal
+from dodona.cli.opening import AskedDataset, ServerOption, is_paid, open_curator, read_budget, read_charges
 from dodona.errors import InvalidRequest, printable
+from dodona.numbers import format_percent
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
     from dodona.answer.answer import Answer
@@ -40,6 +29,9 @@ if TYPE_CHECKING:
     from dodona.cli.opening import OpenCurator
 
     ShownAnswer = Answer | RecordedAnswer
+
+
+# --- Ask and quote. ---
 
 
 _DOT, _LINE = "●", "─"
@@ -80,63 +72,61 @@ def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> s
 
 def ask(  # noqa: PLR0913  each is an option
     dataset: AskedDataset,
-    question: SqlArgument,
+    question: terminal.SqlArgument,
     *,
-    within: WithinOption = None,
-    epsilon: EpsilonOption = None,
-    confidence: ConfidenceOption = None,
+    within: terminal.WithinOption = None,
+    epsilon: terminal.EpsilonOption = None,
+    confidence: terminal.ConfidenceOption = None,
     server: ServerOption = None,
-    analyst: AnalystOption = None,
-    max_price: MaxPriceOption = None,
-    fresh: FreshOption = False,
+    analyst: terminal.AnalystOption = None,
+    max_price: terminal.MaxPriceOption = None,
+    fresh: terminal.FreshOption = False,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
     ] = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
+    yes: terminal.YesOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Ask a question and pay for it; a question that was answered before is free.
 
     On a terminal the price is shown first, and you are asked. Elsewhere --max-price holds, or what the dataset says.
     """
-    with report_errors():
+    with terminal.report_errors():
         check_output(output)
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
-        text, accuracy = read_sql(question), parse_tolerance(within)
+        text, accuracy = terminal.read_sql(question), terminal.parse_tolerance(within)
         with open_curator(dataset, server=server, analyst=analyst) as curator:
-            wish = AskOptions(accuracy, epsilon, confidence, max_price, fresh)
-            most = _agree_on_price(curator, text, wish, key) if asking else max_price
-            answer = curator.ask(
-                text, within=accuracy, epsilon=epsilon, confidence=confidence, max_price=most, fresh=fresh, key=key
-            )
+            wish: dict[str, Any] = {"within": accuracy, "epsilon": epsilon, "confidence": confidence, "fresh": fresh}
+            most = _agree_on_price(curator, text, wish, max_price, key) if asking else max_price
+            answer = curator.ask(text, **wish, max_price=most, key=key)
             if output is not None:
                 write_answer(answer, output)
             if as_json:
                 print(answer.to_json())
             else:
-                show_answer(answer, make_console(), output)
+                show_answer(answer, output)
 
 
 def quote(  # noqa: PLR0913  each is an option
     dataset: AskedDataset,
-    question: SqlArgument,
+    question: terminal.SqlArgument,
     *,
-    within: WithinOption = None,
-    epsilon: EpsilonOption = None,
-    confidence: ConfidenceOption = None,
-    max_price: MaxPriceOption = None,
-    fresh: FreshOption = False,
+    within: terminal.WithinOption = None,
+    epsilon: terminal.EpsilonOption = None,
+    confidence: terminal.ConfidenceOption = None,
+    max_price: terminal.MaxPriceOption = None,
+    fresh: terminal.FreshOption = False,
     server: ServerOption = None,
-    analyst: AnalystOption = None,
-    as_json: JsonOption = False,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Say what a question would cost and how accurate it would be. Nothing is spent."""
-    with report_errors():
+    with terminal.report_errors():
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             offer = curator.quote(
-                read_sql(question),
-                within=parse_tolerance(within),
+                terminal.read_sql(question),
+                within=terminal.parse_tolerance(within),
                 epsilon=epsilon,
                 confidence=confidence,
                 max_price=max_price,
@@ -148,31 +138,15 @@ def quote(  # noqa: PLR0913  each is an option
             print(offer)
 
 
-@dataclass(frozen=True, slots=True)
-class AskOptions:
-    """The options of a command that asks a question."""
-
-    within: int | float | str | dict[str, int | float | str] | None
-    epsilon: str | None
-    confidence: float | None
-    max_price: str | None
-    fresh: bool
-
-
-def _agree_on_price(curator: OpenCurator, text: str, wish: AskOptions, key: str | None) -> Fraction | str | None:
+def _agree_on_price(
+    curator: OpenCurator, text: str, wish: dict[str, Any], max_price: str | None, key: str | None
+) -> Fraction | str | None:
     """Show the price and return it if the user agrees: no more than that is charged."""
     if key is not None and is_paid(curator, key):
-        return wish.max_price  # already paid for
-    offer = curator.quote(
-        text,
-        within=wish.within,
-        epsilon=wish.epsilon,
-        confidence=wish.confidence,
-        max_price=wish.max_price,
-        fresh=wish.fresh,
-    )
+        return max_price  # already paid for
+    offer = curator.quote(text, **wish, max_price=max_price)
     if offer.price.share == 0 or not offer.affordable:
-        return wish.max_price  # free, or about to be refused with its own message
+        return max_price  # free, or about to be refused with its own message
     expected = ", ".join(map(str, offer.accuracy))
     typer.echo(f"Price: {offer.price}.{f' Expected: {expected}.' if expected else ''} {offer.explanation}")
     if not typer.confirm("Pay it?"):
@@ -181,30 +155,26 @@ def _agree_on_price(curator: OpenCurator, text: str, wish: AskOptions, key: str 
     return offer.price.share
 
 
-def show_answer(answer: ShownAnswer, screen: Console, output: Path | None = None) -> None:
+def show_answer(answer: ShownAnswer, output: Path | None = None) -> None:
     """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
     from dodona.answer.display import answer_notes
 
-    columns = _count_fitting_columns(answer, screen.width)
-    screen.print(_table(answer, columns))
-    hidden = [
-        f"{number:,} more {what}"
-        for number, what in ((len(answer.rows) - _MOST_ROWS, "rows"), (len(answer.columns) - columns, "columns"))
-        if number > 0
-    ]
+    columns = _count_fitting_columns(answer, terminal.make_console().width)
+    terminal.say(_table(answer, columns))
+    more = {"rows": len(answer.rows) - _MOST_ROWS, "columns": len(answer.columns) - columns}
+    hidden = [f"{number:,} more {what}" for what, number in more.items() if number > 0]
     if hidden:
         rest = "Write --output FILE.csv to have everything; asked again it is free." if output is None else ""
-        screen.print(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold", highlight=False, markup=False)
+        terminal.say(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold")
     if output is not None:
-        screen.print(f"All {len(answer.rows):,} rows are in {output}.", style="bold", highlight=False, markup=False)
-    for line in answer_notes(answer):
-        screen.print(line, style="dim", highlight=False, markup=False)
+        terminal.say(f"All {len(answer.rows):,} rows are in {output}.", style="bold")
+    terminal.say(*answer_notes(answer), style="dim")
 
 
-def check_output(output: Path | None) -> Path | None:
+def check_output(output: Path | None) -> None:
     """Validate the output path before anything is charged."""
     if output is None:
-        return None
+        return
     if output.suffix not in _WRITERS:
         raise InvalidRequest(f"--output {str(output)[:200]!r} is no name: it must end in {', '.join(_WRITERS)}.")
     if output.exists() or not output.absolute().parent.is_dir():
@@ -212,7 +182,6 @@ def check_output(output: Path | None) -> Path | None:
         raise InvalidRequest(f"--output {str(output)[:200]!r} is not written: {why}. Write another name.")
     if output.suffix == ".parquet":
         import pyarrow.parquet  # noqa: F401  a missing library is reported before anything is charged
-    return output
 
 
 def write_answer(answer: ShownAnswer, output: Path) -> None:
@@ -243,11 +212,7 @@ def _write_json(answer: ShownAnswer, output: Path) -> None:
         file.write(f"{answer.to_json()}\n")
 
 
-_WRITERS: dict[str, Callable[[ShownAnswer, Path], None]] = {
-    ".csv": _write_csv,
-    ".parquet": _write_parquet,
-    ".json": _write_json,
-}
+_WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".json": _write_json}
 
 
 def _count_fitting_columns(answer: ShownAnswer, width: int) -> int:
@@ -264,19 +229,15 @@ def _count_fitting_columns(answer: ShownAnswer, width: int) -> int:
 
 
 def _table(answer: ShownAnswer, columns: int) -> Table:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
 
     from dodona.answer.display import cell_text
-    from dodona.answer.estimate import Estimate
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = terminal.make_table()
     drawn: dict[int, list[str]] = {}
     width = _BARS // max(1, sum(answer.estimated))
     shown = answer.rows[:_MOST_ROWS]
     for number, (name, estimated) in enumerate(zip(answer.columns[:columns], answer.estimated, strict=False)):
-        table.add_column(escape(printable(name)), justify="right" if estimated else "left", no_wrap=estimated)
+        table.add_column(printable(name), justify="right" if estimated else "left", no_wrap=estimated)
         column = [row.cells[number] for row in shown]
         estimates = [cell for cell in column if isinstance(cell, Estimate)]
         if estimated and len(estimates) == len(column) and 1 < len(column) <= _MOST_BARS and width >= _NARROWEST:
@@ -285,8 +246,81 @@ def _table(answer: ShownAnswer, columns: int) -> Table:
     for place, row in enumerate(shown):
         cells = []
         for number, cell in enumerate(row.cells[:columns]):
-            cells.append(escape(cell_text(cell)))
+            cells.append(cell_text(cell))
             if number in drawn:
                 cells.append(drawn[number][place])
         table.add_row(*cells)
     return table
+
+
+# --- What may be asked, what is left, and what it went on. ---
+
+
+def describe(
+    dataset: AskedDataset,
+    *,
+    server: ServerOption = None,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Show what may be asked: columns and their values, who is protected, the budget and the defaults."""
+    with terminal.report_errors():
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
+            description = curator.describe()
+        if as_json:
+            print(description.to_json())
+            return
+
+        from dodona.answer.description import HEADINGS
+
+        table = terminal.make_table(*HEADINGS)
+        for row in description.rows:
+            table.add_row(*row)
+        terminal.say(description.title, style="bold")
+        terminal.say(table, *description.sentences)
+
+
+def budget(
+    dataset: AskedDataset,
+    *,
+    server: ServerOption = None,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Show what was spent and what is left."""
+    with terminal.report_errors():
+        from dodona.cli.ledger import state_tables
+
+        state, left, name = read_budget(dataset, server=server, analyst=analyst)
+        if as_json:
+            print(json.dumps(state.to_json() | {"yours": str(left)}))
+            return
+        terminal.say(*state_tables(state, []))
+        if name is not None:
+            terminal.say(f"{name} may still spend {format_percent(left)} of the whole budget.")
+
+
+def history(
+    dataset: AskedDataset,
+    *,
+    server: ServerOption = None,
+    analyst: terminal.AnalystOption = None,
+    last: Annotated[int, typer.Option(help="How many charges to show.")] = 20,
+    as_json: terminal.JsonOption = False,
+) -> None:
+    """Show what was charged, the latest last."""
+    with terminal.report_errors():
+        from dodona.answer.description import shorten
+
+        found = read_charges(dataset, server=server, analyst=analyst)
+        charges = found.charges
+        if as_json:
+            print(found.to_json())
+            return
+
+        table = terminal.make_table("time", "analyst", "share", "answered", "question")
+        for charge in charges[-last:]:
+            who, answered = printable(charge.analyst or "-"), "yes" if charge.answered else "no"
+            row = charge.time[:19], who, format_percent(charge.share), answered, shorten(charge.text)
+            table.add_row(*row)
+        terminal.say(table if charges else "Nothing was charged yet.")

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, make_console, report_errors
+from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, report_errors, say
 from dodona.errors import InvalidArgument, printable
+from dodona.ledger import opening
 from dodona.numbers import format_percent
 from dodona.privacy.budget import BudgetState
 
@@ -42,8 +42,6 @@ def open_named_ledger(ledger: str, head: str | None) -> Ledger:
         from dodona.dataset import open_dataset_ledger
 
         return open_dataset_ledger(ledger)
-    from dodona.ledger import opening
-
     return opening.open_ledger(parse_ledger_place(ledger), head=parse_head_place(head))
 
 
@@ -99,10 +97,8 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     if state.analysts:
         analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
         for one in state.analysts:
-            stopped = "stopped" if one.stopped else ""
-            analysts.add_row(
-                _clean(one.name), str(one.share), format_percent(one.spent), format_percent(one.left), stopped
-            )
+            spent, left = format_percent(one.spent), format_percent(one.left)
+            analysts.add_row(printable(one.name), str(one.share), spent, left, "stopped" if one.stopped else "")
         yield analysts
     if not texts:
         return
@@ -110,7 +106,7 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     for text in texts[-_LAST:]:
         fields = json.loads(text)
         what = _ENTRY_TEXTS[fields["entry"]](fields) if fields["entry"] in _ENTRY_TEXTS else ""
-        entries.add_row(*map(_clean, (str(fields["number"]), fields["time"][:19], fields["entry"], what)))
+        entries.add_row(*map(printable, (str(fields["number"]), fields["time"][:19], fields["entry"], what)))
     yield entries
 
 
@@ -154,11 +150,6 @@ def _event(fields: object) -> str:
     return " ".join([str(fields["event"]), *numbers])
 
 
-def _clean(text: str) -> str:
-    """Make untrusted text safe for a table."""
-    return escape(printable(text))
-
-
 # --- The owner's acts on a ledger: raise, close, admit, stop and declare. Each is a permanent entry. ---
 
 
@@ -178,10 +169,8 @@ def raise_budget(
             raise InvalidArgument("epsilon", None, "write --epsilon, --delta or both")
         with open_named_ledger(ledger, head) as found:
             before = found.state().total
-            found.raise_budget(
-                before.epsilon if epsilon is None else epsilon,
-                before.delta if delta is None else delta,
-            )
+            wished = (epsilon, before.epsilon), (delta, before.delta)
+            found.raise_budget(*(old if new is None else new for new, old in wished))
             _say(f"raised: from ε = {before.epsilon}, δ = {float(before.delta):g}", found.state())
 
 
@@ -267,8 +256,8 @@ def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: 
         table = Table("request", "time", "analyst", "share", "state", "question")
         for one in requests:
             shown = (one.id[:12], one.time[:19], one.analyst, format_percent(one.share), one.state, one.text)
-            table.add_row(*map(_clean, shown))
-        make_console().print(table if requests else "No analyst has requested an approval.")
+            table.add_row(*map(printable, shown))
+        say(table if requests else "No analyst has requested an approval.")
 
 
 RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")]
@@ -335,7 +324,6 @@ def create(  # noqa: PLR0913  each is an option
             return
         if dataset is None or epsilon is None:
             raise InvalidArgument("dataset", dataset, "give --dataset and --epsilon, or name a dataset file (.toml)")
-        from dodona.ledger import opening
         from dodona.ledger.opening import LedgerTerms
         from dodona.privacy.budget import Analyst, Budget
         from dodona.schema.schema import Neighbours
@@ -355,21 +343,14 @@ def create(  # noqa: PLR0913  each is an option
 
 
 @app.command()
-def show(
-    ledger: LedgerArgument,
-    *,
-    as_json: JsonOption = False,
-    head: HeadOption = None,
-) -> None:
+def show(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOption = None) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
     with report_errors(), open_named_ledger(ledger, head) as found:
         state = found.state()
         if as_json:
             print(json.dumps(state.to_json()))
             return
-        console = make_console()
-        for table in state_tables(state, [line.text for line in found.lines()]):
-            console.print(table)
+        say(*state_tables(state, [line.text for line in found.lines()]))
 
 
 @app.command()
@@ -417,8 +398,6 @@ def recover(
 ) -> None:
     """Put a restored backup into use. Everything that is unspent in it counts as spent, for ever."""
     with report_errors():
-        from dodona.ledger import opening
-
         if not yes:
             typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
         where, kept_head = locate_ledger_and_head(ledger, head)

@@ -13,7 +13,7 @@ from dodona import __version__
 # Named as text, so that a command loads only what it needs, and serving code never imports the lab.
 COMMANDS = {
     # for the owner of the data
-    "init": "dodona.cli.init:init",
+    "init": "dodona.cli.owner:init",
     "check": "dodona.cli.owner:check",
     "confirm": "dodona.cli.owner:confirm",
     "keep": "dodona.cli.owner:keep",
@@ -24,15 +24,15 @@ COMMANDS = {
     # for analysts
     "login": "dodona.cli.login:login",
     "logout": "dodona.cli.login:logout",
-    "describe": "dodona.cli.account:describe",
+    "describe": "dodona.cli.ask:describe",
     "quote": "dodona.cli.ask:quote",
     "ask": "dodona.cli.ask:ask",
     "prepare": "dodona.cli.session:prepare",
     "choose": "dodona.cli.session:choose",
     "above": "dodona.cli.session:above",
     "weights": "dodona.cli.session:weights",
-    "budget": "dodona.cli.account:budget",
-    "history": "dodona.cli.account:history",
+    "budget": "dodona.cli.ask:budget",
+    "history": "dodona.cli.ask:history",
     "synthesize": "dodona.cli.synthesize:synthesize",
     # for anyone
     "plan": "dodona.lab.plan.command:plan",

@@ -1,4 +1,7 @@
-"""`dodona check`, `dodona confirm` and `dodona keep`: commands for the owner of the data."""
+"""The owner's commands: `dodona init`, `dodona check`, `confirm`, `keep`, `backup` and `restore`.
+
+`init` drafts a dataset file from a table; the others look at it, confirm it, keep the rows that count, and copy it.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dodona.cli.terminal import (
-    AnalystOption,
-    DatasetArgument,
-    JsonOption,
-    MaxPriceOption,
-    make_console,
-    report_errors,
-)
+from dodona.cli import terminal
 from dodona.numbers import format_percent
 
 if TYPE_CHECKING:
+    from dodona.dataset.draft import Draft
     from dodona.dataset.file import DatasetFile
     from dodona.engines.inspection import TableCheck
+
+
+# --- Check, confirm and keep. ---
 
 
 # --- `dodona check`: exact counts of the rows against the dataset file, for the owner only. ---
@@ -31,19 +31,19 @@ PRIVATE = "PRIVATE: exact counts of the data; for the owner alone."
 
 
 def check(  # noqa: PLR0913  each is an option
-    dataset: DatasetArgument,
+    dataset: terminal.DatasetArgument,
     *,
     publish: Annotated[
         str | None,
         typer.Option(metavar="EPSILON", help="Buy a noisy figure of the rows that the cap leaves out, for analysts."),
     ] = None,
-    analyst: AnalystOption = None,
-    max_price: MaxPriceOption = None,
+    analyst: terminal.AnalystOption = None,
+    max_price: terminal.MaxPriceOption = None,
     key: Annotated[str | None, typer.Option(help="With --publish: a retry under the same key is charged once.")] = None,
-    as_json: JsonOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Count what the bounds, the labels and the cap do to the rows. For the owner alone; a draft will do."""
-    with report_errors():
+    with terminal.report_errors():
         if publish is not None:
             _publish(dataset, publish, analyst, max_price, key, as_json=as_json)
             return
@@ -68,21 +68,15 @@ def _publish(  # noqa: PLR0913  each is an option
     if as_json:
         print(json.dumps({"words": found.words, "share": str(found.price)}))
         return
-    make_console().print(f"published: {found.words}", markup=False, highlight=False)
-    make_console().print(
-        f"It took {format_percent(found.price)} of the budget. Offers and answers mention it.", highlight=False
-    )
+    price = format_percent(found.price)
+    terminal.say(f"published: {found.words}", f"It took {price} of the budget. Offers and answers mention it.")
 
 
 def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
 
     from dodona.dataset.check import percentage
 
-    screen = make_console()
-    screen.print(PRIVATE, style="bold yellow", markup=False, highlight=False)
+    terminal.say(PRIVATE, style="bold yellow")
     unit = file.schema.unit
     lines = [f"{found.rows:,} rows"]
     if found.people is not None:
@@ -92,33 +86,30 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
             f"{found.cut:,} rows cut ({percentage(found.cut, found.rows)}): a person has more than {unit.rows}",
             f"{found.counting:,} rows count",
         ]
-    for line in lines:
-        screen.print(line, markup=False, highlight=False)
-    table = Table("column", "kind", box=box.SIMPLE_HEAD, pad_edge=False)
+    terminal.say(*lines)
+    table = terminal.make_table("column", "kind")
     for heading in ("missing", "outside", "below", "above"):
         table.add_column(heading, justify="right")
     for column in found.columns:
         figures = (column.missing, column.outside, column.below, column.above)
         shown = (f"{figure:,} ({percentage(figure, found.rows)})" if figure else "-" for figure in figures)
-        table.add_row(escape(column.name), column.kind, *shown)
-    screen.print(table)
-    for line in advice:
-        screen.print(f"- {line}", markup=False, highlight=False)
+        table.add_row(column.name, column.kind, *shown)
+    terminal.say(table, *(f"- {line}" for line in advice))
     if file.waiting:
-        screen.print("This is a draft: nothing is served before `dodona confirm`.", highlight=False)
+        terminal.say("This is a draft: nothing is served before `dodona confirm`.")
 
 
 # --- `dodona confirm`: the owner has reviewed what a draft took from the data. ---
 
 
 def confirm(
-    dataset: DatasetArgument,
+    dataset: terminal.DatasetArgument,
     *,
     by: Annotated[str, typer.Option(help="Who looked; it is written into the file.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Show what a draft took from the data and, on yes, let it be served: the review is emptied."""
-    with report_errors():
+    with terminal.report_errors():
         from dodona.dataset.changes import confirm as confirmed
         from dodona.dataset.changes import pending_review
 
@@ -126,17 +117,12 @@ def confirm(
         if not items:
             typer.echo(f"Nothing in {dataset} waits for a review.")
             return
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
 
-        table = Table("line", "what", "value", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = terminal.make_table("line", "what", "value")
         for item in items:
             value = "is not in the file any more" if item.value is None else item.value
-            table.add_row(str(item.line or ""), escape(item.name), escape(value))
-        screen = make_console()
-        screen.print("These came from the data. Once confirmed, analysts may read them.", highlight=False)
-        screen.print(table)
+            table.add_row(str(item.line or ""), item.name, value)
+        terminal.say("These came from the data. Once confirmed, analysts may read them.", table)
         if not yes:
             typer.confirm("Is each of them known without the data, or harmless to tell?", abort=True)
         confirmed(Path(dataset), by=by)
@@ -147,14 +133,14 @@ def confirm(
 
 
 def keep(
-    dataset: DatasetArgument,
+    dataset: terminal.DatasetArgument,
     *,
     url: Annotated[
         str | None, typer.Option(help="env:NAME of an address whose role may write, where the file's may not.")
     ] = None,
 ) -> None:
     """Keep the rows of people that count in a table (PostgreSQL) or a folder (Spark), so that questions are quick."""
-    with report_errors():
+    with terminal.report_errors():
         from dodona.dataset.opening import keep_rows
 
         typer.echo(f"kept: {keep_rows(dataset, url=url)}")
@@ -174,7 +160,7 @@ def backup(
 
     The archive says which rows of a person count, so keep it as safe as the data.
     """
-    with report_errors():
+    with terminal.report_errors():
         from dodona.dataset.backup import backup as write_backup
 
         typer.echo(f"backed up: {', '.join(write_backup(place, archive))}")
@@ -185,9 +171,133 @@ def restore(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the dataset files are to be.")],
 ) -> None:
     """Restore a backup. What was unspent in it counts as spent, unless a head kept elsewhere proves otherwise."""
-    with report_errors():
+    with terminal.report_errors():
         from dodona.dataset.backup import restore as read_backup
 
         for found in read_backup(archive, folder):
             end = "nothing is left until the budget is raised" if found.exhausted else "nothing was charged since"
             typer.echo(f"restored: {found.dataset}, {found.charges:,} charges; {end}")
+
+
+# --- Init: a draft of a dataset file. ---
+
+
+PRIVATE_VALUES = "PRIVATE: what follows was read off the rows; for the owner alone."
+
+
+def init(  # noqa: PLR0913  each is an option
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A Parquet, CSV or DuckDB file, a pattern with *, a folder, or env:NAME of a database.",
+        ),
+    ],
+    *,
+    output: Annotated[Path | None, typer.Option(help="Where the draft goes; TABLE.toml unless said otherwise.")] = None,
+    table: Annotated[
+        str | None, typer.Option(help="The name that analysts use; for a database, the table inside it.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option(help="spark, to have Spark read the rows.")] = None,
+    person: Annotated[
+        str | None, typer.Option("--id", help="The column that identifies people, to protect people.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="How many rows of a person count, with --id.")] = None,
+    protects: Annotated[str | None, typer.Option(help="row or person; guessed unless said.")] = None,
+    neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
+    epsilon: Annotated[str, typer.Option(help="The whole budget.")] = "1",
+    delta: Annotated[str | None, typer.Option(help="1e-6, or less for a large table, unless said.")] = None,
+) -> None:
+    """Draft a dataset file from a table. The rows are read, by you and for you; nothing is served from a draft."""
+    with terminal.report_errors():
+        from dodona.dataset.draft import (
+            DraftOptions,
+            FileExists,
+            default_output,
+            drafted_before,
+            make_draft,
+            write_draft,
+        )
+        from dodona.dataset.place import find_place, inspect_place
+
+        wishes = DraftOptions(
+            id=person, rows=rows, protects=protects, neighbours=neighbours, epsilon=epsilon, delta=delta
+        )
+        place = find_place(source, table=table, engine=engine)
+        path = default_output(place) if output is None else output
+        if path.exists():  # refuse before reading the rows, which may take long
+            raise FileExists(str(path))
+        opened = inspect_place(place)
+        try:
+            draft = make_draft(opened, place, wishes, earlier=drafted_before(place, path.parent))
+        finally:
+            opened.close()
+        write_draft(draft, path)
+        _show_draft(draft, path)
+
+
+def _show_draft(draft: Draft, path: Path) -> None:
+
+    from dodona.dataset.guess import ProposedColumn
+
+    terminal.say(PRIVATE_VALUES, style="bold yellow")
+    table = terminal.make_table("column", "kind", "in the data", "to review")
+    for column in draft.columns:
+        if isinstance(column, ProposedColumn):
+            review = ", ".join(f"{key.name} = {key.text}" for key in column.keys if key.from_data) or "-"
+            table.add_row(column.name, column.kind, column.private, review)
+        else:
+            name = column.name if column.name.isprintable() else repr(column.name)
+            table.add_row(name, "left out", column.private, column.reason, style="dim")
+    terminal.say(table)
+    if draft.place.guessed:
+        settings = ", ".join(f"{key} = {getattr(draft.place.form, key)!r}" for key in draft.place.guessed)
+        terminal.say(f"The files seem to be written with {settings}.")
+    terminal.say(*_unit(draft), _spending(path), f"\nWritten: {path}. Next:")
+    for command, what in (
+        (f"edit {path}", "correct each marked value to what is known without the data"),
+        (f"dodona check {path}", "see what the bounds and the cap do to the rows"),
+        (f"dodona confirm {path} --by NAME", "say that you looked"),
+        (f"dodona ledger create {path}", "once"),
+        (f'dodona ask {path} "SELECT count(*) FROM {draft.place.table}"', ""),  # noqa: S608  for people to type
+    ):
+        terminal.say(f"  {command}{f'    # {what}' if what else ''}", soft_wrap=True)
+
+
+def _spending(path: Path) -> str:
+    """Describe the cost of questions without a stated accuracy, and the maximum price of one question."""
+    from dodona.curator.planner import count_share
+    from dodona.dataset.file import DatasetFile
+    from dodona.numbers import format_percent, to_share
+
+    file = DatasetFile.draft(path)
+    unit = file.schema.unit
+    part = to_share(file.within, argument="within")  # a draft leaves it open
+    share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
+    return (
+        f"A question that does not say how accurate is answered within {file.within}: a count then takes "
+        f"{format_percent(share)} of the budget. No question takes more than {format_percent(file.max_price)} without "
+        "--max-price."
+    )
+
+
+def _unit(draft: Draft) -> list[str]:
+    """Describe the proposed privacy unit."""
+    from dodona.dataset.guess import CAP_EPSILON
+
+    unit = {key.name: key for key in draft.unit}
+    size = f"{draft.rows:,} rows; unit.size = {unit['size'].text}."
+    if "id" not in unit:
+        return [size, "Each row is protected by itself. If a person may have several rows, write --id COLUMN."]
+    guess = " Guessed by its name: check that it identifies people." if unit["id"].from_data else ""
+    capped = (
+        f" Chosen with noise (epsilon {float(CAP_EPSILON):g}, which the ledger begins with): all rows of about 19 in "
+        "20 people count. Decide."
+        if unit["rows"].from_data
+        else ""
+    )
+    return [
+        size,
+        f"People are protected, identified by {unit['id'].text}.{guess}",
+        f"Of each person {unit['rows'].text} rows count.{capped}",
+    ]

@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dodona.cli import terminal
 from dodona.cli.opening import AskedDataset, ServerOption, check_questions, open_curator
-from dodona.cli.terminal import (
-    AnalystOption,
-    ConfidenceOption,
-    JsonOption,
-    MaxPriceOption,
-    SqlArgument,
-    WithinOption,
-    make_console,
-    parse_tolerance,
-    read_sql,
-    report_errors,
-)
-from dodona.errors import InvalidRequest, printable, printable_json
+from dodona.errors import InvalidRequest, printable_json
 
 if TYPE_CHECKING:
     from dodona.privacy.budget import Price
@@ -38,31 +27,34 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what it would
 
 def choose(  # noqa: PLR0913  each is an option
     dataset: AskedDataset,
-    question: SqlArgument,
+    question: terminal.SqlArgument,
     *,
     epsilon: RequiredEpsilonOption,
     count: Annotated[int, typer.Option(help="How many to choose.")] = 1,
-    max_price: MaxPriceOption = None,
+    max_price: terminal.MaxPriceOption = None,
     server: ServerOption = None,
-    analyst: AnalystOption = None,
+    analyst: terminal.AnalystOption = None,
     key: KeyOption = None,
-    as_json: JsonOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Name the groups with the largest answers, without the answers.
 
     Try: dodona choose stays.toml "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis" --epsilon 0.1 --count 3
     """
-    with report_errors():
+    with terminal.report_errors():
         with open_curator(dataset, server=server, analyst=analyst) as curator:
-            choice = curator.choose(read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key)
+            choice = curator.choose(
+                terminal.read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key
+            )
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
             print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
             return
-        for name in choice.names:
-            make_console().print(printable(name), markup=False, highlight=False)
-        _say(f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}.")
-        _say(f"Price: {choice.price}.")
+        terminal.say(*choice.names)
+        terminal.say(
+            f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}."
+        )
+        terminal.say(f"Price: {choice.price}.")
 
 
 def above(  # noqa: PLR0913  each is an option
@@ -73,17 +65,17 @@ def above(  # noqa: PLR0913  each is an option
     epsilon: RequiredEpsilonOption,
     alerts: Annotated[int, typer.Option(help="How many alerts are paid for; after the last it ends.")] = 1,
     file: FileOption = None,
-    max_price: MaxPriceOption = None,
+    max_price: terminal.MaxPriceOption = None,
     server: ServerOption = None,
-    analyst: AnalystOption = None,
-    as_json: JsonOption = False,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Say which counts are above a threshold, one after the other, until the last alert.
 
     Alerts are paid for beforehand, however many questions there are. Try, with months.sql one count a line:
     dodona above stays.toml 9000 --file months.sql --epsilon 0.1 --alerts 2
     """
-    with report_errors():
+    with terminal.report_errors():
         listed = _read_questions(questions, file)
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             check_questions(curator, listed)  # a mistake in the last one is reported before anything is charged
@@ -95,7 +87,7 @@ def above(  # noqa: PLR0913  each is an option
                 alarm = watch.ask(question).above
                 found.append((question, alarm))
                 if not as_json:
-                    _say(f"{'above    ' if alarm else 'not above'}  {question}", style="bold" if alarm else "")
+                    terminal.say(f"{'above    ' if alarm else 'not above'}  {question}", style="bold" if alarm else "")
         if as_json:
             rows = [{"question": question, "above": is_above} for question, is_above in found]
             document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(found)}
@@ -103,31 +95,31 @@ def above(  # noqa: PLR0913  each is an option
             print(printable_json(text))
             return
         if len(found) < len(listed):
-            _say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
+            terminal.say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
         right = f"Counts further than {watch.within:.4g} from {threshold} are all judged right"
-        _say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
+        terminal.say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
 
 
 def prepare(  # noqa: PLR0913  each is an option
     dataset: AskedDataset,
     questions: QuestionsArgument = None,
     *,
-    within: WithinOption = None,
-    confidence: ConfidenceOption = None,
+    within: terminal.WithinOption = None,
+    confidence: terminal.ConfidenceOption = None,
     file: FileOption = None,
     dry_run: DryRunOption = False,
-    max_price: MaxPriceOption = None,
+    max_price: terminal.MaxPriceOption = None,
     server: ServerOption = None,
-    analyst: AnalystOption = None,
+    analyst: terminal.AnalystOption = None,
     key: KeyOption = None,
-    as_json: JsonOption = False,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Buy the cheapest measurement that all questions follow from; they are then free.
 
     With --dry-run it plans the workload and says its price.
     """
-    with report_errors():
-        listed, wanted = _read_questions(questions, file), parse_tolerance(within)
+    with terminal.report_errors():
+        listed, wanted = _read_questions(questions, file), terminal.parse_tolerance(within)
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             if dry_run:
                 offer = curator.quote(listed, within=wanted, confidence=confidence)
@@ -138,9 +130,9 @@ def prepare(  # noqa: PLR0913  each is an option
         if as_json:
             print(json.dumps({"questions": len(listed), "bought": None if dry_run else bought} | _price(price)))
         elif dry_run:
-            _say(f"{len(listed)} questions together: {price}; nothing is spent yet. Mechanism: {bought}.")
+            terminal.say(f"{len(listed)} questions together: {price}; nothing is spent yet. Mechanism: {bought}.")
         else:
-            _say(f"{len(listed)} questions are now free. Price: {price}. Bought: {bought}.")
+            terminal.say(f"{len(listed)} questions are now free. Price: {price}. Bought: {bought}.")
 
 
 def weights(  # noqa: PLR0913  each is an option
@@ -153,14 +145,14 @@ def weights(  # noqa: PLR0913  each is an option
     ] = None,
     confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
     file: FileOption = None,
-    max_price: MaxPriceOption = None,
+    max_price: terminal.MaxPriceOption = None,
     key: KeyOption = None,
     server: ServerOption = None,
-    analyst: AnalystOption = None,
-    as_json: JsonOption = False,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Answer very many counts for one charge, by multiplicative weights over some columns."""
-    with report_errors():
+    with terminal.report_errors():
         listed = _read_questions(questions, file)
         named = None if columns is None else [name.strip() for name in columns.split(",")]
         with open_curator(dataset, server=server, analyst=analyst) as curator:
@@ -173,10 +165,12 @@ def weights(  # noqa: PLR0913  each is an option
             print(json.dumps({"within": run.within, "confidence": confidence, "answers": rows} | _price(run.price)))
             return
         for text, one in pairs:
-            _say(f"{'-' if one is None else one!s:>16}  {text}")
-        _say(f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more.")
-        _say(run.advice)
-        _say(f"Price: {run.price}.")
+            terminal.say(f"{'-' if one is None else one!s:>16}  {text}")
+        terminal.say(
+            f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more."
+        )
+        terminal.say(run.advice)
+        terminal.say(f"Price: {run.price}.")
 
 
 def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:
@@ -198,7 +192,3 @@ def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]
 
 def _price(price: Price) -> dict[str, object]:
     return {"price": {"share": str(price.share), "epsilon": price.epsilon}}
-
-
-def _say(text: str, style: str = "") -> None:
-    make_console().print(printable(text), style=style, markup=False, highlight=False)

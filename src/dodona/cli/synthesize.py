@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import dodona
 from dodona.cli.terminal import AnalystOption, JsonOption, report_errors
 from dodona.errors import InvalidRequest
 
@@ -43,7 +44,6 @@ def synthesize(  # noqa: PLR0913  each is an option
     An interrupted release is taken up again by the same command; what was paid for is not charged twice.
     """
     with report_errors():
-        import dodona
         from dodona.synth.file import SynthesisFile
         from dodona.synth.synthesize import quote_synthesis
 
@@ -53,19 +53,13 @@ def synthesize(  # noqa: PLR0913  each is an option
             raise InvalidRequest("--owner-report must end in .html, in a folder that exists.")
         file = SynthesisFile.read(workload)
         exact = None if compare is None else _columns(compare)
-        settings = {
-            "epsilon": file.epsilon,
-            "share": file.share,
-            "method": file.method,
-            "cells": file.cells,
-            "name": file.name,
-        }
+        settings = {key: getattr(file, key) for key in ("epsilon", "share", "method", "cells", "name")}
         with dodona.open(file.dataset, analyst=analyst) as curator:
             if only_quote:
-                _show_declared(quote_synthesis(curator, file.workload, **settings), as_json=as_json)  # type: ignore[arg-type]
+                _show_declared(quote_synthesis(curator, file.workload, **settings), as_json=as_json)
                 return
             with _progress() as progress:
-                model = dodona.synthesize(curator, file.workload, **settings, max_price=max_price, progress=progress)  # type: ignore[arg-type]
+                model = dodona.synthesize(curator, file.workload, **settings, max_price=max_price, progress=progress)
         rows = _write(file, model)
         if owner_report is not None and exact is not None:
             from dodona.synth.report import owner_report as made

@@ -9,31 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
-from dodona.errors import DodonaError, InvalidArgument, InvalidRequest
+from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dodona.answer.tolerance import Tolerance
+    from dodona.curator.request import Tolerance
 
 _WIDTH = 110  # of a table in a file, without a terminal to set the width
 _PICTURES = (".png", ".svg", ".pdf")
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
 SqlArgument = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
-AnalystOption = Annotated[
-    str | None, typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")
-]
+_ANALYST = typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")
+AnalystOption = Annotated[str | None, _ANALYST]
 WithinOption = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
 EpsilonOption = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
 ConfidenceOption = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
-MaxPriceOption = Annotated[
-    str | None, typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
-]
-FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")
-]
+_MAX_PRICE = typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
+MaxPriceOption = Annotated[str | None, _MAX_PRICE]
+_FRESH = typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")
+FreshOption = Annotated[bool, _FRESH]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -56,9 +54,19 @@ def report_errors() -> Iterator[None]:
 
 def make_console(width: int = _WIDTH) -> Console:
     """Return the console: as wide as the terminal, or `width` if the output goes to a file."""
-    from rich.console import Console
-
     return Console(width=None if sys.stdout.isatty() else width)
+
+
+def make_table(*headings: str) -> Table:
+    """Return an empty table with a line under its headings."""
+    return Table(*headings, box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def say(*shown: str | Table, style: str = "", soft_wrap: bool = False) -> None:
+    """Print tables and texts; nothing in them is markup."""
+    for one in shown:
+        text = printable(one) if isinstance(one, str) else one
+        make_console().print(text, style=style, markup=False, highlight=False, soft_wrap=soft_wrap)
 
 
 def check_picture(path: Path | None, *, argument: str) -> None:
@@ -71,7 +79,6 @@ def check_picture(path: Path | None, *, argument: str) -> None:
 @contextmanager
 def show_progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show the number of completed steps on the error console: a bar on a terminal, lines in a log."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)

@@ -13,11 +13,10 @@ import numpy as np
 
 from dodona.answer.derived import make_derived_values
 from dodona.answer.laws import ModelLaw
-from dodona.answer.tolerance import ColumnTolerances, Tolerance
 from dodona.curator.desk import AffordableRequest
 from dodona.curator.lookup import Found
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.request import AfterBudget, Request
+from dodona.curator.request import AfterBudget, ColumnTolerances, Request, Tolerance
 from dodona.errors import Refused
 from dodona.knowledge.bounds import bound_answers, ranges_within_noise
 from dodona.knowledge.cells import Contradiction, TooManyCells

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.laws import GaussianSumBound
-from dodona.curator.request import NoiseType, largest_factor
+from dodona.curator.planner import NoiseType, largest_factor
 from dodona.knowledge.knowledge import ClassSet
 from dodona.knowledge.measurements import noise_variance
 from dodona.knowledge.patterns import MOST_PATTERN_CELLS, class_mask

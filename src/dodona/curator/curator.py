@@ -17,10 +17,9 @@ from weakref import WeakValueDictionary
 
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
-from dodona.answer.tolerance import Tolerances
 from dodona.curator.desk import WHOLE_BUDGET, Desk
 from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, SharedKnowledge
-from dodona.curator.request import Dataset, Request, effective_max_price, make_request
+from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.errors import KeyReused
 from dodona.ledger.limits import ApprovalRequest
@@ -417,13 +416,16 @@ class Curator:
         *,
         fresh: bool = False,
     ) -> Request:
-        self._permit()
+        self._hold_open()
         return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
     def _approved(self, request: Request, asked: tuple[Question, ...], key: str | None) -> Request:
         """Return the request with the price that the owner approved for these questions under this key, if any."""
-        found = None if key is None else self._dataset.ledger.approval(key, analyst=self.desk.analyst)
-        if key is None or found is None:
+        if key is None:
+            return request
+        self._permit()
+        found = self._dataset.ledger.approval(key, analyst=self.desk.analyst)
+        if found is None:
             return request
         if found.question != _digest(asked):
             raise KeyReused(key)

@@ -21,7 +21,6 @@ from dodona.ledger.store import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.budget import FREE, Budget, Price
-from dodona.privacy.conversion import standalone_epsilon
 from dodona.privacy.events import Event
 
 WHOLE_BUDGET = Fraction(1)
@@ -119,7 +118,7 @@ class Desk:
     def price(self, event: Event) -> Price:
         """Return the share of the budget that an event takes, and its ε alone."""
         ledger = self.dataset.ledger
-        return Price(ledger.share(event), standalone_epsilon(event, ledger.budget.delta))
+        return Price(ledger.share(event), (event,), ledger.budget.delta)
 
     def allowed(self, max_price: Fraction, key: str | None = None) -> Fraction:
         """Return the budget share a call may take: the least of its maximum price, the owner's limits and the rest."""
@@ -169,6 +168,7 @@ class Desk:
         Waits for another caller who may be asking under the same key right now, unless `wait` is off.
         """
         ledger = self.dataset.ledger
+        ledger.permit(self.analyst)
         receipt = ledger.receipt(key, analyst=self.analyst)
         if receipt is None:
             return None

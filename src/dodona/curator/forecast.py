@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.measured import Noise, count_groups
+from dodona.answer.measured import Noise
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.answer.prediction import SHAPES, ReleasedHistogram, predict_width_range
 from dodona.curator.planner import predict_error
@@ -98,7 +98,7 @@ class Forecaster:
             few, many = few / loose, many * loose
         shapes = SHAPES if counts is None else (counts,)
         found = predict_width_range(own, used, confidence=request.confidence, rows=(few, many), shapes=shapes)
-        rows = max(round(float(np.median(sizes.likely[kept])) * count_groups(own)), 1)
+        rows = max(round(float(np.median(sizes.likely[kept])) * own.groups), 1)
         likely = predict_error(own, used, confidence=request.confidence, rows=rows)
         if found is None:
             return ExpectedAccuracy(column.name, likely)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
-from dodona.answer.answer import Answer, make_answer
+from dodona.answer.answer import Answer, table_view
 from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
-from dodona.answer.tolerance import validate_tolerances
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
 from dodona.curator.desk import (
@@ -27,17 +27,17 @@ from dodona.curator.desk import (
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
-from dodona.curator.planner import Planner
+from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.rent_or_buy import Buyer, PurchaseOrder, RentOrBuyRule
-from dodona.curator.request import Dataset, Request
+from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
+from dodona.curator.request import Dataset, Request, validate_tolerances
 from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
+from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.conversion import standalone_epsilon
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import KeyLabel, Question, Total
@@ -55,8 +55,10 @@ class Call:
     asked: list[Resolved]
     request: Request
     key: str | None
+    view: LedgerView
+    """The ledger when the call looked for its answer."""
     seen: int | None
-    """How many releases were read before the call looked for its answer; None where new noise is wanted anyway."""
+    """How many releases were read by then; None where new noise is wanted anyway."""
     found: list[Found | None] = field(default_factory=list)
     replays: dict[int, Replay] = field(default_factory=dict)
     """By place: the releases of some of a question's blocks."""
@@ -143,15 +145,14 @@ def bundle(ladder: Ladder, call: Call) -> None:
     try:
         bought = ladder.buy(order, call)
     except BudgetExhausted:  # of two accounts, the one with more left refused it
-        call.order = ladder.buyer.alone(_questions(call.missing), call.request)
+        call.order = ladder.planner.plan(_questions(call.missing), call.request)
         return
     if bought is None:
         return
     with mark_errors_charged():
-        ladder.releases.follow()
-        missing = call.missing
-        learned = ladder.lookup.derive([Replay.nothing(one) for one in missing])  # a bundle is bought for counts alone
-        answers = [ladder.answer_of_bundle(one, known) for one, known in zip(missing, learned, strict=True)]
+        answers = ladder.answers_of_bundle(call.missing, bought.receipt)
+        if answers is None:
+            raise InvariantBroken("What was bought does not answer the question.", charged=True)
     call.fill([one.bought(bought.receipt.id, bought.price, reused=reused) for one in answers])
 
 
@@ -159,7 +160,7 @@ def measure(ladder: Ladder, call: Call) -> None:
     """Buy the remaining answers, all at once."""
     if call.order is not None and call.order.bundle is not None:
         return  # others were answered meanwhile: look again
-    order = call.order or ladder.buyer.alone(_questions(call.missing), call.request)
+    order = call.order or ladder.planner.plan(_questions(call.missing), call.request)
     bought = ladder.buy(order, call)
     if bought is not None:
         noises = order.measurement.noises
@@ -170,6 +171,7 @@ RUNGS: tuple[Rung, ...] = (replay, derive, confirm, bundle, measure)
 OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
 """The rungs that can be left out; the last one is always there."""
 _FREE_RUNGS = (replay, derive)
+_FREE_SOURCES = frozenset(("replayed", "derived"))
 
 
 class SharedKnowledge:
@@ -178,11 +180,12 @@ class SharedKnowledge:
     def __init__(self, dataset: Dataset) -> None:
         """Take an open dataset; releases are read when the first question is asked."""
         ledger, schema = dataset.ledger, dataset.schema
-        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share)
-        version, rows = dataset.source.version, partial(read_public_rows, dataset.source, schema.domain, schema.unit)
+        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share_each)
+        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
+        version = dataset.source.version
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
-        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases.knowledge)
+        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
         self.tracker = ModelTracker(self.releases, schema.unit.size)
 
@@ -213,8 +216,9 @@ class Ladder:
         call = self._resolve(distinct, request, key)
         self._climb(call)
         found = [one for one in call.found if one is not None]
-        charged = any(one.price.share > 0 for one in found)
-        with mark_errors_charged() if charged else nullcontext():
+        if all(one.source in _FREE_SOURCES for one in found):
+            return self._answered(_spread(found, asked, places), request, call.view.head)
+        with mark_errors_charged() if any(one.price.share > 0 for one in found) else nullcontext():
             return self._answered(_spread(found, asked, places), request)
 
     def free_answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...] | None:
@@ -229,7 +233,7 @@ class Ladder:
                 found = self._recall(distinct, request, key, wait=False)
         else:
             call = self._resolve(distinct, request, None)
-            self._climb_free(call)
+            self.climb_free(call)
             found = None if call.missing else [one for one in call.found if one is not None]
         return None if found is None else self._answered(_spread(found, asked, places), request)
 
@@ -237,7 +241,7 @@ class Ladder:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
         call = self._resolve(distinct_questions(asked, request)[0], request, key)
         while True:
-            self._climb_free(call)
+            self.climb_free(call)
             if not call.missing:
                 nothing = "nothing: all of it follows from earlier releases"
                 return PreparedWorkload(questions=len(asked), price=FREE, bought=nothing)
@@ -250,7 +254,7 @@ class Ladder:
     def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
         """Return the price of questions; nothing is spent."""
         call = self._resolve(distinct_questions(asked, request)[0], request, None)
-        self._climb_free(call)
+        self.climb_free(call)
         left = self._dataset.ledger.left(analyst=self.desk.analyst)
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
@@ -275,17 +279,17 @@ class Ladder:
             validate_tolerances(request.within, asked)
         aim = Aim(request, size=self._dataset.schema.unit.size)
         resolved = [Resolved(question, aim) for question in asked]
-        return Call(resolved, request, key, self._look(request), [None] * len(resolved))
+        return Call(resolved, request, key, *self._look(request), [None] * len(resolved))
 
-    def _look(self, request: Request) -> int | None:
-        """Read all releases so far and return their number; None if other callers' questions make no difference."""
-        self.releases.follow()
-        return self.releases.seen if replay in self.rungs and not request.fresh else None
+    def _look(self, request: Request) -> tuple[LedgerView, int | None]:
+        """Read all releases so far; their number is None if other callers' questions make no difference."""
+        view = self.releases.look(self.desk.analyst)
+        return view, self.releases.seen if replay in self.rungs and not request.fresh else None
 
     def _look_again(self, call: Call) -> None:
         """Put a call back before the first rung, as others were answered meanwhile."""
         call.found, call.replays, call.order = [None] * len(call.asked), {}, None
-        call.seen, call.looks = self._look(call.request), call.looks + 1
+        (call.view, call.seen), call.looks = self._look(call.request), call.looks + 1
         if call.key is not None:
             recalled = self._recall(_questions(call.asked), call.request, call.key)
             if recalled is not None:
@@ -307,7 +311,8 @@ class Ladder:
         if call.epoch is not FREE:
             call.found = [one and replace(one, price=one.price.plus(call.epoch)) for one in call.found]
 
-    def _climb_free(self, call: Call) -> None:
+    def climb_free(self, call: Call) -> None:
+        """Answer those questions of a call that are free."""
         for rung in _FREE_RUNGS:
             if rung in self.rungs and call.missing:
                 rung(self, call)
@@ -328,30 +333,35 @@ class Ladder:
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
         ) from None
 
-    def answer_of_bundle(self, asked: Resolved, known: Found | None) -> Found:
-        """Return the answer that a bundle gives to a question it was bought for, whatever its accuracy.
+    def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[Found] | None:
+        """Return the answers that a bundle gives, whatever accuracy is requested; None if they do not follow from it.
 
-        Its accuracy was verified before the charge. Only releases of others in the meantime can change it, by rounding;
-        then the answer states the interval that it has.
+        Their accuracy was verified before the charge. They depend on the bundle and on what was released before it, so
+        they are the same whenever they are fetched.
         """
-        found = self.lookup.derive_anyhow(asked) if known is None else known
-        if found is None:
-            raise InvariantBroken("What was bought does not answer the question.", charged=True)
-        return found
+        with self.releases.lock:  # nothing is added to the knowledge meanwhile
+            self.releases.follow()
+            released = self.releases.of_bundle(receipt.id)
+            derived = [] if released is None else Lookup(released, self.lookup.size).derive_anyhow(asked)
+        found = [one for one in derived if one is not None]
+        return found if len(found) == len(asked) else None
 
     def plan_order(self, call: Call) -> PurchaseOrder:
         """Return what to measure for the unanswered questions: a bundle, or the answers themselves."""
         missing, request = call.missing, call.request
         if request.fresh or bundle not in self.rungs:
-            return self.buyer.alone(_questions(missing), request)
+            return self.planner.plan(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
+        demand = missing[0].count_demand
+        if demand is None:
+            return self.planner.plan((missing[0].question,), request)
         ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price, call.key)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
         with self.releases.lock:
-            return self.buyer.single(missing[0].question, request, missing[0].count_demand, left)
+            return self.buyer.single(missing[0].question, request, demand, left)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
         demands = [one.count_demand for one in call.missing] if bundle in self.rungs else [None]
@@ -386,15 +396,29 @@ class Ladder:
             return None
         receipt, release = recalled
         if receipt.purpose == query_digest(_stack_queries(asked)):
-            return [
-                replace(found, source="replayed", price=FREE, reused=True)
-                for found in read_release(release, asked, FREE)
-            ]
-        call = self._resolve(asked, request, None)
-        self._climb_free(call)
+            return _read_again(release, asked)
+        call = self._answer_as_before(asked, request, receipt)
+        missing = _questions(call.missing)
+        if missing and receipt.purpose == query_digest(_stack_queries(missing)):
+            call.fill(_read_again(release, missing))
+        elif missing and " " in receipt.purpose:  # only a bundle has a label: it answers more than one question
+            call.fill(self.answers_of_bundle(call.missing, receipt) or [None] * len(missing))
         if call.missing:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
+
+    def _answer_as_before(self, asked: tuple[Question, ...], request: Request, receipt: Receipt) -> Call:
+        """Return a call with those of several questions answered that were free before a purchase.
+
+        Of a single question nothing was free, or nothing would have been bought.
+        """
+        call = self._resolve(asked, request, None)
+        released = self.releases.before(receipt.id) if len(asked) > 1 else None
+        if released is not None:
+            earlier = copy(self)
+            earlier.releases, earlier.lookup = released, Lookup(released, self.lookup.size)
+            earlier.climb_free(call)
+        return call
 
     def recalled(self, key: str, request: Request, read: Callable[[str], Question]) -> tuple[Answer, ...] | None:
         """Return what was bought under a key, for the questions as they were written; None if nothing was."""
@@ -406,32 +430,31 @@ class Ladder:
         if asked is None:  # a bundle, bought for one question: it follows from the bundle
             with suppress(InvalidRequest):
                 call = self._resolve((read(release.text or ""),), request, None)
-                found = self.lookup.derive_anyhow(call.asked[0])
+                found = self.answers_of_bundle(call.asked, receipt)
                 if found is not None:
-                    return self._answered([replace(found, source="replayed", receipt=receipt.id)], request)
+                    again = [replace(one, source="replayed", receipt=receipt.id) for one in found]
+                    return self._answered(again, request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
             )
-        found_again = [
-            replace(found, source="replayed", price=FREE, reused=True) for found in read_release(release, asked, FREE)
-        ]
-        return self._answered(found_again, request)
+        return self._answered(_read_again(release, asked), request)
 
-    def _answered(self, found: Sequence[Found], request: Request) -> tuple[Answer, ...]:
-        dataset, draws, head = self._dataset, self.releases.draws, self._dataset.ledger.head
-        version, unit, about = dataset.source.version, dataset.schema.unit, dataset.about
+    def _answered(self, found: Sequence[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
+        """Return the answers, as of a head of the ledger; without one, as of now."""
+        dataset, draws = self._dataset, self.releases.draws
+        head = dataset.ledger.head if head is None else head
+        version, about = dataset.source.version, dataset.about
+        view = table_view(request.confidence, dataset.schema.unit.size, dataset.schema.unit.rows)
         return tuple(
             [
-                make_answer(
-                    one.measured,
-                    confidence=request.confidence,
-                    source=one.source,
+                Answer(
+                    measured=one.measured,
                     price=one.price,
+                    view=view,
+                    source=one.source,
                     receipt=one.receipt,
                     head=head,
                     version=version,
-                    size=unit.size,
-                    rows=unit.rows,
                     about=about,
                     reused=one.reused,
                     draws=draws,
@@ -441,7 +464,7 @@ class Ladder:
         )
 
     def _price(self, order: PurchaseOrder) -> Price:
-        return Price(order.share, standalone_epsilon(order.event, self.budget.delta))
+        return Price(order.share, (order.event,), self.budget.delta)
 
     def affordable(self, call: Call, most: Fraction) -> AffordableRequest | None:
         """Return nearly the best accuracy that a share of the budget buys; several questions may be bought together."""
@@ -455,6 +478,11 @@ class Ladder:
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
     return tuple([one.question for one in asked])
+
+
+def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
+    """Return a release that was bought before, by question."""
+    return [replace(found, source="replayed", reused=True) for found in read_release(release, asked, FREE)]
 
 
 def _written_questions(

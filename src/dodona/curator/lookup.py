@@ -12,10 +12,9 @@ from dodona.answer.derived import DerivedValues, make_derived_values
 from dodona.answer.estimate import AnswerSource
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
-from dodona.answer.tolerance import ColumnTolerances, resolve_tolerance
 from dodona.curator.planner import predict_error
 from dodona.curator.rent_or_buy import CountDemand
-from dodona.curator.request import Request
+from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.measurements import KnownValues, noise_variance
@@ -102,13 +101,17 @@ class Demand:
 class Aim:
     """The accuracy required of all questions of a call. What they share is computed once."""
 
-    __slots__ = ("_tolerances", "failing", "size", "within")
+    __slots__ = ("_request", "_tolerances", "failing", "size", "within")
 
     def __init__(self, request: Request, *, size: int) -> None:
         """Take the request of the call and the declared number of rows."""
-        self.within, self.size = request.within, size
+        self._request, self.within, self.size = request, request.within, size
         self.failing = 1 - float(request.confidence)  # validated with the request
         self._tolerances: dict[tuple[int, int], float] = {}
+
+    def relaxed(self) -> Aim:
+        """Return an aim with some tolerance, whatever was requested."""
+        return Aim(replace(self._request, within="100%", epsilon=None), size=self.size)
 
     def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
         """Return the demand of a column that shows a block unchanged."""
@@ -159,10 +162,11 @@ class Resolved:
         return CountDemand(demands[0].block, self.patterns[0], demands[0].tolerance, demands[0].failing)
 
     def relaxed(self) -> Resolved:
-        """Return the same question with demands that any values meet."""
+        """Return the same question with demands that any values meet, whatever accuracy or price was requested."""
         relaxed = Resolved(self.question, self._aim)
-        relaxed._known = True
-        relaxed._demands = tuple(replace(demand, tolerance=math.inf) for demand in self.demands or ())
+        demands = find_demands(self.question, self._aim.relaxed()) if self.demands is None else self.demands
+        relaxed._demands = demands and tuple(replace(demand, tolerance=math.inf) for demand in demands)
+        relaxed._known, relaxed._patterns = True, self._patterns
         return relaxed
 
     @property
@@ -280,17 +284,28 @@ class Lookup:
             if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
                 self.releases.begin()
             knowledge = self.releases.knowledge
-            patterns = [question.patterns[place] for question, place in blocks]
-            follows = knowledge.lookup_all(demands, patterns) if demands else []
+            if knowledge.counts_classes:
+                patterns = [question.patterns[place] for question, place in blocks]
+                follows = knowledge.lookup_all(demands, patterns)
+            else:
+                follows = [knowledge.exact(one.block) if may_be_exact(one.block) else None for one in demands]
             if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
                 return [None] * len(replays)
         following = iter(follows)
         return [self._derived(one, following) for one in replays]
 
-    def derive_anyhow(self, asked: Resolved) -> Found | None:
-        """Return a question's values if they follow at all, whatever their accuracy."""
-        relaxed = asked.relaxed()
-        return self.derive([Replay.nothing(relaxed)])[0]
+    def derive_anyhow(self, asked: Sequence[Resolved]) -> list[Found | None]:
+        """Return the values of each question if they follow at all: where they can, as accurately as is requested."""
+        found: list[Found | None] = [None] * len(asked)
+        if all(one.demands is not None for one in asked):
+            found = self.derive([Replay.nothing(one) for one in asked])
+        if None not in found:
+            return found
+        relaxed = [one.relaxed() for one in asked]
+        if any(one.demands is None for one in relaxed):
+            return found
+        anyhow = self.derive([Replay.nothing(one) for one in relaxed])
+        return [other if one is None else one for one, other in zip(found, anyhow, strict=True)]
 
     def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> Found | None:
         """Return the values of a question; blocks that are still unknown may be combined from single answers."""

@@ -15,7 +15,7 @@ from dodona.answer.offer import ExpectedAccuracy
 from dodona.curator.beyond_budget import explain_options
 from dodona.curator.desk import explain_price_above_epsilon, explain_price_refusal
 from dodona.curator.lookup import Resolved
-from dodona.curator.rent_or_buy import PurchaseOrder
+from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
@@ -37,10 +37,10 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
         if found is not None:
             yield from _known_accuracy(found.measured, call.request)
             continue
-        if order is None or order.alone is None:
+        if order is None or order.bundle is not None:
             yield from _requested_accuracy(one)
             continue
-        noises = order.alone.noises[start : start + len(question.query.blocks)]
+        noises = order.measurement.noises[start : start + len(question.query.blocks)]
         start += len(noises)
         with ladder.releases.lock:
             forecaster = Forecaster(ladder.releases.follow(), ladder.desk.dataset.schema.unit.size)

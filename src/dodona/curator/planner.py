@@ -1,33 +1,33 @@
-"""Planning: the noise of each block of a question, from public facts alone."""
+"""Planning: the noise of each block of a question, from public facts alone.
+
+Tolerances become noise scales here: rounded up where privacy depends on them, down where accuracy does.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
 from dodona.answer.prediction import predict_half_width
-from dodona.answer.tolerance import ColumnTolerances, Tolerance, resolve_tolerance
-from dodona.curator.request import (
-    NoiseType,
-    Request,
-    Scales,
-    ToleranceUnreachable,
-    largest_factor,
-    make_measurement,
-    merge_scales,
-    noises_within,
-    scale_cost,
-    unit_scale_cost,
-    widest_noise,
+from dodona.curator.request import ColumnTolerances, Request, Tolerance, resolve_tolerance
+from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.knowledge.knowledge import BundleLevel
+from dodona.privacy.accountants import Spending
+from dodona.privacy.additive_noise import (
+    LARGEST_SCALE,
+    SMALLEST_SCALE,
+    Gaussian,
+    Laplace,
+    round_scale_down,
+    round_scale_up,
 )
-from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace
+from dodona.privacy.budget import Budget
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, Noise
+from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
 from dodona.query.query import Query
 from dodona.query.question import (
     AnswerColumn,
@@ -36,8 +36,157 @@ from dodona.query.question import (
     Total,
     renumber_blocks,
 )
-from dodona.query.sensitivity import unit_sensitivity
+from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
+
+# --- Noise scales. ---
+
+
+Scales = dict[int, float]
+"""By the number of a block, in its steps."""
+NoiseType = type[Laplace | Gaussian]
+_NOISE_TYPES: dict[str, NoiseType] = {law.__name__: law for law in (Laplace, Gaussian)}
+_NEAR = 2e-3  # a gain of 1/500 in noise is not worth searching for
+_STEPS = 40
+_LEAP = 8.0
+_ANY = float(LARGEST_SCALE)  # of a block that no column needs: it costs almost nothing
+
+
+class ToleranceUnreachable(Refused):
+    """No available noise is small enough."""
+
+    code = "unreachable"
+
+    def __init__(self, column: str, best: float) -> None:
+        """State the column and the best reachable tolerance."""
+        super().__init__(
+            f"{column!r} cannot be answered that precisely; the best is within {best:.3g}. Ask for a wider tolerance."
+        )
+
+
+def largest_factor(
+    error: Callable[[float], float], tolerance: float, *, lower: float, first: float = 1.0
+) -> float | None:
+    """Return nearly the largest factor whose error is within the tolerance; None if even the lowest is not.
+
+    Errors grow roughly in proportion to factors, so a few proportional steps come close. Those of quantiles grow in
+    jumps; if two factors have the same error, the midpoint is tried next. Only tested factors are returned. A good
+    first guess saves steps.
+    """
+    below, above, factor, before = lower, math.inf, max(first, lower), -1.0
+    for _ in range(_STEPS):
+        found = error(factor)
+        if found <= tolerance:
+            below = max(below, factor)
+            if found >= tolerance * (1 - _NEAR):
+                break
+        else:
+            above = min(above, factor)
+        if above <= below * (1 + _NEAR):
+            break
+        guess = factor * tolerance / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
+        if found == before or not below < guess < above:  # all comparisons with NaN are false
+            guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
+        factor, before = guess, found
+    return below if below > lower or error(lower) <= tolerance else None
+
+
+def scale_cost(event: Event) -> float:
+    """Return the cost in the unit that scales are proportional to."""
+    return float(event.epsilon) if event.epsilon is not None else math.sqrt(2 * float(event.rho()))
+
+
+@lru_cache(maxsize=1 << 10)
+def unit_scale_cost(law: str, sensitivity: Sensitivity) -> float:
+    """Return the cost of noise with scale 1."""
+    return scale_cost(_NOISE_TYPES[law](scale=1).event(sensitivity))
+
+
+def widest_noise(law: NoiseType, tolerance: float, confidence: float) -> Noise:
+    """Return the widest noise that is within the tolerance."""
+    try:
+        return _widest_noise(law.__name__, tolerance, confidence)
+    except InvalidArgument:
+        raise ToleranceUnreachable("this", 0.0) from None
+
+
+@lru_cache(maxsize=1 << 13)
+def _widest_noise(law: str, tolerance: float, confidence: float) -> Noise:
+    return _NOISE_TYPES[law].widest(tolerance, 1 - float(confidence))
+
+
+def merge_scales(scales: Scales, other: Mapping[int, float]) -> None:
+    """Keep the smaller scale if a block serves two columns."""
+    for block, scale in other.items():
+        scales[block] = min(scale, scales.get(block, math.inf))
+
+
+def make_measurement(law: NoiseType, scales: Scales, query: Query) -> Measurement:
+    """Return the measurement of a query with noise of these scales, rounded up to preserve privacy."""
+    noises = (_noise_above(law.__name__, scales.get(block, _ANY)) for block in range(len(query.blocks)))
+    return Measurement(query, tuple(noises))
+
+
+def noises_within(law: NoiseType, scales: Scales, blocks: int) -> tuple[Noise, ...]:
+    """Return the noise of each block, with scales rounded down to preserve accuracy."""
+    return tuple(_noise_below(law.__name__, scales.get(block, _ANY)) for block in range(blocks))
+
+
+@lru_cache(maxsize=1 << 12)
+def _noise_below(law: str, scale: float) -> Noise:
+    return _NOISE_TYPES[law](scale=round_scale_down(_clamp_scale(scale)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _noise_above(law: str, scale: float) -> Noise:
+    return _NOISE_TYPES[law](scale=round_scale_up(_clamp_scale(scale)))
+
+
+def _clamp_scale(scale: float) -> float:
+    return min(max(scale, float(SMALLEST_SCALE)), float(LARGEST_SCALE))
+
+
+# --- The default tolerance of a dataset. ---
+
+
+_DEFAULT_COUNT_SHARE = Fraction(1, 500)  # of the budget: the price of a count at the default tolerance
+_ROUND_PERCENTAGES = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-4, 2) for digit in (1, 2, 3, 5))
+"""Tolerances in percent, the most accurate first; wider than half of all rows says nothing."""
+
+
+@lru_cache(maxsize=64)
+def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> str:
+    """Return the default tolerance of questions, from public facts alone.
+
+    It is the smallest round percentage at which one count takes at most a five-hundredth of the budget; for small
+    tables 50%, which may take more.
+    """
+    first, after = 0, len(_ROUND_PERCENTAGES) - 1
+    while first < after:
+        middle = (first + after) // 2
+        ordinary = (
+            count_share(unit, budget, float(_ROUND_PERCENTAGES[middle] / 100 * unit.size), confidence)
+            <= _DEFAULT_COUNT_SHARE
+        )
+        first, after = (first, middle) if ordinary else (middle + 1, after)
+    return f"{float(_ROUND_PERCENTAGES[first]):g}%"
+
+
+def count_share(unit: Unit, budget: Budget, tolerance: float, confidence: float) -> Fraction:
+    """Return the budget share of a count with this tolerance; above 1 if no noise is small enough."""
+    moved, whole = row_count_sensitivity(unit), budget.filter()
+    found = [Fraction(2)]
+    for law in (Gaussian, Laplace) if budget.delta > 0 else (Laplace,):
+        try:
+            event = widest_noise(law, tolerance, confidence).event(moved)
+        except Refused:  # no available noise is that small
+            continue
+        found.append(whole.share(whole.charged(Spending(), event)))
+    return min(found)
+
+
+# --- The planner. ---
+
 
 MAX_PLANNED_COLUMNS = 100
 """Averages, spreads and expressions that are planned at once, each in a thirtieth of a second."""
@@ -46,12 +195,23 @@ _CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedMeasurement:
-    """A measurement, its event, and the share of the budget that it takes."""
+class PurchaseOrder:
+    """What to measure, its event, and the share of the budget that it takes."""
 
-    measurement: Measurement
+    measurement: Measurement | ResidualMeasurement
     event: Event
     share: Fraction
+    bundle: BundleLevel | None = None
+    """The kind of bundle, where more than the answers themselves is measured."""
+
+    @property
+    def described(self) -> str:
+        """The purchase in words."""
+        if self.bundle is None:
+            return self.measurement.mechanism
+        table = isinstance(self.measurement, Measurement)
+        noise = self.measurement.mechanism if table else "with Gaussian noise on their Helmert rows"
+        return f"{self.bundle.value}, {noise}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +220,15 @@ class Planner:
 
     unit: Unit
     delta: Fraction
-    share: Callable[[Event], Fraction]
-    """Which part of the budget an event takes."""
-    _known: dict[tuple[Question, Request], PlannedMeasurement] = field(default_factory=dict, repr=False)
-    _laws: dict[tuple[tuple[Question, ...], Request], tuple[PlannedMeasurement, ...]] = field(
+    shares: Callable[[Sequence[Event]], Sequence[Fraction]]
+    """Which part of the budget each event takes."""
+    _known: dict[tuple[Question, Request], PurchaseOrder] = field(default_factory=dict, repr=False)
+    _laws: dict[tuple[tuple[Question, ...], Request], tuple[PurchaseOrder, ...]] = field(
         default_factory=dict, repr=False
     )
     _factors: dict[tuple[NoiseType, Question, float, float], float] = field(default_factory=dict, repr=False)
 
-    def plan(self, questions: Iterable[Question], request: Request) -> PlannedMeasurement:
+    def plan(self, questions: Iterable[Question], request: Request) -> PurchaseOrder:
         """Return the joint measurement of all questions that takes the smaller budget share, by Laplace or by Gaussian.
 
         For a price, return the one with the smaller error among those within the maximum price of the call.
@@ -78,7 +238,7 @@ class Planner:
             return self._once(asked[0], request)
         return self._planned_for(asked, request)
 
-    def options(self, questions: Iterable[Question], request: Request) -> tuple[PlannedMeasurement, ...]:
+    def options(self, questions: Iterable[Question], request: Request) -> tuple[PurchaseOrder, ...]:
         """Return the measurement by each available noise law, for a given accuracy."""
         asked = tuple(questions)
         key = (asked, request)
@@ -86,7 +246,7 @@ class Planner:
         if known is None:
             _limit_work(asked)
             tolerances, query = self._tolerances(asked, request), _stack_questions(asked)
-            known = tuple(self._for_accuracy(law, asked, tolerances, query, request) for law in self._allowed())
+            known = self._price([self._for_accuracy(law, asked, tolerances, query, request) for law in self._allowed()])
             if len(self._laws) >= _CACHE_SIZE:
                 self._laws.clear()
             self._laws[key] = known
@@ -95,7 +255,7 @@ class Planner:
     def _allowed(self) -> tuple[NoiseType, ...]:
         return (Laplace, Gaussian) if self.delta > 0 else (Laplace,)
 
-    def _once(self, question: Question, request: Request) -> PlannedMeasurement:
+    def _once(self, question: Question, request: Request) -> PurchaseOrder:
         """Return the plan of one question, cached, because a quote is usually followed by its question."""
         known = self._known.get((question, request))
         if known is None:
@@ -105,17 +265,17 @@ class Planner:
             self._known[question, request] = known
         return known
 
-    def _planned_for(self, asked: tuple[Question, ...], request: Request) -> PlannedMeasurement:
+    def _planned_for(self, asked: tuple[Question, ...], request: Request) -> PurchaseOrder:
         _limit_work(asked)
         query, laws = _stack_questions(asked), self._allowed()
         if request.epsilon is not None:
-            found = [self._for_price(law, asked, query, request) for law in laws]
+            found = self._price([self._for_price(law, asked, query, request) for law in laws])
             fitting = [planned for planned in found if planned.share <= request.max_price]
             if not fitting:  # refused either way: report the price nearest to the maximum of the call
                 return min(found, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
         tolerances = self._tolerances(asked, request)
-        found = [self._for_accuracy(law, asked, tolerances, query, request) for law in laws]
+        found = self._price([self._for_accuracy(law, asked, tolerances, query, request) for law in laws])
         return min(found, key=lambda planned: planned.share)
 
     def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
@@ -156,14 +316,15 @@ class Planner:
         tolerances: list[tuple[float, ...] | None],
         query: Query,
         request: Request,
-    ) -> PlannedMeasurement:
+    ) -> Measurement:
+        """Return the measurement with the widest noise at which every column meets its tolerance."""
         noises: list[Noise] = []
         for question, own in zip(asked, tolerances, strict=True):
             if own is None:
                 noises += self._noises(law, question, request)
             else:
                 noises += [widest_noise(law, tolerance, request.confidence) for tolerance in own]
-        return self._planned(Measurement(query, tuple(noises)))
+        return Measurement(query, tuple(noises))
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
         """Return for each block the widest noise with which every column meets its tolerance."""
@@ -201,10 +362,8 @@ class Planner:
 
         return largest_factor(error, tolerance, lower=float(SMALLEST_SCALE) / min(shape.values()))
 
-    def _for_price(
-        self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request
-    ) -> PlannedMeasurement:
-        """Return noise at the given price; columns contribute equally before blocks are shared."""
+    def _for_price(self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request) -> Measurement:
+        """Return the measurement at the given price; columns contribute equally before blocks are shared."""
         scales: Scales = {}
         start = 0
         for question in asked:
@@ -219,7 +378,7 @@ class Planner:
         scales = {block: scale * factor for block, scale in scales.items()}
         if max(scales.values()) > LARGEST_SCALE:  # less noise would cost more than was allowed
             raise InvalidArgument("epsilon", str(request.epsilon), "write more: noise is drawn up to a scale of 10^12")
-        return self._planned(make_measurement(law, scales, query))
+        return make_measurement(law, scales, query)
 
     def _even(self, law: NoiseType, query: Query, scales: Scales) -> Scales:
         """Return scales at which the column's blocks cost one unit."""
@@ -234,16 +393,16 @@ class Planner:
             return float((event.epsilon or Fraction(0)) / price)
         return math.sqrt(float(event.rho()) / float(zcdp_limit(price, self.delta)))
 
-    def _error(self, asked: tuple[Question, ...], planned: PlannedMeasurement, request: Request) -> float:
+    def _error(self, asked: tuple[Question, ...], planned: PurchaseOrder, request: Request) -> float:
         """Return the error of the first column, by which noise laws are compared."""
         column, shape = asked[0].noisy_columns[0]
         noises = tuple(planned.measurement.noises[block] for block in shape)
         own = asked[0].column_alone(column, tuple(shape))
         return predict_error(own, noises, confidence=request.confidence, rows=self.unit.size)
 
-    def _planned(self, measurement: Measurement) -> PlannedMeasurement:
-        event = measurement.event(self.unit)
-        return PlannedMeasurement(measurement, event, self.share(event))
+    def _price(self, measurements: Sequence[Measurement]) -> tuple[PurchaseOrder, ...]:
+        events = [measurement.event(self.unit) for measurement in measurements]
+        return tuple(map(PurchaseOrder, measurements, events, self.shares(events)))
 
 
 def _stack_questions(asked: tuple[Question, ...]) -> Query:

@@ -19,8 +19,8 @@ from dodona.knowledge.knowledge import LearnedBlock
 from dodona.knowledge.measurements import noise_variance
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.tables import RowCount
-from dodona.numbers import largest_number
 from dodona.privacy.additive_noise import round_scale_down
+from dodona.privacy.bounds import largest_number
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import SparseVector
 from dodona.query.query import Query

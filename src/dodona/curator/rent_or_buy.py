@@ -26,8 +26,8 @@ from dodona.curator.bundles import (
     gaussian_variance_within,
     is_small_enough,
 )
-from dodona.curator.planner import PlannedMeasurement, Planner
-from dodona.curator.request import NoiseType, Request
+from dodona.curator.planner import NoiseType, Planner, PurchaseOrder
+from dodona.curator.request import Request
 from dodona.knowledge.knowledge import (
     BundleLevel,
     ClassSet,
@@ -39,6 +39,7 @@ from dodona.knowledge.knowledge import (
 )
 from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, list_classings
+from dodona.knowledge.releases import ReleasedBlocks
 from dodona.privacy.accountants import Shares
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.events import Event
@@ -98,9 +99,9 @@ class Bundle:
 
     def measurement(self, domain: Domain) -> Measurement | ResidualMeasurement:
         """Return the measurement to make."""
-        return (
-            self.plan if isinstance(self.plan, Measurement) else ResidualMeasurement(domain, self.plan, self.level.name)
-        )
+        if isinstance(self.plan, Measurement):
+            return replace(self.plan, label=self.level.name)
+        return ResidualMeasurement(domain, self.plan, self.level.name)
 
 
 _MOST_TABLES = 256
@@ -114,10 +115,15 @@ class RentOrBuyRule:
 
     domain: Domain
     unit: Unit
-    knowledge: Knowledge
+    releases: ReleasedBlocks
     _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
     _tables: dict[Hashable, tuple[Measurement, Event] | None] = field(default_factory=dict, repr=False)
     """The last designs of tables: they depend on nothing that was released, and many questions look at the same."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What has been learned so far."""
+        return self.releases.knowledge
 
     def choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
         """Return the bundle to buy now, trying the widest first; None if a single answer is cheaper.
@@ -344,31 +350,6 @@ _EXACT = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class PurchaseOrder:
-    """What to measure, and its share of the budget."""
-
-    measurement: Measurement | ResidualMeasurement
-    event: Event
-    share: Fraction
-    bundle: Bundle | None = None
-    """The bundle, where more than the answer itself is measured."""
-
-    @property
-    def alone(self) -> Measurement | None:
-        """The measurement of the answers themselves, if nothing else is bought."""
-        return self.measurement if self.bundle is None and isinstance(self.measurement, Measurement) else None
-
-    @property
-    def described(self) -> str:
-        """The purchase in words."""
-        if self.bundle is None:
-            return self.measurement.mechanism
-        table = isinstance(self.measurement, Measurement)
-        noise = self.measurement.mechanism if table else "with Gaussian noise on their Helmert rows"
-        return f"{self.bundle.level.value}, {noise}"
-
-
-@dataclass(frozen=True, slots=True)
 class Buyer:
     """Chooses what to measure for one dataset."""
 
@@ -377,32 +358,26 @@ class Buyer:
     shares: Callable[[Event], Shares]
     share: Callable[[Event], Fraction]
 
-    def single(self, question: Question, request: Request, wanted: CountDemand | None, left: Fraction) -> PurchaseOrder:
-        """Return what to buy for one question: its answer, or a bundle that has paid for itself and still fits.
+    def single(self, question: Question, request: Request, wanted: CountDemand, left: Fraction) -> PurchaseOrder:
+        """Return what to buy for one count: its answer, or a bundle that has paid for itself and still fits.
 
         Of two active accounts, the one in which the widest bundle takes less decides.
         """
-        if wanted is None:
-            return self.alone((question,), request)
         options = self.planner.options((question,), request)
-        live: list[tuple[PriceFunction, PlannedMeasurement, float]] = []
+        live: list[tuple[PriceFunction, PurchaseOrder, float]] = []
         for price in self._accounts():
             alone, place = min((price(planned.event), place) for place, planned in enumerate(options))
             if math.isfinite(alone):
                 live.append((price, options[place], alone))
         if not live:
-            return self.alone((question,), request)
+            return self.planner.plan((question,), request)
         if len(live) > 1:
             live.sort(key=lambda own: self.rule.reference(wanted, own[2], own[0]))
         price, cheapest, alone = live[0]
         bundle = self.rule.choose(wanted, alone, price, float(left))
         if bundle is not None:
             return self._bundled(bundle)
-        return _make_order(cheapest) if cheapest.share <= left else self.alone((question,), request)
-
-    def alone(self, questions: Sequence[Question], request: Request) -> PurchaseOrder:
-        """Return the measurement of the answers themselves."""
-        return _make_order(self.planner.plan(questions, request))
+        return cheapest if cheapest.share <= left else self.planner.plan((question,), request)
 
     def together(self, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]) -> PurchaseOrder:
         """Return the cheapest way to answer several questions: one by one, or all from one bundle.
@@ -416,7 +391,7 @@ class Buyer:
             best = best if best is not None and self.rule.answers(best, kinds) else None
         if best is not None and self._is_cheaper(self.share(best.event), questions, request, wanted):
             return self._bundled(best)
-        alone = self.alone(questions, request)
+        alone = self.planner.plan(questions, request)
         return alone if best is None or self.share(best.event) > alone.share else self._bundled(best)
 
     def _is_cheaper(
@@ -457,7 +432,7 @@ class Buyer:
         return min(payable, key=lambda own: self.share(own.event), default=None)
 
     def _bundled(self, bundle: Bundle) -> PurchaseOrder:
-        return PurchaseOrder(bundle.measurement(self.rule.domain), bundle.event, self.share(bundle.event), bundle)
+        return PurchaseOrder(bundle.measurement(self.rule.domain), bundle.event, self.share(bundle.event), bundle.level)
 
     def _accounts(self) -> tuple[PriceFunction, PriceFunction]:
         """Return price functions in pure loss and in Rényi cost, which cache each event."""
@@ -509,7 +484,3 @@ def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
 
 def _conjuncts(where: Predicate) -> tuple[Predicate, ...]:
     return where.parts if isinstance(where, And) else (where,)
-
-
-def _make_order(planned: PlannedMeasurement) -> PurchaseOrder:
-    return PurchaseOrder(planned.measurement, planned.event, planned.share)

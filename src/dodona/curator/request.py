@@ -1,168 +1,274 @@
 """Requests: the required accuracy or the price of an answer, and the dataset it is asked of.
 
-Tolerances become noise scales here: rounded up where privacy depends on them, down where accuracy does.
+A tolerance is the largest error of an answer: a number in its unit, a percentage, or one per column.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Literal, get_args
+from functools import lru_cache, partial
+from typing import Literal, assert_never, get_args
 
-from dodona.answer.tolerance import ColumnTolerances, Tolerance, Tolerances
-from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, python_number, to_share
-from dodona.privacy.accountants import Spending
-from dodona.privacy.accuracy import Accuracy, to_failure_probability
-from dodona.privacy.additive_noise import (
-    LARGEST_SCALE,
-    SMALLEST_SCALE,
-    Gaussian,
-    Laplace,
-    round_scale_down,
-    round_scale_up,
-    validate_noise_epsilon,
-)
-from dodona.privacy.budget import Budget
-from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, Noise
-from dodona.query.query import Query
-from dodona.query.sensitivity import Sensitivity, row_count_sensitivity
-from dodona.schema.schema import Schema, Unit
+from dodona.privacy.accuracy import to_failure_probability, validate_count
+from dodona.privacy.additive_noise import validate_noise_epsilon
+from dodona.query import question as asked
+from dodona.query.query import CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, Weight, weight_range
+from dodona.schema.attributes import Date, numeric_grid
+from dodona.schema.schema import Schema
 from dodona.trusted.source import Source
 
 AfterBudget = Literal["refuse", "model"]
 """They are refused, or the model guesses: marked, without a guarantee, and for nothing."""
 
 
-# --- Noise scales. ---
+# --- Tolerances. ---
 
 
-Scales = dict[int, float]
-"""By the number of a block, in its steps."""
-NoiseType = type[Laplace | Gaussian]
-_NOISE_TYPES: dict[str, NoiseType] = {law.__name__: law for law in (Laplace, Gaussian)}
-_NEAR = 2e-3  # a gain of 1/500 in noise is not worth searching for
-_STEPS = 40
-_LEAP = 8.0
-_ANY = float(LARGEST_SCALE)  # of a block that no column needs: it costs almost nothing
+Tolerance = int | float | str
+"""50 is absolute, in the answer's unit; "1%" is of the public size for counts, of the column's width otherwise."""
+Tolerances = Tolerance | Mapping[str, Tolerance] | Sequence[Tolerance]
+"""One for all columns, or one for each of them: by name, or in their order."""
+_PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*", re.ASCII)
+_ACCEPTED_TOLERANCE = (
+    "write a number from 1e-100 to 1e100 in the answer's own unit, such as 50, or a part of the whole, such as '1%' "
+    "(for counts of the table's public size, for sums of the largest sum, otherwise of the column's width)"
+)
+_LEAST, _MOST = 1e-100, 1e100  # beyond these, double arithmetic fails
+_VARIANCES = (asked.Spread.POPULATION_VARIANCE, asked.Spread.SAMPLE_VARIANCE)
+_HUNDRED = 100
+_ROWS = "rows"
+_KNOWN = (asked.KeyLabel, asked.LiteralExpression, asked.Comparison, asked.Logic)
+Dimension = frozenset[tuple[str, int]]
+"""What a number counts, as powers of columns and of rows; empty for a share."""
 
 
-class ToleranceUnreachable(Refused):
-    """No available noise is small enough."""
+@dataclass(frozen=True, slots=True)
+class ColumnTolerances:
+    """A tolerance for each column of estimates, by name or by position."""
 
-    code = "unreachable"
+    parts: tuple[tuple[str | int, Tolerance], ...]
 
-    def __init__(self, column: str, best: float) -> None:
-        """State the column and the best reachable tolerance."""
-        super().__init__(
-            f"{column!r} cannot be answered that precisely; the best is within {best:.3g}. Ask for a wider tolerance."
-        )
+    def of(self, question: asked.Question, column: asked.AnswerColumn) -> Tolerance:
+        """Return the tolerance of a column."""
+        shown = _estimate_columns(question)
+        keys: tuple[str | int, ...] = (column.name.casefold(), shown.index(column))
+        found = [within for key, within in self.parts if (key.casefold() if isinstance(key, str) else key) in keys]
+        if len(found) != 1 or (self.listed and len(self.parts) != len(shown)):
+            raise InvalidArgument("within", self.written, f"write a tolerance for each column, {_example(shown)}")
+        return found[0]
+
+    @property
+    def listed(self) -> bool:
+        """Whether tolerances are given by position."""
+        return all(isinstance(key, int) for key, _ in self.parts)
+
+    @property
+    def written(self) -> dict[str, Tolerance] | list[Tolerance]:
+        """The tolerances as users write them."""
+        return [own for _, own in self.parts] if self.listed else {str(key): own for key, own in self.parts}
 
 
-def largest_factor(
-    error: Callable[[float], float], tolerance: float, *, lower: float, first: float = 1.0
-) -> float | None:
-    """Return nearly the largest factor whose error is within the tolerance; None if even the lowest is not.
+def resolve_tolerance(
+    question: asked.Question, column: asked.AnswerColumn, within: Tolerance | ColumnTolerances, *, size: int
+) -> float:
+    """Return the tolerance in the unit of a column's answers.
 
-    Errors grow roughly in proportion to factors, so a few proportional steps come close. Those of quantiles grow in
-    jumps; if two factors have the same error, the midpoint is tried next. Only tested factors are returned. A good
-    first guess saves steps.
+    A number is used as it is: `validate_tolerances` ensures that all columns have one unit. "1%" is a hundredth of the
+    full scale: the public size for counts, size times the largest |value| for sums, the column's width for averages,
+    deviations and quantiles, its square for variances. For arithmetic it is computed from those of its operands: it
+    is 1 for a share of counts, 100 for one in percent, and the largest |value| for a sum over a count. Values that only
+    HAVING or ORDER BY reads get the smallest relative tolerance of the displayed columns.
     """
-    below, above, factor, before = lower, math.inf, max(first, lower), -1.0
-    for _ in range(_STEPS):
-        found = error(factor)
-        if found <= tolerance:
-            below = max(below, factor)
-            if found >= tolerance * (1 - _NEAR):
-                break
-        else:
-            above = min(above, factor)
-        if above <= below * (1 + _NEAR):
-            break
-        guess = factor * tolerance / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
-        if found == before or not below < guess < above:  # all comparisons with NaN are false
-            guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
-        factor, before = guess, found
-    return below if below > lower or error(lower) <= tolerance else None
+    if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
+        return _resolve_column(question, column, within, size)  # nearly all questions
+    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
+    if column not in question.columns and shown:
+        whole = partial(full_scale, question, size=size)
+        parts = (resolve_tolerance(question, one, within, size=size) / whole(one) for one in shown)
+        return max(_LEAST, min(parts) * whole(column))
+    if isinstance(within, ColumnTolerances):
+        if not shown:
+            raise InvalidArgument("within", within.written, "write one tolerance: no column that is shown has an error")
+        return _resolve_column(question, column, within.of(question, column), size)
+    return _resolve_column(question, column, within, size)
 
 
-def scale_cost(event: Event) -> float:
-    """Return the cost in the unit that scales are proportional to."""
-    return float(event.epsilon) if event.epsilon is not None else math.sqrt(2 * float(event.rho()))
+def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[asked.Question]) -> None:
+    """Refuse a number for columns of different units, and unknown column names."""
+    if isinstance(within, ColumnTolerances):
+        names = [column.name for question in questions for column in _estimate_columns(question)]
+        known = {name.casefold(): name for name in names}
+        for key, _ in within.parts:
+            if isinstance(key, str) and key.casefold() not in known:
+                accepted = f"{key!r} is no column of estimates; name {', '.join(known.values())}"
+                raise InvalidArgument("within", within.written, accepted)
+    elif not isinstance(within, str):
+        for question in questions:
+            if len(question.columns) > 1:
+                _require_one_dimension(question, within)
 
 
-@lru_cache(maxsize=1 << 10)
-def unit_scale_cost(law: str, sensitivity: Sensitivity) -> float:
-    """Return the cost of noise with scale 1."""
-    return scale_cost(_NOISE_TYPES[law](scale=1).event(sensitivity))
+def _require_one_dimension(question: asked.Question, within: Tolerance) -> None:
+    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
+    dimensions = [dimension_of(one.expression, question.query) for one in shown]
+    if len(set(dimensions)) > 1:
+        described = zip(shown, map(_describe_dimension, dimensions), strict=True)
+        units = ", ".join(f"{one.name} in {unit}" for one, unit in described)
+        accepted = f"the columns have different units ({units}): write one for each, {_example(shown)}, or '1%' for all"
+        raise InvalidArgument("within", within, accepted)
 
 
-def widest_noise(law: NoiseType, tolerance: float, confidence: float) -> Noise:
-    """Return the widest noise that is within the tolerance."""
-    try:
-        return _widest_laplace(tolerance, confidence) if law is Laplace else _widest_gaussian(tolerance, confidence)
-    except InvalidArgument:
-        raise ToleranceUnreachable("this", 0.0) from None
+def _resolve_column(question: asked.Question, column: asked.AnswerColumn, within: Tolerance, size: int) -> float:
+    if isinstance(within, str):
+        if type(column.expression) is asked.Total:
+            block = question.query.blocks[column.expression.block]
+            if type(block.weight) is ConstantWeight:  # nearly all of a batch, computed once
+                return _percentage_of_counts(within, block.weight.number, block.unit, size)
+        return max(_LEAST, _parse_percentage(within) * full_scale(question, column, size=size))
+    number = within if type(within) in {int, float} else python_number(within)
+    if number is None or not _LEAST <= number <= _MOST:
+        raise InvalidArgument("within", within, _ACCEPTED_TOLERANCE)
+    return float(number)
 
 
-@lru_cache(maxsize=1 << 12)
-def _widest_laplace(tolerance: float, confidence: float) -> Laplace:
-    return Laplace.for_accuracy(Accuracy(within=tolerance, confidence=confidence))
+def _parse_percentage(within: str) -> float:
+    found = _PERCENT.fullmatch(within)
+    if found is None or not 0 < float(found[1]) <= _HUNDRED:
+        raise InvalidArgument("within", within, _ACCEPTED_TOLERANCE)
+    return float(found[1]) / _HUNDRED
 
 
-@lru_cache(maxsize=1 << 12)
-def _widest_gaussian(tolerance: float, confidence: float) -> Gaussian:
-    return Gaussian.for_accuracy(Accuracy(within=tolerance, confidence=confidence))
+@lru_cache(maxsize=1 << 8)
+def _percentage_of_counts(within: str, weight: int, unit: Fraction, size: int) -> float:
+    whole = max(abs(weight), 1) * unit * validate_count(size, argument="size")
+    return max(_LEAST, _parse_percentage(within) * float(whole))
 
 
-def merge_scales(scales: Scales, other: Mapping[int, float]) -> None:
-    """Keep the smaller scale if a block serves two columns."""
-    for block, scale in other.items():
-        scales[block] = min(scale, scales.get(block, math.inf))
+def _estimate_columns(question: asked.Question) -> list[asked.AnswerColumn]:
+    """Return the columns that show estimates."""
+    return [column for column in question.columns if not isinstance(column.expression, _KNOWN)]
 
 
-def make_measurement(law: NoiseType, scales: Scales, query: Query) -> Measurement:
-    """Return the measurement of a query with noise of these scales, rounded up to preserve privacy."""
-    noises = (_noise_above(law.__name__, scales.get(block, _ANY)) for block in range(len(query.blocks)))
-    return Measurement(query, tuple(noises))
+def _example(shown: Sequence[asked.AnswerColumn]) -> str:
+    return "such as within={" + ", ".join(f"{column.name!r}: '1%'" for column in shown) + "}"
 
 
-def noises_within(law: NoiseType, scales: Scales, blocks: int) -> tuple[Noise, ...]:
-    """Return the noise of each block, with scales rounded down to preserve accuracy."""
-    return tuple(_noise_below(law.__name__, scales.get(block, _ANY)) for block in range(blocks))
+def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # noqa: PLR0911  one for each kind
+    """Return the unit of an expression: sums are in the column's unit times rows, averages in the column's unit."""
+    match expression:
+        case asked.Total(block):
+            return _multiply_dimensions(_weight_dimension(query.blocks[block].weight), frozenset(((_ROWS, 1),)), 1)
+        case asked.Mean(total):
+            return _weight_dimension(query.blocks[total].weight)
+        case asked.Variation(_, mean, spread):
+            own = _weight_dimension(query.blocks[mean.total].weight)
+            return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
+        case asked.Quantile():
+            return frozenset(((expression.attribute, 1),))
+        case asked.Arithmetic("*" | "/" as operator, left, right):
+            first, second = dimension_of(left, query), dimension_of(right, query)
+            return _multiply_dimensions(first, second, 1 if operator == "*" else -1)
+        case asked.Arithmetic(_, left, right):
+            parts = [one for one in (left, right) if not isinstance(one, asked.LiteralExpression | asked.PublicValue)]
+            return _common_dimension({dimension_of(one, query) for one in parts})
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
+            return frozenset()
+        case _:
+            assert_never(expression)
 
 
-@lru_cache(maxsize=1 << 12)
-def _noise_below(law: str, scale: float) -> Noise:
-    return _NOISE_TYPES[law](scale=round_scale_down(_clamp_scale(scale)))
+def _weight_dimension(weight: Weight) -> Dimension:
+    match weight:
+        case ConstantWeight() | PeopleWeight():
+            return frozenset()
+        case ValueWeight(name, _, _, _, power):
+            return frozenset(((name, power),))
+        case CaseWeight(branches, otherwise):
+            weights = (otherwise, *(branch for _, branch in branches))
+            return _common_dimension(set(map(_weight_dimension, weights)) - {frozenset()})
+        case _:
+            assert_never(weight)
 
 
-@lru_cache(maxsize=1 << 12)
-def _noise_above(law: str, scale: float) -> Noise:
-    return _NOISE_TYPES[law](scale=round_scale_up(_clamp_scale(scale)))
+def _multiply_dimensions(left: Dimension, right: Dimension, power: int) -> Dimension:
+    found = dict(left)
+    for name, own in right:
+        found[name] = found.get(name, 0) + power * own
+    return frozenset((name, own) for name, own in found.items() if own)
 
 
-def _clamp_scale(scale: float) -> float:
-    return min(max(scale, float(SMALLEST_SCALE)), float(LARGEST_SCALE))
+def _common_dimension(units: set[Dimension]) -> Dimension:
+    """Return the unit of a sum; a mixture is a separate unit."""
+    if len(units) <= 1:
+        return next(iter(units), frozenset())
+    return frozenset(((" and ".join(sorted(map(_describe_dimension, units))), 1),))
 
 
-# --- Requests, and the defaults of a dataset. ---
+def _describe_dimension(unit: Dimension) -> str:
+    powers = [name if power == 1 else f"{name}^{power}" for name, power in sorted(unit)]
+    return " x ".join(powers) or "parts of 1"
 
 
-_ACCEPTED = "write a tolerance such as 50 or '1%', or one for each column, such as {'n': 50, 'average': 2}"
+def full_scale(question: asked.Question, column: asked.AnswerColumn, *, size: int) -> float:
+    """Return the value that 100% of a column's answers stands for, from public facts."""
+    return float(_expression_full_scale(column.expression, question.query, validate_count(size, argument="size")))
+
+
+def _expression_full_scale(expression: asked.Expression, query: Query, size: int) -> Fraction:  # noqa: PLR0911  one for each kind
+    match expression:
+        case asked.Total(block):
+            weight = max(map(abs, weight_range(query.blocks[block].weight)))
+            return max(weight, 1) * query.blocks[block].unit * size
+        case asked.Mean():
+            return expression.upper - expression.lower
+        case asked.Variation(_, mean, spread):
+            width = mean.upper - mean.lower
+            return width**2 if spread in _VARIANCES else width
+        case asked.Quantile():
+            return _quantile_full_scale(expression, query)
+        case asked.Arithmetic(operator, left, right):
+            first, second = (_expression_full_scale(side, query, size) for side in (left, right))
+            return _combine_full_scales(operator, first, second)
+        case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
+            return abs(number)
+        case asked.KeyLabel() | asked.LiteralExpression() | asked.Comparison() | asked.Logic():
+            return Fraction(1)
+        case _:
+            assert_never(expression)
+
+
+def _combine_full_scales(operator: str, left: Fraction, right: Fraction) -> Fraction:
+    match operator:
+        case "+" | "-":
+            return left + right
+        case "*":
+            return left * right
+        case _:
+            return left if right == 0 else left / right
+
+
+def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
+    """Return the width of a column; in days for dates."""
+    attribute = query.domain[quantile.attribute]
+    found = numeric_grid(attribute)
+    step = Fraction(1) if found is None or isinstance(attribute, Date) else found[1]
+    return step * max(attribute.size - 1, 1)
+
+
+# --- Requests. ---
+
+
+_ACCEPTED_TOLERANCES = "write a tolerance such as 50 or '1%', or one for each column, such as {'n': 50, 'average': 2}"
 
 
 DEFAULT_MAX_PRICE = Fraction(1, 50)
 """What one call may take of the budget where neither the call nor the dataset says."""
-
-_DEFAULT_COUNT_SHARE = Fraction(1, 500)  # of the budget: the price of a count at the default tolerance
-_ROUND_PERCENTAGES = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-4, 2) for digit in (1, 2, 3, 5))
-"""Tolerances in percent, the most accurate first; wider than half of all rows says nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +322,7 @@ def _validate_tolerances(within: Tolerances) -> Tolerance | ColumnTolerances:
     else:
         return _validate_tolerance(within)
     if not found.parts:
-        raise InvalidArgument("within", within, _ACCEPTED)
+        raise InvalidArgument("within", within, _ACCEPTED_TOLERANCES)
     return found
 
 
@@ -225,39 +331,8 @@ def _validate_tolerance(within: object) -> Tolerance:
         return within
     found = python_number(within)
     if found is None:
-        raise InvalidArgument("within", within, _ACCEPTED)
+        raise InvalidArgument("within", within, _ACCEPTED_TOLERANCES)
     return found
-
-
-@lru_cache(maxsize=64)
-def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> str:
-    """Return the default tolerance of questions, from public facts alone.
-
-    It is the smallest round percentage at which one count takes at most a five-hundredth of the budget; for small
-    tables 50%, which may take more.
-    """
-    first, after = 0, len(_ROUND_PERCENTAGES) - 1
-    while first < after:
-        middle = (first + after) // 2
-        ordinary = (
-            count_share(unit, budget, float(_ROUND_PERCENTAGES[middle] / 100 * unit.size), confidence)
-            <= _DEFAULT_COUNT_SHARE
-        )
-        first, after = (first, middle) if ordinary else (middle + 1, after)
-    return f"{float(_ROUND_PERCENTAGES[first]):g}%"
-
-
-def count_share(unit: Unit, budget: Budget, tolerance: float, confidence: float) -> Fraction:
-    """Return the budget share of a count with this tolerance; above 1 if no noise is small enough."""
-    moved, whole = row_count_sensitivity(unit), budget.filter()
-    found = [Fraction(2)]
-    for law in (Gaussian, Laplace) if budget.delta > 0 else (Laplace,):
-        try:
-            event = widest_noise(law, tolerance, confidence).event(moved)
-        except Refused:  # no available noise is that small
-            continue
-        found.append(whole.share(whole.charged(Spending(), event)))
-    return min(found)
 
 
 def effective_max_price(max_price: Exact | None, default: Request) -> Fraction:

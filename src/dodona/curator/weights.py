@@ -38,7 +38,7 @@ from dodona.ledger.errors import KeyReused
 from dodona.numbers import Exact
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up, validate_noise_epsilon
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.conversion import standalone_epsilon, zcdp_limit
+from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query, block_weights, product_axes, product_shape
@@ -296,7 +296,7 @@ def plan_weights(
         spare=spare,
         design=design,
         event=event,
-        price=Price(ledger.share(event), standalone_epsilon(event, delta)),
+        price=Price(ledger.share(event), (event,), delta),
         independent=independent,
         table=table,
     )

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
-from dodona.numbers import Exact, largest_number, minimize_unimodal, smallest_integer
+from dodona.numbers import Exact, smallest_integer
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
@@ -25,9 +25,9 @@ from dodona.privacy.additive_noise import (
     Laplace,
     round_scale_down,
     round_scale_up,
-    validate_noise_delta,
     validate_noise_epsilon,
 )
+from dodona.privacy.bounds import largest_number, minimize_unimodal, validate_noise_delta
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector

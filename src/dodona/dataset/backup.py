@@ -19,10 +19,10 @@ from pathlib import Path
 from dodona.dataset.file import DatasetFile
 from dodona.dataset.opening import open_dataset_ledger, versions_path
 from dodona.errors import InvalidRequest
+from dodona.ledger.entries import Line
 from dodona.ledger.errors import HeadMissing
 from dodona.ledger.head import Mark
 from dodona.ledger.opening import default_head_path, locate_head, recover_ledger, restore_ledger
-from dodona.ledger.store import Line
 
 _FORMAT = 1
 _CONTENTS = "contents.json"

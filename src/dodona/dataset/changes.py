@@ -5,23 +5,21 @@ A ledger is bound to a digest of the schema; only columns added at the end are a
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 
 from dodona.dataset.draft import MARK, WARNING
 from dodona.dataset.file import DatasetFile, parse_draft
-from dodona.dataset.guess import quote_toml
+from dodona.dataset.guess import quote_toml, toml_text
 from dodona.errors import InvalidRequest
 from dodona.ledger import opening
+from dodona.ledger.entries import Line
 from dodona.ledger.errors import LedgerOfAnother
 from dodona.ledger.ledger import Ledger
-from dodona.ledger.store import Line
 from dodona.schema.schema import Domain, Neighbours, Schema
 from dodona.schema.toml import TomlTable, format_toml_path, toml_lines
 
@@ -46,7 +44,7 @@ def pending_review(path: Path) -> tuple[ReviewItem, ...]:
     found = list[ReviewItem]()
     for name in file.waiting:
         value, own = values.get(name, (None, ()))
-        found.append(ReviewItem(name, None if value is None else _toml_text(value), root.notes.lines.get(own, 0)))
+        found.append(ReviewItem(name, None if value is None else toml_text(value), root.notes.lines.get(own, 0)))
     return tuple(found)
 
 
@@ -100,16 +98,10 @@ def _replace_value(lines: list[str], key: str, value: str) -> list[str]:
     start = places.get(("review", key))
     if start is None:
         above = places.get(("review", "from_data"), len(lines))
-        return [
-            *lines[:above],
-            f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}",
-            *lines[above:],
-        ]
-    return [
-        *lines[: start - 1],
-        f"{lines[start - 1].partition('=')[0]}= {value}",
-        *lines[_end_line(lines, start - 1) :],
-    ]
+        new = f"{lines[above - 1].partition('=')[0].replace('from_data', key)}= {value}"
+        return [*lines[:above], new, *lines[above:]]
+    new = f"{lines[start - 1].partition('=')[0]}= {value}"
+    return [*lines[: start - 1], new, *lines[_end_line(lines, start - 1) :]]
 
 
 def _end_line(lines: list[str], start: int) -> int:
@@ -134,21 +126,6 @@ def _leaves(content: Mapping[str, object], path: tuple[str, ...] = ()) -> list[t
         own = (*path, key)
         found += _leaves(value, own) if isinstance(value, Mapping) else [(own, value)]
     return found
-
-
-def _toml_text(value: object) -> str:
-    """Return a value as TOML text."""
-    match value:
-        case list():
-            return f"[{', '.join(map(_toml_text, value))}]"
-        case str():
-            return quote_toml(value)
-        case bool():
-            return str(value).lower()
-        case int() | Decimal() | dt.date():
-            return str(value)
-        case _:
-            return "a table"
 
 
 # --- Schema changes after the ledger was created: what may change, and what would alter earlier answers. ---

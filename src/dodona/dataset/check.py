@@ -84,10 +84,8 @@ def publish(
         if earlier:
             return PublishedLeftOut(earlier, Fraction(0))
         open_source(file, ledger.cap_key, owner=True).close()  # checks that the rows are still those of the version
-        event, source = (
-            measurement.event(one),
-            LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version),
-        )
+        event = measurement.event(one)
+        source = LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version)
         schema = replace(file.schema, unit=one)  # each person is one row of that table
         dataset = Dataset(name=file.dataset, schema=schema, source=source, ledger=ledger, default=default)
         purchase = Purchase(
@@ -145,10 +143,8 @@ def _column_hints(attribute: Attribute, column: ColumnCheck, rows: int) -> Itera
     name = attribute.name
     if isinstance(attribute, Integer | Number):
         lower, upper = (str(b) if isinstance(b, int) else format_decimal(b) for b in (attribute.lower, attribute.upper))
-        for number, word, edge, change in (
-            (column.below, "below", lower, "lower `lower`"),
-            (column.above, "above", upper, "raise `upper`"),
-        ):
+        beyond = (column.below, "below", lower, "lower `lower`"), (column.above, "above", upper, "raise `upper`")
+        for number, word, edge, change in beyond:
             if number:
                 part = percentage(number, rows)
                 yield f"{part} of {name} are {word} {edge}: {change} before the first charge, or accept clamping."

@@ -14,22 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from dodona.dataset import guess
 from dodona.dataset.file import ENV_PREFIX, DatasetFile, drafts_fit, parse_draft
-from dodona.dataset.guess import (
-    CAP_EPSILON,
-    CAP_SCALE,
-    CAPS,
-    DraftKey,
-    Guess,
-    OmittedColumn,
-    ProposedColumn,
-    cap_scores,
-    guess_column,
-    is_id,
-    is_person,
-    quote_toml,
-    round_count,
-)
 from dodona.engines.inspection import ColumnProfile, count_rows, profile_column, rows_per_person
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import format_decimal, to_integer
@@ -84,23 +70,23 @@ class Draft:
     """A proposed dataset file."""
 
     place: SourcePlace
-    unit: tuple[DraftKey, ...]
-    budget: tuple[DraftKey, ...]
+    unit: tuple[guess.DraftKey, ...]
+    budget: tuple[guess.DraftKey, ...]
     drafted: tuple[Fraction, ...]
     """The ε of each private selection made for this draft and for earlier drafts of the same rows."""
-    columns: tuple[Guess, ...]
+    columns: tuple[guess.Guess, ...]
     rows: int
     """The exact number of rows, for the owner's screen only."""
 
     @property
-    def declared(self) -> tuple[ProposedColumn, ...]:
+    def declared(self) -> tuple[guess.ProposedColumn, ...]:
         """The proposed columns."""
-        return tuple(column for column in self.columns if isinstance(column, ProposedColumn))
+        return tuple(column for column in self.columns if isinstance(column, guess.ProposedColumn))
 
     @property
-    def left_out(self) -> tuple[OmittedColumn, ...]:
+    def left_out(self) -> tuple[guess.OmittedColumn, ...]:
         """The omitted columns."""
-        return tuple(column for column in self.columns if isinstance(column, OmittedColumn))
+        return tuple(column for column in self.columns if isinstance(column, guess.OmittedColumn))
 
 
 def make_draft(
@@ -108,29 +94,32 @@ def make_draft(
 ) -> Draft:
     """Return a draft for a table; `earlier` is the ε spent by previous drafts of the same rows."""
     if wishes.id is not None and wishes.id not in table.columns:
-        named = ", ".join(name for name in table.columns if is_id(name)) or "none that looks like it"
+        named = ", ".join(name for name in table.columns if guess.is_id(name)) or "none that looks like it"
         raise InvalidArgument("id", wishes.id, f"write a column of the table; it has {named}")
     rows = count_rows(table)
     profiles = [profile_column(table, name) for name in table.columns]
     person = wishes.id if wishes.id is not None or wishes.protects == "row" else _find_person_column(profiles)
     columns = _make_names_distinct([_guess(table, profile, person) for profile in profiles])
-    if not any(isinstance(column, ProposedColumn) for column in columns):
+    if not any(isinstance(column, guess.ProposedColumn) for column in columns):
         raise InvalidRequest(
             "No column of the table holds anything that a draft could declare. Write the file by hand."
         )
-    size = rows if wishes.neighbours == Neighbours.REPLACE.value else round_count(rows)
+    size = rows if wishes.neighbours == Neighbours.REPLACE.value else guess.round_count(rows)
     delta = wishes.delta or _propose_delta(size)
-    spent = (*earlier, CAP_EPSILON) if person is not None and wishes.rows is None else earlier
+    spent = (*earlier, guess.CAP_EPSILON) if person is not None and wishes.rows is None else earlier
     if spent:  # before anything is selected
-        _hold_budget(Budget(wishes.epsilon, delta), spent)
-    listed = ", ".join(quote_toml(format_decimal(epsilon)) for epsilon in spent)
+        budget = Budget(wishes.epsilon, delta)
+        if not drafts_fit(budget, spent):
+            accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
+            raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
+    listed = ", ".join(guess.quote_toml(format_decimal(epsilon)) for epsilon in spent)
     return Draft(
         place=place,
         unit=_propose_unit(table, person, wishes, max(1, size)),
         budget=(
-            DraftKey("epsilon", quote_toml(wishes.epsilon)),
-            DraftKey("delta", quote_toml(delta)),
-            *((DraftKey("drafted", f"[{listed}]"),) if spent else ()),
+            guess.DraftKey("epsilon", guess.quote_toml(wishes.epsilon)),
+            guess.DraftKey("delta", guess.quote_toml(delta)),
+            *((guess.DraftKey("drafted", f"[{listed}]"),) if spent else ()),
         ),
         drafted=spent,
         columns=columns,
@@ -156,35 +145,27 @@ def _same(one: Path, other: Path) -> bool:
     return one.absolute().resolve() == other.absolute().resolve()
 
 
-def _hold_budget(budget: Budget, spent: tuple[Fraction, ...]) -> None:
-    """Refuse to select a cap that the budget could not pay for."""
-    if not drafts_fit(budget, spent):
-        accepted = "drafts take more than the whole of it: write more, or name the cap with --rows"
-        raise InvalidArgument("epsilon", str(budget.epsilon), accepted)
-
-
-def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> Guess:
+def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> guess.Guess:
     if profile.name == person:
-        return OmittedColumn(name=profile.name, reason=_ID_REASON)
-    return guess_column(table, profile)
+        return guess.OmittedColumn(name=profile.name, reason=_ID_REASON)
+    return guess.guess_column(table, profile)
 
 
-def _make_names_distinct(columns: list[Guess]) -> tuple[Guess, ...]:
+def _make_names_distinct(columns: list[guess.Guess]) -> tuple[guess.Guess, ...]:
     """Omit columns whose names differ from an earlier one only in case; number generated names."""
-    seen, found = set[str](), list[Guess]()
-    taken = {own.name.casefold() for own in columns if isinstance(own, ProposedColumn) and not own.renamed}
+    seen, found = set[str](), list[guess.Guess]()
+    taken = {own.name.casefold() for own in columns if isinstance(own, guess.ProposedColumn) and not own.renamed}
     for column in columns:
         own = column
-        if isinstance(column, ProposedColumn) and column.renamed:
+        if isinstance(column, guess.ProposedColumn) and column.renamed:
             numbered = (f"{column.name}_{number}" for number in itertools.count(2))
-            name = next(
-                text for text in (column.name, *itertools.islice(numbered, MOST_GROUPS)) if text.casefold() not in taken
-            )
+            names = (column.name, *itertools.islice(numbered, MOST_GROUPS))
+            name = next(text for text in names if text.casefold() not in taken)
             own = replace(column, name=name)
             taken.add(name.casefold())
-        elif isinstance(column, ProposedColumn) and column.name.casefold() in seen:
-            own = OmittedColumn(name=column.name, reason="its name differs from another one in capitals alone")
-        elif isinstance(column, ProposedColumn):
+        elif isinstance(column, guess.ProposedColumn) and column.name.casefold() in seen:
+            own = guess.OmittedColumn(name=column.name, reason="its name differs from another one in capitals alone")
+        elif isinstance(column, guess.ProposedColumn):
             seen.add(column.name.casefold())
         found.append(own)
     return tuple(found)
@@ -195,16 +176,9 @@ def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
 
     If each value has only one row, a row and a person are the same, and protecting rows is simpler.
     """
-    several = [
-        profile
-        for profile in profiles
-        if is_id(profile.name)
-        and profile.name.isprintable()
-        and profile.held.form is not None
-        and profile.different > 0
-        and profile.present > _ONE_ROW_EACH * profile.different
-    ]
-    likely = [profile for profile in several if is_person(profile.name)]
+    named = [own for own in profiles if guess.is_id(own.name) and own.name.isprintable() and own.held.form is not None]
+    several = [own for own in named if own.different > 0 and own.present > _ONE_ROW_EACH * own.different]
+    likely = [profile for profile in several if guess.is_person(profile.name)]
     many = [profile for profile in several if profile.different > MOST_GROUPS]
     return max(likely or many, key=lambda profile: profile.different).name if likely or many else None
 
@@ -213,22 +187,18 @@ MOST_GROUPS = 1_000
 """An id with fewer distinct values may well identify places or products, unless its name refers to people."""
 
 
-def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, size: int) -> tuple[DraftKey, ...]:
-    neighbours = DraftKey("neighbours", quote_toml(wishes.neighbours))
-    known = DraftKey("size", f"{size:_}", from_data=True)
+def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, size: int) -> tuple[guess.DraftKey, ...]:
+    neighbours = guess.DraftKey("neighbours", guess.quote_toml(wishes.neighbours))
+    known = guess.DraftKey("size", f"{size:_}", from_data=True)
     if person is None:
-        return DraftKey("protects", '"row"'), neighbours, known
+        return guess.DraftKey("protects", '"row"'), neighbours, known
     rows = wishes.rows
     if rows is None:  # the less the rows reveal, the likelier a small cap
-        rows = CAPS[draw_candidate(cap_scores(rows_per_person(table, person)), CAPS, scale=CAP_SCALE)]
-    capped = DraftKey("rows", str(rows), from_data=wishes.rows is None)
-    return (
-        DraftKey("protects", '"person"'),
-        DraftKey("id", quote_toml(person), from_data=wishes.id is None),
-        capped,
-        neighbours,
-        known,
-    )
+        scores = guess.cap_scores(rows_per_person(table, person))
+        rows = guess.CAPS[draw_candidate(scores, guess.CAPS, scale=guess.CAP_SCALE)]
+    capped = guess.DraftKey("rows", str(rows), from_data=wishes.rows is None)
+    identified = guess.DraftKey("id", guess.quote_toml(person), from_data=wishes.id is None)
+    return guess.DraftKey("protects", '"person"'), identified, capped, neighbours, known
 
 
 def _propose_delta(size: int) -> str:
@@ -289,26 +259,26 @@ def draft_to_toml(draft: Draft, path: Path) -> str:
     place = draft.place
     from_data = list[str]()
     where = "url" if place.path.startswith(ENV_PREFIX) else "path"
-    source = [DraftKey("kind", quote_toml(place.kind)), DraftKey(where, quote_toml(place.below(path.parent)))]
-    source.append(DraftKey("table", quote_toml(place.table)))
+    known = {"kind": place.kind, where: place.below(path.parent), "table": place.table}
     if place.source_table is not None and place.source_table != place.table:
-        source.append(DraftKey("source_table", quote_toml(place.source_table)))
-    source += [DraftKey(key, _toml(getattr(place.form, key)), from_data=True) for key in place.guessed]
-    source.append(DraftKey("version", '"1"'))
+        known["source_table"] = place.source_table
+    source = [guess.DraftKey(key, guess.quote_toml(text)) for key, text in known.items()]
+    source += [guess.DraftKey(key, guess.toml_text(getattr(place.form, key)), from_data=True) for key in place.guessed]
+    source.append(guess.DraftKey("version", '"1"'))
     parts = [
         WARNING,
-        f"format = 1\ndataset = {quote_toml(path.stem)}\n",
+        f"format = 1\ndataset = {guess.quote_toml(path.stem)}\n",
         _table(("source",), source, from_data),
         _table(("unit",), draft.unit, from_data, remarks={"rows": _PERSON, "size": _SIZE}),
         _table(("budget",), draft.budget, from_data, remarks={"drafted": _DRAFTED}),
-        _table(("ledger",), [DraftKey("path", quote_toml(f"{path.stem}.ledger"))], from_data),
-        _table(("defaults",), [DraftKey("max_price", '"2%"')], from_data, remarks={"max_price": _MAX_PRICE}),
+        _table(("ledger",), [guess.DraftKey("path", guess.quote_toml(f"{path.stem}.ledger"))], from_data),
+        _table(("defaults",), [guess.DraftKey("max_price", '"2%"')], from_data, remarks={"max_price": _MAX_PRICE}),
         *(_table(("columns", column.name), column.keys, from_data) for column in draft.declared),
     ]
     if draft.left_out:
         lines = (f"#   {_comment_name(column.name)}: {column.reason}" for column in draft.left_out)
         parts.append("\n".join(["# Left out:", *lines]) + "\n")
-    listed = "".join(f"    {quote_toml(name)},\n" for name in from_data)
+    listed = "".join(f"    {guess.quote_toml(name)},\n" for name in from_data)
     parts.append(f'[review]\nfrom_data = [\n{listed}]\nconfirmed_by = ""\n')
     return "\n".join(parts)
 
@@ -329,7 +299,7 @@ def write_draft(draft: Draft, path: Path) -> None:
 
 def _table(
     path: tuple[str, ...],
-    keys: Iterable[DraftKey],
+    keys: Iterable[guess.DraftKey],
     from_data: list[str],
     *,
     remarks: Mapping[str, str] = MappingProxyType({}),
@@ -343,12 +313,6 @@ def _table(
     return "".join(lines)
 
 
-def _toml(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(quote_toml, value))}]"
-    return str(value).lower() if isinstance(value, bool) else quote_toml(str(value))
-
-
 def _comment_name(name: str) -> str:
     """Return a name made safe for a comment."""
-    return name if name.isidentifier() else quote_toml(name)
+    return name if name.isidentifier() else guess.quote_toml(name)

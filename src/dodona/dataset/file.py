@@ -9,10 +9,12 @@ import os
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, default_tolerance
+from dodona.curator.planner import default_tolerance
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget
 from dodona.engines.files import PLAIN_CSV, CsvFormat
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.limits import NO_LIMITS, Limits
@@ -176,31 +178,11 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     root.close()
     if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
         return None
-    kind, place, table, timeout, version, form, kept = source
-    return DatasetFile(
-        path=path,
-        dataset=dataset,
-        schema=schema,
-        kind=kind,
-        source=place,
-        source_table=table,
-        form=form,
-        timeout=timeout,
-        version=version,
-        kept=kept,
-        budget=budget[0],
-        drafted=budget[2],
-        after=budget[1],
-        analysts=analysts,
-        ledger=ledger[0],
-        head=ledger[1],
-        within=default_tolerance(schema.unit, budget[0], confidence) if within is None else within,
-        confidence=confidence,
-        max_price=max_price,
-        limits=limits,
-        waiting=waiting,
-        confirmed_by=confirmed_by,
-    )
+    within = default_tolerance(schema.unit, budget["budget"], confidence) if within is None else within
+    asked = {"within": within, "confidence": confidence, "max_price": max_price, "limits": limits}
+    review = {"waiting": waiting, "confirmed_by": confirmed_by}
+    parts = source | budget | ledger | asked | review
+    return DatasetFile(path=path, dataset=dataset, schema=schema, analysts=analysts, **parts)
 
 
 def _dataset(root: TomlTable) -> str | None:
@@ -213,7 +195,7 @@ def _dataset(root: TomlTable) -> str | None:
     return name
 
 
-def _source(root: TomlTable) -> tuple[str, str, str | None, int, str, CsvFormat, str | None] | None:
+def _source(root: TomlTable) -> dict[str, Any] | None:
     source = root.table("source", example='[source] with kind = "parquet" and path = "stays.parquet"')
     if source is None:
         return None
@@ -237,23 +219,18 @@ def _source(root: TomlTable) -> tuple[str, str, str | None, int, str, CsvFormat,
     source.close()
     if kind is None or place is None or timeout is None or version is None or form is None:
         return None
-    return kind, place, inner, timeout, version, form, kept
+    opened = {"kind": kind, "source": place, "source_table": inner, "timeout": timeout}
+    return opened | {"version": version, "form": form, "kept": kept}
 
 
 def _csv_format(source: TomlTable) -> CsvFormat | None:
     """Return the format of CSV files."""
-    words = {
-        "separator": 'separator = ";"',
-        "encoding": 'encoding = "latin-1"',
-        "decimal": 'decimal = ","',
-        "thousands": 'thousands = "."',
-        "dates": 'dates = "day-first"',
-    }
+    words = {"separator": ";", "encoding": "latin-1", "decimal": ",", "thousands": ".", "dates": "day-first"}
     read = dict[str, Any]()
-    for key, example in words.items():
+    for key, word in words.items():
         if source.has(key):
-            value = source.content[key]
-            read[key] = value if isinstance(value, str) else source.text(key, example=example)  # a tab is a text too
+            value = source.content[key]  # a tab is a text too
+            read[key] = value if isinstance(value, str) else source.text(key, example=f'{key} = "{word}"')
     if source.has("header"):
         read["header"] = source.boolean("header", example="header = false")
     if source.has("null"):
@@ -276,7 +253,7 @@ def _spark(source: TomlTable) -> str | None:
     return _address(source, example='url = "env:STAYS_SPARK"') if source.has("url") else ""
 
 
-def _budget(root: TomlTable) -> tuple[Budget, AfterBudget, tuple[Fraction, ...]] | None:
+def _budget(root: TomlTable) -> dict[str, Any] | None:
     budget = root.table("budget", example='[budget] with epsilon = "1" and delta = "1e-6"')
     if budget is None:
         return None
@@ -293,7 +270,7 @@ def _budget(root: TomlTable) -> tuple[Budget, AfterBudget, tuple[Fraction, ...]]
         return None
     if not drafts_fit(made, drafted):
         budget.note("drafted", "takes more than the whole budget; write a larger epsilon, or decide on unit.rows alone")
-    return made, "model" if after == "model" else "refuse", drafted
+    return {"budget": made, "after": after, "drafted": drafted}
 
 
 def _drafted(budget: TomlTable) -> tuple[Fraction, ...] | None:
@@ -326,7 +303,7 @@ def drafts_fit(budget: Budget, drafted: tuple[Fraction, ...]) -> bool:
     return True
 
 
-def _ledger(root: TomlTable) -> tuple[str, str | None] | None:
+def _ledger(root: TomlTable) -> dict[str, Any] | None:
     ledger = root.table("ledger", example='[ledger] with path = "stays.ledger"')
     if ledger is None:
         return None
@@ -336,7 +313,7 @@ def _ledger(root: TomlTable) -> tuple[str, str | None] | None:
         place = ledger.text("path", example='path = "stays.ledger"')
     head = ledger.text("head", example='head = "env:STAYS_HEAD_FILE"') if ledger.has("head") else None
     ledger.close()
-    return None if place is None else (place, head)
+    return None if place is None else {"ledger": place, "head": head}
 
 
 def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
@@ -347,7 +324,7 @@ def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
         name = entry.text("name", example='name = "ada"')
         share = entry.share("share", example='share = "1/2"', lower=_LOWEST, default=Fraction(1))
         entry.close()
-        analyst = None if name is None or share is None else _analyst(entry, name, share)
+        analyst = None if name is None or share is None else entry.make(partial(Analyst, name, share))
         if analyst is not None:
             found.append(analyst)
     names = [analyst.name for analyst in found]
@@ -357,34 +334,28 @@ def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
     return tuple(found)
 
 
-def _analyst(entry: TomlTable, name: str, share: Fraction) -> Analyst | None:
-    return entry.make(lambda: Analyst(name, share))
-
-
 def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction]:
     """Return the default tolerance, confidence and maximum price."""
+    usual = Fraction(95, 100)
+    defaults = root.table("defaults", example='[defaults] with within = "1%"') if root.has("defaults") else None
+    if defaults is None:
+        return None, float(usual), DEFAULT_MAX_PRICE
     within: int | float | str | None = None
-    confidence, max_price = Fraction(95, 100), DEFAULT_MAX_PRICE
-    if root.has("defaults"):
-        defaults = root.table("defaults", example='[defaults] with within = "1%"')
-        if defaults is not None:
-            if defaults.has("within"):
-                value = defaults.content["within"]
-                if isinstance(value, str) and value.strip():
-                    within = value
-                elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
-                    defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
-                elif isinstance(value, int) and value.bit_length() > _WIDEST_TOLERANCE:
-                    defaults.note("within", 'is too large; write within = "1%" or within = 50')
-                else:
-                    within = float(str(value))
-            found = defaults.exact(
-                "confidence", example="confidence = 0.95", lower=_SURE, upper=1 - _SURE, default=confidence
-            )
-            confidence = confidence if found is None else found
-            max_price = _max_price(defaults)
-            defaults.close()
-    return within, float(confidence), max_price
+    if defaults.has("within"):
+        value = defaults.content["within"]
+        if isinstance(value, str) and value.strip():
+            within = value
+        elif isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+            defaults.note("within", 'is no tolerance; write within = "1%" or within = 50')
+        elif isinstance(value, int) and value.bit_length() > _WIDEST_TOLERANCE:
+            defaults.note("within", 'is too large; write within = "1%" or within = 50')
+        else:
+            within = float(str(value))
+    sure = {"lower": _SURE, "upper": 1 - _SURE, "default": usual}
+    confidence = defaults.exact("confidence", example="confidence = 0.95", **sure)
+    max_price = _max_price(defaults)
+    defaults.close()
+    return within, float(usual if confidence is None else confidence), max_price
 
 
 def _max_price(defaults: TomlTable) -> Fraction:

@@ -10,18 +10,12 @@ import json
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 
 from dodona.dataset.place import CERTAIN_MISSING_TEXTS, mixed_dates
+from dodona.engines import inspection
 from dodona.engines.cells import ColumnForm
-from dodona.engines.inspection import (
-    MISSING_VALUE_NUMBERS,
-    ColumnProfile,
-    DateProfile,
-    Inspection,
-    NumberProfile,
-    text_counts,
-)
 from dodona.numbers import format_decimal
 from dodona.privacy.events import ExponentialEvent
 from dodona.privacy.selection import Exponential
@@ -190,7 +184,7 @@ class OmittedColumn:
 Guess = ProposedColumn | OmittedColumn
 
 
-def guess_column(table: Inspection, profile: ColumnProfile) -> Guess:
+def guess_column(table: inspection.Inspection, profile: inspection.ColumnProfile) -> Guess:
     """Return a proposal for one column, under a name valid in questions."""
     reason = _reason_to_omit(profile)
     if reason is not None:
@@ -199,9 +193,8 @@ def guess_column(table: Inspection, profile: ColumnProfile) -> Guess:
     if isinstance(found, OmittedColumn) or is_name(profile.name):
         return found
     kind, *rest = found.keys
-    return replace(
-        found, name=plain_name(profile.name), keys=(kind, DraftKey("source", quote_toml(profile.name)), *rest)
-    )
+    source = DraftKey("source", quote_toml(profile.name))
+    return replace(found, name=plain_name(profile.name), keys=(kind, source, *rest))
 
 
 def plain_name(text: str) -> str:
@@ -217,7 +210,7 @@ def plain_name(text: str) -> str:
     return kept
 
 
-def _guess_by_kind(table: Inspection, profile: ColumnProfile) -> Guess:
+def _guess_by_kind(table: inspection.Inspection, profile: inspection.ColumnProfile) -> Guess:
     if profile.held.form is ColumnForm.TRUTH:
         return _guess_boolean(profile, "true and false", from_data=False)
     if profile.days is not None and profile.days.count >= _MOST_OF_THEM * profile.present:
@@ -229,7 +222,7 @@ def _guess_by_kind(table: Inspection, profile: ColumnProfile) -> Guess:
     return _guess_category(table, profile)
 
 
-def _reason_to_omit(profile: ColumnProfile) -> str | None:
+def _reason_to_omit(profile: inspection.ColumnProfile) -> str | None:
     """Return why a column is omitted before its values are examined; None if it is not."""
     if not profile.name.isprintable() or not 0 < len(profile.name) <= _LONGEST_SOURCE:
         return "its name is empty, too long, or has signs that cannot be printed; rename it in the data"
@@ -265,13 +258,27 @@ def quote_toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _guess_boolean(profile: ColumnProfile, private: str, *, from_data: bool) -> ProposedColumn:
-    return ProposedColumn(
-        name=profile.name, kind="boolean", keys=(DraftKey("kind", '"boolean"', from_data=from_data),), private=private
-    )
+def toml_text(value: object) -> str:
+    """Return a value as TOML text."""
+    match value:
+        case list() | tuple():
+            return f"[{', '.join(map(toml_text, value))}]"
+        case str():
+            return quote_toml(value)
+        case bool():
+            return str(value).lower()
+        case int() | Decimal() | dt.date():
+            return str(value)
+        case _:
+            return "a table"
 
 
-def _guess_date(profile: ColumnProfile, days: DateProfile) -> ProposedColumn:
+def _guess_boolean(profile: inspection.ColumnProfile, private: str, *, from_data: bool) -> ProposedColumn:
+    keys = (DraftKey("kind", '"boolean"', from_data=from_data),)
+    return ProposedColumn(name=profile.name, kind="boolean", keys=keys, private=private)
+
+
+def _guess_date(profile: inspection.ColumnProfile, days: inspection.DateProfile) -> ProposedColumn:
     lower, upper = whole_years(days.first, days.last)
     from_data = profile.held.form is ColumnForm.TEXT
     word = "month" if upper.year - lower.year < _LONG else "year"
@@ -284,7 +291,7 @@ def _guess_date(profile: ColumnProfile, days: DateProfile) -> ProposedColumn:
     return ProposedColumn(name=profile.name, kind="date", keys=keys, private=f"{days.first} to {days.last}")
 
 
-def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedColumn:
+def _guess_numeric(profile: inspection.ColumnProfile, numbers: inspection.NumberProfile) -> ProposedColumn:
     """Propose an integer if all numbers are whole and the range is small enough, otherwise a number on a grid."""
     private = f"{format_decimal(numbers.least)} to {format_decimal(numbers.most)}"
     from_data, whole = profile.held.form is ColumnForm.TEXT, numbers.whole == numbers.count
@@ -296,9 +303,8 @@ def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedCo
         least = numbers.inner[0] if least in codes else least
         most = numbers.inner[1] if most in codes else most
         listed = " and ".join(format_decimal(code) for code in codes)
-        private += (
-            f"; {listed} may stand for no answer, and would count as the nearest bound: take them out of the data"
-        )
+        instead = "would count as the nearest bound: take them out of the data"
+        private += f"; {listed} may stand for no answer, and {instead}"
     lower, upper = round_bounds(least, most, whole=whole)
     if whole and upper - lower < MOST_VALUES:
         points = (
@@ -316,23 +322,23 @@ def _guess_numeric(profile: ColumnProfile, numbers: NumberProfile) -> ProposedCo
     return ProposedColumn(name=profile.name, kind="number", keys=keys, private=private)
 
 
-def _special_codes(numbers: NumberProfile) -> tuple[Fraction, ...]:
+def _special_codes(numbers: inspection.NumberProfile) -> tuple[Fraction, ...]:
     """Return the extremes of whole numbers that look like codes for no answer, far from all others."""
     if numbers.inner is None:
         return ()
     first, last = numbers.inner
-    low = numbers.least < 0 <= first and numbers.least in MISSING_VALUE_NUMBERS
-    high = numbers.most > _FAR * last and numbers.most > _FAR and numbers.most in MISSING_VALUE_NUMBERS
+    low = numbers.least < 0 <= first and numbers.least in inspection.MISSING_VALUE_NUMBERS
+    high = numbers.most > _FAR * last and numbers.most > _FAR and numbers.most in inspection.MISSING_VALUE_NUMBERS
     return (*((numbers.least,) if low else ()), *((numbers.most,) if high else ()))
 
 
-def _guess_category(table: Inspection, profile: ColumnProfile) -> Guess:
+def _guess_category(table: inspection.Inspection, profile: inspection.ColumnProfile) -> Guess:
     if profile.held.form is not ColumnForm.TEXT:
         return OmittedColumn(name=profile.name, reason="none of its values can be declared; look at it by hand")
     if profile.different > MOST_LABELS or profile.different * _ROWS_A_LABEL > profile.present:
         private = f"{profile.different:,} different texts"
         return OmittedColumn(name=profile.name, reason=_why_no_category(table, profile), private=private)
-    found = text_counts(table, profile.name, most=MOST_LABELS + 1)
+    found = inspection.text_counts(table, profile.name, most=MOST_LABELS + 1)
     wrong = {place for place, _ in find_label_errors(text for text, _ in found)}
     nothing = {place for place, (text, _) in enumerate(found) if text.strip().lower() in CERTAIN_MISSING_TEXTS}
     if len(wrong | nothing) < len(found):
@@ -340,10 +346,8 @@ def _guess_category(table: Inspection, profile: ColumnProfile) -> Guess:
     labels = [text for place, (text, _) in enumerate(found) if place not in wrong]
     if not labels:
         return OmittedColumn(name=profile.name, reason="none of its texts may be a label")
-    keys = (
-        DraftKey("kind", '"category"'),
-        DraftKey("labels", f"[{', '.join(map(quote_toml, labels))}]", from_data=True),
-    )
+    listed = f"[{', '.join(map(quote_toml, labels))}]"
+    keys = DraftKey("kind", '"category"'), DraftKey("labels", listed, from_data=True)
     rare = [text for place, (text, times) in enumerate(found) if times < _RARE and place not in wrong]
     parts = [f"{len(labels)} label{'s' * (len(labels) != 1)}"]
     if wrong:
@@ -355,9 +359,9 @@ def _guess_category(table: Inspection, profile: ColumnProfile) -> Guess:
     return ProposedColumn(name=profile.name, kind="category", keys=keys, private="; ".join(parts))
 
 
-def _why_no_category(table: Inspection, profile: ColumnProfile) -> str:
+def _why_no_category(table: inspection.Inspection, profile: inspection.ColumnProfile) -> str:
     """Return why a text column is omitted, without revealing a count."""
-    some = [text for text, _ in text_counts(table, profile.name, most=_SAMPLE)]
+    some = [text for text, _ in inspection.text_counts(table, profile.name, most=_SAMPLE)]
     if mixed_dates(some):
         return "its texts look like days, in several orders or with years of two digits; write them as 2024-01-31"
     if profile.numbers is not None and profile.numbers.count * 2 >= profile.present:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from dodona.curator.curator import Curator
-from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Request, default_tolerance
+from dodona.curator.planner import default_tolerance
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Request
 from dodona.dataset.file import ENV_PREFIX, DatasetFile, read_secret
 from dodona.errors import InvalidRequest
 from dodona.ledger import memory, opening
@@ -127,14 +128,12 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     from dodona.engines.files import list_files, pattern_base
 
     files, further = list_files(file.rows), file.form.digest
-    folders = (
-        {name: folder_partitions(name, pattern_base(file.rows)) for name in files} if file.kind == "parquet" else {}
-    )
+    base, divided = pattern_base(file.rows), files if file.kind == "parquet" else ()
+    folders = {name: folder_partitions(name, base) for name in divided}
     if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
-    return _check_version(
-        versions_path(file), file.schema, file.version, fingerprint_files(files, further=further), key
-    )
+    found = fingerprint_files(files, further=further)
+    return _check_version(versions_path(file), file.schema, file.version, found, key)
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
@@ -253,7 +252,10 @@ def open_dataset(  # noqa: PLR0913  the surface
     if schema is None or budget is None:
         raise InvalidRequest("A frame needs schema= and budget=: what its columns may hold, and what may be spent.")
     terms = _terms(schema, budget, schema.table, () if analyst is None else (Analyst(analyst),))
-    account = _open_frame_ledger(terms, schema, ledger)
+    if ledger is None:
+        account = memory.create_memory_ledger(terms)
+    else:
+        account = opening.open_ledger(ledger, dataset=schema.table, schema=schema.digest)
     try:
         source = _open_frame(schema, data, ledger, version, account.cap_key)
     except BaseException:
@@ -460,9 +462,8 @@ def keep_rows(path: str | Path, /, *, url: str | None = None) -> str:
             cast("PostgresSource", source).keep_rows(address, where, key=key, timeout=file.timeout)
     finally:
         source.close()
-    _check_held_source(
-        file, _open_server(file, key, where), key, owner=True
-    ).close()  # verifies that what was written can be read
+    written = _check_held_source(file, _open_server(file, key, where), key, owner=True)  # it can be read
+    written.close()
     return where
 
 
@@ -514,12 +515,6 @@ def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, versio
     if new:  # a ledger in a database has no folder for digests
         _warn_unread(source.unread())
     return source
-
-
-def _open_frame_ledger(terms: LedgerTerms, schema: Schema, path: str | Path | None) -> Ledger:
-    if path is None:
-        return memory.create_memory_ledger(terms)
-    return opening.open_ledger(path, dataset=schema.table, schema=schema.digest)
 
 
 def _terms(schema: Schema, budget: Budget, name: str, analysts: tuple[Analyst, ...]) -> LedgerTerms:

@@ -8,10 +8,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dodona.dataset.file import ENV_PREFIX, read_secret
 from dodona.dataset.opening import require_extra
@@ -59,23 +59,14 @@ def guess_format(files: Sequence[str]) -> GuessedFormat:
         raise SourceUnfit("The CSV file has no lines. Write a file with rows.")
     header = _has_names(lines)
     rows = [line for line in lines[header:] if len(line) == len(lines[0])]
-    null = tuple(
-        sorted({field for line in rows for field in line if field.strip().lower() in CERTAIN_MISSING_TEXTS} | {""})
-    )
+    fields = {field for line in rows for field in line}
+    null = tuple(sorted({field for field in fields if field.strip().lower() in CERTAIN_MISSING_TEXTS} | {""}))
     columns = [[field for field in own if field not in null] for own in zip(*rows, strict=True)]
     decimal, thousands = _guess_number_signs(columns, separator)
-    dates = _guess_date_order(columns)
-    form = CsvFormat(
-        separator=separator,
-        header=header,
-        encoding=encoding,
-        decimal=decimal,
-        thousands=thousands,
-        dates=dates,
-        null=null,
-    )
-    keys = ("separator", "header", "encoding", "decimal", "thousands", "dates", "null")
-    return GuessedFormat(form, tuple(key for key in keys if getattr(form, key) != getattr(PLAIN_CSV, key)))
+    spelling = {"decimal": decimal, "thousands": thousands, "dates": _guess_date_order(columns), "null": null}
+    guessed: dict[str, Any] = {"separator": separator, "header": header, "encoding": encoding} | spelling
+    usual = asdict(PLAIN_CSV)
+    return GuessedFormat(CsvFormat(**guessed), tuple(key for key, value in guessed.items() if value != usual[key]))
 
 
 def _encoding(files: Sequence[str]) -> str:
@@ -127,9 +118,8 @@ def _has_names(lines: Sequence[Sequence[str]]) -> bool:
     if not named or len(lines) == 1:
         return named
     # If all lines contain only words, a first line whose words recur below is a row.
-    return not all(
-        field in {line[place] for line in lines[1:] if place < len(line)} for place, field in enumerate(lines[0])
-    )
+    columns = ({line[place] for line in lines[1:] if place < len(line)} for place in range(len(first)))
+    return not all(field in own for field, own in zip(lines[0], columns, strict=True))
 
 
 def _is_value(field: str) -> bool:
@@ -176,15 +166,8 @@ def mixed_dates(texts: Iterable[str]) -> bool:
 # --- Places: the location of a draft's rows, from the owner's input; and opening a table for its owner. ---
 
 
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".duckdb": "duckdb",
-    ".ddb": "duckdb",
-    ".db": "duckdb",
-}
+_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
+_KINDS |= dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb")
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -220,12 +203,8 @@ def find_place(source: str, *, table: str | None, engine: str | None = None) -> 
     if source.startswith(ENV_PREFIX):
         if table is None:
             raise InvalidArgument("table", table, "name the table of the database, such as --table public.stays")
-        return SourcePlace(
-            kind=engine or "postgres",
-            path=source,
-            table=_plain_table_name(table.rpartition(".")[2]),
-            source_table=table,
-        )
+        plain = _plain_table_name(table.rpartition(".")[2])
+        return SourcePlace(kind=engine or "postgres", path=source, table=plain, source_table=table)
     if engine == "spark":
         return SourcePlace(kind=engine, path=source, table=table or _plain_table_name(_stem(Path(source))))
     path = _files_of(Path(source)) if Path(source).is_dir() else source
@@ -239,7 +218,9 @@ def find_place(source: str, *, table: str | None, engine: str | None = None) -> 
         )
         raise InvalidArgument("source", source, accepted)
     if kind == "duckdb":
-        name = table or _only_table(path)
+        from dodona.engines.duckdb import only_table
+
+        name = table or only_table(path)
         return SourcePlace(kind=kind, path=path, table=_plain_table_name(name.rpartition(".")[2]), source_table=name)
     if table is not None and not is_name(table):
         accepted = "write the name that analysts will use: letters, digits and underscores, no digit first"
@@ -288,12 +269,6 @@ def _files_of(folder: Path) -> str:
         if next(folder.glob(pattern), None) is not None:
             return str(folder / pattern)
     raise InvalidRequest(f"The folder {str(folder)!r} holds no Parquet and no CSV file. Name the files of the table.")
-
-
-def _only_table(path: str) -> str:
-    from dodona.engines.duckdb import only_table
-
-    return only_table(path)
 
 
 def _stem(path: Path) -> str:

@@ -17,18 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dodona.engines import render
 from dodona.engines.files import list_files
-from dodona.engines.render import (
-    Statement,
-    Table,
-    conditional_statement,
-    digest_statement,
-    histogram_statement,
-    people_statement,
-    readings_with_outside,
-    sum_statement,
-    unread_statement,
-)
+from dodona.numbers import Doubles, Integers
+from dodona.query.movement import broadcast_codes
 from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain
@@ -43,7 +35,7 @@ _EXACT_DOUBLE = 2**53  # integers up to here are exact doubles
 _WORD_LIMIT = 2**63
 
 
-def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, rows: int) -> WholeNumbers:
+def answer_block(block: Block, axes: Axes, *, counts: Integers | None, rows: int) -> WholeNumbers:
     """Return the sums of a block over rows, or over cells that each represent `counts` rows, of `rows` in total."""
     weights = block_weights(block, axes)
     groups = group_numbers(block.keys, axes)
@@ -53,9 +45,7 @@ def answer_block(block: Block, axes: Axes, *, counts: NDArray[np.int64] | None, 
     return group_sums(flat, np.broadcast_to(weights, shape).reshape(-1), number=block.values, counts=times, rows=rows)
 
 
-def group_sums(
-    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None, rows: int
-) -> WholeNumbers:
+def group_sums(groups: Integers, weights: Integers, *, number: int, counts: Integers | None, rows: int) -> WholeNumbers:
     """Return the exact sum of counts·weights of each group.
 
     `bincount` adds doubles. Weights are split into limbs so small that no sum over rows can pass 2^53: every summand
@@ -92,9 +82,7 @@ def join_answers(parts: Sequence[WholeNumbers]) -> WholeNumbers:
     return [int(value) for part in parts for value in part]
 
 
-def _bincount(
-    groups: NDArray[np.int64], weights: NDArray[np.int64], *, number: int, counts: NDArray[np.int64] | None
-) -> NDArray[np.int64]:
+def _bincount(groups: Integers, weights: Integers, *, number: int, counts: Integers | None) -> Integers:
     """Return sums of counts·weights that are known to stay below 2^53."""
     if counts is None and len(weights) and weights.strides[0] == 0 and weights[0] == 1:
         return np.bincount(groups, minlength=number)
@@ -147,7 +135,8 @@ def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
     for names, sets in _pack_attributes(query.domain, places, most=most):
         own = [place for each in sets for place in places[each]]
         product = _product_size(query.domain, names)
-        apart = sum(_cost(query.blocks[place], rows=rows) for place in own)
+        keyed = sum(bool(query.blocks[place].keys) for place in own)
+        apart = keyed * (_STATEMENT + rows * _ROW_GROUPED) + (len(own) - keyed) * (_CONDITION + rows * _ROW_CONDITION)
         if product <= most and _STATEMENT + rows * _ROW_COUNTED + product * _CELL_SUMMED < apart:
             ordered = sorted(names, key=lambda name: (-query.domain[name].cells, name))
             histograms.append((tuple(ordered), tuple(own)))
@@ -164,9 +153,7 @@ def _pack_attributes(
     for own in sorted(places, key=lambda names: (-_product_size(domain, names), sorted(names))):
         for number, (names, sets) in enumerate(packs):
             if own <= names or _product_size(domain, names | own) <= most:
-                packs[number] = (names | own, [*sets, own]) if not own <= names else (names, sets)
-                if own <= names:
-                    sets.append(own)
+                packs[number] = (names | own, [*sets, own])
                 break
         else:
             packs.append((own, [own]))
@@ -177,18 +164,12 @@ def _product_size(domain: Domain, names: frozenset[str]) -> int:
     return math.prod(domain[name].cells for name in names)
 
 
-def _cost(block: Block, *, rows: int) -> int:
-    if block.keys:
-        return _STATEMENT + rows * _ROW_GROUPED
-    return _CONDITION + rows * _ROW_CONDITION
-
-
 @dataclass(frozen=True)
 class Histogram:
     """The number of rows in each cell of a product of attributes."""
 
     names: tuple[str, ...]
-    counts: NDArray[np.int64]
+    counts: Integers
     """One axis per attribute, in the order of the names."""
 
     def __repr__(self) -> str:
@@ -213,9 +194,7 @@ class Histogram:
             found.update(zip(wanted[chosen], own, strict=True))
         return found
 
-    def _marginals(
-        self, counts: NDArray[np.int64], kept: int, axis: int, wanted: list[int]
-    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    def _marginals(self, counts: Integers, kept: int, axis: int, wanted: list[int]) -> Iterator[tuple[int, Integers]]:
         """Yield each wanted set of attributes with its marginal counts; shared partial sums are computed once.
 
         `counts` has the axes kept before `axis`, then all from there on.
@@ -233,7 +212,7 @@ class Histogram:
 
 
 def _from_marginal(
-    domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], blocks: Sequence[Block], *, rows: int
+    domain: Domain, names: tuple[str, ...], counts: Integers, blocks: Sequence[Block], *, rows: int
 ) -> list[WholeNumbers]:
     """Return the answers of blocks that use exactly these attributes."""
     found: list[WholeNumbers] = [[]] * len(blocks)
@@ -243,10 +222,7 @@ def _from_marginal(
         values = _box_counts(domain, names, counts, list(boxes.values())) * numbers
         for turn, place in enumerate(boxes):
             found[place] = values[turn : turn + 1]
-    axes = {
-        name: np.arange(domain[name].cells, dtype=np.int64).reshape([-1 if other == name else 1 for other in names])
-        for name in names
-    }
+    axes = broadcast_codes({name: np.arange(domain[name].cells, dtype=np.int64) for name in names})
     for place, block in enumerate(blocks):
         if place not in boxes:
             found[place] = answer_block(block, axes, counts=counts, rows=rows)
@@ -265,8 +241,8 @@ def _number(block: Block) -> int:
 
 
 def _box_counts(
-    domain: Domain, names: tuple[str, ...], counts: NDArray[np.int64], boxes: Sequence[tuple[Among, ...]]
-) -> NDArray[np.int64]:
+    domain: Domain, names: tuple[str, ...], counts: Integers, boxes: Sequence[tuple[Among, ...]]
+) -> Integers:
     """Return the number of rows in each box.
 
     The products use doubles for speed, and are exact in any order of summation: every intermediate number is a count of
@@ -278,16 +254,12 @@ def _box_counts(
     masks = [_masks([own[name] for own in parts], domain[name].cells) for name in names]
     table = counts.astype(np.float64).reshape(counts.shape[0], -1)
     step = max(1, _ENTRIES_AT_ONCE // table.shape[1])
-    found = [
-        _contract(table, [mask[start : start + step] for mask in masks], counts.shape)
-        for start in range(0, len(boxes), step)
-    ]
+    chunks = (slice(start, start + step) for start in range(0, len(boxes), step))
+    found = [_contract(table, [mask[part] for mask in masks], counts.shape) for part in chunks]
     return np.concatenate(found).astype(np.int64)
 
 
-def _contract(
-    table: NDArray[np.float64], masks: Sequence[NDArray[np.float64]], shape: tuple[int, ...]
-) -> NDArray[np.float64]:
+def _contract(table: Doubles, masks: Sequence[Doubles], shape: tuple[int, ...]) -> Doubles:
     """Return the sum over all axes of table·mask·mask..., one for each row of the masks."""
     left = masks[0] @ table
     for size, mask in zip(shape[1:], masks[1:], strict=True):
@@ -295,7 +267,7 @@ def _contract(
     return left.reshape(-1)
 
 
-def _masks(codes: Sequence[int], number: int) -> NDArray[np.float64]:
+def _masks(codes: Sequence[int], number: int) -> Doubles:
     """Return one 0/1 row per set."""
     if number <= _WORD_BITS:
         found = np.array(codes, dtype=np.int64)[:, None] >> np.arange(number)
@@ -306,14 +278,14 @@ def _masks(codes: Sequence[int], number: int) -> NDArray[np.float64]:
 # --- Answers from any SQL engine: which statements share a pass, and how to combine the returned columns. ---
 
 
-Fetch = Callable[[Statement], "list[NDArray[np.int64]]"]
+Fetch = Callable[[render.Statement], "list[Integers]"]
 """Runs a statement and returns its result columns: the group, then the limbs. Raises SourceFailed."""
 _CONDITIONS_AT_ONCE = 200  # beyond this, each condition in a statement costs more
 _FEW_CONDITIONS = 2
 _WEIGHTS_AT_ONCE = 500  # each is at most two columns, and PostgreSQL returns up to 1,664
 
 
-def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Sealed:
+def answer_query(query: Query, table: render.Table, *, rows: int, fetch: Fetch) -> Sealed:
     """Return all answers of a query, sealed; `rows` is the declared size."""
     plan = plan_histograms(query, rows=rows)
     found = dict[int, WholeNumbers]()
@@ -324,36 +296,36 @@ def answer_query(query: Query, table: Table, *, rows: int, fetch: Fetch) -> Seal
     return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
 
 
-def rows_digest(table: Table, fetch: Fetch) -> str:
+def rows_digest(table: render.Table, fetch: Fetch) -> str:
     """Return a digest of everything an answer can depend on: the cells of the counted rows, in any order.
 
     The engine hashes each row's cells as text, and the hashes are summed. This detects accidental changes; for tables
     in files, `fingerprint_files` is stronger.
     """
-    _, *limbs = fetch(digest_statement(table))
+    _, *limbs = fetch(render.digest_statement(table))
     return hashlib.sha256(repr([int(limb[0]) for limb in limbs]).encode("ascii")).hexdigest()
 
 
-def unread_columns(table: Table, fetch: Fetch) -> tuple[str, ...]:
+def unread_columns(table: render.Table, fetch: Fetch) -> tuple[str, ...]:
     """Return the columns that have values in some rows, but no declared value in any row."""
-    columns = readings_with_outside(table)
+    columns = render.readings_with_outside(table)
     if not columns:
         return ()
-    _, *figures = fetch(unread_statement(table))
+    _, *figures = fetch(render.unread_statement(table))
     counts = [int(column[0]) for column in figures]
     pairs = zip(columns, counts[::2], counts[1::2], strict=True)
     return tuple(own.attribute.name for own, within, beyond in pairs if within == 0 < beyond)
 
 
-def _fetch_histogram(query: Query, names: Sequence[str], table: Table, fetch: Fetch) -> Histogram:
+def _fetch_histogram(query: Query, names: Sequence[str], table: render.Table, fetch: Fetch) -> Histogram:
     shape = tuple(query.domain[name].cells for name in names)
-    columns = fetch(histogram_statement(table, names))
+    columns = fetch(render.histogram_statement(table, names))
     counts = np.zeros(int(np.prod(shape, dtype=np.int64)), dtype=np.int64)
     counts[columns[0]] = columns[1]
     return Histogram(tuple(names), counts.reshape(shape))
 
 
-def _fetch_sums(asked: Statement, fetch: Fetch) -> list[WholeNumbers]:
+def _fetch_sums(asked: render.Statement, fetch: Fetch) -> list[WholeNumbers]:
     """Return the answers of each weight of a statement, for all of its groups."""
     group, *columns = fetch(asked)
     found = list[Any]()
@@ -363,14 +335,16 @@ def _fetch_sums(asked: Statement, fetch: Fetch) -> list[WholeNumbers]:
     return found
 
 
-def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) -> list[tuple[list[int], Statement]]:
+def _statements(
+    table: render.Table, blocks: Sequence[Block], places: Sequence[int]
+) -> list[tuple[list[int], render.Statement]]:
     """Return statements for blocks, each with the positions it answers; blocks share a pass if possible."""
     alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
-    found = list[tuple[list[int], Statement]]()
+    found = list[tuple[list[int], render.Statement]]()
     for place in places:
         block = blocks[place]
         if isinstance(block.weight, PeopleWeight):
-            found.append(([place], people_statement(table, block.where, block.keys)))
+            found.append(([place], render.people_statement(table, block.where, block.keys)))
         else:
             alike[block.where, block.keys].append(place)
     alone = [own for (_, keys), own in alike.items() if not keys]
@@ -378,18 +352,16 @@ def _statements(table: Table, blocks: Sequence[Block], places: Sequence[int]) ->
         if keys or len(alone) <= _FEW_CONDITIONS:
             for start in range(0, len(own), _WEIGHTS_AT_ONCE):
                 some = own[start : start + _WEIGHTS_AT_ONCE]
-                found.append((some, sum_statement(table, where, keys, [blocks[place].weight for place in some])))
+                found.append((some, render.sum_statement(table, where, keys, [blocks[place].weight for place in some])))
     if len(alone) > _FEW_CONDITIONS:
         listed = [place for own in alone for place in own]
         for start in range(0, len(listed), _CONDITIONS_AT_ONCE):
             own = listed[start : start + _CONDITIONS_AT_ONCE]
-            found.append((own, conditional_statement(table, [blocks[place] for place in own])))
+            found.append((own, render.conditional_statement(table, [blocks[place] for place in own])))
     return found
 
 
-def _combine_limbs(
-    group: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], scales: Sequence[int], *, groups: int
-) -> WholeNumbers:
+def _combine_limbs(group: Integers, columns: Sequence[Integers], scales: Sequence[int], *, groups: int) -> WholeNumbers:
     """Combine limbs into one number per group; groups that were not returned have 0."""
     *high, low = columns
     if scales[-1] == 1 and not any(limb.any() for limb in high):

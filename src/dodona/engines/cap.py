@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.engines.cells import ColumnForm, SourceUnfit, code_sql, read_column
+from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, code_sql, read_column
 from dodona.engines.dialects import Dialect, number_literal
 from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument, InvariantBroken
-from dodona.schema.encoding import is_missing
+from dodona.numbers import Booleans, Integers
+from dodona.schema.attributes import Attribute
+from dodona.schema.encoding import RawColumn, is_missing
 from dodona.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
     Theorem: people
     """
     _require_person(table)
-    columns = _columns(table)
+    columns = _columns(table.readings)
     kept = ", ".join([*columns, PERSON_COLUMN])
     hashed = f"CASE WHEN {_MANY} > {rows} THEN {_hashed_rows_sql(table, columns, key)} ELSE '' END"
     counted = (
@@ -71,13 +74,12 @@ def capped_codes_sql(table: Table, source: str, rows: int, key: bytes) -> str:
     Theorem: people
     """
     _require_person(table)
-    columns = _columns(table)
+    columns = _columns(table.readings)
     kept = ", ".join([*columns, PERSON_COLUMN])
     busy = f"SELECT {PERSON_COLUMN} FROM {source} WHERE {PERSON_COLUMN} IS NOT NULL GROUP BY 1 HAVING count(*) > {rows}"  # noqa: S608
     others = f"SELECT {kept} FROM {source} WHERE {PERSON_COLUMN} IS NOT NULL AND {PERSON_COLUMN} NOT IN ({busy})"  # noqa: S608
-    counted = (
-        f"SELECT {kept}, {_repeat_number_sql(columns)} AS {_EQUAL} FROM {source} WHERE {PERSON_COLUMN} IN ({busy})"  # noqa: S608
-    )
+    equal = _repeat_number_sql(columns)
+    counted = f"SELECT {kept}, {equal} AS {_EQUAL} FROM {source} WHERE {PERSON_COLUMN} IN ({busy})"  # noqa: S608
     hashed = f"SELECT {kept}, {_hashed_rows_sql(table, columns, key)} AS {_HASH} FROM ({counted}) AS counted"  # noqa: S608
     return f"{others} UNION ALL {_smallest_hashes_sql(hashed, columns, rows)}"
 
@@ -87,8 +89,8 @@ def _require_person(table: Table) -> None:
         raise InvariantBroken("A cap on rows needs a column that identifies people.")
 
 
-def _columns(table: Table) -> list[str]:
-    return [f"c{place}" for place in range(len(table.readings))]
+def _columns(declared: Sized) -> list[str]:
+    return [f"c{place}" for place in range(len(declared))]
 
 
 def _repeat_number_sql(columns: Sequence[str]) -> str:
@@ -140,10 +142,7 @@ def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
 
 def coded_table(table: Table, source: str) -> Table:
     """Return the table for a source of coded rows with the columns of `coded_rows_sql`."""
-    readings = {
-        name: read_column(own.attribute, f"c{place}", ColumnForm.CODE, table.dialect)
-        for place, (name, own) in enumerate(table.readings.items())
-    }
+    readings = _coded_readings((own.attribute for own in table.readings.values()), table.dialect)
     return Table(source, readings, table.dialect, None if table.person is None else PERSON_COLUMN, table.person_text)
 
 
@@ -152,17 +151,19 @@ def kept_digest(schema: Schema, version: str, key: bytes) -> str:
     return hashlib.sha256(b"\0".join([b"kept rows", schema.digest.encode(), version.encode(), key])).hexdigest()
 
 
-def kept_columns(table: Table) -> list[str]:
+def kept_columns(declared: Sized) -> list[str]:
     """Return the columns of a table of stored counted rows: codes, and the person of each row."""
-    return [*_columns(table), PERSON_COLUMN]
+    return [*_columns(declared), PERSON_COLUMN]
 
 
 def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Table:
     """Return how stored rows are read; `text` is the pattern that writes an id."""
-    readings = {
-        own.name: read_column(own, f"c{place}", ColumnForm.CODE, dialect) for place, own in enumerate(schema.domain)
-    }
-    return Table(source, readings, dialect, PERSON_COLUMN, text)
+    return Table(source, _coded_readings(schema.domain, dialect), dialect, PERSON_COLUMN, text)
+
+
+def _coded_readings(attributes: Iterable[Attribute], dialect: Dialect) -> dict[str, ColumnReading]:
+    coded = ((f"c{place}", own) for place, own in enumerate(attributes))
+    return {own.name: read_column(own, raw, ColumnForm.CODE, dialect) for raw, own in coded}
 
 
 def largest_person_statement(table: Table) -> Statement:
@@ -193,9 +194,7 @@ def cap_key(schema: Schema, key: bytes | None) -> bytes:
     return key
 
 
-def rows_within_cap(
-    schema: Schema, codes: Mapping[str, NDArray[np.int64]], people: Sequence[object] | NDArray[Any], key: bytes
-) -> NDArray[np.bool_]:
+def rows_within_cap(schema: Schema, codes: Mapping[str, Integers], people: RawColumn, key: bytes) -> Booleans:
     """Return which rows count: all of a person within the cap, otherwise those with the smallest hashes.
 
     The hash covers the key, the codes of all declared columns, the row's number among that person's equal rows, and the
@@ -220,9 +219,7 @@ def rows_within_cap(
     return kept
 
 
-def _hashes(
-    number: NDArray[np.int64], columns: Sequence[NDArray[np.int64]], texts: Mapping[int, str], key: bytes
-) -> NDArray[np.bytes_]:
+def _hashes(number: Integers, columns: Sequence[Integers], texts: Mapping[int, str], key: bytes) -> NDArray[np.bytes_]:
     """Return the hash of each row; equal rows of a person must be adjacent."""
     found, before, equal = list[str](), None, 0
     for row in zip(number.tolist(), *(own.tolist() for own in columns), strict=True):
@@ -233,9 +230,7 @@ def _hashes(
     return np.array(found, dtype="S32")
 
 
-def id_texts(
-    number: NDArray[np.int64], people: Sequence[object] | NDArray[Any], rows: NDArray[np.int64]
-) -> dict[int, str]:
+def id_texts(number: Integers, people: RawColumn, rows: Integers) -> dict[int, str]:
     """Return the person of each of these rows as text, one text for all equal ids: 1 and 1.0 are one person."""
     found = dict[int, str]()
     for place in rows.tolist():
@@ -274,16 +269,12 @@ def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
             return str(own)
 
 
-def number_people(people: Sequence[object] | NDArray[Any]) -> NDArray[np.int64]:
+def number_people(people: RawColumn) -> Integers:
     """Return a number for each distinct person; -1 if there is no id."""
     seen: dict[object, int] = {}
     listed = people.tolist() if isinstance(people, np.ndarray) else list(people)
-    try:
-        numbers = [-1 if is_missing(who) else seen.setdefault(who, len(seen)) for who in listed]
-    except TypeError:
-        numbers = None
-    if numbers is None:
-        raise SourceUnfit(
-            "The column that identifies people has values that cannot be compared, such as lists. Use numbers or texts."
-        )
-    return np.array(numbers, dtype=np.int64)
+    with suppress(TypeError):
+        return np.array([-1 if is_missing(who) else seen.setdefault(who, len(seen)) for who in listed], dtype=np.int64)
+    raise SourceUnfit(
+        "The column that identifies people has values that cannot be compared, such as lists. Use numbers or texts."
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -184,11 +184,9 @@ def _read_date(attribute: Date, raw: str, form: ColumnForm, dialect: Dialect) ->
     null = f"{raw} IS NULL"
     if form is not ColumnForm.TEXT:
         return ColumnReading(attribute, dialect, form, raw, raw, null, total=True)
-    match = _matches(raw, DATE_TEXT, dialect)
     day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY_TEXT)))
-    return ColumnReading(
-        attribute, dialect, ColumnForm.DAY, raw, f"CASE WHEN {match} THEN {day} END", null, total=False
-    )
+    value = f"CASE WHEN {_matches(raw, DATE_TEXT, dialect)} THEN {day} END"
+    return ColumnReading(attribute, dialect, ColumnForm.DAY, raw, value, null, total=False)
 
 
 def _read_boolean(attribute: Boolean, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
@@ -219,16 +217,15 @@ def among_sql(reading: ColumnReading, part: Among) -> str:
     size, landing = reading.attribute.size, reading.attribute.landing
     present = part.codes & ((1 << size) - 1)
     if landing is not None and present >> landing & 1 and reading.form is not ColumnForm.CODE:
-        return _all_but(reading, ((1 << size) - 1) & ~present)
+        rest = ((1 << size) - 1) & ~present
+        return f"(({_among_values(reading, rest)}) IS NOT TRUE)" if rest else TRUE
     found = [_among_values(reading, present)] if present else []
     if part.codes >> size & 1:
         found.append(reading.missing)
     if part.codes >> (size + 1) & 1:
         found.append(outside_sql(reading))
     kept = [text for text in found if text != FALSE]
-    if not kept:
-        return FALSE
-    return kept[0] if len(kept) == 1 else f"({' OR '.join(kept)})"
+    return _any_of(kept) if kept else FALSE
 
 
 def present_sql(reading: ColumnReading) -> str:
@@ -236,11 +233,6 @@ def present_sql(reading: ColumnReading) -> str:
     if reading.form is ColumnForm.CODE and reading.attribute.landing is not None:
         return TRUE
     return _among_values(reading, (1 << reading.attribute.size) - 1)
-
-
-def _all_but(reading: ColumnReading, codes: int) -> str:
-    """Return SQL that is true exactly where there is no value with one of these codes."""
-    return f"(({_among_values(reading, codes)}) IS NOT TRUE)" if codes else TRUE
 
 
 def outside_sql(reading: ColumnReading) -> str:
@@ -373,7 +365,7 @@ def _among_values(reading: ColumnReading, codes: int) -> str:
             assert_never(attribute)
 
 
-def _any_of(parts: Iterator[str]) -> str:
+def _any_of(parts: Iterable[str]) -> str:
     found = list(parts)
     return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
 
@@ -421,16 +413,11 @@ def bound_literal(reading: ColumnReading, number: int) -> str:
     attribute, dialect = reading.attribute, reading.dialect
     match attribute:
         case Date(lower=first):
-            literal = {ColumnForm.DAY: dialect.day, ColumnForm.TIME: dialect.time, ColumnForm.ZONED: dialect.zoned}[
-                reading.form
-            ]
-            return literal.format(_day_text(first, number))
+            literals = {ColumnForm.DAY: dialect.day, ColumnForm.TIME: dialect.time, ColumnForm.ZONED: dialect.zoned}
+            return literals[reading.form].format(_day_text(first, number))
         case Integer(lower=least):
-            return (
-                whole_literal(least + number)
-                if reading.form is ColumnForm.WHOLE
-                else number_literal(float(least + number))
-            )
+            bound = least + number
+            return whole_literal(bound) if reading.form is ColumnForm.WHOLE else number_literal(float(bound))
         case Number():
             found = grid_threshold(float(attribute.lower), float(attribute.step), number)
             return whole_literal(math.ceil(found)) if reading.form is ColumnForm.WHOLE else number_literal(found)

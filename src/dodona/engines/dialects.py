@@ -16,12 +16,12 @@ class Dialect:
     """An engine's syntax for rendering. Patterns take SQL in place of `{0}` and `{1}`."""
 
     name: str
-    identifier_quote: str
-    backslash: str
+    identifier_quote: str = '"'
+    backslash: str = "\\"
     """A backslash inside a text literal."""
-    double: str
+    double: str = "CAST({0} AS DOUBLE)"
     text: str
-    small: str
+    small: str = "CAST({0} AS BIGINT)"
     """A cast to 64-bit integers."""
     wide: str
     """A cast to exact integers that hold 2^61 for each of 2^63 rows."""
@@ -29,30 +29,30 @@ class Dialect:
     """A cast to double of a text that `spelling` accepts as a number."""
     read_day: str
     """A cast to a day of a text of the form 2024-01-31; NULL if the calendar does not have it."""
-    bytes: str
+    bytes: str = "octet_length({0})"
     """The UTF-8 length of the text {0}; every engine knows it without reading the text."""
     matches: str
     """Whether the pattern {1} matches the whole text {0}."""
     found: str
     """The first match of the pattern {1} in the text {0}."""
     not_a_number: str
-    steps: str
+    steps: str = "floor(({0} - {1}) / {2})"
     """The integer number of steps of {2} from {1} to {0}, all doubles, rounded down.
 
     {3} says that there is less than one, {4} that there are fewer than the attribute has values: an engine that raises
     errors on overflow or underflow of a double can skip the division there.
     """
-    day: str
-    time: str
-    zoned: str
+    day: str = "DATE '{0}'"
+    time: str = "TIMESTAMP '{0} 00:00:00'"
+    zoned: str = "TIMESTAMPTZ '{0} 00:00:00+00'"
     """Literals of a day, of its first moment, and of its first moment in UTC."""
-    days_between: str
+    days_between: str = "({0} - {1})"
     """Days from {1} to {0}."""
-    day_of_time: str
+    day_of_time: str = "CAST({0} AS DATE)"
     day_of_zoned: str
     """The day of a timestamp; of one with a zone, in UTC."""
     quotient: str
-    remainder: str
+    remainder: str = "({0} % {1})"
     """Integer division towards zero, and its remainder."""
     position: str
     """The zero-based position of the text {0} among the literals {1}; NULL if it is not among them."""
@@ -98,11 +98,7 @@ def _signed(text: str) -> str:
 
 DUCKDB = Dialect(
     name="duckdb",
-    identifier_quote='"',
-    backslash="\\",
-    double="CAST({0} AS DOUBLE)",
     text="CAST({0} AS VARCHAR)",
-    small="CAST({0} AS BIGINT)",
     wide="CAST({0} AS HUGEINT)",
     read_double="CAST({0} AS DOUBLE)",
     read_day="TRY_CAST({0} AS DATE)",
@@ -110,15 +106,8 @@ DUCKDB = Dialect(
     matches="regexp_full_match({0}, {1})",
     found="regexp_extract({0}, {1})",
     not_a_number="isnan({0})",
-    steps="floor(({0} - {1}) / {2})",
-    day="DATE '{0}'",
-    time="TIMESTAMP '{0} 00:00:00'",
-    zoned="TIMESTAMPTZ '{0} 00:00:00+00'",
-    days_between="({0} - {1})",
-    day_of_time="CAST({0} AS DATE)",
     day_of_zoned="CAST({0} AT TIME ZONE 'UTC' AS DATE)",
     quotient="({0} // {1})",
-    remainder="({0} % {1})",
     position="enum_code(TRY_CAST({0} AS ENUM({1})))",
     bit="(get_bit(CAST({0} AS BIT), CAST({1} AS INTEGER)) = 1)",
     count_if="coalesce(count_if({0}), 0)",
@@ -130,32 +119,25 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     name="spark",
     identifier_quote="`",
     backslash="\\\\",
-    double="CAST({0} AS DOUBLE)",
     text="CAST({0} AS STRING)",
-    small="CAST({0} AS BIGINT)",
-    steps="floor(({0} - {1}) / {2})",
     wide="CAST({0} AS DECIMAL(38, 0))",
     read_double=(  # Java does not read "-nan", the only number in the rules of `spelling` that it does not
         "CASE WHEN {0} IS NOT NULL THEN coalesce(try_cast({0} AS DOUBLE), CAST('NaN' AS DOUBLE)) END"
     ),
     read_day="try_cast({0} AS DATE)",
-    bytes="octet_length({0})",
     matches="({0} RLIKE concat('^(?:', {1}, ')', chr(92), 'z'))",  # a `$` would also match before a last line break
     found="regexp_extract({0}, {1}, 0)",
     not_a_number=(  # `= NaN` would be looked up in statistics of Parquet files, and isnan(NULL) would be false
         "CASE WHEN {0} IS NOT NULL THEN isnan({0}) END"
     ),
-    day="DATE '{0}'",
     time="TIMESTAMP_NTZ '{0} 00:00:00'",
     zoned="TIMESTAMP_LTZ '{0} 00:00:00Z'",
     days_between="datediff({0}, {1})",
-    day_of_time="CAST({0} AS DATE)",
     day_of_zoned=(  # a cast would take the day in the time zone of the session
         "date_add(DATE '1970-01-01', CAST(unix_micros({0}) div 86400000000"
         " - CASE WHEN unix_micros({0}) % 86400000000 < 0 THEN 1 ELSE 0 END AS INT))"
     ),
     quotient="({0} div {1})",
-    remainder="({0} % {1})",
     position="(nullif(array_position(array({1}), {0}), 0) - 1)",
     bit="(substring(CAST({0} AS BINARY), CAST({1} AS INT) + 1, 1) = X'31')",
     count_if="count_if({0})",
@@ -215,26 +197,17 @@ DOUBLE_OF_NUMERIC = (
 
 POSTGRES = Dialect(
     name="postgres",
-    identifier_quote='"',
-    backslash="\\",  # standard_conforming_strings is on in every session
     double=f"CAST({{0}} AS {_DOUBLE})",
     text="CAST({0} AS text)",
-    small="CAST({0} AS bigint)",
     wide="CAST({0} AS numeric)",
     read_double=f"CASE WHEN {{0}} ~ '{_MODEST}' THEN CAST({{0}} AS {_DOUBLE}) ELSE {_FAR} END",
     read_day=f"CASE WHEN {{0}} ~ '{_CALENDAR}' AND {{0}} !~ '^0000' THEN CAST({{0}} AS date) END",
-    bytes="octet_length({0})",
     matches="({0} ~ ('^(' || {1} || ')$'))",
     found="substring({0} from {1})",
     not_a_number=f"({{0}} = CAST('NaN' AS {_DOUBLE}))",
     steps=(
         f"CASE WHEN {{3}} THEN 0 WHEN {{4}} THEN floor(({{0}} - {{1}}) / {{2}}) ELSE CAST('Infinity' AS {_DOUBLE}) END"
     ),
-    day="DATE '{0}'",
-    time="TIMESTAMP '{0} 00:00:00'",
-    zoned="TIMESTAMPTZ '{0} 00:00:00+00'",
-    days_between="({0} - {1})",
-    day_of_time="CAST({0} AS date)",
     day_of_zoned="CAST(({0}) AT TIME ZONE 'UTC' AS date)",
     quotient="CAST(div({0}, {1}) AS bigint)",
     remainder="mod({0}, {1})",

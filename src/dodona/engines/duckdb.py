@@ -6,45 +6,25 @@ A connection can read the files of its table and nothing else: no extensions, no
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import duckdb
 import numpy as np
 
+from dodona.engines import duckdb_session as session
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
 from dodona.engines.cells import ColumnForm, SourceUnfit
-from dodona.engines.dialects import DUCKDB, Dialect
-from dodona.engines.duckdb_session import (
-    COARSE_TIMESTAMPS,
-    DAY_OF_NANOSECONDS,
-    Connection,
-    attach_table,
-    column_types,
-    connect,
-    declared_table,
-    form_of_type,
-    frame_table,
-    list_tables,
-    load_codes,
-    parquet_sql,
-    raw_column_sql,
-    register_table,
-    require_readable,
-    require_same_files_in_duckdb,
-    restrict_to_files,
-)
-from dodona.engines.files import PLAIN_CSV, CsvFormat, Utf8Files, csv_sql, list_files, pattern_base, single_file
+from dodona.engines.dialects import DUCKDB
+from dodona.engines.files import PLAIN_CSV, CsvFormat, Place, Utf8Files, csv_sql, list_files, pattern_base, single_file
 from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
 from dodona.engines.render import Statement, Table
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Inspection, for the owner: every column unchanged, nothing capped and nothing loaded. ---
 
@@ -52,118 +32,93 @@ if TYPE_CHECKING:
 class DuckDBInspection:
     """An inspection. Open one with `parquet`, `csv` or `held`."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        source: str,
-        form: CsvFormat = PLAIN_CSV,
-        *,
-        close: Callable[[], None] | None = None,
-    ) -> None:
-        """Take a connection and SQL for its rows; CSV fields have a format, and `close` releases temporary copies."""
-        self._close = close
-        self._connection = connection
-        self._source = source
-        self._form = form
-        self._columns = {
-            name: _source_column(name, kind, source, form) for name, kind in column_types(connection, source).items()
-        }
+    dialect = DUCKDB
+
+    def __init__(self, connection: session.Connection, source: str, copies: Utf8Files | None = None) -> None:
+        """Take a connection and SQL for its rows; of CSV files also the copies that are read, which it closes."""
+        self._connection, self._copies = connection, copies
+        self._form = PLAIN_CSV if copies is None else copies.form
+        self.source, kinds = source, session.column_types(connection, source)
+        self.columns = {name: _source_column(name, kind, source, self._form) for name, kind in kinds.items()}
 
     def __repr__(self) -> str:
         return "DuckDBInspection()"
 
     @classmethod
-    def parquet(cls, path: str | Path) -> Self:
+    def parquet(cls, path: Place) -> Self:
         """Open Parquet files: a path, or a pattern with `*`."""
         files = list_files(path)
         connection = _connect_to_files(files)
-        return cls(connection, parquet_sql(connection, files, pattern_base(Path(path))))
+        return cls(connection, session.parquet_sql(connection, files, pattern_base(Path(path))))
 
     @classmethod
-    def csv(cls, path: str | Path, form: CsvFormat = PLAIN_CSV) -> Self:
+    def csv(cls, path: Place, form: CsvFormat = PLAIN_CSV) -> Self:
         """Open CSV files: a path, or a pattern."""
         files = list_files(path)
-        require_same_files_in_duckdb(connect(threads=None), files)
+        session.require_same_files_in_duckdb(session.connect(), files)
         rows = Utf8Files(files, form)
         try:
-            return cls(_connect_to_files(rows.names), csv_sql(rows.names, rows.form), form, close=rows.close)
+            return cls(_connect_to_files(rows.names), csv_sql(rows.names, rows.form), rows)
         except BaseException:
             rows.close()
             raise
 
     @classmethod
-    def held(cls, path: str | Path, *, table: str) -> Self:
+    def held(cls, path: Place, *, table: str) -> Self:
         """Open a table, or a view, of a database file, read only."""
-        connection = connect(threads=None)
-        return cls(connection, attach_table(connection, single_file(path), table))
-
-    @property
-    def dialect(self) -> Dialect:
-        """The DuckDB dialect."""
-        return DUCKDB
-
-    @property
-    def source(self) -> str:
-        """SQL for the FROM clause."""
-        return self._source
-
-    @property
-    def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in table order."""
-        return self._columns
+        connection = session.connect()
+        return cls(connection, session.attach_table(connection, single_file(path), table))
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
-        try:
+        with suppress(duckdb.Error):
             return self._connection.execute(sql).fetchall()
-        except duckdb.Error:
-            pass
         raise SourceUnfit(
             "The rows of the table cannot be read. Check that its text is UTF-8, that each line of a CSV file has as "
             "many fields as the first, and that no time is out of range."
         )
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
-        found = declared_table(self._connection, schema, self._source, self._form)
-        require_readable(self._connection, schema, self._source)
+        found = session.declared_table(self._connection, schema, self.source, self._form)
+        session.require_readable(self._connection, schema, self.source)
         return found
 
     def close(self) -> None:
         """Release the table."""
         self._connection.close()
-        if self._close is not None:
-            self._close()
+        if self._copies is not None:
+            self._copies.close()
 
 
-def only_table(path: str | Path) -> str:
+def only_table(path: Place) -> str:
     """Return the name of the only table or view of a database file."""
-    with connect(threads=None) as connection:
-        names = list_tables(connection, single_file(path))
+    with session.connect() as connection:
+        names = session.list_tables(connection, single_file(path))
     if len(names) == 1:
         return names[0]
     raise SourceUnfit(f"Name a table of the database. It has {', '.join(names) or 'none'}.")
 
 
-def _connect_to_files(files: Sequence[str]) -> Connection:
+def _connect_to_files(files: Sequence[str], *, threads: int | None = None) -> session.Connection:
     """Return a connection that can read these files and nothing else."""
-    connection = connect(threads=None)
-    require_same_files_in_duckdb(connection, files)
-    restrict_to_files(connection, files)
+    connection = session.connect(threads=threads)
+    session.require_same_files_in_duckdb(connection, files)
+    session.restrict_to_files(connection, files)
     return connection
 
 
 def _source_column(name: str, kind: str, source: str, form: CsvFormat) -> SourceColumn:
-    raw = raw_column_sql(name, kind, source)
-    if kind in COARSE_TIMESTAMPS:
+    raw = session.raw_column_sql(name, kind, source)
+    if kind in session.COARSE_TIMESTAMPS:
         return SourceColumn(f"TRY_CAST({raw} AS TIMESTAMP)", ColumnForm.TIME, kind)
     if kind == "TIMESTAMP_NS":
-        return SourceColumn(DAY_OF_NANOSECONDS.format(raw), ColumnForm.DAY, kind)
-    return SourceColumn(raw, form_of_type(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))
+        return SourceColumn(session.DAY_OF_NANOSECONDS.format(raw), ColumnForm.DAY, kind)
+    return SourceColumn(raw, session.form_of_type(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))
 
 
 # --- Answers: Parquet files and database tables are queried in place, CSV files and frames are loaded. ---
@@ -175,12 +130,10 @@ class DuckDBSource:
     If people are protected, each of these takes the ledger's key, which selects the rows that count.
     """
 
-    def __init__(self, connection: Connection, schema: Schema, table: Table, *, version: str) -> None:
+    def __init__(self, connection: session.Connection, schema: Schema, table: Table, *, version: str) -> None:
         """Take a locked-down connection, and how its table is read."""
         self.version = version
-        self._schema = schema
-        self._connection = connection
-        self._table = table
+        self._connection, self._schema, self._table = connection, schema, table
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -188,63 +141,42 @@ class DuckDBSource:
 
     @classmethod
     def parquet(
-        cls,
-        schema: Schema,
-        path: str | Path,
-        *,
-        version: str = "1",
-        threads: int | None = None,
-        key: bytes | None = None,
+        cls, schema: Schema, path: Place, *, version: str = "1", threads: int | None = None, key: bytes | None = None
     ) -> Self:
         """Open Parquet files: a path, or a pattern with `*`. They are read again for each question."""
         files = list_files(path)
-        connection = connect(threads=threads)
-        require_same_files_in_duckdb(connection, files)
-        restrict_to_files(connection, files)
-        source = parquet_sql(connection, files, pattern_base(Path(path)))
+        connection = _connect_to_files(files, threads=threads)
+        source = session.parquet_sql(connection, files, pattern_base(Path(path)))
         return cls._opened(connection, schema, source, version=version, key=key)
 
     @classmethod
-    def csv(  # noqa: PLR0913  what a file of rows has
-        cls,
-        schema: Schema,
-        path: str | Path,
-        *,
-        form: CsvFormat = PLAIN_CSV,
-        version: str = "1",
-        threads: int | None = None,
-        key: bytes | None = None,
+    def csv(
+        cls, schema: Schema, path: Place, *, form: CsvFormat = PLAIN_CSV, version: str = "1", key: bytes | None = None
     ) -> Self:
         """Open CSV files: a path, or a pattern. By default, an empty field is missing."""
-        files = list_files(path)
-        connection = connect(threads=threads)
-        require_same_files_in_duckdb(connection, files)
+        files, connection = list_files(path), session.connect()
+        session.require_same_files_in_duckdb(connection, files)
         rows = Utf8Files(files, form)
         try:
             source = csv_sql(rows.names, rows.form)
-            taken = load_codes(connection, schema, declared_table(connection, schema, source, form), key)
+            taken = session.load_codes(
+                connection, schema, session.declared_table(connection, schema, source, form), key
+            )
         finally:
             rows.close()
-        restrict_to_files(connection, [])
+        session.restrict_to_files(connection, [])
         return cls(connection, schema, taken, version=version)
 
     @classmethod
-    def table(  # noqa: PLR0913  each is named
-        cls,
-        schema: Schema,
-        path: str | Path,
-        *,
-        table: str | None = None,
-        version: str = "1",
-        threads: int | None = None,
-        key: bytes | None = None,
+    def table(
+        cls, schema: Schema, path: Place, *, table: str | None = None, version: str = "1", key: bytes | None = None
     ) -> Self:
         """Open a table or view of a database file, read only.
 
         The default name is the schema's.
         """
-        connection = connect(threads=threads)
-        source = attach_table(connection, single_file(path), schema.table if table is None else table)
+        connection = session.connect()
+        source = session.attach_table(connection, single_file(path), schema.table if table is None else table)
         return cls._opened(connection, schema, source, version=version, key=key)
 
     @classmethod
@@ -255,20 +187,22 @@ class DuckDBSource:
         from dodona.engines.frames import arrow_table
 
         taken, coded = arrow_table(schema, frame)
-        connection = connect(threads=threads)
-        register_table(connection, "frame", taken)
-        own = load_codes(connection, schema, frame_table(connection, schema, "frame", coded=coded), key)
+        connection = session.connect(threads=threads)
+        session.register_table(connection, "frame", taken)
+        own = session.load_codes(connection, schema, session.frame_table(connection, schema, "frame", coded=coded), key)
         connection.unregister("frame")
-        restrict_to_files(connection, [])
+        session.restrict_to_files(connection, [])
         return cls(connection, schema, own, version=version)
 
     @classmethod
-    def _opened(cls, connection: Connection, schema: Schema, source: str, *, version: str, key: bytes | None) -> Self:
+    def _opened(
+        cls, connection: session.Connection, schema: Schema, source: str, *, version: str, key: bytes | None
+    ) -> Self:
         """Open a table over a connection that is already locked down: its content may be hostile."""
-        table = declared_table(connection, schema, source)
-        require_readable(connection, schema, source)
+        table = session.declared_table(connection, schema, source)
+        session.require_readable(connection, schema, source)
         if table.person is not None:  # select the counted rows once, not with every question
-            table = load_codes(connection, schema, table, key)
+            table = session.load_codes(connection, schema, table, key)
         return cls(connection, schema, table, version=version)
 
     def exact(self, query: Query) -> Sealed:
@@ -288,13 +222,9 @@ class DuckDBSource:
         with self._lock:
             self._connection.close()
 
-    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
-        with self._lock:
-            try:
-                columns = self._connection.execute(asked.sql).fetchnumpy()
-            except duckdb.Error:
-                columns = None
-        if columns is None:  # raised here and not above, so that the engine's message is not attached
-            raise SourceFailed
-        return [np.asarray(column, dtype=np.int64) for column in columns.values()]
+        with self._lock, suppress(duckdb.Error):
+            columns = self._connection.execute(asked.sql).fetchnumpy()
+            return [np.asarray(column, dtype=np.int64) for column in columns.values()]
+        raise SourceFailed  # here and not above, so that the engine's message is not attached

@@ -5,22 +5,14 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
-from dodona.engines import cap
+from dodona.engines import cap, cells
 from dodona.engines.cap import cap_key
-from dodona.engines.cells import (
-    ColumnForm,
-    ColumnReading,
-    SourceUnfit,
-    decimal_form,
-    find_column,
-    read_column,
-    require_form,
-)
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
 from dodona.engines.render import Table
@@ -40,22 +32,21 @@ _PARTITION = re.compile(r"([^=]+)=(.*)")
 _BY_STATISTICS = "statistics_propagation,filter_pushdown"
 _DOUBLES = frozenset({"FLOAT", "DOUBLE"})
 _FORMS = {
-    "VARCHAR": ColumnForm.TEXT,
-    "BOOLEAN": ColumnForm.TRUTH,
-    "DATE": ColumnForm.DAY,
-    "TIMESTAMP": ColumnForm.TIME,
-    "TIMESTAMP WITH TIME ZONE": ColumnForm.ZONED,
-    '"NULL"': ColumnForm.NOTHING,
-    **dict.fromkeys(_DOUBLES, ColumnForm.DOUBLE),
-    **dict.fromkeys(
-        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), ColumnForm.WHOLE
-    ),
-    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), ColumnForm.WIDE),
-    **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), ColumnForm.TIME),
+    "VARCHAR": cells.ColumnForm.TEXT,
+    "BOOLEAN": cells.ColumnForm.TRUTH,
+    "DATE": cells.ColumnForm.DAY,
+    "TIMESTAMP": cells.ColumnForm.TIME,
+    "TIMESTAMP WITH TIME ZONE": cells.ColumnForm.ZONED,
+    '"NULL"': cells.ColumnForm.NOTHING,
+    **dict.fromkeys(_DOUBLES, cells.ColumnForm.DOUBLE),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), cells.ColumnForm.WHOLE),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER"), cells.ColumnForm.WHOLE),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), cells.ColumnForm.WIDE),
+    **dict.fromkeys((*COARSE_TIMESTAMPS, "TIMESTAMP_NS"), cells.ColumnForm.TIME),
 }
 
 
-def connect(*, threads: int | None) -> Connection:
+def connect(*, threads: int | None = None) -> Connection:
     """Return a connection to an empty in-memory database that loads no extensions and writes no files.
 
     Min/max statistics are not used to skip parts of a table. One row with a large number would make the engine read a
@@ -87,9 +78,8 @@ def restrict_to_files(connection: Connection, files: Sequence[str]) -> None:
 
 def require_same_files_in_duckdb(connection: Connection, files: Sequence[str]) -> None:
     """Refuse paths that DuckDB would resolve to other files."""
-    require_same_files(
-        files, [str(name) for (name,) in connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()]
-    )
+    found = connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()
+    require_same_files(files, [str(name) for (name,) in found])
 
 
 def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str:
@@ -103,7 +93,7 @@ def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str
         return plain
     keys = {key.casefold() for name in files for key, _ in folder_partitions(name, base)}
     if keys & {name.casefold() for name in column_types(connection, plain)}:
-        raise SourceUnfit(
+        raise cells.SourceUnfit(
             "A folder is called by a column that is in its files too, such as year=2024. Name the files without their "
             "folders, or take the column out of the files."
         )
@@ -139,29 +129,23 @@ def list_tables(connection: Connection, file: str) -> list[str]:
 def _attach(connection: Connection, file: str) -> None:
     """Attach a database file and block everything else: a view may name any file on the machine."""
     if any(Path(file).parent.glob(f"{glob.escape(Path(file).name)}.*wal*")) or Path(f"{file}.wal").exists():
-        raise SourceUnfit(
+        raise cells.SourceUnfit(
             f"There is a write-ahead log beside the database {Path(file).name}: rows in it are no part of the file. "
             "Close what writes to it, or open it with DuckDB and run CHECKPOINT."
         )
-    try:
+    with suppress(duckdb.Error):
         connection.execute(f"ATTACH IF NOT EXISTS {DUCKDB.literal(file)} AS {ATTACHED_DATABASE} (READ_ONLY)")
-    except duckdb.Error:
-        pass
-    else:
         restrict_to_files(connection, [])
         return
-    raise SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
+    raise cells.SourceUnfit("The file cannot be opened as a DuckDB database. Check its path and its version.")
 
 
 def register_table(connection: Connection, name: str, table: object) -> None:
     """Register an Arrow table with a connection under a name."""
-    try:
+    with suppress(duckdb.Error):
         connection.register(name, table)
-    except duckdb.Error:
-        pass
-    else:
         return
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The frame has a column of a type that DuckDB cannot read. Use columns of numbers, texts, days or truths."
     )
 
@@ -175,11 +159,11 @@ def column_types(connection: Connection, source: str) -> dict[str, str]:
     except duckdb.Error:
         outside = False
     if outside:
-        raise SourceUnfit(
+        raise cells.SourceUnfit(
             "The table is a view that reads files outside of its database, and these are no part of what is digested. "
             "Write the rows into a table: CREATE TABLE t AS FROM the_view."
         )
-    raise SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
+    raise cells.SourceUnfit("The table cannot be opened. Check that its files are of the declared kind, and its name.")
 
 
 def require_readable(connection: Connection, schema: Schema, source: str) -> None:
@@ -190,13 +174,10 @@ def require_readable(connection: Connection, schema: Schema, source: str) -> Non
     """
     names = [*map(source_column_name, schema.domain), *([] if schema.unit.id is None else [schema.unit.id])]
     columns = ", ".join(f"max(hash({DUCKDB.identifier(name)}))" for name in names)
-    try:
+    with suppress(duckdb.Error):
         connection.execute(f"SELECT {columns} FROM {source}").fetchall()  # noqa: S608  quoted names alone
-    except duckdb.Error:
-        pass
-    else:
         return
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The table holds values that cannot be read: text that is not UTF-8, or times out of range. Write its files "
         "anew without them."
     )
@@ -222,7 +203,7 @@ def _with_people(
     person = schema.unit.id
     if person is None:
         return table
-    kind = find_column(columns, person, None)
+    kind = cells.find_column(columns, person, None)
     raw = raw_column_sql(person, kind, table.source)
     if kind in _DOUBLES:
         raw = f"CASE WHEN isnan({raw}) THEN NULL ELSE {raw} END"
@@ -236,24 +217,20 @@ def _person_text(kind: str, *, coded: bool) -> str:
     if kind == "BLOB":
         return "lower(hex({0}))"
     whole = kind.startswith("DECIMAL(") and kind.endswith(",0)")
-    return cap.id_text_pattern(ColumnForm.WHOLE if whole else _form_of_id_type(kind), DUCKDB)
-
-
-def _form_of_id_type(kind: str) -> ColumnForm | None:
-    return ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
+    form = cells.ColumnForm.DECIMAL if kind.startswith("DECIMAL(") else form_of_type(kind)
+    return cap.id_text_pattern(cells.ColumnForm.WHOLE if whole else form, DUCKDB)
 
 
 def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
     """Load the counted rows into memory as codes; if people are protected, the key selects them."""
     own_key = cap_key(schema, key)
-    narrow = [
-        f"CAST(c{place} AS {_code_type(own.attribute)}) AS c{place}"
-        for place, own in enumerate(table.readings.values())
-    ]
+    sizes = [own.attribute.cells for own in table.readings.values()]
+    kinds = ["UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER" for size in sizes]
+    narrow = [f"CAST(c{place} AS {kind}) AS c{place}" for place, kind in enumerate(kinds)]
     if table.person is not None:
         narrow.append(cap.PERSON_COLUMN)
     rows, listed = cap.coded_rows_sql(table), ", ".join(narrow) or "nothing"
-    try:
+    with suppress(duckdb.Error):
         connection.execute(f"CREATE TABLE coded AS SELECT {listed} FROM ({rows}) AS taken")  # noqa: S608
         if table.person is None:
             return cap.coded_table(table, "coded")
@@ -261,17 +238,10 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
         connection.execute(f"CREATE TABLE counting AS {kept}")
         connection.execute("DROP TABLE coded")
         return cap.coded_table(table, "counting")
-    except duckdb.Error:
-        pass
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."
     )
-
-
-def _code_type(attribute: Attribute) -> str:
-    number = attribute.cells
-    return "UTINYINT" if number <= 2**8 else "USMALLINT" if number <= 2**16 else "UINTEGER"
 
 
 def _reading(  # noqa: PLR0913  what a column is, and where
@@ -282,16 +252,16 @@ def _reading(  # noqa: PLR0913  what a column is, and where
     coded: frozenset[str] = frozenset(),
     *,
     fields: CsvFormat = PLAIN_CSV,
-) -> ColumnReading:
-    kind = find_column(columns, name, attribute)
+) -> cells.ColumnReading:
+    kind = cells.find_column(columns, name, attribute)
     raw = fields.raw_sql(attribute, raw_column_sql(name, kind, source))
-    form = ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
-    form = require_form(attribute, form, kind.partition("(")[0])
-    own = read_column(attribute, raw, form, DUCKDB)
+    form = cells.ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
+    form = cells.require_form(attribute, form, kind.partition("(")[0])
+    own = cells.read_column(attribute, raw, form, DUCKDB)
     if kind in COARSE_TIMESTAMPS:  # wider range than TIMESTAMP: a time beyond it is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":
-        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=ColumnForm.DAY, total=False)
+        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=cells.ColumnForm.DAY, total=False)
     return own
 
 
@@ -303,10 +273,10 @@ def raw_column_sql(name: str, kind: str, source: str) -> str:
     return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
 
 
-def form_of_type(kind: str) -> ColumnForm | None:
+def form_of_type(kind: str) -> cells.ColumnForm | None:
     """Return the SQL form of a type's values; None if no attribute can be read from them."""
     if kind.startswith("ENUM("):
-        return ColumnForm.TEXT
+        return cells.ColumnForm.TEXT
     if kind.startswith("DECIMAL("):
-        return decimal_form(int(kind.removeprefix("DECIMAL(").partition(",")[0]))
+        return cells.decimal_form(int(kind.removeprefix("DECIMAL(").partition(",")[0]))
     return _FORMS.get(kind)

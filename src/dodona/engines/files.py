@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
@@ -27,11 +28,12 @@ from dodona.schema.encoding import LONGEST_TEXT
 # --- The files of a table, each listed once. ---
 
 
+Place = str | Path
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
 """The characters that make a path a pattern."""
 
 
-def list_files(path: str | Path) -> list[str]:
+def list_files(path: Place) -> list[str]:
     """Return the files of a path or pattern, as absolute paths in a fixed order; a file with two names is listed once.
 
     Theorem: reading-rows
@@ -45,7 +47,7 @@ def list_files(path: str | Path) -> list[str]:
     return _require_files(path, listed)
 
 
-def list_folder_files(path: str | Path) -> list[str]:
+def list_folder_files(path: Place) -> list[str]:
     """Return the data files below a folder, recursively; names that begin with a dot or `_` are skipped.
 
     Theorem: reading-rows
@@ -54,7 +56,7 @@ def list_folder_files(path: str | Path) -> list[str]:
     return _require_files(path, (own for own in _match_pattern(root, ["**", "*"]) if _is_data(own, root)))
 
 
-def single_file(path: str | Path) -> str:
+def single_file(path: Place) -> str:
     """Return the only file of a path or a pattern."""
     files = list_files(path)
     if len(files) > 1:
@@ -85,7 +87,7 @@ def _fixed_part(path: Path) -> Path:
     return Path(*whole.parts[:place])
 
 
-def _require_files(path: str | Path, listed: Iterable[Path]) -> list[str]:
+def _require_files(path: Place, listed: Iterable[Path]) -> list[str]:
     different = dict[tuple[int, int], str]()
     for name in sorted(str(own) for own in listed if own.is_file()):
         status = Path(name).stat()
@@ -155,20 +157,11 @@ def _is_data(path: Path, root: Path) -> bool:
 
 SEPARATORS = (",", ";", "\t", "|", ":", " ", "^", "~")
 CODECS = {
-    "utf-8": "utf-8-sig",
-    "utf-16": "utf-16",
-    "latin-1": "latin-1",
-    "windows-1252": "cp1252",
-    "windows-1250": "cp1250",
-    "windows-1251": "cp1251",
-    "iso-8859-2": "iso8859-2",
-    "iso-8859-15": "iso8859-15",
-    "mac-roman": "mac-roman",
-    "koi8-r": "koi8-r",
-    "shift-jis": "shift-jis",
-    "gb18030": "gb18030",
-    "big5": "big5",
-    "euc-kr": "euc-kr",
+    name: "utf-8-sig" if name == "utf-8" else name  # with or without a byte order mark
+    for name in (
+        *("utf-8", "utf-16", "latin-1", "windows-1252", "windows-1250", "windows-1251", "iso-8859-2", "iso-8859-15"),
+        *("mac-roman", "koi8-r", "shift-jis", "gb18030", "big5", "euc-kr"),
+    )
 }
 """The supported encodings and their Python names; a byte order mark is not part of the text."""
 THOUSANDS = (",", ".", " ", "'", "\u2019", "\u00a0", "\u202f")
@@ -193,11 +186,6 @@ def day_rule(parts: str) -> str:
 
 DAY_RULE = day_rule(_PARTS)
 """A day with the year last."""
-
-
-def _is_pattern(text: str) -> bool:
-    parts = _PART.findall(text)
-    return _PATTERN.fullmatch(text) is not None and sorted(parts) == ["%Y", "%d", "%m"]
 
 
 def _shorten(raw: str) -> str:
@@ -236,10 +224,11 @@ class CsvFormat:
         _require_one_of("separator", self.separator, SEPARATORS)
         _require_one_of("encoding", self.encoding, tuple(CODECS))
         _require_one_of("decimal", self.decimal, (".", ","))
-        if self.dates not in DATE_ORDERS and not _is_pattern(self.dates):
-            accepted = (
-                f"write one of {', '.join(map(repr, DATE_ORDERS))}, or a pattern with %d, %m and %Y such as '%Y%m%d'"
-            )
+        if self.dates not in DATE_ORDERS and (
+            _PATTERN.fullmatch(self.dates) is None or sorted(_PART.findall(self.dates)) != ["%Y", "%d", "%m"]
+        ):
+            words = ", ".join(map(repr, DATE_ORDERS))
+            accepted = f"write one of {words}, or a pattern with %d, %m and %Y such as '%Y%m%d'"
             raise InvalidArgument("dates", self.dates, accepted)
         if self.thousands is not None:
             _require_one_of("thousands", self.thousands, tuple(sign for sign in THOUSANDS if sign != self.decimal))
@@ -316,9 +305,8 @@ class CsvFormat:
         parts, order = self._day_parts
         day, month, year = (f"regexp_extract({raw}, {DUCKDB.literal(parts)}, {order.index(own) + 1})" for own in "dmY")
         fits = DUCKDB.matches.format(_shorten(raw), DUCKDB.literal(day_rule(parts)))
-        return (
-            f"CASE WHEN {fits} THEN {year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0') ELSE {raw} END"
-        )
+        written = f"{year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0')"
+        return f"CASE WHEN {fits} THEN {written} ELSE {raw} END"
 
     def raw_sql(self, attribute: Attribute, raw: str) -> str:
         """Return SQL for the text that an attribute is read from."""
@@ -356,14 +344,11 @@ class Utf8Files:
             raise SourceUnfit("Files of this encoding are read on Linux alone. Write them as UTF-8.")
         copy = os.fdopen(os.memfd_create("rows"), "wb")
         self._copies.append(copy)
-        try:
+        with suppress(OSError, EOFError, UnicodeError):
             with open_text(name, encoding) as text:
                 while part := text.read(_AT_ONCE):
                     copy.write(part.encode())
             copy.flush()
-        except (OSError, EOFError, UnicodeError):
-            pass
-        else:
             return f"/proc/{os.getpid()}/fd/{copy.fileno()}"
         self.close()
         raise SourceUnfit(f"A CSV file cannot be read as {encoding}. Write the encoding that it has.")

@@ -5,6 +5,7 @@ This module loads pyarrow, which questions about files do not need.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,10 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
     for name, own_name in needed.items():
         column = _column(frame, library, own_name)
         if library == "pandas" and str(column.dtype) == "object":
-            if name == person:
-                found[name] = _id_column(column.tolist())
-            else:
-                found[name] = pa.array(encode(schema.domain[name], column.to_numpy()))
+            known = name == person
+            found[name] = (
+                _id_column(column.tolist()) if known else pa.array(encode(schema.domain[name], column.to_numpy()))
+            )
             coded.add(name)
             continue
         own = _typed(column, library)
@@ -51,11 +52,9 @@ def _id_column(listed: list[object]) -> pa.StructArray:
     """
     numbers = number_people(listed)
     texts = id_texts(numbers, listed, np.flatnonzero(numbers >= 0))
-    try:
+    with suppress(pa.ArrowException, ValueError):
         text = pa.array([texts.get(number) for number in numbers.tolist()], pa.string())
         return pa.StructArray.from_arrays([pa.array(numbers), text], ["number", "text"], mask=pa.array(numbers < 0))
-    except (pa.ArrowException, ValueError):
-        pass
     raise SourceUnfit("The column that identifies people holds text that is not UTF-8. Use numbers or texts.")
 
 
@@ -75,7 +74,7 @@ def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of thr
 
 
 def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three libraries
-    try:
+    with suppress(pa.ArrowException, ValueError, TypeError):
         match library:
             case "pandas":
                 found = pa.chunked_array([pa.Array.from_pandas(column)])
@@ -89,8 +88,5 @@ def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three librarie
             found = found.cast(pa.float32())
         if pa.types.is_timestamp(found.type) and found.type.unit == "ns":
             found = found.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
-    except (pa.ArrowException, ValueError, TypeError):
-        found = None
-    if found is None:
-        raise SourceUnfit("A column of the frame cannot be read. Use columns of numbers, texts, days or truths.")
-    return found
+        return found
+    raise SourceUnfit("A column of the frame cannot be read. Use columns of numbers, texts, days or truths.")

@@ -6,7 +6,7 @@ These figures are not private. They are for the owner only and never reach an an
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
@@ -17,14 +17,13 @@ from dodona.engines.answers import answer_query
 from dodona.engines.cells import ColumnForm, date_sql, read_column
 from dodona.engines.dialects import Dialect, number_literal
 from dodona.engines.render import COLUMN_FIGURES, Statement, Table, check_statement, left_out_sql
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Date, Integer, Number
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.source import Sealed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dodona.engines.answers import Fetch
 
 
@@ -52,22 +51,16 @@ class SourceColumn:
 class Inspection(Protocol):
     """A table, opened for its owner."""
 
-    @property
-    def dialect(self) -> Dialect:
-        """The engine's SQL dialect."""
-
-    @property
-    def source(self) -> str:
-        """SQL for the FROM clause."""
-
-    @property
-    def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in table order."""
+    dialect: Dialect
+    source: str
+    """SQL for the FROM clause."""
+    columns: dict[str, SourceColumn]
+    """All columns, in table order."""
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement; raises SourceUnfit, without the engine's message."""
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement, as `answers.Fetch` does; raises SourceUnfit."""
 
     def table(self, schema: Schema) -> Table:
@@ -77,7 +70,7 @@ class Inspection(Protocol):
         """Release the table."""
 
 
-def rows_to_columns(rows: Sequence[FetchedRow]) -> list[NDArray[np.int64]]:
+def rows_to_columns(rows: Sequence[FetchedRow]) -> list[Integers]:
     """Return rows of integers as columns."""
     return [np.asarray(column, dtype=np.int64) for column in zip(*rows, strict=True)]
 
@@ -89,15 +82,8 @@ _WIDEST = 10**15
 _NUMBER = Number("probe", -_WIDEST, _WIDEST, 10**9)  # bounds that hide nothing; the step is not used
 _DAY = Date("probe", dt.date.min, dt.date.max)
 _TRUTH = Boolean("probe")
-MISSING_VALUE_NUMBERS = (
-    -1,
-    -2,
-    -7,
-    -8,
-    -88,
-    -888,
-    *(sign * (10**digits - 1) for digits in range(1, 9) for sign in (-1, 1)),
-)
+_NINES = [10**digits - 1 for digits in range(1, 9)]
+MISSING_VALUE_NUMBERS = (-1, -2, -7, -8, -88, -888, *_NINES, *(-number for number in _NINES))
 """Numbers that often mean no answer: -1, 99, -999 and the like."""
 _NUMBERS = frozenset({ColumnForm.TEXT, ColumnForm.WHOLE, ColumnForm.DOUBLE, ColumnForm.WIDE, ColumnForm.DECIMAL})
 _DAYS = frozenset({ColumnForm.TEXT, ColumnForm.DAY, ColumnForm.TIME, ColumnForm.ZONED})
@@ -158,20 +144,15 @@ def profile_column(table: Inspection, name: str) -> ColumnProfile:
     figures = ", ".join(f"{sql} AS f{place}" for place, sql in enumerate(outer))
     (row,) = table.fetch(f"SELECT {figures} FROM (SELECT {listed} FROM {table.source}) AS listed")  # noqa: S608
     present, different, *rest = row
-    found = list(rest)
-    numbers = _number_profile(found[:6]) if held.form in _NUMBERS else None
-    del found[: 6 if held.form in _NUMBERS else 0]
-    days = _date_profile(found[:3]) if held.form in _DAYS else None
-    del found[: 3 if held.form in _DAYS else 0]
-    truths = (_as_count(found[0]), _as_count(found[1])) if held.form is ColumnForm.TEXT else (0, 0)
+    numeric, dated = rest[:6] if held.form in _NUMBERS else [], rest[-5:] if held.form is ColumnForm.TEXT else rest[-3:]
     return ColumnProfile(
         name=name,
         held=held,
         present=_as_count(present),
         different=_as_count(different),
-        numbers=numbers,
-        days=days,
-        truths=truths,
+        numbers=_number_profile(numeric) if numeric else None,
+        days=_date_profile(dated[:3]) if held.form in _DAYS else None,
+        truths=(_as_count(rest[-2]), _as_count(rest[-1])) if held.form is ColumnForm.TEXT else (0, 0),
     )
 
 
@@ -202,9 +183,8 @@ def _readings(table: Inspection, held: SourceColumn) -> dict[str, str]:
     """Return SQL for a column's value as a number, a day and a boolean, as far as each is possible."""
     found = dict[str, str]()
     if held.form in _NUMBERS and held.form is not None:
-        found["v"] = table.dialect.double.format(
-            read_column(_NUMBER, held.number or held.sql, held.form, table.dialect).value
-        )
+        number = read_column(_NUMBER, held.number or held.sql, held.form, table.dialect)
+        found["v"] = table.dialect.double.format(number.value)
     if held.form in _DAYS and held.form is not None:
         found["d"] = date_sql(read_column(_DAY, held.day or held.sql, held.form, table.dialect))
     if held.form is ColumnForm.TEXT:
@@ -215,9 +195,8 @@ def _readings(table: Inspection, held: SourceColumn) -> dict[str, str]:
 def _figures(table: Inspection, form: ColumnForm) -> list[str]:
     dialect, found = table.dialect, list[str]()
     if form in _NUMBERS:
-        near = (
-            f"v >= {number_literal(-float(_WIDEST))} AND v <= {number_literal(float(_WIDEST))}"  # no NaN, no infinity
-        )
+        first, last = number_literal(-float(_WIDEST)), number_literal(float(_WIDEST))
+        near = f"v >= {first} AND v <= {last}"  # no NaN, no infinity
         inside = f"CASE WHEN {near} THEN v END"
         found += [dialect.count_if.format(text) for text in (near, f"{near} AND v = floor(v)")]
         found += [f"min({inside})", f"max({inside})"]
@@ -251,9 +230,8 @@ def _date_profile(row: Sequence[object]) -> DateProfile | None:
     count, first, last = row
     if first is None or last is None:
         return None
-    return DateProfile(
-        count=_as_count(count), first=dt.date.fromisoformat(str(first)), last=dt.date.fromisoformat(str(last))
-    )
+    first, last = (dt.date.fromisoformat(str(day)) for day in (first, last))
+    return DateProfile(count=_as_count(count), first=first, last=last)
 
 
 def _as_fraction(value: object) -> Fraction:

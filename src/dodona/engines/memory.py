@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,15 +10,13 @@ from dodona.engines.answers import Histogram, WholeNumbers, answer_block, join_a
 from dodona.engines.cap import cap_key, number_people, rows_within_cap
 from dodona.engines.cells import SourceUnfit
 from dodona.errors import InvariantBroken
+from dodona.numbers import Integers
 from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import Block, PeopleWeight, Query, group_numbers
 from dodona.schema.attributes import source_column_name
-from dodona.schema.encoding import encode
+from dodona.schema.encoding import RawColumn, encode
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class MemorySource:
@@ -32,33 +29,24 @@ class MemorySource:
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        columns: Mapping[str, Sequence[object] | NDArray[Any]],
-        *,
-        version: str = "1",
-        key: bytes | None = None,
+        self, schema: Schema, columns: Mapping[str, RawColumn], *, version: str = "1", key: bytes | None = None
     ) -> None:
         """Take all declared columns, and the person column if the unit has one, all of equal length.
 
         If people are protected, the ledger's key selects which of their rows count.
         """
         own_key = cap_key(schema, key)
-        self.version = version
-        self._schema = schema
+        self.version, self._schema = version, schema
         person = schema.unit.id
         needed = [*map(source_column_name, schema.domain), *([] if person is None else [person])]
         for name in needed:
             if name not in columns:
-                raise SourceUnfit(
-                    f"The column {name} is declared, and the table does not have it. Add it to the table."
-                )
+                what = f"The column {name} is declared, and the table does not have it."
+                raise SourceUnfit(f"{what} Add it to the table.")
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
-        self._people: NDArray[np.int64] | None = None
-        codes = {
-            attribute.name: encode(attribute, columns[source_column_name(attribute)]) for attribute in schema.domain
-        }
+        self._people: Integers | None = None
+        codes = {own.name: encode(own, columns[source_column_name(own)]) for own in schema.domain}
         if person is not None:
             kept = rows_within_cap(schema, codes, columns[person], own_key)
             codes = {name: own[kept] for name, own in codes.items()}
@@ -87,7 +75,7 @@ class MemorySource:
         """Release the table."""
         self._codes = {}
 
-    def _counted(self, block: Block) -> NDArray[np.int64]:
+    def _counted(self, block: Block) -> Integers:
         """Return the number of people with a row in each group."""
         if self._people is None:
             raise InvariantBroken("People are counted where the table does not tell them apart.")

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
+from dodona.engines import postgres_session as server
 from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_columns
-from dodona.engines.cap import PERSON_COLUMN, cap_key, capped_table, kept_digest, largest_person_statement
+from dodona.engines.cap import cap_key, capped_table, kept_columns, kept_digest, largest_person_statement
 from dodona.engines.cells import SourceUnfit
-from dodona.engines.dialects import POSTGRES, Dialect
-from dodona.engines.inspection import FetchedRow, SourceColumn
-from dodona.engines.postgres_session import (
-    KEPT_ROWS_COMMENT,
-    Connection,
-    ResultT,
-    Session,
-    describe_column,
-    fetch_columns,
-    find_relation,
-    kept_rows_table,
-    needed_columns,
-    relation_table,
-    run_with_write_access,
-    split_table_name,
-    table_comment,
-    types_unchanged,
-    write_kept_rows,
-)
+from dodona.engines.dialects import POSTGRES
+from dodona.engines.inspection import FetchedRow
 from dodona.engines.render import Statement, Table
 from dodona.errors import InvalidArgument
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # --- Inspection, for the owner: every column unchanged, nothing capped. ---
 
@@ -46,55 +25,42 @@ if TYPE_CHECKING:
 class PostgresInspection:
     """An inspection of a table, view or materialised view, in a read-only session."""
 
+    dialect = POSTGRES
+
     def __init__(self, url: str, *, table: str, timeout: float = 3600.0) -> None:
         """Connect, and read names and types."""
-        space, name = split_table_name(table)
-        self._session = Session(url, timeout=timeout)
+        space, name = server.split_table_name(table)
+        self._session = server.Session(url, timeout=timeout)
         try:
-            self._relation = self._run(lambda connection: find_relation(connection, (), space, name))
+            self._relation = self._run(lambda connection: server.find_relation(connection, (), space, name))
         except BaseException:
             self._session.close()
             raise
+        self.source, kinds = self._relation.sql, self._relation.kinds  # of the columns, those that the role may read
+        self.columns = {name: server.describe_column(name, kind) for name, kind in kinds.items() if kind.readable}
 
     def __repr__(self) -> str:
         return "PostgresInspection()"
-
-    @property
-    def dialect(self) -> Dialect:
-        """The PostgreSQL dialect."""
-        return POSTGRES
-
-    @property
-    def source(self) -> str:
-        """SQL for the FROM clause."""
-        return self._relation.sql
-
-    @property
-    def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns that the role may read, in table order."""
-        return {name: describe_column(name, kind) for name, kind in self._relation.kinds.items() if kind.readable}
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
         return self._run(lambda connection: connection.execute(sql.encode()).fetchall())
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement."""
-        return self._run(lambda connection: fetch_columns(connection, asked))
+        return self._run(lambda connection: server.fetch_columns(connection, asked))
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
-        return relation_table(schema, self._relation)
+        return server.relation_table(schema, self._relation)
 
     def close(self) -> None:
         """Release the connection."""
         self._session.close()
 
-    def _run(self, work: Callable[[Connection], ResultT]) -> ResultT:
-        try:
+    def _run(self, work: Callable[[server.Connection], server.ResultT]) -> server.ResultT:
+        with suppress(SourceFailed):
             return self._session.run(work, charged=False)
-        except SourceFailed:
-            pass
         raise SourceUnfit(
             "The rows of the table cannot be read: the connection was lost, a view fails on a row, or it takes longer "
             "than an hour. Look into the server's log."
@@ -132,20 +98,17 @@ class PostgresSource:
         own_key = cap_key(schema, key)
         if not 0 < timeout <= _LONGEST:
             raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
-        self.version = version
-        self._schema = schema
-        space, name = split_table_name(kept or (schema.table if table is None else table))
+        self.version, self._schema = version, schema
+        space, name = server.split_table_name(kept or (schema.table if table is None else table))
         self._kept = None if kept is None else kept_digest(schema, version, own_key)
-        self._session = Session(url, timeout=timeout)
+        self._session = server.Session(url, timeout=timeout)
         try:
-            self._columns = needed_columns(schema) if kept is None else kept_names(schema)
-            self._relation = self._session.run(
-                lambda connection: find_relation(connection, self._columns, space, name), charged=False
-            )
+            self._columns = server.needed_columns(schema) if kept is None else kept_columns(schema.domain.names)
+            find = partial(server.find_relation, needed=self._columns, space=space, name=name)
+            self._relation = self._session.run(find, charged=False)
             if self._kept is None:
-                table_as_it_is = relation_table(schema, self._relation)
-                people = table_as_it_is.person is not None
-                self._table = capped_table(table_as_it_is, schema.unit.rows, own_key) if people else table_as_it_is
+                known = server.relation_table(schema, self._relation)
+                self._table = known if known.person is None else capped_table(known, schema.unit.rows, own_key)
             else:
                 self._table = self._session.run(self._opened_kept, charged=False)
             if self._relation.viewed:
@@ -172,11 +135,10 @@ class PostgresSource:
 
     def keep_rows(self, url: str, kept: str, *, key: bytes, timeout: float = TIMEOUT) -> None:
         """Store the counted rows in a table for this version, schema and key, through a role that may write."""
-        space, name = split_table_name(kept)
-        own = f"{KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
-        wrong = run_with_write_access(
-            url, timeout=timeout, work=lambda connection: (write_kept_rows(connection, self._table, space, name, own),)
-        )
+        space, name = server.split_table_name(kept)
+        own = f"{server.KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
+        write = partial(server.write_kept_rows, table=self._table, space=space, name=name, label_of=own)
+        wrong = server.run_with_write_access(url, timeout=timeout, work=lambda connection: (write(connection),))
         if wrong is None:
             raise SourceUnfit(
                 f"The rows cannot be written to {space}.{name}. Check that the schema is there and that the role may "
@@ -185,10 +147,10 @@ class PostgresSource:
         if wrong[0] is not None:
             raise SourceUnfit(wrong[0])
 
-    def _opened_kept(self, connection: Connection) -> Table:
+    def _opened_kept(self, connection: server.Connection) -> Table:
         """Return how stored rows are read; they must belong to this source and be within the cap."""
-        table = kept_rows_table(connection, self._schema, self._relation, str(self._kept))
-        _, most, nobody = fetch_columns(connection, largest_person_statement(table))
+        table = server.kept_rows_table(connection, self._schema, self._relation, str(self._kept))
+        _, most, nobody = server.fetch_columns(connection, largest_person_statement(table))
         if most[0] > self._schema.unit.rows or nobody[0]:
             raise SourceUnfit("The rows that are kept were changed: more of a person than count. Run `dodona keep`.")
         return table
@@ -197,36 +159,29 @@ class PostgresSource:
         """Release the connection."""
         self._session.close()
 
-    def _run(self, work: Callable[[Fetch], ResultT], *, charged: bool) -> ResultT:
+    def _run(self, work: Callable[[Fetch], server.ResultT], *, charged: bool) -> server.ResultT:
         """Run statements in one transaction, after checking that the table is unchanged since it was opened."""
 
-        def run(connection: Connection) -> ResultT:
+        def run(connection: server.Connection) -> server.ResultT:
             self._check_unchanged(connection)
-            return work(lambda statement: fetch_columns(connection, statement))
+            return work(lambda statement: server.fetch_columns(connection, statement))
 
         return self._session.run(run, charged=charged)
 
-    def _check_unchanged(self, connection: Connection) -> None:
+    def _check_unchanged(self, connection: server.Connection) -> None:
         """Refuse a table whose column types changed since it was opened, as they determine how it is read."""
-        if not types_unchanged(connection, self._columns, self._relation):
+        if not server.types_unchanged(connection, self._columns, self._relation):
             raise SourceFailed
-        if self._kept is not None and table_comment(connection, self._relation) != f"{KEPT_ROWS_COMMENT}{self._kept}":
+        kept = f"{server.KEPT_ROWS_COMMENT}{self._kept}"
+        if self._kept is not None and server.table_comment(connection, self._relation) != kept:
             raise SourceFailed  # stored again, for another version
 
     def _check_readable(self) -> None:
         """Read a view once, so that only the owner learns of a row on which it fails."""
-        try:
+        with suppress(SourceFailed):
             self.fingerprint()
-        except SourceFailed:
-            pass
-        else:
             return
         raise SourceUnfit(
             "The view cannot be read within the time-out: it fails on a row, or takes too long. Mend it, or "
             "raise timeout."
         )
-
-
-def kept_names(schema: Schema) -> list[str]:
-    """Return the columns of a table of stored counted rows."""
-    return [*(f"c{place}" for place in range(len(schema.domain.names))), PERSON_COLUMN]

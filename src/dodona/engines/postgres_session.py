@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import psycopg
@@ -20,13 +20,10 @@ from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, find_co
 from dodona.engines.dialects import DOUBLE_OF_NUMERIC, POSTGRES
 from dodona.engines.inspection import SourceColumn
 from dodona.engines.render import Statement, Table
+from dodona.numbers import Integers
 from dodona.schema.attributes import Attribute, Boolean, source_column_name
 from dodona.schema.schema import Schema
 from dodona.trusted.source import SourceFailed
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- A PostgreSQL session: read-only, with a timeout, one transaction per query, reconnecting after a failure. ---
 
@@ -55,6 +52,7 @@ _KEEPALIVE = {  # a silently lost server is noticed within two minutes
     "keepalives_count": "6",
     "application_name": "dodona source",
 }
+_ADDRESS = "postgresql://role:password@host:5432/database"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"  # all statements of a query see the same rows
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
@@ -66,8 +64,7 @@ class Session:
 
     def __init__(self, url: str, *, timeout: float) -> None:
         """Connect; `timeout` limits each statement, in seconds."""
-        self._url = url
-        self._timeout = timeout
+        self._url, self._timeout = url, timeout
         self._lock = threading.Lock()
         self._closed = False
         self._connection: Connection | None = None
@@ -132,9 +129,7 @@ class Session:
         try:
             self._connection = _connect(self._url, self._timeout)
         except psycopg.ProgrammingError:
-            return (
-                "The address of the database cannot be read. Write it as postgresql://role:password@host:5432/database."
-            )
+            return f"The address of the database cannot be read. Write it as {_ADDRESS}."
         except psycopg.Error as fault:
             refused = fault.pgconn is not None and bool(fault.pgconn.used_password or fault.pgconn.needs_password)
             if refused:
@@ -146,7 +141,7 @@ class Session:
         return None
 
 
-def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.int64]]:
+def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
     """Return the result columns of a statement, as 64-bit integers with one row per group.
 
     A result with more rows than the statement has groups is refused.
@@ -165,7 +160,7 @@ def fetch_columns(connection: Connection, asked: Statement) -> list[NDArray[np.i
     return columns
 
 
-def _parse_binary_columns(raw: bytearray, number: int) -> list[NDArray[np.int64]] | None:
+def _parse_binary_columns(raw: bytearray, number: int) -> list[Integers] | None:
     """Parse PostgreSQL's binary format; None unless all fields are integers and none is NULL."""
     row = np.dtype([("fields", ">i2"), ("held", [("size", ">i4"), ("value", ">i8")], (number,))])
     body = len(raw) - len(_SIGNATURE) - len(_TRAILER)
@@ -369,11 +364,10 @@ def write_kept_rows(connection: Connection, table: Table, space: str, name: str,
         if any(row[1:3] == (name, space) for row in known):
             ((held,),) = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [own]).fetchall()
             if not str(held or "").startswith(KEPT_ROWS_COMMENT):
-                return (
-                    f"{space}.{name} is a table that `dodona keep` did not write, and is left alone. Name another one."
-                )
+                what = f"{space}.{name} is a table that `dodona keep` did not write, and is left alone."
+                return f"{what} Name another one."
             connection.execute(f"DROP TABLE {own}")
-        *columns, person = kept_columns(table)
+        *columns, person = kept_columns(table.readings)
         listed = ", ".join([*(f"CAST({code} AS integer) AS {code}" for code in columns), person])
         connection.execute(f"CREATE TABLE {own} AS SELECT {listed} FROM {table.source}")  # noqa: S608
         connection.execute(f"COMMENT ON TABLE {own} IS {POSTGRES.literal(label_of)}")
@@ -383,10 +377,7 @@ def write_kept_rows(connection: Connection, table: Table, space: str, name: str,
 
 def describe_column(name: str, kind: PostgresType) -> SourceColumn:
     """Return a column as the owner's tools see it."""
-    own, form = POSTGRES.identifier(name), _FORMS.get(kind.family)
-    if kind.family == "numeric":
-        return SourceColumn((POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own), form, kind.shown)
-    return SourceColumn(_raw_column_sql(own, kind), form, kind.shown)
+    return SourceColumn(_raw_column_sql(POSTGRES.identifier(name), kind), _FORMS.get(kind.family), kind.shown)
 
 
 def _quote_name(space: str, name: str) -> str:
@@ -408,14 +399,13 @@ def _reading(attribute: Attribute, kinds: Mapping[str, PostgresType]) -> ColumnR
     own = POSTGRES.identifier(source_column_name(attribute))
     if form is ColumnForm.TRUTH and not isinstance(attribute, Boolean):  # there is no cast from a truth to 64 bits
         return read_column(attribute, f"CAST({own} AS integer)", ColumnForm.WHOLE, POSTGRES)
-    if kind.family == "numeric":
-        pattern = POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC
-        return read_column(attribute, pattern.format(own), ColumnForm.DOUBLE, POSTGRES)
     return read_column(attribute, _raw_column_sql(own, kind), form, POSTGRES)
 
 
 def _raw_column_sql(own: str, kind: PostgresType) -> str:
     """Return SQL for a column; texts are compared byte by byte, without the padding of a character(n)."""
+    if kind.family == "numeric":
+        return (POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own)
     return f'(CAST({own} AS text) COLLATE "C")' if _FORMS.get(kind.family) is ColumnForm.TEXT else own
 
 

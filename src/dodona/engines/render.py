@@ -10,25 +10,12 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 import numpy as np
 
-from dodona.engines.cells import (
-    FALSE,
-    TRUE,
-    ColumnForm,
-    ColumnReading,
-    among_sql,
-    at_least_sql,
-    bound_literal,
-    cell_sql,
-    code_sql,
-    outside_sql,
-    present_code_sql,
-    present_sql,
-)
+from dodona.engines import cells
 from dodona.engines.dialects import Dialect, whole_literal
 from dodona.errors import InvariantBroken
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, unpack_bits
@@ -49,7 +36,7 @@ class Table:
     """The target of a query: SQL for the FROM clause, and how each column is read."""
 
     source: str = field(repr=False)  # it may hold the key of the cap
-    readings: Mapping[str, ColumnReading]
+    readings: Mapping[str, cells.ColumnReading]
     dialect: Dialect
     person: str | None = None
     """SQL for the person id of a row, NULL if it has none; None if each row is protected individually."""
@@ -83,9 +70,8 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
     # form a group, if there is no other key.
     later = [_by_text(table, key) or (len(keys) == 1 and _by_number(table, key)) for key in keys]
     inner = [_raw_key_sql(table, key) if own else _group_sql(table, key) for key, own in zip(keys, later, strict=True)]
-    outer = [
-        _outer_group_sql(table, key, f"k{place}") if later[place] else f"k{place}" for place, key in enumerate(keys)
-    ]
+    named = [(key, f"k{place}") for place, key in enumerate(keys)]
+    outer = [_outer_group_sql(table, *own) if wait else own[1] for own, wait in zip(named, later, strict=True)]
     if not any(later):
         inner, outer = [_product_index_sql([key.groups for key in keys], inner)], ["k0"]
         keys = keys[:1]
@@ -128,13 +114,13 @@ def predicate_sql(table: Table, where: Predicate) -> str:
     """Return SQL that is true exactly for the selected rows; false or NULL for the others."""
     match where:
         case Among(name):
-            return among_sql(table.readings[name], where)
+            return cells.among_sql(table.readings[name], where)
         case Jointly():
             return _combinations_sql(table, where)
         case And(parts):
-            return f"({' AND '.join(predicate_sql(table, part) for part in parts)})" if parts else TRUE
+            return f"({' AND '.join(predicate_sql(table, part) for part in parts)})" if parts else cells.TRUE
         case Or(parts):
-            return f"({' OR '.join(predicate_sql(table, part) for part in parts)})" if parts else FALSE
+            return f"({' OR '.join(predicate_sql(table, part) for part in parts)})" if parts else cells.FALSE
         case _:
             assert_never(where)
 
@@ -144,11 +130,11 @@ def _combinations_sql(table: Table, where: Jointly) -> str:
 
     The code of a cell is never NULL, so neither is the number.
     """
-    number = _product_index_sql(where.shape, [code_sql(table.readings[name]) for name in where.names])
+    number = _product_index_sql(where.shape, [cells.code_sql(table.readings[name]) for name in where.names])
     members = unpack_bits(where.codes, math.prod(where.shape))
     chosen = np.flatnonzero(members).tolist()
     if len(chosen) <= _FEW:
-        return f"({number} IN ({', '.join(map(str, chosen))}))" if chosen else FALSE
+        return f"({number} IN ({', '.join(map(str, chosen))}))" if chosen else cells.FALSE
     return table.dialect.bit.format(f"'{(members + _ZERO).tobytes().decode('ascii')}'", number)
 
 
@@ -161,11 +147,11 @@ def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
 def digest_statement(table: Table) -> Statement:
     """Return the statement that counts rows and sums a hash of each row's cells and person."""
     dialect = table.dialect
-    parts = [dialect.text.format(code_sql(own)) for own in table.readings.values()]
+    parts = [dialect.text.format(cells.code_sql(own)) for own in table.readings.values()]
     if table.person is not None:
         parts.append(f"coalesce({table.person_text.format(table.person)}, '')")
-    cells = " || ',' || ".join(parts) or "''"
-    total = _Sum(f"coalesce(sum({dialect.wide.format(dialect.hashed.format(cells))}), 0)", 1, wide=True)
+    text = " || ',' || ".join(parts) or "''"
+    total = _Sum(f"coalesce(sum({dialect.wide.format(dialect.hashed.format(text))}), 0)", 1, wide=True)
     columns = ["count(*)", *total.columns(total.sql, dialect)]
     return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, ((1,), total.scales))  # noqa: S608
 
@@ -186,14 +172,14 @@ def _by_text(table: Table, key: Key) -> bool:
     if not isinstance(key, Partition):
         return False
     own = table.readings[key.attribute]
-    return isinstance(own.attribute, Category) and own.form is ColumnForm.TEXT
+    return isinstance(own.attribute, Category) and own.form is cells.ColumnForm.TEXT
 
 
 def _by_number(table: Table, key: Key) -> bool:
     if not isinstance(key, Partition) or not key.single:
         return False
     own = table.readings[key.attribute]
-    return isinstance(own.attribute, Integer) and own.form is ColumnForm.WHOLE and own.value == own.raw
+    return isinstance(own.attribute, Integer) and own.form is cells.ColumnForm.WHOLE and own.value == own.raw
 
 
 def _raw_key_sql(table: Table, key: Key) -> str:
@@ -204,10 +190,8 @@ def _outer_group_sql(table: Table, key: Key, name: str) -> str:
     """Return SQL for the group of a value that was grouped under a name."""
     if not isinstance(key, Partition):
         return name
-    own = table.readings[key.attribute]
-    return _partition_sql(
-        ColumnReading(own.attribute, own.dialect, own.form, name, name, f"{name} IS NULL", total=True), key
-    )
+    own = replace(table.readings[key.attribute], raw=name, value=name, missing=f"{name} IS NULL", total=True)
+    return _partition_sql(own, key)
 
 
 def _group_sql(table: Table, key: Key) -> str:
@@ -218,33 +202,33 @@ def _group_sql(table: Table, key: Key) -> str:
     return f"CASE {' '.join(branches)} ELSE {len(key.branches)} END" if key.branches else "0"
 
 
-def _partition_sql(reading: ColumnReading, key: Partition) -> str:
+def _partition_sql(reading: cells.ColumnReading, key: Partition) -> str:
     if key.single:
-        return code_sql(reading)
+        return cells.code_sql(reading)
     width = key.cuts[1] if len(key.cuts) > 1 else key.size
     if key.cuts == tuple(range(0, key.size, width)):
-        own = reading.dialect.quotient.format(present_code_sql(reading), width)
+        own = reading.dialect.quotient.format(cells.present_code_sql(reading), width)
     else:
         own = _binary_search_sql(reading, key.cuts, 0, len(key.cuts))
     return _code_group_sql(reading, own, key)
 
 
-def _code_group_sql(reading: ColumnReading, own: str, key: Partition) -> str:
+def _code_group_sql(reading: cells.ColumnReading, own: str, key: Partition) -> str:
     size, groups, landing = reading.attribute.size, len(key.cuts), reading.attribute.landing
     if landing is not None:
-        return cell_sql(reading, own, size=groups, landing=bisect(key.cuts, landing) - 1)
-    if reading.form is ColumnForm.CODE:
+        return cells.cell_sql(reading, own, size=groups, landing=bisect(key.cuts, landing) - 1)
+    if reading.form is cells.ColumnForm.CODE:
         return f"CASE WHEN {reading.value} < {size} THEN {own} ELSE {reading.value} - {size} + {groups} END"
-    return cell_sql(reading, own, size=groups, landing=None)
+    return cells.cell_sql(reading, own, size=groups, landing=None)
 
 
-def _binary_search_sql(reading: ColumnReading, cuts: Sequence[int], first: int, after: int) -> str:
+def _binary_search_sql(reading: cells.ColumnReading, cuts: Sequence[int], first: int, after: int) -> str:
     """Return a balanced tree of comparisons for the group from first up to, not including, after."""
     if after - first == 1:
         return str(first)
     middle = (first + after) // 2
     upper, lower = _binary_search_sql(reading, cuts, middle, after), _binary_search_sql(reading, cuts, first, middle)
-    return f"CASE WHEN {at_least_sql(reading, cuts[middle])} THEN {upper} ELSE {lower} END"
+    return f"CASE WHEN {cells.at_least_sql(reading, cuts[middle])} THEN {upper} ELSE {lower} END"
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +270,12 @@ def _weight_sql(table: Table, weight: Weight) -> str:
             return cast.format(whole_literal(number))
         case ValueWeight(name, _, offset, factor, power):
             reading = table.readings[name]
-            own = cast.format(f"({present_code_sql(reading)})")
+            own = cast.format(f"({cells.present_code_sql(reading)})")
             base = f"({cast.format(whole_literal(offset))} + {cast.format(whole_literal(factor))} * {own})"
             product = " * ".join([base] * power) if power else cast.format("1")
             landing = reading.attribute.landing
             rest = 0 if landing is None else (offset + factor * landing) ** power
-            return f"CASE WHEN {present_sql(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
+            return f"CASE WHEN {cells.present_sql(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
         case CaseWeight(branches, otherwise):
             parts = (f"WHEN {predicate_sql(table, part)} THEN {_weight_sql(table, own)}" for part, own in branches)
             last = _weight_sql(table, otherwise)
@@ -318,9 +302,7 @@ def check_statement(table: Table, rows: int) -> Statement:
     figures = ["count(*)", *_people_figures(table, rows)]
     for own in table.readings.values():
         figures += [dialect.count_if.format(text) for text in _column_conditions(own)]
-    counts = (dialect.small.format(f"coalesce({text}, 0)") for text in figures)  # NULL if there is nothing to count
-    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
-    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+    return _counts_statement(table, figures)
 
 
 def unread_statement(table: Table) -> Statement:
@@ -328,15 +310,16 @@ def unread_statement(table: Table) -> Statement:
 
     Columns without `<outside>` are omitted: they do not distinguish the two.
     """
-    figures = list[str]()
-    for own in readings_with_outside(table):
-        figures += [table.dialect.count_if.format(present_sql(own)), table.dialect.count_if.format(outside_sql(own))]
-    counts = (table.dialect.small.format(f"coalesce({text}, 0)") for text in figures)
-    listed = ", ".join(f"{text} AS s{place}" for place, text in enumerate(counts))
-    return Statement(f"SELECT 0 AS g, {listed} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+    pairs = ((cells.present_sql(own), cells.outside_sql(own)) for own in readings_with_outside(table))
+    return _counts_statement(table, [table.dialect.count_if.format(text) for pair in pairs for text in pair])
 
 
-def readings_with_outside(table: Table) -> list[ColumnReading]:
+def _counts_statement(table: Table, figures: Sequence[str]) -> Statement:
+    counts = [table.dialect.small.format(f"coalesce({text}, 0)") for text in figures]  # NULL if nothing is counted
+    return Statement(f"SELECT 0 AS g, {_name_columns(counts)} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+
+
+def readings_with_outside(table: Table) -> list[cells.ColumnReading]:
     """Return the columns with an `<outside>` cell."""
     return [own for own in table.readings.values() if own.attribute.landing is None]
 
@@ -356,20 +339,20 @@ def left_out_sql(table: Table, rows: int, most: int) -> str:
     return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({own}) AS crowds) AS left_out"  # noqa: S608
 
 
-def _column_conditions(reading: ColumnReading) -> tuple[str, str, str, str]:
+def _column_conditions(reading: cells.ColumnReading) -> tuple[str, str, str, str]:
     """Return where a value is missing, undeclared, below its bounds, and above its bounds.
 
     A number below or above is clamped to the bound; a day below or above is outside.
     """
-    if reading.form is ColumnForm.CODE:  # a column that can only hold NULL
-        return f"{reading.raw} IS NULL", FALSE, FALSE, FALSE
+    if reading.form is cells.ColumnForm.CODE:  # a column that can only hold NULL
+        return f"{reading.raw} IS NULL", cells.FALSE, cells.FALSE, cells.FALSE
     attribute = reading.attribute
     match attribute:
         case Category() | Boolean():
-            return reading.missing, outside_sql(reading), FALSE, FALSE
+            return reading.missing, cells.outside_sql(reading), cells.FALSE, cells.FALSE
         case Integer() | Number() | Date():
-            below = f"{reading.value} < {bound_literal(reading, 0)}"
-            above = f"{reading.value} >= {bound_literal(reading, attribute.size)}"
-            if reading.form is ColumnForm.DOUBLE:  # engines order NaN above all numbers
+            below = f"{reading.value} < {cells.bound_literal(reading, 0)}"
+            above = f"{reading.value} >= {cells.bound_literal(reading, attribute.size)}"
+            if reading.form is cells.ColumnForm.DOUBLE:  # engines order NaN above all numbers
                 above = f"({above} AND NOT {reading.dialect.not_a_number.format(reading.value)})"
-            return reading.missing, outside_sql(reading), below, above
+            return reading.missing, cells.outside_sql(reading), below, above

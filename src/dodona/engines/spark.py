@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 import numpy as np
 
+from dodona.engines import spark_session as spark
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
 from dodona.engines.cap import cap_key, capped_table
 from dodona.engines.cells import SourceUnfit
-from dodona.engines.dialects import SPARK, Dialect
-from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
+from dodona.engines.dialects import SPARK
+from dodona.engines.inspection import FetchedRow, rows_to_columns
 from dodona.engines.render import Statement, Table
-from dodona.engines.spark_session import (
-    LOCAL_ENGINE,
-    connect,
-    create_view,
-    current_session,
-    describe_columns,
-    drop_view,
-    fresh_name,
-    is_connect_session,
-    kept_rows_folder,
-    kept_rows_view,
-    read_parquet,
-    read_table,
-    release_session,
-    require_readable,
-    sibling_session,
-    silence_logging,
-    view_table,
-    write_kept_rows,
-)
+from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Sealed, SourceFailed
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -50,12 +31,13 @@ if TYPE_CHECKING:
 class SparkInspection:
     """An inspection. Open one with `parquet` or `remote`."""
 
+    dialect = SPARK
+
     def __init__(self, session: SparkSession, rows: DataFrame, leave: Callable[[], None]) -> None:
         """Take a session of Dodona's, rows that it can query, and how to leave the session."""
         self._session, self._rows, self._leave = session, rows, leave
-        self._names = [fresh_name()]
-        self._view = create_view(rows, session, self._names[0])
-        self._columns = describe_columns(rows)
+        self._names = [spark.fresh_name()]
+        self.source, self.columns = spark.create_view(rows, session, self._names[0]), spark.describe_columns(rows)
 
     def __repr__(self) -> str:
         return "SparkInspection()"
@@ -63,51 +45,34 @@ class SparkInspection:
     @classmethod
     def parquet(cls, path: str | Path) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows."""
-        given, leave = current_session(), _leave_running
-        if given is None or given is LOCAL_ENGINE.session:
-            given, leave = LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
-        return cls._opened(lambda: sibling_session(given), lambda own: read_parquet(own, path), leave)
+        given, leave = _running_or_local(None)
+        return cls._opened(lambda: spark.sibling_session(given), lambda own: spark.read_parquet(own, path), leave)
 
     @classmethod
     def remote(cls, address: str, *, table: str) -> Self:
         """Open a table of a Spark Connect server."""
-        session = connect(address)
-        return cls._opened(lambda: session, lambda own: read_table(own, table), _leave_running)
-
-    @property
-    def dialect(self) -> Dialect:
-        """The Spark dialect."""
-        return SPARK
-
-    @property
-    def source(self) -> str:
-        """SQL for the FROM clause."""
-        return self._view
-
-    @property
-    def columns(self) -> Mapping[str, SourceColumn]:
-        """All columns, in table order."""
-        return self._columns
+        session = spark.connect(address)
+        return cls._opened(lambda: session, lambda own: spark.read_table(own, table), _leave_running)
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
-        with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
+        with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             return [tuple(row) for row in self._session.sql(sql).collect()]
         raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
 
-    def fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
-        self._names.append(fresh_name())
-        return view_table(self._rows, schema, self._session, self._names[-1])
+        self._names.append(spark.fresh_name())
+        return spark.view_table(self._rows, schema, self._session, self._names[-1])
 
     def close(self) -> None:
         """Release the table; a session that was already running continues."""
         for name in self._names:
-            drop_view(self._session, name)
+            spark.drop_view(self._session, name)
         self._leave()
 
     @classmethod
@@ -119,8 +84,8 @@ class SparkInspection:
             own = session()
             return cls(own, rows(own), leave)
         except BaseException:
-            if own is not None and is_connect_session(own):
-                release_session(own)
+            if own is not None and spark.is_connect_session(own):
+                spark.release_session(own)
             leave()
             raise
 
@@ -129,7 +94,23 @@ def _leave_running() -> None:
     """Leave a session that was already running unchanged."""
 
 
+def _running_or_local(session: SparkSession | None) -> tuple[SparkSession, Callable[[], None]]:
+    """Return this session, or the running one, or a local one that is started; and how to leave it."""
+    given = session or spark.current_session()
+    if given is None or given is spark.LOCAL_ENGINE.session:
+        return spark.LOCAL_ENGINE.take(), spark.LOCAL_ENGINE.leave
+    return given, _leave_running
+
+
 # --- Answers: Parquet folders, session tables, and Spark Connect are queried in place. ---
+
+
+class Opening(TypedDict, total=False):
+    """What a table is opened with, besides its place."""
+
+    version: str
+    key: bytes | None
+    kept: str | None
 
 
 class SparkSource:
@@ -139,136 +120,85 @@ class SparkSource:
     `keep_rows` selected them once.
     """
 
-    def __init__(  # noqa: PLR0913  what is opened once
-        self,
-        session: SparkSession,
-        schema: Schema,
-        table: Table,
-        *,
-        view: str,
-        version: str,
-        leave: Callable[[], None],
+    def __init__(
+        self, session: SparkSession, schema: Schema, table: Table, *, version: str, leave: Callable[[], None]
     ) -> None:
-        """Take a session with the settings of `spark_session`, how its view is read, and how to leave the session."""
+        """Take a session with the settings of `spark_session`, how its view is read, and how to leave both."""
         self.version = version
-        self._schema = schema
-        self._session = session
-        self._table = table
-        self._view = view
-        self._leave = leave
+        self._session, self._schema, self._table, self._leave = session, schema, table, leave
         self._closed = False
 
     def __repr__(self) -> str:
         return f"SparkSource({self._schema.table})"
 
     @classmethod
-    def parquet(  # noqa: PLR0913  what is opened once
-        cls,
-        schema: Schema,
-        path: str | Path,
-        *,
-        session: SparkSession | None = None,
-        version: str = "1",
-        key: bytes | None = None,
-        kept: str | None = None,
+    def parquet(
+        cls, schema: Schema, path: str | Path, *, session: SparkSession | None = None, **how: Unpack[Opening]
     ) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows.
 
         Without a session it uses the running one, or starts a local one and stops it on close.
         """
-        given, leave = session or current_session(), _leave_running
-        if given is None or given is LOCAL_ENGINE.session:
-            given, leave = LOCAL_ENGINE.take(), LOCAL_ENGINE.leave
+        given, leave = _running_or_local(session)
         return cls._opened(
-            schema,
-            lambda: sibling_session(given),
-            lambda own: read_parquet(own, path),
-            version=version,
-            key=key,
-            kept=kept,
-            leave=leave,
+            schema, lambda: spark.sibling_session(given), lambda own: spark.read_parquet(own, path), leave, **how
         )
 
     @classmethod
-    def table(  # noqa: PLR0913  what is opened once
-        cls,
-        schema: Schema,
-        session: SparkSession | None,
-        name: str | None = None,
-        *,
-        version: str = "1",
-        key: bytes | None = None,
-        kept: str | None = None,
+    def table(
+        cls, schema: Schema, session: SparkSession | None, name: str | None = None, **how: Unpack[Opening]
     ) -> Self:
         """Open a table or view of a session by name; None is the running session.
 
         The default name is the schema's.
         """
-        given = session or current_session()
+        given = session or spark.current_session()
         if given is None:
             raise SourceUnfit("No Spark session is running that could know the table. Start one, or give a path.")
         known = SPARK.identifier(schema.table) if name is None else name
 
         def rows(own: SparkSession) -> DataFrame:
-            return read_table(own if is_connect_session(given) else given, known)
+            return spark.read_table(own if spark.is_connect_session(given) else given, known)
 
-        return cls._opened(
-            schema, lambda: sibling_session(given), rows, version=version, key=key, kept=kept, leave=_leave_running
-        )
+        return cls._opened(schema, lambda: spark.sibling_session(given), rows, _leave_running, **how)
 
     @classmethod
-    def remote(  # noqa: PLR0913  what is opened once
-        cls,
-        schema: Schema,
-        address: str,
-        name: str | None = None,
-        *,
-        version: str = "1",
-        key: bytes | None = None,
-        kept: str | None = None,
-    ) -> Self:
+    def remote(cls, schema: Schema, address: str, name: str | None = None, **how: Unpack[Opening]) -> Self:
         """Open a table of a Spark Connect server, with an address such as sc://host:15002."""
-        session = connect(address)
+        session = spark.connect(address)
         known = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(
-            schema,
-            lambda: session,
-            lambda own: read_table(own, known),
-            version=version,
-            key=key,
-            kept=kept,
-            leave=_leave_running,
-        )
+        return cls._opened(schema, lambda: session, lambda own: spark.read_table(own, known), _leave_running, **how)
 
     @classmethod
-    def _opened(  # noqa: PLR0913  what is opened once
+    def _opened(
         cls,
         schema: Schema,
         session: Callable[[], SparkSession],
         rows: Callable[[SparkSession], DataFrame],
-        *,
-        version: str,
-        key: bytes | None,
-        kept: str | None,
         leave: Callable[[], None],
+        **how: Unpack[Opening],
     ) -> Self:
-        view = fresh_name()
+        view, version, kept = spark.fresh_name(), how.get("version", "1"), how.get("kept")
         own: SparkSession | None = None
+
+        def close() -> None:
+            if own is not None:
+                spark.drop_view(own, view)
+            leave()
+
         try:
             own = session()
-            own_key = cap_key(schema, key)
+            own_key = cap_key(schema, how.get("key"))
             if kept is None:
-                found = view_table(rows(own), schema, own, view)
+                found = spark.view_table(rows(own), schema, own, view)
                 table = found if found.person is None else capped_table(found, schema.unit.rows, own_key)
-                require_readable(own, found, table)
+                spark.require_readable(own, found, table)
             else:
-                table = kept_rows_view(own, schema, kept_rows_folder(kept, schema, version, own_key), view)
+                table = spark.kept_rows_view(own, schema, spark.kept_rows_folder(kept, schema, version, own_key), view)
         except BaseException:
-            if own is not None:
-                drop_view(own, view)
-            leave()
+            close()
             raise
-        return cls(own, schema, table, view=view, version=version, leave=leave)
+        return cls(own, schema, table, version=version, leave=close)
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
@@ -284,25 +214,18 @@ class SparkSource:
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
         """Store the counted rows in a Parquet folder, for this version, schema and key."""
-        write_kept_rows(self._session, self._table, kept_rows_folder(kept, self._schema, self.version, key))
+        spark.write_kept_rows(self._session, self._table, spark.kept_rows_folder(kept, self._schema, self.version, key))
 
     def close(self) -> None:
         """Release the table; a session passed by the caller continues."""
         if not self._closed:
             self._closed = True
-            drop_view(self._session, self._view)
             self._leave()
 
-    def _fetched(self, asked: Statement) -> list[NDArray[np.int64]]:
+    def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
-        columns: list[NDArray[np.int64]] | None = None
-        with silence_logging():
-            try:
-                if not self._closed:
-                    found = self._session.sql(asked.sql).toArrow()
-                    columns = [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
-            except Exception:  # noqa: BLE001  pyspark has no one family of errors
-                columns = None
-        if columns is None:  # raised here and not above, so that the engine's message is not attached
-            raise SourceFailed
-        return columns
+        with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
+            if not self._closed:
+                found = self._session.sql(asked.sql).toArrow()
+                return [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
+        raise SourceFailed  # here and not above, so that the engine's message is not attached

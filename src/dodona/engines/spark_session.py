@@ -20,23 +20,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from dodona.engines.cap import (
-    PERSON_COLUMN,
-    id_text_pattern,
-    kept_columns,
-    kept_digest,
-    kept_table,
-    largest_person_statement,
-)
-from dodona.engines.cells import (
-    ColumnForm,
-    ColumnReading,
-    SourceUnfit,
-    decimal_form,
-    find_column,
-    read_column,
-    require_form,
-)
+from dodona.engines import cap, cells
 from dodona.engines.dialects import SPARK
 from dodona.engines.files import list_files, list_folder_files, pattern_base, require_same_files
 from dodona.engines.inspection import SourceColumn
@@ -150,7 +134,7 @@ def sibling_session(session: SparkSession) -> SparkSession:
     Over Spark Connect it is a copy that knows the other's temporary views; otherwise it does not know them.
     """
     if is_connect_session(session) and not hasattr(session, "cloneSession"):
-        raise SourceUnfit("The session cannot be copied. Give the address of the server instead: remote=.")
+        raise cells.SourceUnfit("The session cannot be copied. Give the address of the server instead: remote=.")
     if is_connect_session(session):
         return _apply_settings(_limit_retries(session.cloneSession()))  # type: ignore[attr-defined]
     return _apply_settings(session.newSession())
@@ -162,7 +146,7 @@ def connect(address: str) -> SparkSession:
         from pyspark.sql.connect.session import SparkSession as Remote
 
         return _apply_settings(_limit_retries(Remote(address)))  # type: ignore[arg-type]
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The Spark Connect server does not answer. Check its address, such as sc://host:15002, and that grpcio is "
         "there: pip install 'dodona[spark]'."
     )
@@ -218,7 +202,7 @@ def _apply_settings(session: SparkSession) -> SparkSession:
             session.conf.set(name, value)
     ((well,),) = session.sql(_PROBE).collect()
     if not well:
-        raise SourceUnfit("This version of Spark reads SQL in another way than Spark 4. Use Spark 4.0 or newer.")
+        raise cells.SourceUnfit("This version of Spark reads SQL in another way than Spark 4. Use Spark 4.0 or newer.")
     return session
 
 
@@ -238,7 +222,7 @@ _PROBE = (
 def _start_engine(folder: Path) -> SparkSession:
     """Return a session of a new local engine that listens only on this machine, and keeps its files in a folder."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise SourceUnfit("Spark needs Java 17, and there is no `java`. Install it, or set JAVA_HOME.")
+        raise cells.SourceUnfit("Spark needs Java 17, and there is no `java`. Install it, or set JAVA_HOME.")
     log = folder / "log4j2.properties"
     log.write_text(_NO_LOG, encoding="ascii")
     settings = _STARTED | {
@@ -251,7 +235,7 @@ def _start_engine(folder: Path) -> SparkSession:
         builder = builder.config(name, value)
     with silence_logging(), suppress(Exception):
         return builder.getOrCreate()
-    raise SourceUnfit("Spark does not start. It needs Java 17 or newer, and a loopback address.")
+    raise cells.SourceUnfit("Spark does not start. It needs Java 17 or newer, and a loopback address.")
 
 
 # --- Opening a table in Spark: read names and types, and rename the declared columns. ---
@@ -259,14 +243,14 @@ def _start_engine(folder: Path) -> SparkSession:
 
 _PERSON_COLUMN = "who"
 _FORMS = {
-    "string": ColumnForm.TEXT,
-    "boolean": ColumnForm.TRUTH,
-    "date": ColumnForm.DAY,
-    "timestamp_ntz": ColumnForm.TIME,
-    "timestamp": ColumnForm.ZONED,
-    "void": ColumnForm.NOTHING,
-    **dict.fromkeys(("float", "double"), ColumnForm.DOUBLE),
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ColumnForm.WHOLE),
+    "string": cells.ColumnForm.TEXT,
+    "boolean": cells.ColumnForm.TRUTH,
+    "date": cells.ColumnForm.DAY,
+    "timestamp_ntz": cells.ColumnForm.TIME,
+    "timestamp": cells.ColumnForm.ZONED,
+    "void": cells.ColumnForm.NOTHING,
+    **dict.fromkeys(("float", "double"), cells.ColumnForm.DOUBLE),
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), cells.ColumnForm.WHOLE),
 }
 _PADDED_TYPE_KEY = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark records that texts have a fixed width
 _PATTERN = re.compile(r"([\\{}\[\]*?])")
@@ -287,7 +271,8 @@ def read_parquet(session: SparkSession, path: str | Path) -> DataFrame:
     place = Path(unquote(urlsplit(text).path) if text.startswith("file:") else text)
     files = list_folder_files(place) if place.is_dir() else list_files(place)
     root = place.resolve() if place.is_dir() else pattern_base(place)
-    rows = _read_or_refuse(lambda: reader.option("basePath", f"file:{root}").parquet(*map(_local_path, files)))
+    local = ["file:" + _PATTERN.sub(r"\\\1", name) for name in files]
+    rows = _read_or_refuse(lambda: reader.option("basePath", f"file:{root}").parquet(*local))
     require_same_files(files, (unquote(urlsplit(name).path) for name in _read_or_refuse(rows.inputFiles)))
     return rows
 
@@ -309,22 +294,20 @@ def view_table(rows: DataFrame, schema: Schema, session: SparkSession, name: str
     holds all rows.
     """
     fields = {field.name: field for field in _read_or_refuse(lambda: rows.schema).fields}
-    listed, readings = list[str](), dict[str, ColumnReading]()
+    listed, readings = list[str](), dict[str, cells.ColumnReading]()
     for place, attribute in enumerate(schema.domain):
-        field = find_column(fields, source_column_name(attribute), attribute)
-        form = require_form(attribute, _form(field), _kind(field))
+        field = cells.find_column(fields, source_column_name(attribute), attribute)
+        form = cells.require_form(attribute, _form(field), _kind(field))
         listed.append(f"{_raw(field)} AS v{place}")
-        readings[attribute.name] = read_column(attribute, f"v{place}", form, SPARK)
+        readings[attribute.name] = cells.read_column(attribute, f"v{place}", form, SPARK)
     person, written = None, "{0}"
     if schema.unit.id is not None:
-        field = find_column(fields, schema.unit.id, None)
+        field = cells.find_column(fields, schema.unit.id, None)
         listed.append(f"{_raw(field)} AS {_PERSON_COLUMN}")
         written = _person_text(field)
-        person = (
-            f"CASE WHEN isnan({_PERSON_COLUMN}) THEN NULL ELSE {_PERSON_COLUMN} END"
-            if _form(field) is ColumnForm.DOUBLE
-            else _PERSON_COLUMN
-        )
+        person = _PERSON_COLUMN
+        if _form(field) is cells.ColumnForm.DOUBLE:
+            person = f"CASE WHEN isnan({_PERSON_COLUMN}) THEN NULL ELSE {_PERSON_COLUMN} END"
     view = _read_or_refuse(lambda: create_view(rows.selectExpr(*listed or ["0 AS nothing"]), session, name))
     return Table(view, readings, SPARK, person, written)
 
@@ -335,25 +318,25 @@ def _person_text(field: StructField) -> str:
     if kind == "binary":
         return "lower(hex({0}))"
     if kind.startswith("decimal("):
-        return id_text_pattern(ColumnForm.WHOLE if kind.endswith(",0)") else ColumnForm.DECIMAL, SPARK)
-    return id_text_pattern(_form(field), SPARK)
+        return cap.id_text_pattern(cells.ColumnForm.WHOLE if kind.endswith(",0)") else cells.ColumnForm.DECIMAL, SPARK)
+    return cap.id_text_pattern(_form(field), SPARK)
 
 
 def kept_rows_folder(kept: str, schema: Schema, version: str, key: bytes) -> str:
     """Return the folder of the stored rows of a version, schema and key: each combination has a separate one."""
-    return f"{kept.rstrip('/')}/{kept_digest(schema, version, key)[:32]}"
+    return f"{kept.rstrip('/')}/{cap.kept_digest(schema, version, key)[:32]}"
 
 
 def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str) -> Table:
     """Return how the rows that `write_kept_rows` wrote are read; they must be complete and within the cap."""
     with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         rows = session.read.parquet(_kept_address(session, place))
-        person = next(field for field in rows.schema.fields if field.name == PERSON_COLUMN)
-        table = kept_table(schema, create_view(rows, session, name), SPARK, _person_text(person))
-        (figures,) = session.sql(largest_person_statement(table).sql).collect()
+        person = next(field for field in rows.schema.fields if field.name == cap.PERSON_COLUMN)
+        table = cap.kept_table(schema, create_view(rows, session, name), SPARK, _person_text(person))
+        (figures,) = session.sql(cap.largest_person_statement(table).sql).collect()
         if figures[1] <= schema.unit.rows and figures[2] == 0:
             return table
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "No rows were kept for this version, schema and ledger, or they were changed. Run `dodona keep`, or take "
         "`kept` out of the dataset file."
     )
@@ -361,13 +344,13 @@ def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str)
 
 def write_kept_rows(session: SparkSession, table: Table, place: str) -> None:
     """Write the counted rows as codes."""
-    *columns, person = kept_columns(table)
+    *columns, person = cap.kept_columns(table.readings)
     listed = ", ".join([*(f"CAST({code} AS INT) AS {code}" for code in columns), person])
     with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         rows = session.sql(f"SELECT {listed} FROM {table.source}")  # noqa: S608
         rows.write.mode("overwrite").parquet(_kept_address(session, place))
         return
-    raise SourceUnfit("The rows cannot be written. Check that the folder of `kept` may be written to.")
+    raise cells.SourceUnfit("The rows cannot be written. Check that the folder of `kept` may be written to.")
 
 
 def _kept_address(session: SparkSession, place: str) -> str:
@@ -392,7 +375,7 @@ def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
         session.sql(digest_statement(asked).sql).schema  # noqa: B018  looked at, not run
         session.sql(f"SELECT {hashes or 'count(*)'} FROM {held.source}").collect()  # noqa: S608  names of ours alone
         return
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The table cannot be read: it holds values that Spark cannot read, such as times out of range, or its files "
         "are not whole, or the column that identifies people has a type that cannot be compared."
     )
@@ -401,14 +384,10 @@ def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
 def _read_or_refuse(read: Callable[[], _ResultT]) -> _ResultT:
     with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         return read()
-    raise SourceUnfit(
+    raise cells.SourceUnfit(
         "The table cannot be opened. Check its name or path, and the types in its files: write times in "
         "microseconds, as Spark reads no nanoseconds, and each column with one type and its own name."
     )
-
-
-def _local_path(path: str | Path) -> str:
-    return "file:" + _PATTERN.sub(r"\\\1", str(path))
 
 
 def drop_view(session: SparkSession, name: str) -> None:
@@ -434,15 +413,15 @@ def _kind(field: StructField) -> str:
     return re.split(r"[(<\s]", field.dataType.simpleString(), maxsplit=1)[0]
 
 
-def _form(field: StructField) -> ColumnForm | None:
+def _form(field: StructField) -> cells.ColumnForm | None:
     kind = _kind(field)
     if kind == "decimal":
-        return decimal_form(int(field.dataType.simpleString().removeprefix("decimal(").partition(",")[0]))
-    return ColumnForm.TEXT if kind in {"char", "varchar"} else _FORMS.get(kind)
+        return cells.decimal_form(int(field.dataType.simpleString().removeprefix("decimal(").partition(",")[0]))
+    return cells.ColumnForm.TEXT if kind in {"char", "varchar"} else _FORMS.get(kind)
 
 
 def _raw(field: StructField) -> str:
     """Return SQL for a column; texts are compared byte by byte, whatever the table's collation or width."""
     own = SPARK.identifier(field.name)
     plain = field.dataType.simpleString() == "string" and _PADDED_TYPE_KEY not in (field.metadata or {})
-    return f"collate(concat({own}, ''), 'UTF8_BINARY')" if _form(field) is ColumnForm.TEXT and not plain else own
+    return f"collate(concat({own}, ''), 'UTF8_BINARY')" if _form(field) is cells.ColumnForm.TEXT and not plain else own

@@ -9,9 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge.cells import Contradiction, TooManyCells
@@ -19,9 +20,6 @@ from dodona.knowledge.measurements import BlockMeasurement
 from dodona.query.movement import AxisCodes, Stack, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.query import Block, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_CELLS = 1 << 14
 _FINEST = (10**3, 10**9)  # largest denominators of multipliers, tried in turn: small fractions usually suffice
@@ -123,9 +121,8 @@ class _Program:
         multipliers = self._multipliers(wanted)
         if multipliers is None:
             return None
-        held = (
-            self._held(wanted, [Fraction(own).limit_denominator(finest) for own in multipliers]) for finest in _FINEST
-        )
+        rounded = ([Fraction(own).limit_denominator(finest) for own in multipliers] for finest in _FINEST)
+        held = (self._held(wanted, numbers) for numbers in rounded)
         return min((found for found in held if found is not None), default=None)
 
     def _held(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
@@ -137,10 +134,8 @@ class _Program:
             if not whole:
                 return None
             numbers[whole[-1]] += missing / min(self.rows[whole[-1]].tolist())
-        return sum(
-            (own * (high if own > 0 else low) for own, low, high in zip(numbers, self.low, self.high, strict=True)),
-            Fraction(0),
-        )
+        ends = zip(numbers, self.low, self.high, strict=True)
+        return sum((own * (high if own > 0 else low) for own, low, high in ends), Fraction(0))
 
     def _multipliers(self, wanted: NDArray[Any]) -> NDArray[np.float64] | None:
         """Return nearly optimal multipliers, from the dual program in doubles."""

@@ -31,9 +31,8 @@ class TooManyCells(InvalidRequest):
         """State the size, the limit, and what to use instead."""
         self.cells = cells
         self.limit = limit
-        super().__init__(
-            f"{what} has {format_cells(cells)} cells, and at most {format_cells(limit)} are held. {instead}"
-        )
+        held = f"at most {format_cells(limit)} are held"
+        super().__init__(f"{what} has {format_cells(cells)} cells, and {held}. {instead}")
 
 
 class Contradiction(InvalidRequest):
@@ -50,7 +49,7 @@ class SpentBelief(InvalidRequest):
     def __init__(self) -> None:
         """State which belief to use instead."""
         super().__init__(
-            "This belief was moved: its weights are in the belief that `updated` or `tilted` returned. "
+            "This belief was moved: its weights are in the belief that `tilted` returned. "
             "Use that one, or take a `copied()` before the step."
         )
 
@@ -98,9 +97,8 @@ class Support:
             if not 0 < mask < 1 << attribute.cells:
                 accepted = f"write bits of the {attribute.cells} cells, one at least"
                 raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
-            own = codes[attribute.name] = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(
-                np.int64, copy=False
-            )
+            own = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(np.int64, copy=False)
+            codes[attribute.name] = own
             axes[attribute.name] = own.reshape([-1 if other == place else 1 for other in range(len(self.masks))])
         object.__setattr__(self, "codes", codes)
         object.__setattr__(self, "axes", axes)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numba
+import numpy as np
+from numpy.typing import NDArray
 
 from dodona.knowledge.region import Region
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _FREE = {"reassoc", "nsz"}  # additions may be reordered, so that a row is summed in many SIMD lanes at once
 

@@ -1,4 +1,4 @@
-"""A belief as a product of dense components, which are joined when a query involves several of them.
+"""A belief as a product of dense components, which are joined when a query involves several; and means of beliefs.
 
 Very large universes work as long as no component becomes large.
 """
@@ -7,29 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge.cells import (
-    BlockOnSupport,
-    Numbers,
-    Places,
-    RandomSource,
-    SpentBelief,
-    Support,
-    TooManyCells,
-    blocks_on_support,
-    single_block,
-)
+from dodona.knowledge import cells
+from dodona.knowledge.cells import Places, Support, TooManyCells
 from dodona.knowledge.dense import MOST_DENSE_CELLS, DenseBelief
 from dodona.query.predicate import as_box, conjunction, evaluate_predicate, predicate_attributes
 from dodona.query.query import Query
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 USUAL_LIMIT = 1 << 24
 
@@ -60,9 +50,8 @@ class ComponentBelief:
     def uniform(cls, over: Domain | Support, *, limit: int = USUAL_LIMIT) -> Self:
         """Return the uninformed belief: the same weight on every cell."""
         support = Support.of(over) if isinstance(over, Domain) else over
-        return cls(
-            support, [DenseBelief.uniform(support.project([name])) for name in support.domain.names], limit=limit
-        )
+        parts = [DenseBelief.uniform(support.project([name])) for name in support.domain.names]
+        return cls(support, parts, limit=limit)
 
     @property
     def support(self) -> Support:
@@ -73,7 +62,7 @@ class ComponentBelief:
     def parts(self) -> tuple[DenseBelief, ...]:
         """The dense beliefs whose product this is. They are not copies: copy one before updating it."""
         if self._parts is None:
-            raise SpentBelief
+            raise cells.SpentBelief
         return self._parts
 
     @property
@@ -83,8 +72,8 @@ class ComponentBelief:
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query. No components are joined."""
-        questions = blocks_on_support(query, self._support)
-        laws = self._laws([one.places for one in questions if one.count is None])
+        questions = cells.blocks_on_support(query, self._support)
+        laws = self.laws([one.places for one in questions if one.count is None])
         found: list[NDArray[np.float64]] = []
         for one in questions:
             count = one.count
@@ -94,22 +83,13 @@ class ComponentBelief:
                 found.append(np.array([count * self._share(one)]))
         return np.concatenate(found)
 
-    def updated(self, query: Query, *, target: Numbers) -> Self:
-        """Return the nearest distribution whose answers are the targets; this belief is spent.
-
-        Theorem: kl-projection
-        """
-        number, parts, within = self._tied_for(query)
-        parts[number] = parts[number].updated(within, target=target)
-        return self._moved(parts)
-
-    def tilted(self, query: Query, *, exponents: Numbers) -> Self:
+    def tilted(self, query: Query, *, exponents: cells.Numbers) -> Self:
         """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
         number, parts, within = self._tied_for(query)
         parts[number] = parts[number].tilted(within, exponents=exponents)
         return self._moved(parts)
 
-    def sample(self, rows: int, rng: RandomSource) -> dict[str, NDArray[np.int64]]:
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
         """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
         drawn = {name: codes for part in self.parts for name, codes in part.sample(rows, rng).items()}
         return {name: drawn[name] for name in self._support.domain.names}
@@ -122,7 +102,7 @@ class ComponentBelief:
         """Return the same distribution with some attributes joined into one component; this belief is spent."""
         return self._moved(self._joined(frozenset(names))[1])
 
-    def _share(self, one: BlockOnSupport) -> float:
+    def _share(self, one: cells.BlockOnSupport) -> float:
         """Return the probability of a predicate, as a product if it is a conjunction."""
         where, parts = one.block.where, self.parts
         sets = as_box(where)
@@ -130,17 +110,15 @@ class ComponentBelief:
             by_part: dict[int, list[int]] = {}
             for place, own in enumerate(sets):
                 by_part.setdefault(self._owner[own.attribute], []).append(place)
-            return math.prod(
-                parts[number].share(conjunction(*(sets[place] for place in places)))
-                for number, places in by_part.items()
-            )
+            asked = ((parts[number], [sets[place] for place in places]) for number, places in by_part.items())
+            return math.prod(part.share(conjunction(*own)) for part, own in asked)
         owners = {self._owner[name] for name in predicate_attributes(where)}
         if len(owners) == 1:
             return parts[owners.pop()].share(where)
-        law = self._laws([one.places])[one.places]
+        law = self.laws([one.places])[one.places]
         return float(law[np.broadcast_to(evaluate_predicate(where, one.axes), law.shape)].sum())
 
-    def _laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+    def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return the marginals of sets of attributes, as products of the components' marginals."""
         names = self._support.domain.names
         pieces: dict[Places, dict[int, Places]] = {}
@@ -166,7 +144,7 @@ class ComponentBelief:
 
     def _tied_for(self, query: Query) -> tuple[int, list[DenseBelief], Query]:
         """Return the index of the component that a query concerns, all components, and the query restricted to it."""
-        one = single_block(query, self._support)
+        one = cells.single_block(query, self._support)
         names = one.block.attributes or frozenset(self._support.domain.names[:1])  # without attributes: any will refuse
         number, parts = self._joined(names)
         return number, parts, Query(parts[number].support.domain, query.blocks)
@@ -180,7 +158,7 @@ class ComponentBelief:
         together = frozenset(name for number in owners for name in parts[number].support.domain.names)
         self._refuse_beyond(together, "The component that this question ties together")
         places = self._support.places(together)
-        law = self._laws([places])[places]
+        law = self.laws([places])[places]
         rest = [part for number, part in enumerate(parts) if number not in owners]
         return len(rest), [*rest, DenseBelief(self._support.project(together), law)]
 
@@ -199,3 +177,60 @@ class ComponentBelief:
                 f"(at most 2^27). This one stays as it was."
             )
             raise TooManyCells(what, cells=cells, limit=self._limit, instead=instead)
+
+
+Belief = DenseBelief | ComponentBelief
+
+
+# --- The mean of several distributions over cells, to which the theorem of MWEM applies. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Equally weighted beliefs over one support. It can be queried and sampled, but not updated."""
+
+    parts: tuple[Belief, ...]
+
+    @property
+    def support(self) -> Support:
+        """The cells that may have weight."""
+        return self.parts[0].support
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the mean expectation of every answer of a query, per row."""
+        found: NDArray[np.float64] = sum(part.expect(query) for part in self.parts) / len(self.parts)  # type: ignore[assignment]
+        return found
+
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return synthetic rows, drawn from the beliefs in equal numbers, up to one."""
+        shares = [rows // len(self.parts) + (place < rows % len(self.parts)) for place in range(len(self.parts))]
+        drawn = [part.sample(share, rng) for part, share in zip(self.parts, shares, strict=True)]
+        return {name: np.concatenate([one[name] for one in drawn]) for name in self.support.domain.names}
+
+
+class MixtureBuilder:
+    """Accumulates beliefs: dense ones in a single vector, others as copies."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._sum: NDArray[np.float64] | None = None
+        self._support: Support | None = None
+        self._parts: list[Belief] = []
+
+    def add(self, belief: Belief, *, weight: float = 1.0) -> None:
+        """Add a belief, which stays usable. Only dense beliefs are weighted."""
+        if not isinstance(belief, DenseBelief):
+            self._parts.append(belief.copied())
+        elif self._sum is None:
+            self._sum, self._support = weight * belief.probabilities(), belief.support
+        else:
+            self._sum += weight * belief.probabilities()
+
+    def mixture(self) -> Mixture:
+        """Return the mean of all beliefs that were added."""
+        if self._sum is not None and self._support is not None:
+            return Mixture((DenseBelief(self._support, self._sum),))
+        return Mixture(tuple(self._parts))
+
+
+CellDistribution = Belief | Mixture

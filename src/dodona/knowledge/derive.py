@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import NoiseTerm as Draws
 from dodona.answer.laws import upper_quantile
@@ -24,10 +25,6 @@ from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.measurement import Noise
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- The exact span of integer vectors: whether a vector is a combination of others, and which one. ---
 
@@ -374,8 +371,7 @@ class Derivation:
         self._lock = threading.Lock()
 
     def add(self, released: BlockMeasurement) -> None:
-        """Add a release; one added before, by receipt or as the same object, adds no information."""
-        Query(self._domain, (released.block,))  # raises if the block belongs to another domain
+        """Add a release of a block over this domain; the same one again, by receipt or object, adds no information."""
         known = id(released) if released.origin is None else released
         if known in self._known:
             self._again.add(len(self._released))
@@ -457,5 +453,6 @@ def derive(
     """
     learned = Derivation(query.domain, total=total)
     for released in releases:
+        Query(query.domain, (released.block,))  # raises if the block belongs to another domain
         learned.add(released)
     return learned.derive(query)

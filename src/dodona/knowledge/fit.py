@@ -5,30 +5,25 @@ with anchor·variance·multiplier = observed - answer for every answer. Blocks a
 one block have a closed form up to one number, the change of the normalisation: iterative proportional fitting that
 allows for noise. A fit has converged when a whole sweep moves no answer by more than a thousandth of its deviation.
 
-`DenseBelief.updated` is the noiseless limit for one block, including sums: the projection of the theorem
-kl-projection. It needs no sweeps, so it shares only the tilt with this module.
+`dodona.lab.projection` has the noiseless limit for one block, including sums.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import LEAST_SHARE, DenseBelief
 from dodona.knowledge.measurements import noise_variance
 from dodona.privacy.measurement import Noise
 from dodona.query.query import Block, Query
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-Belief = DenseBelief | ComponentBelief
 _AnyBelief = TypeVar("_AnyBelief", DenseBelief, ComponentBelief, Belief)
 _Numbers = TypeVar("_Numbers", float, "NDArray[np.float64]")
 
@@ -57,9 +52,8 @@ class ObservedBlock:
     @classmethod
     def of(cls, block: Block, counts: Sequence[int], noise: Noise, *, size: int) -> Self:
         """Return the observation from noisy counts of a table with `size` rows."""
-        return cls.of_shares(
-            block, np.array([float(one) for one in counts]) / size, max(noise_variance(noise), 1e-12) / size**2
-        )
+        shares = np.array([float(one) for one in counts]) / size
+        return cls.of_shares(block, shares, max(noise_variance(noise), 1e-12) / size**2)
 
     @classmethod
     def of_shares(cls, block: Block, shares: NDArray[np.float64], variance: float) -> Self:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol, Self, assert_never
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import NoiseSum
 from dodona.knowledge.derive import Derivation
@@ -27,12 +28,7 @@ from dodona.query.predicate import EVERYTHING, NOTHING, And
 from dodona.query.query import ONE, Block, ConstantWeight, PeopleWeight, weight_range
 from dodona.query.residual import Classes
 from dodona.schema.partition import Partition
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.schema.schema import Domain
-
+from dodona.schema.schema import Domain
 
 # --- Learned releases, in order: the input of the prediction model. ---
 
@@ -79,6 +75,9 @@ class BundleLevel(Enum):
     LATTICE = "the residuals of all columns that were asked about"
     SCOPE_TABLE = "all counts of its columns"
     TABLE = "all counts of all columns that were asked about"
+
+
+_NARROW = {BundleLevel.LATTICE: BundleLevel.SCOPE_LATTICE, BundleLevel.TABLE: BundleLevel.SCOPE_TABLE}
 
 
 @dataclass(slots=True)
@@ -143,56 +142,21 @@ class SingleAnswers:
         found.see(pattern)
         return found
 
-    def bought(self, purchase: Purchase, pattern: CountPattern | None, event: Event) -> None:
+    def bought(self, level: BundleLevel, names: frozenset[str], pattern: CountPattern, event: Event) -> None:
         """Mark the rent for what now follows as used; a narrow bundle itself counts as rent for a wide one."""
         for rent in self.rents:
-            if purchase.helped(rent):
-                rent.used |= purchase.levels
-        self._open = {key: rent for key, rent in self._open.items() if purchase.level not in rent.used}
-        if pattern is not None and purchase.level in {BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE}:
-            self.rents.append(Rent(pattern, None, event, 1, used={purchase.level}))
+            if _follows(rent, level, names):
+                rent.used |= {level, _NARROW.get(level, level)}  # a wide bundle also answers what a narrow one would
+        self._open = {key: rent for key, rent in self._open.items() if level not in rent.used}
+        if level not in _NARROW:
+            self.rents.append(Rent(pattern, None, event, 1, used={level}))
             self.see(pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class Purchase:
-    """A purchased bundle and its columns."""
-
-    level: BundleLevel
-    names: frozenset[str]
-    sets: frozenset[frozenset[str]]
-    """Of residuals, the sets of columns that were measured; of a table, the one set."""
-
-    @classmethod
-    def of_residuals(cls, measured: ResidualMeasurement, purpose: str) -> Self:
-        """Return the purchase of residuals; the purpose of their receipt gives the level."""
-        sets = frozenset(frozenset(residual.attributes) for residual, _ in measured.parts)
-        wide = purpose.endswith(f" {BundleLevel.LATTICE.name}")
-        return cls(BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE, frozenset().union(*sets), sets)
-
-    @classmethod
-    def of_table(cls, pattern: CountPattern, asked: frozenset[str]) -> Self:
-        """Return the purchase of a table, given all columns asked about before."""
-        names = frozenset(pattern.names)
-        return cls(BundleLevel.TABLE if asked <= names else BundleLevel.SCOPE_TABLE, names, frozenset((names,)))
-
-    @property
-    def levels(self) -> frozenset[BundleLevel]:
-        """The levels at which it uses up rent: a wide bundle also answers what a narrow one would have."""
-        match self.level:
-            case BundleLevel.LATTICE:
-                return frozenset((BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE))
-            case BundleLevel.TABLE:
-                return frozenset((BundleLevel.TABLE, BundleLevel.SCOPE_TABLE))
-            case BundleLevel.SCOPE_LATTICE | BundleLevel.SCOPE_TABLE:
-                return frozenset((self.level,))
-            case _:
-                assert_never(self.level)
-
-    def helped(self, rent: Rent) -> bool:
-        """Return whether the rented answers would have followed from it; for a wide lattice, with prior knowledge."""
-        product = class_sets(rent.pattern) is not None or self.level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
-        return product and (self.level is BundleLevel.LATTICE or set(rent.pattern.names) <= self.names)
+def _follows(rent: Rent, level: BundleLevel, names: frozenset[str]) -> bool:
+    """Return whether rented answers would have followed from a bundle; for a wide lattice, with prior knowledge."""
+    product = class_sets(rent.pattern) is not None or level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
+    return product and (level is BundleLevel.LATTICE or set(rent.pattern.names) <= names)
 
 
 def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
@@ -277,13 +241,20 @@ class Knowledge:
             start += residual.number
         self.learned.extend(map(LearnedMarginal, _maximal_sets([residual.classes for residual, _ in measured.parts])))
         widest = max((residual.classes for residual, _ in measured.parts), key=len)
-        purchase = Purchase.of_residuals(measured, receipt.purpose)
-        self.asked.bought(purchase, CountPattern(widest, tuple(1 for _ in widest)), receipt.event)
+        names = frozenset(name for residual, _ in measured.parts for name in residual.attributes)
+        wide = receipt.purpose.endswith(f" {BundleLevel.LATTICE.name}")
+        level = BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE
+        self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event)
 
     @property
     def combines(self) -> bool:
         """Whether there are single answers to combine."""
         return self._combined > 0
+
+    @property
+    def counts_classes(self) -> bool:
+        """Whether tables or residuals were released, from which all counts over their classes follow."""
+        return bool(self.tables) or self.residuals.version > 0
 
     def pattern(self, block: Block) -> CountPattern | None:
         """Return the count pattern of a block."""
@@ -295,11 +266,6 @@ class Knowledge:
         """Return the result of `lookup` for each block; residuals are looked up for all products together."""
         found: list[KnownValues | None] = [None] * len(wanted)
         some = len(self.residuals) > 1  # more than just the number of rows
-        if not some and not self.tables:
-            for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
-                if pattern is None or not pattern.sets:
-                    found[place] = self.lookup(own.block, pattern, own.met)
-            return found
         products = {place: pattern for place, pattern in enumerate(patterns) if pattern is not None and pattern.sets}
         estimates = self.residuals.lookup_all([*products.values()]) if some else [None] * len(products)
         known = dict(zip(products, estimates, strict=True))
@@ -340,10 +306,8 @@ class Knowledge:
         derived = self._derivation.derive_blocks((block,))
         if derived is None:
             return None
-        laws = tuple(
-            [NoiseSum.combination([(float(one.coefficient), one.noise) for one in own.terms]) for own in derived]
-        )
-        found = KnownValues([float(own.value) for own in derived], laws)
+        terms = ([(float(one.coefficient), one.noise) for one in own.terms] for own in derived)
+        found = KnownValues([float(own.value) for own in derived], tuple(map(NoiseSum.combination, terms)))
         return found if enough(found) else None
 
     def expecting(self, measured: Measurement | Sequence[ResidualVariance], *, fixed: bool) -> Knowledge:
@@ -358,12 +322,29 @@ class Knowledge:
             for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
                 pattern = self.pattern(block)
                 if pattern is not None and pattern.grouped:
-                    found.tables.append(
-                        CountTable(_classes_in_key_order(block, pattern), np.zeros(block.values), noise, "")
-                    )
+                    classes = _classes_in_key_order(block, pattern)
+                    found.tables.append(CountTable(classes, np.zeros(block.values), noise, ""))
                 elif _counts_all(block):
                     found._count_rows(0, noise)
         return found
+
+    def of_bundle(self, receipt: str, *, residuals: bool) -> Knowledge | None:
+        """Return what the bundle of a receipt answers from: residuals, or its table; None if it bought no table.
+
+        As `expecting` does before the purchase, this leaves out single answers.
+        """
+        found = Knowledge(self.domain)
+        found.rows = self.rows
+        if residuals:
+            found.residuals = self.residuals
+            return found
+        found.tables += [table for table in self.tables if table.receipt == receipt]
+        return found if found.tables else None
+
+    @property
+    def public_rows(self) -> int | None:
+        """The number of rows, where it is public."""
+        return None if self.rows is None or self.rows.noise is not None else int(self.rows.value)
 
     def exact(self, block: Block) -> KnownValues | None:
         """Return the values of a block that no row can change: it selects no rows, or counts all of a public number.
@@ -375,12 +356,9 @@ class Knowledge:
             return KnownValues([0.0] * block.values, (NoiseSum(()),))
         if not has_constant_weight(block) or not isinstance(weight, ConstantWeight):
             return None
-        public = self.rows is not None and self.rows.noise is None
-        return (
-            KnownValues((self.rows.value * weight.number,), (NoiseSum(()),))
-            if public and self.rows is not None
-            else None
-        )
+        if self.rows is None or self.rows.noise is not None:
+            return None
+        return KnownValues((self.rows.value * weight.number,), (NoiseSum(()),))
 
     def _exactly(self, block: Block, _facet: CountPattern | None) -> Iterator[KnownValues]:
         found = self.exact(block)
@@ -411,7 +389,9 @@ class Knowledge:
         yield from sorted((one for one in known if one is not None), key=_largest_variance)
 
     def _as_released(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
-        """Yield a released table with its columns reordered: its error law is exactly that of one draw."""
+        """Yield a released table with its columns reordered, or number of rows: its error law is that of one draw."""
+        if _counts_all(block) and self.rows is not None and self.rows.noise is not None:
+            yield KnownValues((self.rows.value,), (self.rows.noise,))
         if pattern is None or not pattern.grouped:
             return
         alike = [own for own in self.tables if set(own.classes) == set(pattern.classes)]
@@ -433,7 +413,9 @@ class Knowledge:
         if pattern is not None and pattern.grouped:
             table = np.asarray(values, dtype=np.float64)
             self.tables.append(CountTable(_classes_in_key_order(block, pattern), table, noise, receipt.id))
-            self.asked.bought(Purchase.of_table(pattern, frozenset(self.asked.finest)), pattern, receipt.event)
+            wide = set(self.asked.finest) <= set(pattern.names)  # all columns that were asked about
+            level = BundleLevel.TABLE if wide else BundleLevel.SCOPE_TABLE
+            self.asked.bought(level, frozenset(pattern.names), pattern, receipt.event)
         elif pattern is not None and pattern.classes:
             self.asked.pay(pattern, noise, receipt.event, len(measured.query.blocks))
         elif _counts_all(block):

@@ -11,30 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
+from dodona.query import query
 from dodona.query.movement import broadcast_codes, code_runs
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
-from dodona.query.query import (
-    Block,
-    CaseWeight,
-    ConstantWeight,
-    PeopleWeight,
-    ValueWeight,
-    Weight,
-    evaluate_weight,
-    group_numbers,
-)
+from dodona.query.query import Block, ConstantWeight, ValueWeight, Weight
+from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_ENTRIES = 1 << 18
 """Blocks whose groups times products of runs of codes are more than this are not written out."""
@@ -119,21 +110,18 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     >>> block_vectors(Block(among(age, range(20, 30))), Domain((age,)))
     [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
     """
-    boxed = _conjunction_steps(block)
-    if boxed is not None:
-        if math.prod(map(len, boxed)) > MOST_STEPS:
-            return None
-        found: StepVector = {}
-        for chosen in product(*boxed):
-            found[tuple(step for step, _ in chosen if step is not None)] = math.prod(jump for _, jump in chosen)
-        return [found]
+    boxes = _group_boxes(block)
+    if boxes is not None and type(block.weight) is ConstantWeight:
+        found = [_box_vector(sets, block.weight.number) for sets in boxes]
+        vectors = [vector for vector in found if vector is not None]
+        return vectors if len(vectors) == len(found) else None
     if not _is_sum(block.weight):
         return None
     codes = code_runs(block, domain, written_out=_WRITTEN_OUT)
     if math.prod(map(len, codes.values())) * block.values > MOST_ENTRIES:
         return None
     axes, shape = broadcast_codes(codes), tuple(map(len, codes.values()))
-    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    groups = np.broadcast_to(query.group_numbers(block.keys, axes), shape).reshape(-1)
     meant = evaluate_predicate(block.where, axes)
     several: list[StepVector] = [{} for _ in range(block.values)]
     for powers, weights in _pieces(block.weight, axes, {name: domain.by_name[name].cells for name in codes}).items():
@@ -145,33 +133,68 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     return several if max(map(len, several)) <= MOST_STEPS else None
 
 
-def _conjunction_steps(block: Block) -> list[list[tuple[CodeStep | None, int]]] | None:
-    """Return the steps up and down where each set of a conjunction begins and ends; None for other blocks."""
+CodeSets = dict[str, tuple[int, int]]
+"""A conjunction: of each attribute the number of its cells, and the codes that are meant, as bits."""
+
+
+def _group_boxes(block: Block) -> list[CodeSets] | None:
+    """Return the conjunction that each group of a block selects; None if a group is not one, or if there are too many.
+
+    The last key varies fastest, as in `group_numbers`.
+    """
     parts = block.where.parts if type(block.where) is And else (block.where,)
     sets = [part for part in parts if type(part) is Among]
-    if type(block.weight) is not ConstantWeight or block.keys or len(sets) < len(parts):
+    keys = [key for key in block.keys if isinstance(key, Partition)]
+    if len(sets) < len(parts) or len(keys) < len(block.keys) or block.values > _WRITTEN_OUT:
         return None
-    if any(before.attribute >= after.attribute for before, after in pairwise(sets)):  # not from `conjunction`
-        return None
-    found: list[list[tuple[CodeStep | None, int]]] = [[(None, block.weight.number)] if block.weight.number else []]
-    for own in sets:
-        changes = (own.codes ^ own.codes << 1) & ((1 << own.cells) - 1)
-        if changes.bit_count() > MOST_STEPS:
-            return None
-        steps: list[tuple[CodeStep | None, int]] = []
-        while changes:
-            code = (changes & -changes).bit_length() - 1
-            changes &= changes - 1
-            steps.append(((own.attribute, code, 0) if code else None, 1 if own.codes >> code & 1 else -1))
-        found.append(steps)
+    meant = [(part.attribute, part.cells, part.codes) for part in sets]
+    groups = [
+        [(key.attribute, key.cells, (1 << after) - (1 << first)) for first, after in pairwise(_edges(key))]
+        for key in keys
+    ]
+    found: list[CodeSets] = []
+    for chosen in product(*groups):
+        box: CodeSets = {}
+        for name, cells, codes in (*meant, *chosen):
+            box[name] = (cells, codes & box[name][1] if name in box else codes)
+        found.append(box)
     return found
+
+
+def _edges(key: Partition) -> list[int]:
+    """Return where the groups of a key begin, and the end of the last one."""
+    return [*key.cuts, *range(key.size, key.cells + 1)]
+
+
+def _box_vector(box: CodeSets, weight: int) -> StepVector | None:
+    """Return the vector of a conjunction; None if it is too long."""
+    steps = [_set_steps(name, *box[name]) for name in sorted(box)] if weight else [[]]
+    if math.prod(map(len, steps)) > MOST_STEPS:
+        return None
+    found: StepVector = {}
+    for chosen in product(*steps):
+        found[tuple([step for step, _ in chosen if step is not None])] = weight * math.prod(
+            [jump for _, jump in chosen]
+        )
+    return found
+
+
+def _set_steps(name: str, cells: int, codes: int) -> list[tuple[CodeStep | None, int]]:
+    """Return the steps up and down where the runs of a set begin and end; no more than make a vector too long."""
+    changes = (codes ^ codes << 1) & ((1 << cells) - 1)
+    steps: list[tuple[CodeStep | None, int]] = []
+    while changes and len(steps) <= MOST_STEPS:
+        code = (changes & -changes).bit_length() - 1
+        changes &= changes - 1
+        steps.append(((name, code, 0) if code else None, 1 if codes >> code & 1 else -1))
+    return steps
 
 
 def _is_sum(weight: Weight) -> bool:
     match weight:
-        case PeopleWeight():
+        case query.PeopleWeight():
             return False
-        case CaseWeight(branches, otherwise):
+        case query.CaseWeight(branches, otherwise):
             return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
         case ConstantWeight() | ValueWeight():
             return True
@@ -188,16 +211,15 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
     match weight:
         case ValueWeight(name, size, offset, factor, power) if sizes[name] > _WRITTEN_OUT:
             present = axes[name] < size
-            kind = (
-                np.int64 if (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2) < _LARGEST else object
-            )
+            largest = (abs(offset) + abs(factor)) ** power * math.comb(power, power // 2)
+            kind = np.int64 if largest < _LARGEST else object
             numbers = [math.comb(power, k) * factor**k * offset ** (power - k) for k in range(power + 1)]
             return {
                 ((name, k),) if k else (): np.where(present, np.array(number, dtype=kind), 0)
                 for k, number in enumerate(numbers)
                 if number
             }
-        case CaseWeight(branches, otherwise):
+        case query.CaseWeight(branches, otherwise):
             found = _pieces(otherwise, axes, sizes)
             for predicate, branch in reversed(branches):
                 meant, own = evaluate_predicate(predicate, axes), _pieces(branch, axes, sizes)
@@ -207,7 +229,7 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
                 }
             return found
         case _:
-            return {(): evaluate_weight(weight, axes)}
+            return {(): query.evaluate_weight(weight, axes)}
 
 
 def _jumps(

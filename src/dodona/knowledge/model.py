@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import GaussianSumBound
 from dodona.knowledge.cells import Support
@@ -21,15 +21,11 @@ from dodona.knowledge.fit import ObservedBlock, fit_block, fit_blocks
 from dodona.knowledge.knowledge import LearnedBlock, LearnedMarginal
 from dodona.knowledge.measurements import noise_variance
 from dodona.knowledge.patterns import CountPattern
+from dodona.knowledge.residuals import ResidualStore
 from dodona.query.movement import AttributeUse, Stack, atom_labels, attribute_uses
 from dodona.query.query import Block, Query
 from dodona.query.residual import Residual, block_of_residual
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.knowledge.residuals import ResidualStore
 
 MOST_MODEL_CELLS = 1 << 20
 _RARE = 1e-3  # prior weight of `<missing>` and `<outside>` relative to a value, until releases say more

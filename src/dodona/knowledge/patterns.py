@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.query.movement import Stack, atom_labels, attribute_uses
 from dodona.query.predicate import Among, And, Jointly, axis_classes, unpack_bits
@@ -22,9 +22,6 @@ from dodona.query.residual import Classes
 from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_PATTERN_CELLS = 1 << 20
 """A block that looks at more combinations of classes is not written out."""
@@ -148,9 +145,8 @@ def _key_classes(key: Key, domain: Domain) -> Classes | None:
     """Return the classing whose classes are the groups of a key; no classing is built just to rule it out."""
     if not isinstance(key, Partition):
         return None
-    return next(
-        (own for own in list_classings(domain[key.attribute]) if own.number == key.groups and _same(own, key)), None
-    )
+    ways = list_classings(domain[key.attribute])
+    return next((own for own in ways if own.number == key.groups and _same(own, key)), None)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.knowledge.cells import Support
 from dodona.query.predicate import EVERYTHING, Predicate, as_box, evaluate_predicate, unpack_bits
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 USUAL_CACHE_SIZE = 1 << 27
 """Bytes: an eighth of the largest vector of weights."""

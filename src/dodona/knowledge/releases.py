@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dodona.answer.view import DrawCounts, count_draws
 from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import Knowledge
-from dodona.ledger.entries import Release
-from dodona.ledger.ledger import Ledger
-from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, noises_from_text, residuals_from_text
+from dodona.ledger.entries import Receipt, Release
+from dodona.ledger.ledger import Ledger, LedgerView
+from dodona.privacy.measurement import (
+    DrawCounts,
+    Measurement,
+    Noise,
+    ResidualMeasurement,
+    noises_from_text,
+    residuals_from_text,
+)
 from dodona.query.canonical import block_digest, block_digests, from_json
 from dodona.query.query import Block, CaseWeight, ConstantWeight, Query, ValueWeight, weight_range
 from dodona.schema.schema import Domain
@@ -21,43 +27,58 @@ from dodona.trusted.source import SourceFailed
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBlock:
-    """The noisy integers of one block, their noise, and the receipt that bought them."""
+    """The noisy integers of one block, their noise, the receipt that bought them, and its place in that release."""
 
     values: tuple[int, ...]
     noise: Noise
     receipt: str
+    place: int
 
 
 class ReleasedBlocks:
-    """All released blocks of one version of a dataset, kept up to date with the ledger."""
+    """All released blocks of one version of a dataset, kept up to date with the ledger.
+
+    Replaying needs the blocks alone; the knowledge learns them when it is asked for.
+    """
 
     def __init__(
-        self, ledger: Ledger, domain: Domain, *, dataset: str, version: str, rows: Callable[[], int | None]
+        self,
+        ledger: Ledger,
+        domain: Domain,
+        *,
+        dataset: str,
+        version: str,
+        rows: Callable[[], int | None] | None,
     ) -> None:
         """Read lazily; the number of rows, if it is public, is read with the first release."""
-        self.knowledge = Knowledge(domain)
-        self._rows: Callable[[], int | None] | None = rows
+        self._knowledge = Knowledge(domain)
+        self._rows = rows
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
-        self._place: dict[str, int] = {}  # index of the release of each receipt
+        self._place: dict[str, int] = {}  # how many releases there were with that of a receipt
+        self._residuals: set[str] = set()  # receipts that bought residuals
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
-        self._read: set[str] = set()
+        self._unlearned: deque[tuple[Receipt, Measurement | ResidualMeasurement, tuple[int, ...]]] = deque()
         self.seen = 0
         """How many releases of the ledger were read."""
-        self._draws = DrawCounts()
+        self.draws = DrawCounts()
+        """The number of values released so far, including new releases that are not yet read back."""
         self.lock = threading.RLock()
         """Whoever reads the knowledge holds it: another thread may be adding to it."""
 
     @property
-    def draws(self) -> DrawCounts:
-        """The number of values released so far, including new releases that are not yet read back."""
+    def knowledge(self) -> Knowledge:
+        """What follows from all releases that were read."""
         with self.lock:
-            found = self._draws
-            for measured in self._expected.values():
-                found = _count_draws(measured, found)
-            return found
+            while self._unlearned:
+                receipt, measured, values = self._unlearned.popleft()
+                if isinstance(measured, ResidualMeasurement):
+                    self._knowledge.learn_residuals(receipt, measured, values)
+                else:
+                    self._knowledge.learn(receipt, measured, values)
+        return self._knowledge
 
     @property
     def tells(self) -> bool:
@@ -80,47 +101,89 @@ class ReleasedBlocks:
             same = self._blocks[known or block_digest(block, self._domain)]
             same.append(told)
             if len(same) > 1:
-                same.sort(key=lambda one: self._place[one.receipt])
+                same.sort(key=lambda one: (self._place[one.receipt], one.place))  # a release may have a block twice
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
         with self.lock:
-            if receipt not in self._read:  # another thread may have read it back meanwhile
+            if receipt not in self._place:
                 self._expected[receipt] = measured
+                self.draws = self.draws.plus(measured.draws)
+
+    def look(self, analyst: str | None) -> LedgerView:
+        """Read all releases so far for a question of an analyst, and return what they were read from."""
+        with self.lock:
+            view = self._ledger.look(analyst=analyst, after=self.seen)
+            for receipt, release in view.released:
+                self._read(receipt, release)
+            return view
 
     def follow(self) -> Knowledge:
         """Return the knowledge after reading all releases so far."""
         with self.lock:
-            self._follow()
+            for receipt, release in self._ledger.releases(after=self.seen):
+                self._read(receipt, release)
             return self.knowledge
 
-    def _follow(self) -> None:
-        for receipt, release in self._ledger.releases(after=self.seen):
-            if (receipt.dataset, receipt.version) == self._of and release.question is not None:
-                self.begin()  # before the release counts as read: reading the table may fail
-            self.seen += 1
-            self._read.add(receipt.id)
-            measured = self._expected.pop(receipt.id, None)
-            if (receipt.dataset, receipt.version) != self._of or release.question is None:
-                continue
-            try:
-                measured = self._read_back(release) if measured is None else measured
-            except InvalidRequest:
-                continue  # a selection, or a question about columns that are no longer declared
-            values = tuple(int(value) for value in release.values)
-            self._draws = _count_draws(measured, self._draws)
-            if isinstance(measured, ResidualMeasurement):
-                self.knowledge.learn_residuals(receipt, measured, values)
-                continue
-            self._place[receipt.id] = self.seen
-            start, blocks = 0, measured.query.blocks
-            # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
-            known = receipt.purpose if len(blocks) == 1 else None
-            for block, noise in zip(blocks, measured.noises, strict=True):
-                told = ReleasedBlock(values[start : start + block.values], noise, receipt.id)
+    def before(self, receipt: str) -> ReleasedBlocks | None:
+        """Return the blocks that were released before a receipt's; None if that one is not known here."""
+        return self._first(self._place[receipt] - 1) if receipt in self._place else None
+
+    def of_bundle(self, receipt: str) -> ReleasedBlocks | None:
+        """Return what a bundle answers from: itself and what was released before it; None if it is no bundle.
+
+        What was released later is left out, so that whoever bought the bundle always gets the same answers.
+        """
+        with self.lock:
+            if receipt not in self._place:
+                return None
+            last = self._place[receipt] == self.seen
+            known = self.knowledge if last else self._first(self._place[receipt]).knowledge
+            knowledge = known.of_bundle(receipt, residuals=receipt in self._residuals)
+            if knowledge is None:
+                return None
+            found = self._first(0)
+            found.begin()
+            found._knowledge, found.lock = knowledge, self.lock
+            return found
+
+    def _first(self, number: int) -> ReleasedBlocks:
+        """Return the blocks of the first releases."""
+        with self.lock:
+            dataset, version = self._of
+            rows = self._rows or (lambda: self.knowledge.public_rows)
+            found = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
+            for receipt, release in self._ledger.releases()[:number] if number else ():
+                found._read(receipt, release)
+            return found
+
+    def _read(self, receipt: Receipt, release: Release) -> None:
+        if (receipt.dataset, receipt.version) == self._of and release.question is not None:
+            self.begin()  # before the release counts as read: reading the table may fail
+        self.seen += 1
+        expected = self._expected.pop(receipt.id, None)
+        if (receipt.dataset, receipt.version) != self._of or release.question is None:
+            return
+        try:
+            measured = self._read_back(release) if expected is None else expected
+        except InvalidRequest:
+            return  # a selection, or a question about columns that are no longer declared
+        if expected is None:
+            self.draws = self.draws.plus(measured.draws)
+        values = tuple([int(value) for value in release.values])
+        self._unlearned.append((receipt, measured, values))
+        self._place[receipt.id] = self.seen
+        if isinstance(measured, ResidualMeasurement):
+            self._residuals.add(receipt.id)
+            return
+        start, blocks = 0, measured.query.blocks
+        # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
+        known = receipt.purpose if len(blocks) == 1 else None
+        for place, (block, noise) in enumerate(zip(blocks, measured.noises, strict=True)):
+            told = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
+            if " " not in receipt.purpose:  # what a bundle answers is derived from it, each time
                 self._waiting[_counts(block)].append((block, told, known))
-                start += block.values
-            self.knowledge.learn(receipt, measured, values)
+            start += block.values
 
     @property
     def begun(self) -> bool:
@@ -131,7 +194,7 @@ class ReleasedBlocks:
         """Read the number of rows once, if it is public: before the first release, or when it is asked for."""
         if self._rows is not None:
             try:
-                self.knowledge.begin(self._rows())
+                self._knowledge.begin(self._rows())
             except SourceFailed:
                 raise SourceFailed(charged=False) from None
             self._rows = None
@@ -145,14 +208,6 @@ class ReleasedBlocks:
 def _counts(block: Block) -> bool:
     """Return whether a block is a count or may be equivalent to one, as a sum of zeros and ones is."""
     weight = block.weight
-    return isinstance(weight, ConstantWeight | CaseWeight) or (
-        isinstance(weight, ValueWeight) and weight_range(weight) == (0, 1)
-    )
-
-
-def _count_draws(measured: Measurement | ResidualMeasurement, before: DrawCounts) -> DrawCounts:
-    """Return the number of draws including those of a release."""
-    if isinstance(measured, ResidualMeasurement):
-        drawn = sum([residual.number for residual, _ in measured.parts])
-        return DrawCounts(before.laplace, before.gaussian + drawn)
-    return count_draws(measured.noises, measured.query.blocks, before=before)
+    if isinstance(weight, ValueWeight):
+        return weight_range(weight) == (0, 1)
+    return isinstance(weight, ConstantWeight | CaseWeight)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
@@ -30,10 +31,6 @@ from dodona.privacy.measurement import (
 )
 from dodona.query.residual import Classes, Residual, helmert_matrix
 from dodona.schema.schema import Neighbours, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Product queries, and the share of each residual in their variance. ---
 
@@ -170,9 +167,8 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
     number = max(kinds) + 1
     if differences.size * number > MOST_KINDS:
         every = np.zeros((1, number))
-        moved = [
-            max(largest_squared_move(own), Fraction(0) if unit.fixed else squared_move_added(own)) for own in residuals
-        ]
+        added = [Fraction(0) if unit.fixed else squared_move_added(own) for own in residuals]
+        moved = (max(largest_squared_move(own), other) for own, other in zip(residuals, added, strict=True))
         np.add.at(every[0], list(kinds), [float(own) for own in moved])
         return every
     table = np.zeros((*differences.shape, number))
@@ -280,6 +276,7 @@ class ResidualStore:
         """
         found = ResidualStore(total=0 if fixed else None)
         found._rows |= self._rows
+        found.version = self.version
         for residual, variance in parts:
             found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
         return found

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.laws import NoiseSum
 from dodona.answer.sums import NoiseTerm
@@ -19,9 +19,6 @@ from dodona.knowledge.patterns import CountPattern, class_mask, member_classes, 
 from dodona.privacy.measurement import Noise
 from dodona.query.query import Block
 from dodona.query.residual import Classes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _AT_ONCE = 1 << 12
 

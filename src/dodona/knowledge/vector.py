@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.knowledge.region import Region
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _KERNEL_CHUNK = 1 << 13  # cells that stay in the fastest cache
 

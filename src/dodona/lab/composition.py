@@ -15,20 +15,20 @@ import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.lab import convolution
-from dodona.lab.convolution import LossTail
-from dodona.numbers import Exact, largest_number
-from dodona.privacy.bounds import (
+from dodona.lab.conversion import (
     MOST_TIMES,
     EpsilonDelta,
     add_rounding_margin,
     epsilon_delta,
-    float_above,
     float_below,
     validate_delta,
     validate_epsilon,
     validate_positive_delta,
     validate_repetitions,
 )
+from dodona.lab.convolution import LossTail
+from dodona.numbers import Exact
+from dodona.privacy.bounds import float_above, largest_number
 
 # --- The composition theorems of the textbook, each by name and in the form in which it holds. ---
 

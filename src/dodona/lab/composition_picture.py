@@ -12,8 +12,8 @@ import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.composition import MechanismGroup, advanced_sharp, homogeneous_epsilon, product_losses, sharp_drift
+from dodona.lab.conversion import validate_epsilon, validate_positive_delta, validate_repetitions
 from dodona.numbers import Exact
-from dodona.privacy.bounds import validate_epsilon, validate_positive_delta, validate_repetitions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

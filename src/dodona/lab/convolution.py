@@ -15,17 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, minimize_unimodal
-from dodona.privacy.bounds import (
+from dodona.lab.conversion import (
     MOST_TIMES,
     EpsilonDelta,
-    float_above,
     float_below,
+    renyi_delta,
     validate_delta,
     validate_epsilon,
     validate_repetitions,
 )
-from dodona.privacy.conversion import renyi_delta, renyi_epsilon
+from dodona.numbers import Exact
+from dodona.privacy.bounds import float_above, minimize_unimodal
+from dodona.privacy.conversion import renyi_epsilon
 from dodona.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
 from dodona.schema.schema import Neighbours
 

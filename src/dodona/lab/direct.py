@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
+from dodona.lab import sampling
 from dodona.lab.mechanisms import (
     Coins,
     Exponential,
@@ -27,14 +28,14 @@ from dodona.lab.mechanisms import (
     RandomizedResponse,
     SparseVector,
 )
+from dodona.lab.sparse_vector import EstimateVerdict, judge
 from dodona.numbers import Exact, to_fraction, to_integer
 from dodona.privacy.measurement import Noise
-from dodona.privacy.sparse_vector import EstimateChecker, EstimateVerdict
-from dodona.trusted import samplers
+from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.gate import OpenSparseVector
-from dodona.trusted.noise import draw_many, draw_one
-from dodona.trusted.samplers import coins as fair
+from dodona.trusted.samplers import contest
+from dodona.trusted.samplers.draw import draw_many, draw_one
 
 ResponseMechanism = RandomizedResponse | Coins
 SelectionMechanism = Exponential | PermuteAndFlip
@@ -126,13 +127,13 @@ def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int,
     count = to_integer(times, argument="times", lower=1, upper=10**9)
     match mechanism:
         case Exponential():
-            return samplers.contests(_scores(scores), count, unit=1 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)
+            return contest.contests(_scores(scores), count, unit=1 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)
         case PermuteAndFlip():
-            return samplers.contests(
-                _scores(scores), count, unit=1 / mechanism.scale, draw=samplers.ContestLaw.EXPONENTIAL
+            return contest.contests(
+                _scores(scores), count, unit=1 / mechanism.scale, draw=contest.ContestLaw.EXPONENTIAL
             )
         case NoisyMax():
-            return samplers.noisy_maxima(_scores(scores), mechanism.scale, count)
+            return sampling.noisy_maxima(_scores(scores), mechanism.scale, count)
         case _:
             assert_never(mechanism)
 
@@ -140,9 +141,10 @@ def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int,
 def watch(mechanism: SparseVector) -> OpenSparseVector:
     """Return a sparse vector that can be asked until its last positive.
 
+    >>> from dodona.lab.sparse_vector import above_threshold
     >>> from dodona.schema.schema import Neighbours
     >>> from dodona.query.sensitivity import Sensitivity
-    >>> opened = watch(SparseVector.above_threshold(100, Sensitivity.count(Neighbours.ADD_REMOVE)))
+    >>> opened = watch(above_threshold(100, Sensitivity.count(Neighbours.ADD_REMOVE)))
     >>> opened.ask(3, threshold=1_000).above, opened.ask(2_000, threshold=1_000).above
     (False, True)
     """
@@ -165,7 +167,7 @@ class Interactive:
 
         After as many fresh answers as the checker has updates, the next verdict that is not correct raises Halted.
         """
-        return self._checker.judge(count, estimate, watch=self._watch, draw=draw_one)
+        return judge(self._checker, count, estimate, watch=self._watch, draw=draw_one)
 
 
 def interactive(checker: EstimateChecker) -> Interactive:
@@ -186,13 +188,13 @@ def coins(chance: Exact, words: int) -> NDArray[np.uint64]:
     True
     """
     chosen = to_fraction(chance, argument="chance", lower=Fraction(0), upper=Fraction(1))
-    return fair.toss_coins(chosen, to_integer(words, argument="words", lower=0, upper=_MOST_DRAWN))
+    return sampling.toss_coins(chosen, to_integer(words, argument="words", lower=0, upper=_MOST_DRAWN))
 
 
 def dice(faces: int, count: int) -> NDArray[np.uint64]:
     """Return so many independent integers from 0 to faces - 1, each alike."""
     sides = to_integer(faces, argument="faces", lower=1, upper=1 << 63)
-    return fair.roll_dice(sides, to_integer(count, argument="count", lower=0, upper=_MOST_DRAWN))
+    return sampling.roll_dice(sides, to_integer(count, argument="count", lower=0, upper=_MOST_DRAWN))
 
 
 def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -200,7 +202,7 @@ def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[
     words = SYSTEM.words(truth.size)
     match mechanism:
         case RandomizedResponse(epsilon=epsilon):
-            honest = samplers.truths(epsilon, words, SYSTEM.word)
+            honest = sampling.truths(epsilon, words, SYSTEM.word)
             return np.equal(truth, honest)
         case Coins():
             heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0
@@ -231,7 +233,7 @@ def _integers(value: object) -> NDArray[np.int64]:
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         accepted = "write an integer, or a flat list of integers; put other numbers on a grid of your choice first"
         raise InvalidArgument("value", value, accepted)
-    return samplers.integers(value, argument="value")
+    return contest.integers(value, argument="value")
 
 
 def _booleans(value: object) -> NDArray[np.bool_]:

@@ -13,9 +13,9 @@ from fractions import Fraction
 import numpy as np
 
 from dodona.errors import InvalidArgument
+from dodona.lab.conversion import validate_delta, validate_epsilon
 from dodona.lab.convolution import Array
 from dodona.numbers import Exact, to_fraction
-from dodona.privacy.bounds import validate_delta, validate_epsilon
 from dodona.privacy.events import validate_order
 
 FiniteLaw = Mapping[Hashable, float] | Sequence[float] | Array

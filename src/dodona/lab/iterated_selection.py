@@ -1,4 +1,4 @@
-"""Iterated selection: choose the largest candidate again and again, and measure each one chosen."""
+"""Selection for study: report noisy max, and iterated selection, which measures each candidate it chooses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import ClassVar, Self
 
 from dodona.errors import InvalidArgument
+from dodona.lab.theorems import noisy_max_error
 from dodona.numbers import Exact, to_fraction, to_integer
-from dodona.privacy.accuracy import Accuracy, to_failure_probability
-from dodona.privacy.additive_noise import Gaussian, Laplace, validate_noise_epsilon
-from dodona.privacy.events import ComposedEvent
-from dodona.privacy.selection import Exponential, PermuteAndFlip
-from dodona.privacy.theorems import exponential_error
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_table_target
+from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_down, validate_noise_epsilon
+from dodona.privacy.events import ComposedEvent, PureEvent, PureMechanism
+from dodona.privacy.selection import Exponential, PermuteAndFlip, ScaledChoice, choice_epsilon, exponential_error
 from dodona.query.sensitivity import Sensitivity
 
 MAX_SELECTION_ROUNDS = 10**6
@@ -90,3 +90,30 @@ def _single(sensitivity: Sensitivity) -> Sensitivity:
         neighbours=sensitivity.neighbours,
         monotone=sensitivity.monotone,
     )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class NoisyMax(ScaledChoice):
+    """Chooses the candidate with the largest score plus discrete Laplace noise; the gap to the runner-up is free.
+
+    The winning score itself is not released: that needs a separate charge.
+
+    Theorem: choice-privacy
+    """
+
+    @classmethod
+    def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
+        """Return the mechanism whose winner's score is within the target's tolerance of the best one."""
+        # On the grid, each of the two draws may exceed its real-valued bound by one step.
+        room = max(validate_table_target(target).within - 2, 0.0)
+        per_scale = noisy_max_error(1.0, confidence=target.confidence, candidates=candidates)
+        return cls(scale=round_scale_down(room / per_scale))
+
+    def event(self, sensitivity: Sensitivity) -> PureEvent:
+        """Return the event of one report, with or without the gap."""
+        return PureEvent(PureMechanism.NOISY_MAX, choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
+
+    def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
+        """Return how far the winner's score may be below the best one."""
+        within = noisy_max_error(float(self.scale), confidence=confidence, candidates=candidates)
+        return Accuracy(within=within + 2, confidence=confidence)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         RandomizedResponse,
         SparseVector,
     )
+    from dodona.lab.sparse_vector import above_threshold, claim_one, exact_verdict, numeric_sparse, sparse
     from dodona.lab.weights import (
         MultiplicativeWeights,
         cube_root,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         square_root,
     )
     from dodona.privacy.scores import DatabaseScores
-    from dodona.privacy.sparse_vector import EstimateChecker, claim_one, exact_verdict
+    from dodona.privacy.sparse_vector import EstimateChecker
     from dodona.synth.methods import Blr, Guaranteed, Mwem
 
 __all__ = [  # in the order of the texts, subject by subject
@@ -66,6 +67,7 @@ __all__ = [  # in the order of the texts, subject by subject
     "ReusableHoldout",
     "SparseVector",
     "StatisticalQueryOracle",
+    "above_threshold",
     "advanced",
     "basic",
     "claim_one",
@@ -75,9 +77,11 @@ __all__ = [  # in the order of the texts, subject by subject
     "interactive_approximate",
     "interactive_design",
     "interactive_epsilon",
+    "numeric_sparse",
     "play",
     "product",
     "run",
+    "sparse",
     "square_root",
     "watch",
     "worst_delta",
@@ -89,7 +93,8 @@ _HOMES = {
         "PermuteAndFlip", "IteratedSelection", "SparseVector",
     ),
     "dodona.privacy.scores": ("DatabaseScores",),
-    "dodona.privacy.sparse_vector": ("EstimateChecker", "exact_verdict", "claim_one"),
+    "dodona.privacy.sparse_vector": ("EstimateChecker",),
+    "dodona.lab.sparse_vector": ("above_threshold", "sparse", "numeric_sparse", "exact_verdict", "claim_one"),
     "dodona.lab.weights": (
         "MultiplicativeWeights", "interactive_epsilon", "interactive_approximate", "cube_root", "square_root",
     ),

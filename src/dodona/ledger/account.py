@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.ledger.errors import BudgetExhausted, NotPermitted
 from dodona.numbers import Exact
-from dodona.privacy import bounds
-from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending
+from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_limit
 from dodona.privacy.budget import Analyst, Budget
-from dodona.privacy.conversion import renyi_limit, zcdp_limit
 from dodona.privacy.events import Event
 
 # --- The filter of a ledger: chosen once at creation, recorded, and raised only at the same order. ---
@@ -32,7 +29,7 @@ def restore_filter(budget: Budget, order: Fraction | None, limit: int) -> Privac
     limit is authoritative. At a given Rényi order there is no search.
     """
     found = PrivacyFilter(budget.accountant, budget.epsilon, budget.delta, order, limit)
-    expected = _limit(found)
+    expected = budget_limit(budget.accountant, budget.epsilon, budget.delta, order)
     slack = int(expected * _CLOSE) if budget.accountant is Accountant.ZCDP else 0
     if abs(limit - expected) > slack:
         raise InvalidArgument("limit", limit, f"the budget gives {expected}")
@@ -54,27 +51,13 @@ def enlarge_limit(before: PrivacyFilter, budget: Budget) -> int:
     Past spending was counted at that order; another order would require recounting every event under a choice made
     after the answers.
     """
-    return max(before.limit, _limit(replace(before, epsilon=budget.epsilon, delta=budget.delta)))
+    return max(before.limit, budget_limit(budget.accountant, budget.epsilon, budget.delta, before.order))
 
 
 def spend_everything(whole: PrivacyFilter, spent: Spending) -> Spending:
     """Return a total that counts the whole budget as spent, and at least what was spent."""
     pure = None if spent.pure is None else max(spent.pure, whole.epsilon)
     return Spending(pure, max(spent.units, whole.limit), spent.events)
-
-
-def _limit(of: PrivacyFilter) -> int:
-    match of.accountant:
-        case Accountant.PURE:
-            return 0
-        case Accountant.ZCDP:
-            return bounds.limit_in_units(zcdp_limit(of.epsilon, of.delta))
-        case Accountant.RENYI | Accountant.EITHER:
-            if of.order is None:
-                raise InvalidArgument("order", of.order, "this accountant counts at an order")
-            return bounds.limit_in_units(renyi_limit(of.epsilon, of.delta, of.order))
-        case _:
-            assert_never(of.accountant)
 
 
 # --- The account, in total and by analyst. ---
@@ -106,24 +89,17 @@ class Account:
 
         The whole budget is checked first, then the analyst's share.
         """
-        purse = self._purse(analyst)
-        if purse is None:
-            self.count(event)
-            return
-        if self.filter.after(self.spent, event) is None:
-            raise budget_exhausted(self.filter, self.spent, event, of="the dataset")
-        own = purse.filter.after(purse.spent, event)
-        if own is None:
-            raise budget_exhausted(purse.filter, purse.spent, event, of=f"{purse.analyst.name}")
-        self.count(event)
-        self.purses[purse.analyst.name] = replace(purse, spent=own)
+        purse = self.spender(analyst)
+        total = _after(self.filter, self.spent, event, of="the dataset")
+        if purse is not None:
+            own = _after(purse.filter, purse.spent, event, of=purse.analyst.name)
+            self.purses[purse.analyst.name] = replace(purse, spent=own)
+        self.spent = total
+        self.events[event] += 1
 
     def count(self, event: Event) -> None:
         """Count an event that belongs to no analyst, or refuse it."""
-        total = self.filter.after(self.spent, event)
-        if total is None:
-            raise budget_exhausted(self.filter, self.spent, event, of="the dataset")
-        self.spent = total
+        self.spent = _after(self.filter, self.spent, event, of="the dataset")
         self.events[event] += 1
 
     def left(self, analyst: str | None) -> Fraction:
@@ -142,10 +118,6 @@ class Account:
                 "Only analysts whom the owner let in may ask here. Give your name: analyst= where the dataset is "
                 "opened, --analyst on the command line."
             )
-
-    def hold_spending(self, analyst: str | None) -> None:
-        """Refuse an analyst who may not spend."""
-        self._purse(analyst)
 
     def admit(self, analyst: Analyst) -> None:
         """Admit an analyst with a share; a returning analyst keeps what they have spent."""
@@ -183,7 +155,8 @@ class Account:
         for name, purse in self.purses.items():
             self.purses[name] = replace(purse, filter=self.filter.scaled(purse.analyst.share))
 
-    def _purse(self, analyst: str | None) -> AnalystAccount | None:
+    def spender(self, analyst: str | None) -> AnalystAccount | None:
+        """Return the account of an analyst, None if there are none; refuse an analyst who may not spend."""
         if analyst is None and not self.purses:
             return None
         purse = None if analyst is None else self.purses.get(analyst)
@@ -199,7 +172,10 @@ def remaining_share(of: PrivacyFilter, spent: Spending) -> Fraction:
     return max(Fraction(0), 1 - of.share(spent))
 
 
-def budget_exhausted(of_filter: PrivacyFilter, spent: Spending, event: Event, *, of: str) -> BudgetExhausted:
-    """Return the error for an event that does not fit."""
-    asked = of_filter.share(of_filter.charged(Spending(), event))
-    return BudgetExhausted(asked=asked, left=remaining_share(of_filter, spent), of=of)
+def _after(of_filter: PrivacyFilter, spent: Spending, event: Event, *, of: str) -> Spending:
+    """Return the total after an event, or refuse it if it does not fit."""
+    total = of_filter.after(spent, event)
+    if total is None:
+        asked = of_filter.share(of_filter.charged(Spending(), event))
+        raise BudgetExhausted(asked=asked, left=remaining_share(of_filter, spent), of=of)
+    return total

@@ -5,7 +5,6 @@ The same rules decide what may be written and what is accepted when a chain is r
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,45 +13,12 @@ from hashlib import sha256
 from typing import Self, assert_never
 
 from dodona.errors import DodonaError, InvalidArgument
-from dodona.ledger.account import Account, remaining_share, restore_filter
-from dodona.ledger.entries import (
-    FORMAT,
-    AnalystAdmitted,
-    AnalystStopped,
-    ApprovalDecided,
-    ApprovalRequested,
-    BudgetRaised,
-    Charged,
-    Created,
-    Entry,
-    LedgerClosed,
-    LimitsSet,
-    OwnersAct,
-    ReadFailed,
-    Receipt,
-    Recovered,
-    Redeemed,
-    Release,
-    Released,
-    SchemaDeclared,
-    UnknownEntry,
-    WatchArmed,
-    entry_from_json,
-    entry_time,
-)
-from dodona.ledger.errors import (
-    LedgerNewer,
-    LedgerOfAnother,
-    LedgerUnreadable,
-    NotPermitted,
-    PriceAboveLimit,
-    ReceiptMismatch,
-    ReceiptReused,
-    ReceiptVoid,
-)
+from dodona.ledger import entries, errors
+from dodona.ledger.account import Account, AnalystAccount, remaining_share, restore_filter
+from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
 from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard
-from dodona.ledger.store import GENESIS_HASH, Line, line_after
 from dodona.privacy.accountants import odometer
+from dodona.privacy.bounds import float_above
 from dodona.privacy.budget import AnalystState, BudgetState
 from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
@@ -60,42 +26,17 @@ from dodona.schema.schema import Neighbours
 # --- What is left, as of one line of the ledger. ---
 
 
-def budget_state(account: Account, *, charges: int, releases: int, closed: bool, head: str) -> BudgetState:
-    """Return the state of an account at the given head."""
-    return BudgetState(
-        total=account.budget,
-        spent=1 - remaining_share(account.filter, account.spent),
-        left=remaining_share(account.filter, account.spent),
-        epsilon_spent=_epsilon_spent(account),
-        charges=charges,
-        releases=releases,
-        analysts=tuple(
-            AnalystState(
-                name=name,
-                share=purse.analyst.share,
-                spent=1 - remaining_share(purse.filter, purse.spent),
-                left=remaining_share(purse.filter, purse.spent),
-                stopped=purse.stopped,
-            )
-            for name, purse in sorted(account.purses.items())
-        ),
-        closed=closed,
-        recovered=account.recovered,
-        head=head,
-    )
-
-
 def _epsilon_spent(account: Account) -> float:
     whole = account.filter
     if account.recovered:
-        return _rounded_up(whole.epsilon)
+        return float_above(whole.epsilon)
     reading = odometer(account.events, delta=whole.delta)
-    return _rounded_up(whole.epsilon if reading is None else min(whole.epsilon, reading))
+    return float_above(whole.epsilon if reading is None else min(whole.epsilon, reading))
 
 
-def _rounded_up(number: Fraction) -> float:
-    near = float(number)
-    return near if near >= number else math.nextafter(near, math.inf)
+def _analyst_state(name: str, purse: AnalystAccount) -> AnalystState:
+    left = remaining_share(purse.filter, purse.spent)
+    return AnalystState(name=name, share=purse.analyst.share, spent=1 - left, left=left, stopped=purse.stopped)
 
 
 # --- The book: a fold over the entries of a ledger. The same rules apply to writing and to reading. ---
@@ -126,12 +67,11 @@ class ChargeState:
 class Book:
     """A fold over entries. Entries apply atomically: a refused entry leaves the book unchanged."""
 
-    def __init__(self, first: Line, created: Created) -> None:
+    def __init__(self, first: Line, created: entries.Created) -> None:
         """Start from the first line."""
-        if created.format != FORMAT:
-            raise LedgerOfAnother(
-                f"The ledger has format {created.format}; this version reads {FORMAT}. Use the version that wrote it."
-            )
+        if created.format != entries.FORMAT:
+            known = f"this version reads {entries.FORMAT}. Use the version that wrote it."
+            raise errors.LedgerOfAnother(f"The ledger has format {created.format}; {known}")
         names = [name for name, _ in created.datasets]
         if not names or len(set(names)) != len(names):
             raise InvalidArgument("datasets", names, "write one name or more, each once")
@@ -162,13 +102,13 @@ class Book:
         rest = iter(lines)
         first = next(rest, None)
         if first is None or not first.follows(-1, GENESIS_HASH):
-            raise LedgerUnreadable("its first line is missing or altered")
+            raise errors.LedgerUnreadable("its first line is missing or altered")
         try:
-            created = entry_from_json(first.text, number=0)
-        except UnknownEntry as fault:
-            raise LedgerNewer(0) from fault
-        if not isinstance(created, Created):
-            raise LedgerUnreadable("its first line is not a creation")
+            created = entries.entry_from_json(first.text, number=0)
+        except entries.UnknownEntry as fault:
+            raise errors.LedgerNewer(0) from fault
+        if not isinstance(created, entries.Created):
+            raise errors.LedgerUnreadable("its first line is not a creation")
         book = cls(first, created)
         book.follow(rest)
         return book
@@ -177,15 +117,15 @@ class Book:
         """Apply lines that other processes wrote."""
         for line in lines:
             if not line.follows(self.number, self.head):
-                raise LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
+                raise errors.LedgerUnreadable(f"line {self.number + 1} does not follow from the one before it")
             try:
-                entry = entry_from_json(line.text, number=line.number)
-                timed = not self.guard.idle or isinstance(entry, LimitsSet)
-                self._apply(entry, line.hash, entry_time(line.text) if timed else "")
-            except UnknownEntry as fault:  # the hash is right, so a newer version wrote it
-                raise LedgerNewer(line.number) from fault
+                entry = entries.entry_from_json(line.text, number=line.number)
+                timed = not self.guard.idle or isinstance(entry, entries.LimitsSet)
+                self._apply(entry, line.hash, entries.entry_time(line.text) if timed else "")
+            except entries.UnknownEntry as fault:  # the hash is right, so a newer version wrote it
+                raise errors.LedgerNewer(line.number) from fault
             except DodonaError as fault:
-                raise LedgerUnreadable(f"line {line.number} breaks a rule ({fault.code})") from fault
+                raise errors.LedgerUnreadable(f"line {line.number} breaks a rule ({fault.code})") from fault
             self.number, self.head = line.number, line.hash
 
     def write(self, entry: Entry, *, time: str) -> Line:
@@ -199,25 +139,41 @@ class Book:
 
     def state(self) -> BudgetState:
         """Return what is left."""
-        numbers = {"charges": len(self.charges), "releases": len(self.released)}
-        return budget_state(self.account, **numbers, closed=self.closed, head=self.head)
+        account = self.account
+        left = remaining_share(account.filter, account.spent)
+        return BudgetState(
+            total=account.budget,
+            spent=1 - left,
+            left=left,
+            epsilon_spent=_epsilon_spent(account),
+            charges=len(self.charges),
+            releases=len(self.released),
+            analysts=tuple(_analyst_state(name, purse) for name, purse in sorted(account.purses.items())),
+            closed=self.closed,
+            recovered=account.recovered,
+            head=self.head,
+        )
 
     def hold_open(self) -> None:
         """Refuse any entry after the ledger has been closed."""
         if self.closed:
-            raise NotPermitted("The owner closed this ledger, for ever. Earlier answers can still be fetched.")
+            raise errors.NotPermitted("The owner closed this ledger, for ever. Earlier answers can still be fetched.")
 
     def hold_spending(self, analyst: str | None) -> None:
         """Refuse analysts who may not spend, and everyone after the ledger has been closed."""
         self.hold_open()
-        self.account.hold_spending(analyst)
+        self.account.spender(analyst)
 
     def charge_of(self, receipt: Receipt) -> ChargeState:
         """Return the status of a receipt, which must be exactly as this book recorded it."""
         found = self.charges.get(receipt.id)
         if found is None or found.receipt != receipt:
-            raise ReceiptMismatch
+            raise errors.ReceiptMismatch
         return found
+
+    def releases_after(self, seen: int) -> tuple[tuple[Receipt, Release], ...]:
+        """Return the releases after the first `seen`, oldest first."""
+        return tuple([(self.charges[release.receipt].receipt, release) for release in self.released[seen:]])
 
     def released_after(self, seen: int, asked: Charged) -> bool:
         """Return whether the same question was answered after the first `seen` releases."""
@@ -233,71 +189,59 @@ class Book:
         share = self.account.filter.least_share(self.account.spent, entry.event)
         allowed = self.guard.allowance(dataset=entry.dataset, analyst=entry.analyst, key=entry.key, time=time)
         if share > allowed.share:
-            raise PriceAboveLimit(price=share, most=allowed.share, reason=allowed.reason)
+            raise errors.PriceAboveLimit(price=share, most=allowed.share, reason=allowed.reason)
 
     def _apply(self, entry: Entry, own_hash: str, time: str) -> None:
         match entry:
             case Charged():
                 self._charge(entry, own_hash, time)
-            case Redeemed():
+            case entries.Redeemed():
                 self._redeem(entry)
-            case WatchArmed():
+            case entries.WatchArmed():
                 self._arm(entry)
-            case ReadFailed():
+            case entries.ReadFailed():
                 self._unanswer(entry)
-            case Released():
+            case entries.Released():
                 self._release(entry)
-            case Created():
+            case entries.Created():
                 raise InvalidArgument("entry", "created", "a ledger is created once")
             case _:
                 self._act(entry, own_hash, time)
 
-    def _act(self, entry: OwnersAct, own_hash: str, time: str) -> None:
+    def _act(self, entry: entries.OwnersAct, own_hash: str, time: str) -> None:
         match entry:
-            case BudgetRaised():
+            case entries.BudgetRaised():
                 self.account.extend(entry.epsilon, entry.delta, entry.limit)
-            case Recovered():
+            case entries.Recovered():
                 self.account.exhaust(entry.epsilon, entry.delta, entry.limit)
                 self._unanswered.clear()
-                self.charges = {
-                    receipt: charge if charge.release is not None else replace(charge, void=True)
-                    for receipt, charge in self.charges.items()
-                }
-            case AnalystAdmitted():
+                lost = {receipt: charge for receipt, charge in self.charges.items() if charge.release is None}
+                self.charges |= {receipt: replace(charge, void=True) for receipt, charge in lost.items()}
+            case entries.AnalystAdmitted():
                 self.account.admit(entry.analyst)
-            case AnalystStopped():
+            case entries.AnalystStopped():
                 self.account.stop(entry.analyst)
-            case SchemaDeclared():
+            case entries.SchemaDeclared():
                 self.datasets[entry.dataset] = entry.schema
-            case LimitsSet():
+            case entries.LimitsSet():
                 self.guard.change(entry.limits, time=time)
-            case ApprovalRequested():
+            case entries.ApprovalRequested():
                 self._request(entry, own_hash, time)
-            case ApprovalDecided():
+            case entries.ApprovalDecided():
                 self.guard.decide(entry.request, granted=entry.granted, by=entry.by)
-            case LedgerClosed():
+            case entries.LedgerClosed():
                 self.closed = True
             case _:
                 assert_never(entry)
 
-    def _request(self, entry: ApprovalRequested, own_hash: str, time: str) -> None:
+    def _request(self, entry: entries.ApprovalRequested, own_hash: str, time: str) -> None:
         self.hold_spending(entry.analyst)
         if entry.dataset not in self.datasets:
             raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
         if (entry.analyst, entry.key) in self.keys:
             raise InvalidArgument("key", entry.key, "it was charged before; write a new key")
-        self.guard.add(
-            ApprovalRequest(
-                id=own_hash,
-                dataset=entry.dataset,
-                analyst=entry.analyst,
-                key=entry.key,
-                question=entry.question,
-                share=entry.share,
-                text=entry.text,
-                time=time,
-            )
-        )
+        asked = {name: getattr(entry, name) for name in entries.ApprovalRequested.__slots__}
+        self.guard.add(ApprovalRequest(id=own_hash, **asked, time=time))
 
     def _charge(self, entry: Charged, own_hash: str, time: str) -> None:
         if entry.dataset not in self.datasets:
@@ -313,18 +257,7 @@ class Book:
             self.guard.count(share, dataset=entry.dataset, analyst=entry.analyst, key=entry.key, time=time)
         if entry.key is not None:
             self.keys[entry.analyst, entry.key] = own_hash
-        self.charges[own_hash] = ChargeState(
-            Receipt(
-                id=own_hash,
-                dataset=entry.dataset,
-                analyst=entry.analyst,
-                key=entry.key,
-                purpose=entry.purpose,
-                version=entry.version,
-                event=entry.event,
-            ),
-            self.number + 1,
-        )
+        self.charges[own_hash] = ChargeState(Receipt(own_hash, *entries.charge_fields(entry)), self.number + 1)
         self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
 
     def _same_relation(self, neighbours: Neighbours) -> None:
@@ -332,53 +265,38 @@ class Book:
             accepted = f"this ledger counts under {self.created.neighbours.value}; the two relations are never mixed"
             raise InvalidArgument("event", neighbours.value, accepted)
 
-    def _redeem(self, entry: Redeemed) -> None:
-        charge = self.charges.get(entry.receipt)
-        if charge is None or charge.number != entry.charge:
-            raise ReceiptMismatch
-        if charge.redeemed or charge.armed:
-            raise ReceiptReused
-        if charge.void:
-            raise ReceiptVoid
+    def _redeem(self, entry: entries.Redeemed) -> None:
+        charge = self._known(entry.receipt, entry.charge)
+        _hold_unused(charge, used=charge.redeemed or charge.armed > 0)
         self.hold_open()
         self.charges[entry.receipt] = replace(charge, redeemed=True)
 
-    def _arm(self, entry: WatchArmed) -> None:
-        charge = self.charges.get(entry.receipt)
-        if charge is None or charge.number != entry.charge or not (entry.fresh or charge.armed):
-            raise ReceiptMismatch
-        if charge.redeemed:
-            raise ReceiptReused
-        if charge.void:
-            raise ReceiptVoid
+    def _arm(self, entry: entries.WatchArmed) -> None:
+        charge = self._known(entry.receipt, entry.charge)
+        if not (entry.fresh or charge.armed):
+            raise errors.ReceiptMismatch
+        _hold_unused(charge, used=charge.redeemed)
         self.hold_open()
-        self.charges[entry.receipt] = replace(
-            charge,
-            number=self.number + 1,
-            armed=charge.armed + 1,
-            thresholds=charge.thresholds + entry.fresh,
-        )
+        drawn = charge.thresholds + entry.fresh
+        self.charges[entry.receipt] = replace(charge, number=self.number + 1, armed=charge.armed + 1, thresholds=drawn)
 
-    def _unanswer(self, entry: ReadFailed) -> None:
-        charge = self.charges.get(entry.receipt)
-        if charge is None or charge.number != entry.charge or not charge.redeemed:
-            raise ReceiptMismatch
-        if charge.release is not None or charge.failures >= MOST_FAILURES:
-            raise ReceiptReused
-        if charge.void:
-            raise ReceiptVoid
+    def _unanswer(self, entry: entries.ReadFailed) -> None:
+        charge = self._known(entry.receipt, entry.charge, redeemed=True)
+        _hold_unused(charge, used=charge.release is not None or charge.failures >= MOST_FAILURES)
         again = replace(charge, number=self.number + 1, redeemed=False, failures=charge.failures + 1)
         self.charges[entry.receipt] = again
 
-    def _release(self, entry: Released) -> None:
+    def _known(self, receipt: str, number: int, *, redeemed: bool = False) -> ChargeState:
+        """Return the status of a receipt that line `number` permits to use; redeemed already, if it must be."""
+        charge = self.charges.get(receipt)
+        if charge is None or charge.number != number or charge.redeemed < redeemed:
+            raise errors.ReceiptMismatch
+        return charge
+
+    def _release(self, entry: entries.Released) -> None:
         release = entry.release
-        charge = self.charges.get(release.receipt)
-        if charge is None or charge.number != entry.charge or not charge.redeemed:
-            raise ReceiptMismatch
-        if charge.release is not None:
-            raise ReceiptReused
-        if charge.void:
-            raise ReceiptVoid
+        charge = self._known(release.receipt, entry.charge, redeemed=True)
+        _hold_unused(charge, used=charge.release is not None)
         self.charges[release.receipt] = replace(charge, release=release)
         receipt = charge.receipt
         asked = (receipt.dataset, receipt.purpose, receipt.version)
@@ -391,7 +309,15 @@ class Book:
             self._unanswered.pop((*asked, receipt.event), None)
 
 
-def _cap_key(first: Line, created: Created) -> bytes:
+def _hold_unused(charge: ChargeState, *, used: bool) -> None:
+    """Refuse a receipt that was used up, or that a recovery made void."""
+    if used:
+        raise errors.ReceiptReused
+    if charge.void:
+        raise errors.ReceiptVoid
+
+
+def _cap_key(first: Line, created: entries.Created) -> bytes:
     """Return the key that selects the rows of a person that count; without one, it is derived from the first line."""
     if created.cap_key is None:
         return sha256(f"cap\n{first.hash}".encode("ascii")).digest()

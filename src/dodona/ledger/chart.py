@@ -10,7 +10,7 @@ from pathlib import Path
 from dodona.errors import InvalidRequest, printable
 from dodona.ledger.account import remaining_share
 from dodona.ledger.book import Book
-from dodona.ledger.store import Line
+from dodona.ledger.entries import Line
 
 _SIZE = (9.0, 5.0)
 

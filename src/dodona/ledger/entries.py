@@ -1,4 +1,4 @@
-"""The entries of a ledger, with receipts and releases, and their canonical JSON form.
+"""The entries of a ledger, with receipts and releases, their canonical JSON form, and the hash chain of their lines.
 
 Entries record charges, uses, releases and the owner's acts. Nothing is ever undone, and text that this
 version does not know is refused.
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from hashlib import sha256
+from operator import attrgetter
 from typing import Any, assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
@@ -33,11 +35,11 @@ def validate_text(name: str, value: str, *, longest: int = _LONGEST) -> str:
     return value
 
 
-def validate_optional_texts(**texts: str | None) -> None:
+def validate_texts(*, longest: int = _LONGEST, **texts: str | None) -> None:
     """Refuse texts that are not valid in an entry; None means no text."""
     for name, text in texts.items():
         if text is not None:
-            validate_text(name, text)
+            validate_text(name, text, longest=longest)
 
 
 # --- A receipt: proof of a durable charge. It buys one release. ---
@@ -53,7 +55,7 @@ class WatchUsage:
     """How often threshold noise was drawn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """Everything that was charged for, identified by the hash of the charging entry.
 
@@ -171,6 +173,10 @@ class Charged:
     purpose: str
     version: str
     event: Event
+
+
+charge_fields = attrgetter(*Charged.__slots__)
+"""What a charge and its receipt have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,35 +298,10 @@ class LedgerClosed:
     """The owner closed the ledger: no charges or releases after this."""
 
 
-Entry = (
-    Created
-    | Charged
-    | Redeemed
-    | WatchArmed
-    | ReadFailed
-    | Released
-    | BudgetRaised
-    | Recovered
-    | AnalystAdmitted
-    | AnalystStopped
-    | SchemaDeclared
-    | LimitsSet
-    | ApprovalRequested
-    | ApprovalDecided
-    | LedgerClosed
-)
-OwnersAct = (
-    BudgetRaised
-    | Recovered
-    | AnalystAdmitted
-    | AnalystStopped
-    | SchemaDeclared
-    | LimitsSet
-    | ApprovalRequested
-    | ApprovalDecided
-    | LedgerClosed
-)
+PolicyEntry = LimitsSet | ApprovalRequested | ApprovalDecided
+OwnersAct = BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | PolicyEntry | LedgerClosed
 """What is neither a charge nor its use: acts of the owner, and requests to the owner."""
+Entry = Created | Charged | Redeemed | WatchArmed | ReadFailed | Released | OwnersAct
 
 
 # --- Entries as text: one canonical JSON form each; unknown text is refused. ---
@@ -429,7 +410,7 @@ def _act_fields(entry: OwnersAct) -> JsonFields:
             return _policy_fields(entry)
 
 
-def _policy_fields(entry: LimitsSet | ApprovalRequested | ApprovalDecided) -> JsonFields:
+def _policy_fields(entry: PolicyEntry) -> JsonFields:
     match entry:
         case LimitsSet(limits):
             return {"entry": "limits"} | _limits_fields(limits)
@@ -444,9 +425,8 @@ def _policy_fields(entry: LimitsSet | ApprovalRequested | ApprovalDecided) -> Js
 
 def _created_fields(entry: Created) -> JsonFields:
     budget = entry.budget
-    further: JsonFields = (
-        {} if entry.cap_key is None else {"cap_key": entry.cap_key}
-    )  # omitted if None, so that older lines keep their hash
+    # Omitted if None, so that older lines keep their hash.
+    further: JsonFields = {} if entry.cap_key is None else {"cap_key": entry.cap_key}
     if entry.earlier:
         further["earlier"] = [[purpose, _event_fields(event)] for purpose, event in entry.earlier]
     if entry.limits is not None:
@@ -549,7 +529,7 @@ _READERS: dict[str, Callable[[JsonFields], Entry]] = {
 }
 
 
-ENTRY_KINDS = tuple(_READERS)
+ENTRY_KINDS = frozenset(_READERS)
 """The entry kinds that this version knows."""
 
 
@@ -595,3 +575,35 @@ def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise TypeError(value)
     return value
+
+
+# --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---
+
+
+GENESIS_HASH = "0" * 64
+"""The hash that precedes the first line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An entry at its place in the chain."""
+
+    number: int
+    previous: str
+    hash: str
+    text: str = field(repr=False)
+    """The entry; the first one contains the cap key, so it is not shown."""
+
+    def follows(self, number: int, previous: str) -> bool:
+        """Return whether this is, unaltered, the next line after the one with this number and hash."""
+        return self.number == number + 1 and self.previous == previous and self.hash == _hash(previous, self.text)
+
+
+def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
+    """Return the line of an entry, chained to the line with this number and hash."""
+    text = entry_to_json(entry, number=number + 1, time=time)
+    return Line(number + 1, previous, _hash(previous, text), text)
+
+
+def _hash(previous: str, text: str) -> str:
+    return sha256(f"{previous}\n{text}".encode()).hexdigest()

@@ -16,14 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dodona.ledger.errors import (
-    HeadMissing,
-    LedgerBusy,
-    LedgerExists,
-    LedgerForbidden,
-    LedgerRolledBack,
-    LedgerUnreadable,
-)
+from dodona.ledger import errors
 
 _FORM = re.compile(rb"dodona-ledger-head 1 (0|[1-9][0-9]{0,18}) ([0-9a-f]{64}) *\n")
 _SLOT = 4096
@@ -77,7 +70,7 @@ class HeadFile:
     def create(self, mark: Mark) -> None:
         """Store the first mark; an existing file is left alone, as it may belong to a lost ledger."""
         if os.path.lexists(self.path):
-            raise LedgerExists(str(self.path))
+            raise errors.LedgerExists(str(self.path))
         self.replace(mark)
 
     def replace(self, mark: Mark) -> None:
@@ -110,7 +103,7 @@ class HeadFile:
             kept = _marks(file)
             newest = max(kept, key=lambda known: known.number)
             if newest.number == mark.number and newest.hash != mark.hash:
-                raise LedgerRolledBack
+                raise errors.LedgerRolledBack
             if newest.number >= mark.number:
                 return
             place = _SLOT if kept[0] == newest else 0
@@ -125,14 +118,14 @@ class HeadFile:
             with translate_permission_errors(self.path):
                 file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError as fault:
-            raise HeadMissing(str(self.path)) from fault
+            raise errors.HeadMissing(str(self.path)) from fault
         except IsADirectoryError as fault:
-            raise LedgerUnreadable("its head is a folder") from fault
+            raise errors.LedgerUnreadable("its head is a folder") from fault
         try:
             until = time.monotonic() + _PATIENCE
             while not _try_lock(file, lock):
                 if time.monotonic() > until:
-                    raise LedgerBusy
+                    raise errors.LedgerBusy
                 time.sleep(0.0005)
             yield file
         finally:
@@ -147,7 +140,7 @@ def translate_permission_errors(place: Path) -> Iterator[None]:
     except OSError as fault:
         if fault.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
             raise
-        raise LedgerForbidden(str(place)) from fault
+        raise errors.LedgerForbidden(str(place)) from fault
 
 
 def sync_folder(folder: Path) -> None:
@@ -179,5 +172,5 @@ def _marks(file: int) -> tuple[Mark, Mark]:
     marks = [None if match is None else Mark(int(match[1]), match[2].decode()) for match in found]
     first, second = marks[0] or marks[1], marks[1] or marks[0]
     if first is None or second is None or len(content) != 2 * _SLOT:
-        raise LedgerUnreadable("its head file is damaged")
+        raise errors.LedgerUnreadable("its head file is damaged")
     return first, second

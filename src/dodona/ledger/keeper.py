@@ -16,19 +16,11 @@ from threading import Condition, Lock, RLock
 from typing import Generic, TypeVar, cast
 
 from dodona.errors import DodonaError, InvalidRequest, Refused
+from dodona.ledger import errors
 from dodona.ledger.book import Book
-from dodona.ledger.entries import Entry
-from dodona.ledger.errors import (
-    HeadMissing,
-    LedgerBusy,
-    LedgerForbidden,
-    LedgerNewer,
-    LedgerRolledBack,
-    LedgerUnavailable,
-    LedgerUnreadable,
-)
+from dodona.ledger.entries import Entry, Line
 from dodona.ledger.head import Head, Mark
-from dodona.ledger.store import Line, Store
+from dodona.ledger.store import Store
 
 # --- Group commit: requests that arrive during a commit share the next one. ---
 
@@ -195,6 +187,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+_TOLD = (
+    errors.LedgerRolledBack, errors.LedgerUnreadable, errors.LedgerNewer, errors.LedgerForbidden, errors.HeadMissing,
+)  # fmt: skip
+
+
 class Keeper:
     """A book, the store of its lines and the external head. Threads may share it; a forked process may not."""
 
@@ -231,7 +228,7 @@ class Keeper:
                 self._follow(self._store.lines(self._book.number))
                 self._known = Mark(self._book.number, self._book.head)
                 return look(self._book, self._store, self._head)
-            except (LedgerBusy, InvalidRequest, Refused):
+            except (errors.LedgerBusy, InvalidRequest, Refused):
                 raise
             except BaseException as fault:
                 raise self._fail(fault, charged=False) from fault
@@ -302,14 +299,14 @@ class Keeper:
                 if appended:
                     self._head.advance(self._known)
             except BaseException as fault:
-                if isinstance(fault, LedgerBusy) and not appended:
+                if isinstance(fault, errors.LedgerBusy) and not appended:
                     raise
                 raise self._fail(fault, charged=bool(appended)) from fault
 
     def _follow(self, lines: Sequence[Line]) -> None:
         """Apply what others wrote; the last line known here must still be there."""
         if not lines or (lines[0].number, lines[0].hash) != (self._book.number, self._book.head):
-            raise LedgerRolledBack
+            raise errors.LedgerRolledBack
         self._book.follow(lines[1:])
 
     def _let_go_of_all(self) -> None:
@@ -326,7 +323,7 @@ class Keeper:
         if self._process == os.getpid() and self._lost:
             self._reopen()
         if self._broken or self._process != os.getpid():
-            raise LedgerUnavailable
+            raise errors.LedgerUnavailable
 
     def _reopen(self) -> None:
         """Reread the ledger from a store that is reachable again; it must contain the head and all earlier results."""
@@ -343,7 +340,7 @@ class Keeper:
         if not chain_contains(lines, mark) or not chain_contains(lines, self._known):
             self._lost = False
             store.close()
-            raise LedgerRolledBack
+            raise errors.LedgerRolledBack
         with suppress(Exception):
             self._store.close()
         self._store, self._book, self._known = store, book, Mark(book.number, book.head)
@@ -352,13 +349,10 @@ class Keeper:
     def _fail(self, fault: BaseException, *, charged: bool) -> DodonaError:
         """Refuse everything from now on, and return a constant error: the original text could contain anything."""
         self._broken = True
-        self._lost = self._again is not None and isinstance(fault, LedgerUnavailable)
+        self._lost = self._again is not None and isinstance(fault, errors.LedgerUnavailable)
         self._let_go_of_all()
-        told = (
-            isinstance(fault, LedgerRolledBack | LedgerUnreadable | LedgerNewer | LedgerForbidden | HeadMissing)
-            and not charged
-        )
-        return cast("DodonaError", fault) if told else LedgerUnavailable(charged=charged)
+        told = isinstance(fault, _TOLD) and not charged
+        return cast("DodonaError", fault) if told else errors.LedgerUnavailable(charged=charged)
 
 
 def chain_contains(lines: Sequence[Line], mark: Mark) -> bool:

@@ -6,47 +6,20 @@ Every method returns only what is already durable. Threads may share a ledger; a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self, cast
 
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
+from dodona.ledger import entries, errors
 from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import MOST_FAILURES, Book, ChargeState
-from dodona.ledger.entries import (
-    AnalystAdmitted,
-    AnalystStopped,
-    ApprovalDecided,
-    ApprovalRequested,
-    BudgetRaised,
-    Charged,
-    Entry,
-    LedgerClosed,
-    LimitsSet,
-    ReadFailed,
-    Receipt,
-    Redeemed,
-    Release,
-    Released,
-    SchemaDeclared,
-    WatchArmed,
-    WatchUsage,
-    validate_event,
-    validate_optional_texts,
-    validate_text,
-)
-from dodona.ledger.errors import (
-    AnswerInterrupted,
-    AskedElsewhere,
-    KeyReused,
-    LedgerBusy,
-    LedgerRolledBack,
-    ReceiptMismatch,
-)
+from dodona.ledger.entries import Charged, Entry, Line, Receipt, Release
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
 from dodona.ledger.limits import Allowance, ApprovalRequest, Limits
-from dodona.ledger.store import Line, Reservation, Store
+from dodona.ledger.store import Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
 from dodona.privacy.budget import Analyst, Budget, BudgetState
@@ -57,6 +30,16 @@ PATIENCE = 300.0
 """How many seconds to wait for an answer that is being computed for another caller."""
 _SHORTEST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """What a question needs to know of the ledger, as of one of its lines."""
+
+    head: str
+    """The hash of that line."""
+    released: tuple[tuple[Receipt, Release], ...]
+    """The releases that are new to the reader, oldest first."""
 
 
 class Ledger:
@@ -76,39 +59,22 @@ class Ledger:
         self._patience = patience
         self._unrecorded: dict[str, Release] = {}
 
-    def reserve(
-        self,
-        event: Event,
-        *,
-        analyst: str | None,
-        key: str | None,
-        purpose: str,
-        version: str,
-    ) -> Receipt:
+    def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
         """Charge an event for a question and return the receipt; the same key and question are charged once.
 
         Raises BudgetExhausted or NotPermitted, and KeyReused if the key belongs to another question.
         """
-        validate_event(event)
-        validate_optional_texts(analyst=analyst, key=key)
-        purpose, version = validate_text("purpose", purpose), validate_text("version", version)
+        asked = self._wanted(event, analyst, key, purpose, version)
 
         def act(book: Book, write: Write) -> Receipt:
-            wanted = Charged(self._one(book), analyst, key, purpose, version, event)
+            wanted = asked(book)
             found = _find_by_key(book, wanted)
             return self._written(book, write, wanted) if found is None else found.receipt
 
         return cast("Receipt", self._keeper.run(act))
 
     def reserve_once(  # noqa: PLR0913  each is a field of the entry
-        self,
-        event: Event,
-        *,
-        analyst: str | None,
-        key: str | None,
-        purpose: str,
-        version: str,
-        seen: int | None,
+        self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str, seen: int | None
     ) -> Reservation | None:
         """Charge an event for a question, unless it is being answered or was answered after the first `seen` releases.
 
@@ -117,12 +83,10 @@ class Ledger:
         a new measurement is made regardless of other callers. The caller must release the reservation's receipt with
         `let_go`. Raises AskedElsewhere if the wait is too long.
         """
-        validate_event(event)
-        validate_optional_texts(analyst=analyst, key=key)
-        purpose, version = validate_text("purpose", purpose), validate_text("version", version)
+        asked = self._wanted(event, analyst, key, purpose, version)
 
         def act(book: Book, write: Write) -> Reservation | str | None:
-            wanted = Charged(self._one(book), analyst, key, purpose, version, event)
+            wanted = asked(book)
             own = _find_by_key(book, wanted)
             if own is not None:
                 return self._again(own)
@@ -156,27 +120,27 @@ class Ledger:
         """Use a receipt, once: ReceiptReused the second time, ReceiptMismatch if it is not from this ledger."""
 
         def act(book: Book, write: Write) -> None:
-            write(Redeemed(receipt.id, book.charge_of(receipt).number))
+            write(entries.Redeemed(receipt.id, book.charge_of(receipt).number))
 
         if type(receipt) is not Receipt or self._dataset not in {None, receipt.dataset}:
-            raise ReceiptMismatch
+            raise errors.ReceiptMismatch
         self._run_charged(act)
 
-    def arm(self, receipt: Receipt, *, fresh: bool) -> WatchUsage:
+    def arm(self, receipt: Receipt, *, fresh: bool) -> entries.WatchUsage:
         """Arm a watch durably for one more alert, and return its usage including this one; replaces `redeem`.
 
         `fresh` if new threshold noise is drawn, as it must be the first time.
         """
 
-        def act(book: Book, write: Write) -> WatchUsage:
+        def act(book: Book, write: Write) -> entries.WatchUsage:
             charge = book.charge_of(receipt)
             book.hold_spending(receipt.analyst)
-            write(WatchArmed(receipt.id, charge.number, fresh))
+            write(entries.WatchArmed(receipt.id, charge.number, fresh))
             return _watch_usage(book.charge_of(receipt))
 
-        return cast("WatchUsage", self._run_charged(act))
+        return cast("entries.WatchUsage", self._run_charged(act))
 
-    def armings(self, receipt: Receipt) -> WatchUsage:
+    def armings(self, receipt: Receipt) -> entries.WatchUsage:
         """Return the usage of a watch over all processes."""
         return self._keeper.read(lambda book, _, __: _watch_usage(book.charge_of(receipt)))
 
@@ -186,7 +150,7 @@ class Ledger:
         def act(book: Book, write: Write) -> None:
             charge = book.charge_of(receipt)
             if charge.failures < MOST_FAILURES:
-                write(ReadFailed(receipt.id, charge.number))
+                write(entries.ReadFailed(receipt.id, charge.number))
 
         self._run_charged(act)
         self._keeper.let_go(receipt.id)
@@ -195,22 +159,27 @@ class Ledger:
         """Record the release of a redeemed receipt, once, before it is shown."""
         if type(release) is not Release:
             raise InvalidArgument("release", release, "write a Release")
-        validate_text("mechanism", release.mechanism, longest=_LONGEST_RECORD)
-        for name, text in (("question", release.question), ("text", release.text)):
-            if text is not None:
-                validate_text(name, text, longest=_LONGEST_RECORD)
-        validate_text("receipt", release.receipt)
+        texts = {"mechanism": release.mechanism, "question": release.question, "text": release.text}
+        entries.validate_texts(longest=_LONGEST_RECORD, **texts)
+        entries.validate_text("receipt", release.receipt)
 
         def act(book: Book, write: Write) -> None:
             charge = book.charges.get(release.receipt)
             if charge is None:
-                raise ReceiptMismatch
+                raise errors.ReceiptMismatch
             if not again or charge.release != release:  # unless a failed attempt was durable after all
-                write(Released(release, charge.number))
+                write(entries.Released(release, charge.number))
 
         again = self._unrecorded.get(release.receipt) == release
         self._unrecorded[release.receipt] = release
-        self._run_charged(act)
+        try:
+            self._run_charged(act)
+        except (
+            errors.ReceiptMismatch,
+            errors.ReceiptReused,
+        ):  # refused for good: only what could not be written is kept
+            self._unrecorded.pop(release.receipt, None)
+            raise
         del self._unrecorded[release.receipt]
         self._keeper.let_go(release.receipt)
 
@@ -220,15 +189,32 @@ class Ledger:
 
     def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
         """Return all releases, oldest first, skipping the first `after`."""
-        return self._keeper.read(
-            lambda book, _, __: tuple(
-                (book.charges[release.receipt].receipt, release) for release in book.released[after:]
-            )
-        )
+        return self._keeper.read(lambda book, _, __: book.releases_after(after))
+
+    def look(self, *, analyst: str | None, after: int) -> LedgerView:
+        """Return what an analyst's question needs, all from one moment: the releases after the first `after`.
+
+        Raises NotPermitted as `permit` does.
+        """
+
+        def view(book: Book, *_: object) -> LedgerView:
+            book.account.permit(analyst)
+            return LedgerView(book.head, book.releases_after(after))
+
+        return self._keeper.read(view)
 
     def share(self, event: Event) -> Fraction:
         """Return the share of the whole budget that an event takes."""
-        return self._keeper.read(lambda book, _, __: book.account.filter.least_share(book.account.spent, event))
+        return self.share_each((event,))[0]
+
+    def share_each(self, events: Sequence[Event]) -> list[Fraction]:
+        """Return the share of the whole budget that each of several events would take."""
+
+        def shares(book: Book, *_: object) -> list[Fraction]:
+            whole, spent = book.account.filter, book.account.spent
+            return [whole.least_share(spent, event) for event in events]
+
+        return self._keeper.read(shares)
 
     def shares(self, event: Event) -> Shares:
         """Return the share that an event takes of each account that still counts."""
@@ -254,7 +240,7 @@ class Ledger:
         if charge is not None and charge.redeemed and charge.release is None:
             kept = self._unrecorded.get(charge.receipt.id)
             if kept is None:
-                raise AnswerInterrupted
+                raise errors.AnswerInterrupted
             self.record(kept)  # it was drawn, but could not be written to the ledger at that time
             return kept
         return None if charge is None else charge.release
@@ -297,24 +283,25 @@ class Ledger:
         def act(book: Book, write: Write) -> None:
             book.hold_open()
             budget = enlarge_budget(book.account.budget, epsilon, delta)
-            write(BudgetRaised(budget.epsilon, budget.delta, enlarge_limit(book.account.filter, budget)))
+            write(entries.BudgetRaised(budget.epsilon, budget.delta, enlarge_limit(book.account.filter, budget)))
 
         self._keeper.run(act)
 
     def admit(self, analyst: Analyst) -> None:
         """Admit an analyst, or change a share."""
-        self._write(AnalystAdmitted(analyst))
+        self._write(entries.AnalystAdmitted(analyst))
 
     def stop(self, analyst: str) -> None:
         """Stop an analyst from spending."""
-        self._write(AnalystStopped(validate_text("analyst", analyst)))
+        self._write(entries.AnalystStopped(entries.validate_text("analyst", analyst)))
 
     def declare(self, dataset: str, schema: str, *, head: str | None = None) -> None:
         """Add a table about the same people, or record the new digest of a schema that gained columns.
 
         `head` is the head that the decision was based on: raises LedgerBusy if anything was written since.
         """
-        self._write(SchemaDeclared(validate_text("dataset", dataset), validate_text("schema", schema)), head=head)
+        name, digest = entries.validate_text("dataset", dataset), entries.validate_text("schema", schema)
+        self._write(entries.SchemaDeclared(name, digest), head=head)
 
     @property
     def limits(self) -> Limits:
@@ -323,7 +310,7 @@ class Ledger:
 
     def set_limits(self, limits: Limits) -> None:
         """Set other limits on spending, from now on."""
-        self._write(LimitsSet(limits))
+        self._write(entries.LimitsSet(limits))
 
     def allowance(self, *, analyst: str | None, key: str | None = None) -> Allowance | None:
         """Return what one call may take by the owner's limits at this moment; None if there are none."""
@@ -338,25 +325,25 @@ class Ledger:
 
     def request_approval(self, *, analyst: str, key: str, question: str, share: Fraction, text: str) -> ApprovalRequest:
         """Ask the owner to approve a question above a limit, and return the request; repeated, it is the same one."""
-        validate_optional_texts(analyst=analyst, key=key, question=question)
-        validate_text("text", text, longest=_LONGEST_RECORD)
+        entries.validate_texts(analyst=analyst, key=key, question=question)
+        entries.validate_text("text", text, longest=_LONGEST_RECORD)
 
         def act(book: Book, write: Write) -> ApprovalRequest:
             known = book.guard.request_of(analyst, key)
             if known is not None and known.question == question:
                 return known
-            line = write(ApprovalRequested(self._one(book), analyst, key, question, share, text))
+            line = write(entries.ApprovalRequested(self._one(book), analyst, key, question, share, text))
             return book.guard.requests[line.hash]
 
         return cast("ApprovalRequest", self._keeper.run(act))
 
     def decide(self, request: str, *, granted: bool, by: str) -> ApprovalRequest:
         """Grant or decline a request, once; `by` is the owner who decides."""
-        validate_optional_texts(request=request, by=by)
+        entries.validate_texts(request=request, by=by)
 
         def act(book: Book, write: Write) -> ApprovalRequest:
             book.hold_open()
-            write(ApprovalDecided(request, granted, by))
+            write(entries.ApprovalDecided(request, granted, by))
             return book.guard.requests[request]
 
         return cast("ApprovalRequest", self._keeper.run(act))
@@ -380,7 +367,7 @@ class Ledger:
 
     def end(self) -> None:
         """Close the account for ever; answers can still be fetched."""
-        self._write(LedgerClosed())
+        self._write(entries.LedgerClosed())
 
     def close(self) -> None:
         """Close files and connections; the account continues when it is reopened."""
@@ -393,6 +380,16 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         """Close files and connections."""
         self.close()
+
+    def _wanted(
+        self, event: Event, analyst: str | None, key: str | None, purpose: str, version: str
+    ) -> Callable[[Book], Charged]:
+        """Return the charge that is asked for, given the book, after validating it."""
+        entries.validate_event(event)
+        entries.validate_texts(analyst=analyst, key=key)
+        entries.validate_text("purpose", purpose)
+        entries.validate_text("version", version)
+        return lambda book: Charged(self._one(book), analyst, key, purpose, version, event)
 
     def _written(self, book: Book, write: Write, wanted: Charged) -> Receipt:
         """Return the receipt of a new charge, locked: nobody else can use it until it is released."""
@@ -411,7 +408,7 @@ class Ledger:
         if own.redeemed:
             if self._keeper.held(receipt):
                 return receipt
-            raise AnswerInterrupted
+            raise errors.AnswerInterrupted
         return Reservation(own.receipt, taken_over=False) if self._keeper.hold(receipt) else receipt
 
     def _wait(self, receipt: str) -> None:
@@ -419,7 +416,7 @@ class Ledger:
         until, pause = time.monotonic() + self._patience, _SHORTEST_PAUSE
         while self._keeper.read(lambda *_: self._keeper.held(receipt)):
             if time.monotonic() > until:
-                raise AskedElsewhere
+                raise errors.AskedElsewhere
             self._keeper.wait(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -436,7 +433,7 @@ class Ledger:
         def act(book: Book, write: Write) -> None:
             book.hold_open()
             if head not in {None, book.head}:
-                raise LedgerBusy
+                raise errors.LedgerBusy
             write(entry)
 
         self._keeper.run(act)
@@ -464,17 +461,17 @@ def _find_by_key(book: Book, wanted: Charged) -> ChargeState | None:
         return None
     found = book.charges.get(known)
     if found is None or _charge_entry(found.receipt) != wanted:
-        raise KeyReused(str(wanted.key))
+        raise errors.KeyReused(str(wanted.key))
     return found
 
 
-def _watch_usage(charge: ChargeState) -> WatchUsage:
-    return WatchUsage(charge.armed, charge.thresholds)
+def _watch_usage(charge: ChargeState) -> entries.WatchUsage:
+    return entries.WatchUsage(charge.armed, charge.thresholds)
 
 
 def _charge_entry(receipt: Receipt) -> Charged:
     """Return the charging entry of a receipt."""
-    return Charged(receipt.dataset, receipt.analyst, receipt.key, receipt.purpose, receipt.version, receipt.event)
+    return Charged(*entries.charge_fields(receipt))
 
 
 def _verified_state(book: Book, store: Store, head: Head) -> BudgetState:
@@ -483,5 +480,5 @@ def _verified_state(book: Book, store: Store, head: Head) -> BudgetState:
     lines = store.lines(0)
     found = Book.read(lines)
     if found.number < book.number or lines[book.number].hash != book.head or not chain_contains(lines, mark):
-        raise LedgerRolledBack
+        raise errors.LedgerRolledBack
     return found.state()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 
+from dodona.ledger.entries import Line
 from dodona.ledger.errors import LedgerRolledBack
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc_now
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms, first_line, open_existing
-from dodona.ledger.store import Decide, Line
+from dodona.ledger.store import Decide
 
 
 class MemoryHolds:

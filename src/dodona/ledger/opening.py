@@ -18,14 +18,24 @@ from urllib.parse import urlsplit
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
-from dodona.ledger.entries import CAP_KEY_BYTES, Created, Earlier, Recovered, validate_event, validate_text
+from dodona.ledger.entries import (
+    CAP_KEY_BYTES,
+    GENESIS_HASH,
+    Created,
+    Earlier,
+    Line,
+    Recovered,
+    line_after,
+    validate_event,
+    validate_text,
+)
 from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, HeadFile, HeadPlace, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
 from dodona.ledger.ledger import PATIENCE, Ledger
 from dodona.ledger.limits import NO_LIMITS, Limits
 from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
-from dodona.ledger.store import GENESIS_HASH, Line, Store, line_after
+from dodona.ledger.store import Store
 from dodona.numbers import Exact
 from dodona.privacy.budget import Analyst, Budget
 from dodona.schema.schema import Neighbours
@@ -52,9 +62,8 @@ class LedgerTerms:
 
 def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
     """Return the first line of a ledger with these terms."""
-    datasets = tuple(
-        (validate_text("dataset", name), validate_text("schema", digest)) for name, digest in terms.datasets.items()
-    )
+    named = terms.datasets.items()
+    datasets = tuple((validate_text("dataset", name), validate_text("schema", digest)) for name, digest in named)
     chosen = terms.budget.filter()
     created = Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
     if terms.cap_key is not None:
@@ -64,9 +73,8 @@ def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
     if terms.earlier:
         for _, event in terms.earlier:
             validate_event(event)
-        created = replace(
-            created, earlier=tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
-        )
+        earlier = tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
+        created = replace(created, earlier=earlier)
     if terms.limits != NO_LIMITS:
         created = replace(created, limits=terms.limits)
     line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
@@ -113,11 +121,9 @@ def append_recovery(
     def decide(lines: Sequence[Line]) -> Sequence[Line]:
         book = read_book(lines)
         account = book.account
-        budget = enlarge_budget(
-            account.budget,
-            account.budget.epsilon if epsilon is None else epsilon,
-            account.budget.delta if delta is None else delta,
-        )
+        before = account.budget
+        granted = (before.epsilon if epsilon is None else epsilon, before.delta if delta is None else delta)
+        budget = enlarge_budget(before, *granted)
         entry = Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
         line = book.write(entry, time=clock().isoformat())
         marks.append(Mark(line.number, line.hash))
@@ -185,44 +191,6 @@ def create_file_ledger(
     sync_folder(path.parent)
 
 
-def open_file_ledger(  # noqa: PLR0913  the parts of a ledger
-    path: Path,
-    *,
-    head: LedgerPlace | None = None,
-    dataset: str | None = None,
-    schema: str | None = None,
-    clock: Clock = utc_now,
-    patience: float = PATIENCE,
-) -> Ledger:
-    """Open the ledger at a path; never creates one."""
-    kept = locate_head(default_head_path(path) if head is None else head)
-    store = SqliteStore(path)
-    try:
-        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience)
-    except BaseException:
-        store.close()
-        kept.close()
-        raise
-
-
-def recover_file_ledger(
-    path: Path,
-    *,
-    head: LedgerPlace | None = None,
-    epsilon: Exact | None = None,
-    delta: Exact | None = None,
-    clock: Clock = utc_now,
-) -> None:
-    """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
-    store = SqliteStore(path)
-    try:
-        mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
-    finally:
-        store.close()
-    with closing(locate_head(default_head_path(path) if head is None else head)) as kept:
-        kept.replace(mark)
-
-
 # --- Where a ledger is: a path, or a PostgreSQL address followed by `#` and the ledger's name. ---
 
 
@@ -279,15 +247,10 @@ def open_ledger(  # noqa: PLR0913  the parts of a ledger
     patience: float = PATIENCE,
 ) -> Ledger:
     """Open the ledger at a place; never creates one."""
-    found = _split_address(place)
-    if found is None:
-        return open_file_ledger(Path(place), head=head, dataset=dataset, schema=schema, clock=clock, patience=patience)
-    _require_driver()
-    from dodona.ledger.postgres import PostgresStore
-
-    kept, store = _require_head(head), PostgresStore(*found)
+    connect, kept = _locate(place, head)
+    store = connect()
     try:
-        again = partial(PostgresStore, *found)
+        again = None if isinstance(store, SqliteStore) else connect
         return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience, again=again)
     except BaseException:
         store.close()
@@ -304,14 +267,8 @@ def recover_ledger(
     clock: Clock = utc_now,
 ) -> None:
     """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
-    found = _split_address(place)
-    if found is None:
-        recover_file_ledger(Path(place), head=head, epsilon=epsilon, delta=delta, clock=clock)
-        return
-    _require_driver()
-    from dodona.ledger.postgres import PostgresStore
-
-    kept, store = _require_head(head), PostgresStore(*found)
+    connect, kept = _locate(place, head)
+    store = connect()
     try:
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
     finally:
@@ -350,6 +307,18 @@ def restore_ledger(place: LedgerPlace, lines: Sequence[Line], *, head: LedgerPla
     write_postgres_ledger(*found, lines[0])
     with closing(PostgresStore(*found)) as server:
         server.append(0, lambda _: lines[1:])
+
+
+def _locate(place: LedgerPlace, head: LedgerPlace | None) -> tuple[Callable[[], Store], HeadPlace]:
+    """Return what opens the store at a place, and the head of its ledger."""
+    found = _split_address(place)
+    if found is None:
+        path = Path(place)
+        return partial(SqliteStore, path), locate_head(default_head_path(path) if head is None else head)
+    _require_driver()
+    from dodona.ledger.postgres import PostgresStore
+
+    return partial(PostgresStore, *found), _require_head(head)
 
 
 def validate_address(text: str) -> str:

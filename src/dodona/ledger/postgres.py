@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
-from dodona.ledger.errors import (
-    HeadMissing,
-    LedgerBusy,
-    LedgerExists,
-    LedgerMissing,
-    LedgerRolledBack,
-    LedgerUnavailable,
-    LedgerUnreadable,
-)
+from dodona.ledger import errors
+from dodona.ledger.entries import Line
 from dodona.ledger.head import Mark
-from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
+from dodona.ledger.store import Decide, lines_from_rows, row_from_line
 
 if TYPE_CHECKING:
     import psycopg
@@ -69,9 +62,7 @@ _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0
 _DURABLE = ("fsync", "full_page_writes")
 _HOLD = "SELECT pg_try_advisory_lock(%s)"
 _LET_GO = "SELECT pg_advisory_unlock(%s)"
-_HELD = """
-SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END
-"""
+_HELD = "SELECT CASE WHEN pg_try_advisory_lock_shared(%s) THEN NOT pg_advisory_unlock_shared(%s) ELSE true END"
 
 
 class PostgresStore:
@@ -105,7 +96,7 @@ class PostgresStore:
                 try:
                     self._connection.execute(_LOCK, (self._name,))
                 except psycopg.errors.LockNotAvailable as fault:
-                    raise LedgerBusy from fault
+                    raise errors.LedgerBusy from fault
                 appended = decide(self._lines(since))
                 if appended:
                     columns = [list(column) for column in zip(*(row_from_line(line) for line in appended), strict=True)]
@@ -124,7 +115,7 @@ class PostgresStore:
     def _known(self) -> None:
         ((table,),) = self._connection.execute("SELECT to_regclass('dodona_entries')").fetchall()
         if table is None or not self._lines(0):
-            raise LedgerMissing(f"{self._name!r} in this database")
+            raise errors.LedgerMissing(f"{self._name!r} in this database")
 
     def _lines(self, since: int) -> list[Line]:
         return lines_from_rows(self._connection.execute(_SELECT, (self._name, since)))
@@ -132,7 +123,7 @@ class PostgresStore:
     def _check(self) -> None:
         query = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'dodona_entries'::regclass AND tgenabled = 'O'"
         if not {name for (name,) in self._connection.execute(query)} >= set(RULES):
-            raise LedgerUnreadable("the rules in the database were taken out")
+            raise errors.LedgerUnreadable("the rules in the database were taken out")
         for setting in _DURABLE:
             ((value,),) = self._connection.execute(f"SHOW {setting}").fetchall()
             if value != "on":
@@ -200,7 +191,7 @@ class DatabaseHead:
             try:
                 connection.execute(_CREATE_HEAD, (self._name, mark.number, mark.hash))
             except psycopg.errors.UniqueViolation as fault:
-                raise LedgerExists(f"the head {self._name!r} in a database") from fault
+                raise errors.LedgerExists(f"the head {self._name!r} in a database") from fault
 
         self._run(write)
 
@@ -229,7 +220,7 @@ class DatabaseHead:
             if not moved:
                 newest = self._read(connection)
                 if newest.number == mark.number and newest.hash != mark.hash:
-                    raise LedgerRolledBack
+                    raise errors.LedgerRolledBack
 
         self._run(write)
 
@@ -243,7 +234,7 @@ class DatabaseHead:
         query = "SELECT number, hash FROM dodona_heads WHERE ledger = %s"
         found = [] if known is None else connection.execute(query, (self._name,)).fetchall()
         if not found:
-            raise HeadMissing(f"{self._name!r} in the head's database")
+            raise errors.HeadMissing(f"{self._name!r} in the head's database")
         return Mark(int(found[0][0]), str(found[0][1]))
 
     def _run(self, work: Callable[[psycopg.Connection[tuple[Any, ...]]], Result]) -> Result:
@@ -254,7 +245,7 @@ class DatabaseHead:
 
         try:
             return _translate_errors(run)
-        except LedgerUnavailable:
+        except errors.LedgerUnavailable:
             self.close()
             raise
 
@@ -289,7 +280,7 @@ def write_postgres_ledger(address: str, name: str, first: Line) -> None:
             try:
                 connection.execute(_INSERT, (name, *columns))
             except psycopg.errors.UniqueViolation as fault:
-                raise LedgerExists(f"{name!r} in this database") from fault
+                raise errors.LedgerExists(f"{name!r} in this database") from fault
 
     _translate_errors(write)
 
@@ -300,4 +291,4 @@ def _translate_errors(work: Callable[[], Result]) -> Result:
 
     with suppress(psycopg.Error):
         return work()
-    raise LedgerUnavailable  # raised here, so that the driver's exception is not attached to it
+    raise errors.LedgerUnavailable  # raised here, so that the driver's exception is not attached to it

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from dodona.ledger.entries import Line
 from dodona.ledger.errors import LedgerBusy, LedgerForbidden, LedgerMissing, LedgerUnavailable, LedgerUnreadable
 from dodona.ledger.head import translate_permission_errors
-from dodona.ledger.store import Decide, Line, lines_from_rows, row_from_line
+from dodona.ledger.store import Decide, lines_from_rows, row_from_line
 
 Result = TypeVar("Result")
 

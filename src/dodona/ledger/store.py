@@ -1,51 +1,18 @@
-"""The hash chain and the stores that keep it.
+"""The stores that keep the lines of a ledger, and locks on its receipts.
 
-Each line's hash covers the line and everything before it. A store makes lines durable in order and does not interpret
-them; database rows repeat a few fields so that the database can enforce its rules.
+A store makes lines durable in order and does not interpret them; database rows repeat a few fields so that the database
+can enforce its rules.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dodona.ledger.entries import ENTRY_KINDS, Entry, Receipt, entry_to_json
+from dodona.ledger.entries import ENTRY_KINDS, Line, Receipt
 from dodona.ledger.errors import LedgerUnreadable
-
-# --- The hash chain: each line's hash covers the line and, through the one before it, everything before it. ---
-
-
-GENESIS_HASH = "0" * 64
-"""The hash that precedes the first line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """An entry at its place in the chain."""
-
-    number: int
-    previous: str
-    hash: str
-    text: str = field(repr=False)
-    """The entry; the first one contains the cap key, so it is not shown."""
-
-    def follows(self, number: int, previous: str) -> bool:
-        """Return whether this is, unaltered, the next line after the one with this number and hash."""
-        return self.number == number + 1 and self.previous == previous and self.hash == _hash(previous, self.text)
-
-
-def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:
-    """Return the line of an entry, chained to the line with this number and hash."""
-    text = entry_to_json(entry, number=number + 1, time=time)
-    return Line(number + 1, previous, _hash(previous, text), text)
-
-
-def _hash(previous: str, text: str) -> str:
-    return sha256(f"{previous}\n{text}".encode()).hexdigest()
-
 
 # --- Holds: locks on receipts that are being answered, so that others wait instead of paying twice. They end with the
 # process that took them, and say nothing about the budget. ---
@@ -113,7 +80,6 @@ StoredRow = tuple[int, str, str, str, int | None, str | None, str]
 """Number, previous hash, hash, kind, charge (of a use or a release), key (of a charge), text."""
 
 _CHARGE_KINDS = frozenset({"redeemed", "armed", "unanswered", "released"})
-_KNOWN_KINDS = frozenset(ENTRY_KINDS)
 
 
 def row_from_line(line: Line) -> StoredRow:
@@ -133,7 +99,7 @@ def lines_from_rows(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
         try:
             line = Line(row[0], row[1], row[2], row[6])
             own = row_from_line(line)
-            if own[3] not in _KNOWN_KINDS:  # written by a newer version, whose extra fields are unknown here
+            if own[3] not in ENTRY_KINDS:  # written by a newer version, whose extra fields are unknown here
                 own = (*own[:4], *row[4:6], own[6])
             same = own == row and type(row[0]) is int
         except (LookupError, TypeError, ValueError, RecursionError) as fault:

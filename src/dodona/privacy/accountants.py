@@ -6,6 +6,7 @@ odometer gives an ε that is valid whenever it is read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -76,9 +77,8 @@ class PrivacyFilter:
     def charged(self, spent: Spending, event: Event, *, times: int = 1) -> Spending:
         """Return the total after the event, whether or not it fits."""
         if spent.neighbours is not None and spent.neighbours is not event.neighbours:
-            accepted = (
-                f"everything so far was priced under {spent.neighbours.value}, and prices of two relations do not add"
-            )
+            before = f"everything so far was priced under {spent.neighbours.value}"
+            accepted = f"{before}, and prices of two relations do not add"
             raise InvalidArgument("neighbours", event.neighbours.value, accepted)
         loss = event.epsilon
         pure = None if spent.pure is None or loss is None else spent.pure + times * loss
@@ -156,16 +156,28 @@ def budget_filter(accountant: Accountant, epsilon: Fraction, delta: Fraction) ->
     """
     if epsilon <= 0:
         raise InvalidArgument("epsilon", epsilon, "write a budget above 0")
-    if accountant is Accountant.PURE:
-        if delta != 0:
-            raise InvalidArgument("delta", delta, "a pure budget has no delta: write 0, or choose another accountant")
-        return PrivacyFilter(accountant, epsilon, delta, None, 0)
-    if not 0 < delta < 1:
+    pure = accountant is Accountant.PURE
+    if pure and delta != 0:
+        raise InvalidArgument("delta", delta, "a pure budget has no delta: write 0, or choose another accountant")
+    if not pure and not 0 < delta < 1:
         raise InvalidArgument("delta", delta, "write a number between 0 and 1, such as '1e-6', or count pure losses")
-    if accountant is Accountant.ZCDP:
-        return PrivacyFilter(accountant, epsilon, delta, None, bounds.limit_in_units(zcdp_limit(epsilon, delta)))
-    order = best_order(epsilon, delta)
-    return PrivacyFilter(accountant, epsilon, delta, order, bounds.limit_in_units(renyi_limit(epsilon, delta, order)))
+    order = best_order(epsilon, delta) if accountant in {Accountant.RENYI, Accountant.EITHER} else None
+    return PrivacyFilter(accountant, epsilon, delta, order, budget_limit(accountant, epsilon, delta, order))
+
+
+def budget_limit(accountant: Accountant, epsilon: Fraction, delta: Fraction, order: Fraction | None) -> int:
+    """Return the limit on the sum of costs, in units, that implies (ε, δ); 0 for the pure accountant."""
+    match accountant:
+        case Accountant.PURE:
+            return 0
+        case Accountant.ZCDP:
+            return bounds.limit_in_units(zcdp_limit(epsilon, delta))
+        case Accountant.RENYI | Accountant.EITHER:
+            if order is None:
+                raise InvalidArgument("order", order, "this accountant counts at an order")
+            return bounds.limit_in_units(renyi_limit(epsilon, delta, order))
+        case _:
+            assert_never(accountant)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -225,9 +237,7 @@ def _totals(events: Mapping[Event, int]) -> list[Fraction]:
 def _prices(event: Event) -> tuple[int, int | None]:
     """Return ρ and the pure loss in units, rounded up."""
     pure = event.epsilon
-    return bounds.cost_in_units(event.rho()), None if pure is None else -(
-        -pure.numerator * bounds.ONE_IN_UNITS // pure.denominator
-    )
+    return bounds.cost_in_units(event.rho()), None if pure is None else math.ceil(pure * bounds.ONE_IN_UNITS)
 
 
 @lru_cache(maxsize=1 << 10)

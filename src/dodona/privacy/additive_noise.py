@@ -18,18 +18,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, format_fraction, largest_number, minimize_unimodal, smallest_number, to_fraction
-from dodona.privacy.accuracy import (
-    Accuracy,
-    Against,
-    sampling_error,
-    to_failure_probability,
-    validate_count,
-    validate_table_target,
-)
+from dodona.numbers import Exact, format_fraction, to_fraction
+from dodona.privacy import accuracy
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
+from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number, validate_noise_delta
 from dodona.privacy.events import GaussianEvent, LaplaceEvent
 from dodona.query.sensitivity import Sensitivity
-from dodona.schema.schema import Neighbours
 
 # --- The scale of integer noise, in units of the answer: an exact number in the range that can be sampled exactly. ---
 
@@ -60,14 +54,6 @@ def validate_noise_epsilon(value: Exact) -> Fraction:
     return to_fraction(value, argument="epsilon", lower=SMALLEST_EPSILON, upper=LARGEST_EPSILON)
 
 
-def validate_noise_delta(value: Exact) -> Fraction:
-    """Return δ, the failure probability of privacy, strictly between 0 and 1."""
-    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
-    if delta in (0, 1):
-        raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
-    return delta
-
-
 def round_scale_down(value: float) -> Fraction:
     """Return the scale to seven digits, rounded down: less noise than requested, so the accuracy target still holds.
 
@@ -91,9 +77,6 @@ def _rounded(value: float, rounding: str) -> Fraction:
 
 
 # --- The discrete Laplace mechanism: integer noise with P(x) ∝ exp(-|x|/scale), on whole numbers or on a public grid.
-
-
-_FINE = 1024  # default number of grid steps in the sensitivity
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -130,8 +113,14 @@ class Laplace:
         >>> mechanism.accuracy(0.95).within
         100.0
         """
-        steps = math.floor(validate_table_target(target).within) + 1
-        tail = _per_answer(to_failure_probability(target.confidence), validate_count(answers, argument="answers"))
+        within, failing = accuracy.validate_table_target(target).within, to_failure_probability(target.confidence)
+        return cls.widest(within, failing, answers=validate_count(answers, argument="answers"))
+
+    @classmethod
+    def widest(cls, within: float, failing: float, *, answers: int = 1) -> Self:
+        """Return the same from a tolerance and a failure probability that were validated before."""
+        steps = math.floor(within) + 1
+        tail = _per_answer(failing, answers)
 
         def met(scale: float) -> bool:  # the tail beyond a fixed distance grows with the scale
             return _log_tail(steps, scale) <= math.log(tail)
@@ -157,7 +146,7 @@ class Laplace:
         sampled = 0.0
         if sample is not None:
             failing /= 2
-            sampled = sampling_error(failing, answers=answers, sample=sample)
+            sampled = accuracy.sampling_error(failing, answers=answers, sample=sample)
         tail = math.log(_per_answer(failing, validate_count(answers, argument="answers")))
         scale = float(self.scale)
         steps = max(1, math.ceil(scale * (math.log(2 / (1 + math.exp(-1 / scale))) - tail)))
@@ -172,7 +161,7 @@ class Laplace:
             within=steps - 1 + sampled,
             confidence=confidence,
             expected=expected + math.sqrt(sample) / 2,
-            against=Against.POPULATION,
+            against=accuracy.Against.POPULATION,
         )
 
     def probability(self, noise: int) -> float:
@@ -183,92 +172,6 @@ class Laplace:
         """
         scale = float(self.scale)
         return math.tanh(0.5 / scale) * math.exp(-min(abs(noise), NEGLIGIBLE_NOISE) / scale)
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class GridLaplace:
-    """Laplace noise on a real number: the number is rounded to a public grid, and the noise is drawn on that grid.
-
-    Floating-point noise would reveal the exact answer through its last bits (Mironov 2012). On a grid of step g the
-    noise is an integer number of steps, so the sampled law is exactly the stated one. A number that one row changes by
-    at most Δ changes by at most ⌈Δ/g⌉ steps, so nothing is lost if Δ is a multiple of g.
-
-    >>> share = GridLaplace.for_share(1, rows=1_000_000)
-    >>> share.grid, share.scale
-    (Fraction(1, 1000000), Fraction(1, 1000000))
-
-    Theorem: laplace-on-a-grid
-    """
-
-    theorem: ClassVar[str] = "laplace-on-a-grid"
-    scale: Fraction
-    """The scale, in units of the answer."""
-    grid: Fraction
-    """The grid step, in the same unit: public, and chosen independently of the data."""
-
-    def __init__(self, *, scale: Exact, grid: Exact) -> None:
-        """Validate the scale, which must be from 1/1000 to 10^12 grid steps."""
-        object.__setattr__(self, "grid", _real(grid, "grid"))
-        object.__setattr__(self, "scale", _real(scale, "scale"))
-        validate_scale(self.scale / self.grid)
-
-    @classmethod
-    def for_privacy(cls, epsilon: Exact, *, sensitivity: Exact, grid: Exact | None = None) -> Self:
-        """Return the mechanism that costs exactly ε for a number of the given sensitivity.
-
-        The default grid is 1/1024 of the sensitivity. A grid that does not divide the sensitivity needs more noise.
-        """
-        moved = _real(sensitivity, "sensitivity")
-        step = moved / _FINE if grid is None else _real(grid, "grid")
-        return cls(scale=_steps_up(moved / step) * step / validate_noise_epsilon(epsilon), grid=step)
-
-    @classmethod
-    def for_share(cls, epsilon: Exact, *, rows: int) -> Self:
-        """Return the mechanism for a share of a public number of rows n: sensitivity and grid are 1/n, so it is exact.
-
-        It equals the count with noise of scale 1/ε, divided by the number of rows.
-        """
-        one = Fraction(1, validate_count(rows, argument="rows"))
-        return cls.for_privacy(epsilon, sensitivity=one, grid=one)
-
-    @property
-    def noise(self) -> Laplace:
-        """The noise mechanism, in grid steps."""
-        return Laplace(scale=self.scale / self.grid)
-
-    def steps(self, value: Exact) -> int:
-        """Return a number in grid steps, rounded exactly to the nearest step, with halves rounded up."""
-        bound = self.grid * (1 << 62)
-        return math.floor(to_fraction(value, argument="value", lower=-bound, upper=bound) / self.grid + Fraction(1, 2))
-
-    def event(self, sensitivity: Exact, neighbours: Neighbours, *, answers: int = 1) -> LaplaceEvent:
-        """Return the event of one release, for answers whose absolute changes sum to at most `sensitivity`.
-
-        Rounding may move each answer by up to one extra step; a single answer moves by at most ⌈Δ/g⌉ steps.
-
-        Theorem: laplace-on-a-grid
-        """
-        moved = _steps_up(_real(sensitivity, "sensitivity") / self.grid)
-        distance = moved + validate_count(answers, argument="answers") - 1
-        return LaplaceEvent(distance, self.scale / self.grid, neighbours)
-
-    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return the largest error of all answers against the real numbers, including rounding.
-
-        Theorem: laplace-accuracy
-        """
-        drawn, step = self.noise.accuracy(confidence, answers=answers), float(self.grid)
-        expected = None if drawn.expected is None else (drawn.expected + 0.5) * step
-        return Accuracy(within=(drawn.within + 0.5) * step, confidence=confidence, expected=expected)
-
-
-def _real(value: Exact, argument: str) -> Fraction:
-    return to_fraction(value, argument=argument, lower=Fraction(1, 10**30), upper=Fraction(10**30))
-
-
-def _steps_up(steps: Fraction) -> int:
-    """Return how many integer steps a rounded number can move if the number itself moves by `steps`."""
-    return math.ceil(steps)
 
 
 def _log_tail(steps: int, scale: float) -> float:
@@ -316,9 +219,8 @@ def calibrate_sigma(epsilon: float, delta: float, sensitivity: Sensitivity, cali
     distance = math.sqrt(sensitivity.l2_squared)
     if calibration is Calibration.CLASSICAL:
         if epsilon >= 1:
-            raise InvalidArgument(
-                "epsilon", epsilon, "the classical formula is proved below 1; use Calibration.ANALYTIC"
-            )
+            accepted = "the classical formula is proved below 1; use Calibration.ANALYTIC"
+            raise InvalidArgument("epsilon", epsilon, accepted)
         return distance * math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
     def enough(sigma: float) -> bool:
@@ -427,12 +329,7 @@ class Gaussian:
 
     @classmethod
     def for_privacy(
-        cls,
-        epsilon: Exact,
-        delta: Exact,
-        sensitivity: Sensitivity,
-        *,
-        calibration: Calibration = Calibration.ANALYTIC,
+        cls, epsilon: Exact, delta: Exact, sensitivity: Sensitivity, *, calibration: Calibration = Calibration.ANALYTIC
     ) -> Self:
         """Return the mechanism for (ε, δ): the calibration's σ, increased until the discrete law satisfies δ(ε) ≤ δ.
 
@@ -449,16 +346,20 @@ class Gaussian:
     @classmethod
     def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
         """Return the mechanism with the largest scale (to about five digits) that meets the target for all answers."""
-        failing, room = to_failure_probability(target.confidence), validate_table_target(target).within
-        number = validate_count(answers, argument="answers")
+        within, failing = accuracy.validate_table_target(target).within, to_failure_probability(target.confidence)
+        return cls.widest(within, failing, answers=validate_count(answers, argument="answers"))
+
+    @classmethod
+    def widest(cls, within: float, failing: float, *, answers: int = 1) -> Self:
+        """Return the same from a tolerance and a failure probability that were validated before."""
 
         def met(scale: float) -> bool:
-            return _quantile(scale, failing, number) <= room
+            return _quantile(scale, failing, answers) <= within
 
-        guess = _guess_normal_scale(room, failing, number)
+        guess = _guess_normal_scale(within, failing, answers)
         brackets = ((guess * (1 - near), guess * (1 + near)) for near in (4e-6, 1e-3))
-        within = ((low, high) for low, high in brackets if met(low) and not met(high))
-        low, high = next(within, (1e-4, 1e13))  # at a few steps the normal approximation is unreliable
+        fitting = ((low, high) for low, high in brackets if met(low) and not met(high))
+        low, high = next(fitting, (1e-4, 1e13))  # at a few steps the normal approximation is unreliable
         return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-5, geometric=True)))
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
@@ -483,10 +384,10 @@ class Gaussian:
         if sample is None:
             return Accuracy(within=within, confidence=confidence, expected=expected)
         return Accuracy(
-            within=within + sampling_error(failing, answers=answers, sample=sample),
+            within=within + accuracy.sampling_error(failing, answers=answers, sample=sample),
             confidence=confidence,
             expected=expected + math.sqrt(sample) / 2,
-            against=Against.POPULATION,
+            against=accuracy.Against.POPULATION,
         )
 
     def probability(self, noise: int) -> float:
@@ -501,18 +402,13 @@ class Gaussian:
 
 def _guess_normal_scale(room: float, failing: float, answers: int) -> float:
     """Return the scale whose error equals the tolerance under the normal law, allowing half a step for the grid."""
-    return (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_failure_per_answer(failing, answers) / 2)
-
-
-def _failure_per_answer(failing: float, answers: int) -> float:
-    """Return the failure probability of each independent answer, given `failing` for all of them together."""
-    return -math.expm1(math.log1p(-failing) / answers)
+    return (math.floor(room) + 0.5) / -NormalDist().inv_cdf(_per_answer(failing, answers) / 2)
 
 
 @lru_cache(maxsize=1 << 12)
 def _quantile(scale: float, failing: float, answers: int) -> float:
     """Return the least m with P(|x| > m) ≤ the failure probability per answer, or a bound at most one step larger."""
-    share = _failure_per_answer(failing, answers)
+    share = _per_answer(failing, answers)
     if scale > _LARGEST_TAIL_SCALE:
         # Σ_{x>m} e^{-x²/2σ²} ≤ ∫_m^∞ and the total is at least σ√(2π), so P(|x| > m) ≤ P(|N| > m/σ).
         return math.ceil(-NormalDist().inv_cdf(share / 2) * scale)

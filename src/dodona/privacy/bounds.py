@@ -1,4 +1,4 @@
-"""Validated privacy parameters, and arithmetic that rounds only to the safe side.
+"""Validated privacy parameters, and arithmetic and searches that err only to the safe side.
 
 Floats are rounded up, costs are integers in units of 2^-64 (costs rounded up, limits down), and Rényi and zCDP curves
 are computed in decimals. A sum of costs is therefore exact and never too low.
@@ -7,80 +7,28 @@ are computed in decimals. A sum of costs is therefore exact and never too low.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, to_fraction, to_integer
+from dodona.numbers import Exact, to_fraction
 
 # --- Safe numbers: validated arguments, and floats that are never below the number they represent. ---
 
 
-_LEAST = Fraction(1, 10**12)
-_MOST = Fraction(10**12)
-_SLACK = 1e-12  # covers more than a thousand rounding errors of 2^-53 each
-MOST_TIMES = 10**6
-
-
-@dataclass(frozen=True, slots=True)
-class EpsilonDelta:
-    """An (ε, δ) guarantee; both numbers are exact and at least as large as what was proved."""
-
-    epsilon: Fraction
-    delta: Fraction
-
-
-def validate_epsilon(value: Exact, *, argument: str = "epsilon") -> Fraction:
-    """Return a validated ε, from 10^-12 to 10^12."""
-    return to_fraction(value, argument=argument, lower=_LEAST, upper=_MOST)
-
-
-def validate_delta(value: Exact, *, argument: str = "delta") -> Fraction:
-    """Return a validated δ, at least 0 and below 1."""
-    number = to_fraction(value, argument=argument, lower=Fraction(0), upper=Fraction(1))
-    if number == 1:
-        raise InvalidArgument(argument, value, "write a number from 0 up and below 1, such as '1e-6'")
-    return number
-
-
-def validate_positive_delta(value: Exact, *, argument: str = "delta") -> Fraction:
-    """Return a validated δ above 0 and below 1; δ = 0 has a meaning only for pure privacy."""
-    number = validate_delta(value, argument=argument)
-    if number == 0:
-        raise InvalidArgument(argument, value, "write a number above 0 and below 1, such as '1e-6'")
-    return number
-
-
-def validate_repetitions(value: int, *, argument: str = "times") -> int:
-    """Return a validated number of mechanisms, from 1 to 10^6."""
-    return to_integer(value, argument=argument, lower=1, upper=MOST_TIMES)
+def validate_noise_delta(value: Exact) -> Fraction:
+    """Return δ, the failure probability of privacy, strictly between 0 and 1."""
+    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
+    if delta in (0, 1):
+        raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
+    return delta
 
 
 def float_above(number: Fraction) -> float:
     """Return the nearest float that is not below the fraction."""
     near = float(number)
     return near if Fraction(near) >= number else math.nextafter(near, math.inf)
-
-
-def float_below(number: Fraction) -> float:
-    """Return the nearest float that is not above the fraction."""
-    near = float(number)
-    return near if Fraction(near) <= number else math.nextafter(near, -math.inf)
-
-
-def add_rounding_margin(value: float) -> float:
-    """Return a float above the true value that `value` approximates after up to a thousand roundings; never 0 for a δ.
-
-    Values below the smallest normal float are raised to it, as rounding errors are no longer relative there.
-    """
-    return max(value * (1 + _SLACK), 2.3e-308)
-
-
-def epsilon_delta(epsilon: float, delta: float) -> EpsilonDelta:
-    """Return the guarantee of two floats that have already been rounded up."""
-    return EpsilonDelta(Fraction(epsilon), Fraction(min(delta, 1.0)))
 
 
 # --- Costs as integers: a unit is 2^-64, costs are rounded up and limits down, so sums are exact and never too low. ---
@@ -226,3 +174,74 @@ def range_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
 
 def _decimal(number: Fraction) -> Decimal:
     return Decimal(number.numerator) / Decimal(number.denominator)
+
+
+# --- Searches: each returns an end where the condition holds, so that the result is on the safe side. ---
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def smallest_number(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
+) -> float:
+    """Return approximately the smallest number at which a monotone condition (false, then true) holds.
+
+    The condition holds at the result, which was tested or is `high`, where it is assumed true. It fails just below,
+    within a relative distance of `near` or its square. With positive ends of different orders of magnitude, set
+    `geometric` to bisect their ratio.
+
+    >>> root = smallest_number(lambda number: number**2 >= 2, 0, 2, near=1e-12)
+    >>> root**2 >= 2, round(root, 9)
+    (True, 1.414213562)
+    """
+    return _bisect(holds, low, high, near, geometric=geometric)[1]
+
+
+def largest_number(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
+) -> float:
+    """Return approximately the largest number at which a monotone condition (true, then false) holds.
+
+    The condition holds at the result, which was tested or is `low`, where it is assumed true. Otherwise as
+    `smallest_number`.
+
+    >>> root = largest_number(lambda number: number**2 <= 2, 0, 2, near=1e-12)
+    >>> root**2 <= 2, round(root, 9)
+    (True, 1.414213562)
+    """
+    return _bisect(lambda number: not holds(number), low, high, near, geometric=geometric)[0]
+
+
+def minimize_unimodal(function: Callable[[float], float], low: float, high: float, *, near: float) -> float:
+    """Return approximately the minimizer of a unimodal function, by golden section to an absolute distance `near`.
+
+    The function was evaluated at the result, and was no larger there than at the last other points evaluated.
+
+    >>> round(minimize_unimodal(lambda number: (number - 1) ** 2, 0, 3, near=1e-6), 5)
+    1.0
+    """
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(left), function(right)
+    while high - low > near:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return left if at_left <= at_right else right
+
+
+def _bisect(
+    holds: Callable[[float], bool], low: float, high: float, near: float, *, geometric: bool
+) -> tuple[float, float]:
+    """Bisect to two nearby numbers: the last where the condition failed and the last where it held."""
+    while high - low > near * (low if geometric else max(high, near)):
+        middle = math.sqrt(low * high) if geometric else (low + high) / 2
+        if not low < middle < high:  # no float is left between them
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high

@@ -11,6 +11,8 @@ from typing import Any, Self
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_percent, to_fraction, to_share
 from dodona.privacy.accountants import Accountant, PrivacyFilter, budget_filter
+from dodona.privacy.conversion import standalone_epsilon
+from dodona.privacy.events import Event
 
 # --- What the owner allows: a budget, and the analysts who share it. Data only. ---
 
@@ -194,25 +196,35 @@ class BudgetState:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """A share of the budget, which is additive, and the ε of the question asked alone, which is only a label.
+    """A share of the budget, which is additive, and what it buys.
 
-    >>> print(Price(Fraction(1, 80), 0.25))
+    >>> from dodona.privacy.events import LaplaceEvent
+    >>> from dodona.schema.schema import Neighbours
+    >>> print(Price(Fraction(1, 80), (LaplaceEvent(1, Fraction(4), Neighbours.REPLACE),)))
     1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons)
     >>> print(FREE)
     free
     """
 
     share: Fraction
-    epsilon: float
-    """The ε of the question asked alone, rounded up."""
+    events: tuple[Event, ...] = ()
+    delta: Fraction = Fraction(0)
+    """That of the budget."""
+    stated: float = 0.0
+    """The ε of what has no events here, as a price that was read from JSON."""
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of the question asked alone, rounded up: a label, which is computed when it is read."""
+        alone = [standalone_epsilon(event, self.delta) for event in self.events]
+        alone += [self.stated] if self.stated else []
+        total = math.fsum(alone)
+        return total if len(alone) < 2 else math.nextafter(total, math.inf)  # noqa: PLR2004  nothing was rounded
 
     def plus(self, other: Price) -> Price:
-        """Return the price of both together.
-
-        >>> print(Price(Fraction(1, 80), 0.25).plus(FREE))
-        1.25% of the budget (asked alone: epsilon 0.25; add shares, not epsilons)
-        """
-        return Price(self.share + other.share, math.nextafter(self.epsilon + other.epsilon, math.inf))
+        """Return the price of both together, out of one budget."""
+        stated = self.stated + other.stated
+        return Price(self.share + other.share, self.events + other.events, max(self.delta, other.delta), stated)
 
     def to_document(self) -> dict[str, object]:
         """Return the price as JSON represents it: the share is an exact fraction, written as a text."""
@@ -221,7 +233,7 @@ class Price:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """Return the price that `to_document` described."""
-        return cls(Fraction(document["share"]), float(document["epsilon"]))
+        return cls(Fraction(document["share"]), stated=float(document["epsilon"]))
 
     def __str__(self) -> str:
         if self.share == 0:
@@ -230,5 +242,5 @@ class Price:
         return f"{format_percent(self.share)} of the budget ({alone})"
 
 
-FREE = Price(Fraction(0), 0.0)
+FREE = Price(Fraction(0))
 """The price of an answer that has already been paid for."""

@@ -253,9 +253,8 @@ def validate_order(order: object) -> Fraction:
 def _validate_range(value: object, argument: str, *, least: Fraction = _LEAST, most: Fraction = _MOST) -> Fraction:
     """Return an exact number in the range that is priced reliably."""
     if not isinstance(value, Fraction | int) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidArgument(
-            argument, value, f"write a fraction from {format_fraction(least)} to {format_fraction(most)}"
-        )
+        accepted = f"write a fraction from {format_fraction(least)} to {format_fraction(most)}"
+        raise InvalidArgument(argument, value, accepted)
     return Fraction(value)
 
 
@@ -274,9 +273,8 @@ class UnknownEvent(InvalidRequest):
 
     def __init__(self, text: str) -> None:
         """Show the beginning of the text."""
-        super().__init__(
-            f"{text[:80]!r} is not an event of this version; open the ledger with the version that wrote it."
-        )
+        instead = "open the ledger with the version that wrote it"
+        super().__init__(f"{text[:80]!r} is not an event of this version; {instead}.")
 
 
 def event_to_json(event: Event) -> str:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby, product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Gaussian, Laplace
@@ -24,10 +25,6 @@ from dodona.query.residual import Classes, Residual, block_of_residual, residual
 from dodona.query.sensitivity import unit_sensitivity
 from dodona.schema.schema import Domain, Neighbours, Unit
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 # --- A measurement: a query, the noise of each of its blocks, and its price. ---
 
 
@@ -37,11 +34,28 @@ _CACHE = RecentCache[tuple[Query, ...]]()
 
 
 @dataclass(frozen=True, slots=True)
+class DrawCounts:
+    """A number of released values, by noise law."""
+
+    laplace: int = 0
+    gaussian: int = 0
+
+    def __bool__(self) -> bool:
+        return self.laplace + self.gaussian > 0
+
+    def plus(self, other: DrawCounts) -> DrawCounts:
+        """Return the number of both together."""
+        return DrawCounts(self.laplace + other.laplace, self.gaussian + other.gaussian)
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """Independent integer noise on every answer, with one law and scale per block, in units of the block's step."""
 
     query: Query
     noises: tuple[Noise, ...]
+    label: str = field(default="", compare=False)
+    """Of a bundle, its kind: what is bought as a bundle is not the answer to the question that is the same table."""
 
     def __post_init__(self) -> None:
         """Validate that every block has noise."""
@@ -50,13 +64,20 @@ class Measurement:
 
     @property
     def purpose(self) -> str:
-        """The purpose that is recorded in its receipt."""
-        return query_digest(self.query)
+        """The purpose that is recorded in its receipt: the digest of the query, and the label if there is one."""
+        return " ".join(filter(None, (query_digest(self.query), self.label)))
 
     @property
     def mechanism(self) -> str:
         """The noises as text that `noises_from_text` parses."""
         return noises_to_text(self.noises)
+
+    @property
+    def draws(self) -> DrawCounts:
+        """How many values it releases."""
+        paired = zip(self.noises, self.query.blocks, strict=True)
+        laplace = sum([block.values for noise, block in paired if isinstance(noise, Laplace)])
+        return DrawCounts(laplace, self.query.values - laplace)
 
     def event(self, unit: Unit) -> Event:
         """Return the event: blocks with the same noise are priced together, as one vector.
@@ -81,9 +102,8 @@ def _split_blocks(query: Query, parts: tuple[tuple[int, ...], ...]) -> tuple[Que
     """Return one query for each group of blocks."""
     if len(parts) == 1:
         return (query,)
-    return _CACHE.of(
-        query, parts, lambda: tuple(Query(query.domain, tuple(query.blocks[n] for n in part)) for part in parts)
-    )
+    blocks, domain = query.blocks, query.domain
+    return _CACHE.of(query, parts, lambda: tuple(Query(domain, tuple(blocks[n] for n in part)) for part in parts))
 
 
 def noises_to_text(noises: tuple[Noise, ...]) -> str:
@@ -213,9 +233,8 @@ class DifferencePatterns:
 
 def squared_moves(residual: Residual) -> list[Fraction]:
     """Return the squared change of a residual in each case, in the order of `DifferencePatterns.places`."""
-    return [
-        squared_move_replaced(residual, differs) for differs in product((False, True), repeat=len(residual.classes))
-    ]
+    cases = product((False, True), repeat=len(residual.classes))
+    return [squared_move_replaced(residual, differs) for differs in cases]
 
 
 def _difference_cases(ways: tuple[Classes, ...]) -> NDArray[np.bool_]:
@@ -252,9 +271,8 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
             own = np.broadcast_to(places, patterns.shape)[chosen]
             np.add.at(times, (np.arange(len(own)), numbers[own]), 1)
         seen.update(map(tuple, np.unique(times, axis=0).tolist()))
-    return max(
-        sum((count * value for value, count in zip(exact, row, strict=True) if count), Fraction(0)) for row in seen
-    )
+    pairs = (zip(exact, row, strict=True) for row in seen)
+    return max(sum((count * value for value, count in row if count), Fraction(0)) for row in pairs)
 
 
 # --- Measured residuals: integer Gaussian noise on Helmert rows, scaled so that all of them are equally precise.
@@ -312,6 +330,11 @@ class ResidualMeasurement:
     def mechanism(self) -> str:
         """The variances as text that `residuals_from_text` parses."""
         return ", ".join(f"{_NAME} {variance}" for _, variance in self.parts)
+
+    @property
+    def draws(self) -> DrawCounts:
+        """How many values it releases."""
+        return DrawCounts(gaussian=len(self.noises))
 
     def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
         """Return the Helmert rows of the marginals as exact integers, in the order of the noises."""

@@ -12,24 +12,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, combinations_with_replacement, islice, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
 from dodona.privacy.events import Event
-from dodona.privacy.selection import ChoiceMechanism, Exponential
+from dodona.privacy.selection import ChoiceMechanism, Exponential, Whole, choice_name
 from dodona.query.canonical import query_digest
 from dodona.query.query import ONE, Query, block_weights, group_numbers
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.privacy.selection import Whole
-
 
 # --- Distances: which block of a query is farthest from its estimate, without releasing the distance. ---
 
@@ -98,8 +93,7 @@ class DistanceScores:
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
-        return f"{name} {self.choice.scale} x 1 by distance"
+        return f"{choice_name(self.choice)} {self.choice.scale} x 1 by distance"
 
 
 def distance_sensitivity(query: Query, factors: Sequence[int], unit: Unit) -> Sensitivity:
@@ -157,8 +151,7 @@ class ExcessScores:
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
-        return f"{name} {self.choice.scale} x 1 by excess"
+        return f"{choice_name(self.choice)} {self.choice.scale} x 1 by excess"
 
 
 def excess_sensitivity(query: Query, unit: Unit) -> Sensitivity:

@@ -1,4 +1,4 @@
-"""Selection mechanisms: exponential, permute-and-flip and report noisy max.
+"""Selection mechanisms: exponential and permute-and-flip.
 
 They choose among public candidates by score without releasing the scores, and state their price and accuracy.
 """
@@ -6,28 +6,25 @@ They choose among public candidates by score without releasing the scores, and s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, to_integer
-from dodona.privacy.accuracy import Accuracy, validate_table_target
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count, validate_table_target
 from dodona.privacy.additive_noise import round_scale_down, validate_noise_epsilon, validate_scale
 from dodona.privacy.events import ComposedEvent, Event, ExponentialEvent, PureEvent, PureMechanism
-from dodona.privacy.theorems import exponential_error, noisy_max_error
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Whole = NDArray[np.int64] | Sequence[int]
+Whole = NDArray[np.int64] | Sequence[int]
 
 
 # --- The exponential mechanism: choose a candidate with probability ∝ exp(score/scale). ---
@@ -46,11 +43,21 @@ def choice_scale(epsilon: Exact, sensitivity: Sensitivity) -> Fraction:
     return validate_scale((1 if sensitivity.monotone else 2) * sensitivity.linf / validate_noise_epsilon(epsilon))
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Exponential:
-    """Chooses a candidate with probability ∝ exp(score/scale); noisy max with Gumbel noise has the same law.
+def exponential_error(scale: float, *, confidence: float, candidates: int, best: int = 1) -> float:
+    """Return scale·(ln(|R|/|R_opt|) + ln(1/β)): how far below the best a choice may be (3.11, corollary 3.12).
 
-    The candidates are public: they must not depend on the data.
+    For general scores the scale is 2Δ/ε.
+
+    Theorem: choice-accuracy
+    """
+    among = validate_count(candidates, argument="candidates")
+    leaders = validate_count(best, argument="best", upper=among)
+    return scale * (math.log(among / leaders) - math.log(to_failure_probability(confidence)))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ScaledChoice:
+    """A choice among public candidates, which must not depend on the data, by scores over an exact scale.
 
     Theorem: choice-privacy
     """
@@ -73,6 +80,14 @@ class Exponential:
         per_scale = exponential_error(1.0, confidence=target.confidence, candidates=candidates)
         return cls(scale=round_scale_down(validate_table_target(target).within / per_scale))
 
+
+@dataclass(frozen=True, slots=True, init=False)
+class Exponential(ScaledChoice):
+    """Chooses a candidate with probability ∝ exp(score/scale); noisy max with Gumbel noise has the same law.
+
+    Theorem: choice-privacy
+    """
+
     def event(self, sensitivity: Sensitivity) -> ExponentialEvent:
         """Return the event of one choice."""
         return ExponentialEvent(choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
@@ -90,30 +105,13 @@ class Exponential:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class PermuteAndFlip:
+class PermuteAndFlip(ScaledChoice):
     """Chooses a candidate; its expected score is never worse than the exponential mechanism's at the same pure price.
 
     Noisy max with one-sided exponential noise has the same law. Its zCDP price is that of any pure mechanism, not ε²/8.
 
     Theorem: choice-privacy
     """
-
-    theorem: ClassVar[str] = "choice-privacy"
-    scale: Fraction
-
-    def __init__(self, *, scale: Exact) -> None:
-        """Validate the scale: an exact number from 1/1000 to 10^12."""
-        object.__setattr__(self, "scale", validate_scale(scale))
-
-    @classmethod
-    def for_privacy(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return the mechanism that costs exactly ε for scores of this sensitivity."""
-        return cls(scale=choice_scale(epsilon, sensitivity))
-
-    @classmethod
-    def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose chosen score is within the target's tolerance of the best one."""
-        return cls(scale=Exponential.for_accuracy(target, candidates=candidates).scale)
 
     def event(self, sensitivity: Sensitivity) -> PureEvent:
         """Return the event of one choice."""
@@ -125,52 +123,15 @@ class PermuteAndFlip:
         return Exponential(scale=self.scale).accuracy(confidence, candidates=candidates)
 
 
-# --- Report noisy max: add Laplace noise to every score; release the index of the largest and, on request, the gap. ---
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class NoisyMax:
-    """Chooses the candidate with the largest score plus discrete Laplace noise; the gap to the runner-up is free.
-
-    The winning score itself is not released: that needs a separate charge.
-
-    Theorem: choice-privacy
-    """
-
-    theorem: ClassVar[str] = "choice-privacy"
-    scale: Fraction
-
-    def __init__(self, *, scale: Exact) -> None:
-        """Validate the scale: an exact number from 1/1000 to 10^12."""
-        object.__setattr__(self, "scale", validate_scale(scale))
-
-    @classmethod
-    def for_privacy(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return the mechanism that costs exactly ε for scores of this sensitivity."""
-        return cls(scale=choice_scale(epsilon, sensitivity))
-
-    @classmethod
-    def for_accuracy(cls, target: Accuracy, *, candidates: int) -> Self:
-        """Return the mechanism whose winner's score is within the target's tolerance of the best one."""
-        # On the grid, each of the two draws may exceed its real-valued bound by one step.
-        room = max(validate_table_target(target).within - 2, 0.0)
-        per_scale = noisy_max_error(1.0, confidence=target.confidence, candidates=candidates)
-        return cls(scale=round_scale_down(room / per_scale))
-
-    def event(self, sensitivity: Sensitivity) -> PureEvent:
-        """Return the event of one report, with or without the gap."""
-        return PureEvent(PureMechanism.NOISY_MAX, choice_epsilon(self.scale, sensitivity), sensitivity.neighbours)
-
-    def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
-        """Return how far the winner's score may be below the best one."""
-        within = noisy_max_error(float(self.scale), confidence=confidence, candidates=candidates)
-        return Accuracy(within=within + 2, confidence=confidence)
-
-
 # --- A selection: which answers of a query are largest, without their values, and the price of choosing them.
 
 
 ChoiceMechanism = Exponential | PermuteAndFlip
+
+
+def choice_name(choice: ChoiceMechanism) -> str:
+    """Return the name under which a choice is recorded."""
+    return "exponential" if isinstance(choice, Exponential) else "permute-and-flip"
 
 
 class ScoredCandidates(Protocol):
@@ -249,8 +210,7 @@ class Selection:
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        name = "exponential" if isinstance(self.choice, Exponential) else "permute-and-flip"
-        return f"{name} {self.choice.scale} x {self.count}"
+        return f"{choice_name(self.choice)} {self.choice.scale} x {self.count}"
 
 
 def selection_sensitivity(query: Query, unit: Unit) -> Sensitivity:

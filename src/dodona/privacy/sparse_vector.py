@@ -9,22 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
 from typing import ClassVar, Protocol, Self, final
 
 from dodona.errors import Halted, InvalidArgument
-from dodona.numbers import Exact, to_fraction
+from dodona.numbers import Exact
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count, validate_table_target
-from dodona.privacy.additive_noise import (
-    Gaussian,
-    Laplace,
-    round_scale_down,
-    round_scale_up,
-    validate_noise_delta,
-    validate_noise_epsilon,
-    validate_scale,
-)
+from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_down, validate_noise_epsilon, validate_scale
 from dodona.privacy.events import ComposedEvent, Event, LaplaceEvent, PureEvent, PureMechanism
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity
 from dodona.schema.schema import Unit
@@ -65,54 +56,15 @@ class SparseVector:
         """Validate exact scales from 1/1000 to 10^12 and the number of positives before halting."""
         object.__setattr__(self, "threshold_scale", validate_scale(threshold_scale))
         object.__setattr__(self, "question_scale", validate_scale(question_scale))
-        object.__setattr__(self, "positives", _validate_positives(positives))
+        object.__setattr__(self, "positives", validate_positives(positives))
         if not isinstance(restarts, bool):
             raise InvalidArgument("restarts", restarts, "write True or False")
         object.__setattr__(self, "restarts", restarts)
         object.__setattr__(self, "answer_scale", None if answer_scale is None else validate_scale(answer_scale))
 
     @classmethod
-    def above_threshold(cls, epsilon: Exact, sensitivity: Sensitivity) -> Self:
-        """Return the textbook AboveThreshold: Lap(2Δ/ε) on the threshold, Lap(4Δ/ε) on each question."""
-        return cls.sparse(epsilon, sensitivity, positives=1)
-
-    @classmethod
-    def sparse(cls, epsilon: Exact, sensitivity: Sensitivity, *, positives: int, delta: Exact | None = None) -> Self:
-        """Return the textbook Sparse: c runs of AboveThreshold, each at ε/c or at ε/√(8c·ln(1/δ))."""
-        scale = _textbook_scale(epsilon, sensitivity, positives, delta)
-        return cls(threshold_scale=scale, question_scale=2 * scale, positives=positives)
-
-    @classmethod
-    def numeric_sparse(
-        cls, epsilon: Exact, sensitivity: Sensitivity, *, positives: int, delta: Exact | None = None
-    ) -> Self:
-        """Return the textbook NumericSparse: 8/9 of ε for Sparse and 1/9 for answers; with δ, in the ratio √512 : 1."""
-        loss = validate_noise_epsilon(epsilon)
-        if delta is None:
-            sparse = cls.sparse(loss * 8 / 9, sensitivity, positives=positives)
-            answer = sparse.positives * sensitivity.linf * 9 / loss
-        else:
-            parts = math.isqrt(512 * 10**12) + 1  # √512 in millionths, rounded up, so that the sum stays below ε
-            half = validate_noise_delta(delta) / 2
-            sparse = cls.sparse(loss * (parts - 1) / (parts + 10**6), sensitivity, positives=positives, delta=half)
-            # σ(ε₂) = √(32·c·ln(2/δ))/ε₂, ε₂ = 2ε/(√512 + 1).
-            answer = 2 * _textbook_scale(loss * 10**6 / (parts + 10**6), sensitivity, positives, half) / 4
-        return cls(
-            threshold_scale=sparse.threshold_scale,
-            question_scale=sparse.question_scale,
-            positives=positives,
-            answer_scale=answer,
-        )
-
-    @classmethod
     def for_privacy(
-        cls,
-        epsilon: Exact,
-        sensitivity: Sensitivity,
-        *,
-        questions: int,
-        positives: int = 1,
-        confidence: float = 0.95,
+        cls, epsilon: Exact, sensitivity: Sensitivity, *, questions: int, positives: int = 1, confidence: float = 0.95
     ) -> Self:
         """Return the most accurate mechanism for a total pure ε: one threshold, split ε₁ : ε₂ = √B : √A.
 
@@ -123,7 +75,7 @@ class SparseVector:
         """
         failing = to_failure_probability(confidence) / 2
         sides = _sides(sensitivity)
-        told = _validate_positives(positives)
+        told = validate_positives(positives)
         threshold_part = math.sqrt(math.log(1 / failing))
         question_part = math.sqrt(sides * told * math.log(validate_count(questions, argument="questions") / failing))
         # Any rational split will do, as long as the parts sum to exactly ε.
@@ -149,7 +101,7 @@ class SparseVector:
             raise InvalidArgument("within", target.within, "write more than 2 steps of the grid")
         failing = to_failure_probability(target.confidence) / 2
         questioned = math.log(validate_count(questions, argument="questions") / failing)
-        told = _validate_positives(positives)
+        told = validate_positives(positives)
 
         def split(restarts: bool, stretch: float) -> SparseVector:  # noqa: FBT001  a field of what is returned
             thresholds, spread = (told, 1) if restarts else (1, told)
@@ -235,18 +187,9 @@ def _sides(sensitivity: Sensitivity) -> int:
     return 1 if sensitivity.monotone else 2
 
 
-def _validate_positives(positives: int) -> int:
+def validate_positives(positives: int) -> int:
     """Return the validated number of positives before halting."""
     return validate_count(positives, argument="positives", upper=_MOST_POSITIVES)
-
-
-def _textbook_scale(epsilon: Exact, sensitivity: Sensitivity, positives: int, delta: Exact | None) -> Fraction:
-    """Return σ = 2cΔ/ε, or √(32·c·ln(1/δ))Δ/ε rounded up."""
-    loss, told = validate_noise_epsilon(epsilon), _validate_positives(positives)
-    if delta is None:
-        return 2 * told * sensitivity.linf / loss
-    root = math.sqrt(32 * told * -math.log(validate_noise_delta(delta)))
-    return round_scale_up(root * sensitivity.linf / float(loss))
 
 
 # --- The estimate checker: whether an estimate is far from the truth, with a fresh answer if it is. ---
@@ -269,57 +212,6 @@ class ThresholdTest(Protocol):
 
     def ask(self, value: int, threshold: int) -> ThresholdVerdict:
         """Return whether the noisy value is at or above the noisy threshold."""
-
-
-class EstimateVerdict(Enum):
-    """The verdict of a three-way checker on an estimate."""
-
-    CORRECT = "correct"
-    TOO_HIGH = "too high"
-    TOO_LOW = "too low"
-
-
-def exact_verdict(count: int, estimate: int, *, tolerance: int) -> EstimateVerdict:
-    """Return the exact checker E(x) of the notes: correct within the tolerance (their 2α·n), else too high or too low.
-
-    It uses the exact count, so it is not private: it is the reference for noisy verdicts.
-
-    >>> exact_verdict(1_000, 1_300, tolerance=200)
-    <EstimateVerdict.TOO_HIGH: 'too high'>
-    """
-    if estimate - count > tolerance:
-        return EstimateVerdict.TOO_HIGH
-    return EstimateVerdict.TOO_LOW if count - estimate > tolerance else EstimateVerdict.CORRECT
-
-
-@dataclass(frozen=True, slots=True)
-class WrongVerdicts:
-    """Probabilities that a noisy checker at 3α disagrees with the exact one at 2α, for the three cases of claim 1."""
-
-    incorrect: float
-    """Too high or too low, although the exact checker says correct."""
-    too_high: float
-    """Too high, although the exact checker says too low."""
-    too_low: float
-    """Too low, although the exact checker says too high."""
-
-
-def claim_one(alpha: Exact, *, epsilon: Exact) -> WrongVerdicts:
-    """Return claim 1 of the notes, for Laplace noise of scale εn on a count of n rows and a noiseless threshold.
-
-    e^{-α/ε} for a false alarm, and ½·e^{-5α/ε} for each verdict on the wrong side: the noise must then exceed 5αn. The
-    bounds hold on the reals; on integers each is at most e^{1/(εn)} times as large.
-
-    >>> round(claim_one("0.1", epsilon="0.02").incorrect, 6)
-    0.006738
-
-    Theorem: interactive-mechanism
-    """
-    tolerance = to_fraction(alpha, argument="alpha", lower=Fraction(0), upper=Fraction(1))
-    scale = to_fraction(epsilon, argument="epsilon", lower=Fraction(1, 10**12), upper=Fraction(10**6))
-    ratio = float(tolerance / scale)
-    opposite = math.exp(-5 * ratio) / 2
-    return WrongVerdicts(math.exp(-ratio), opposite, opposite)
 
 
 @final
@@ -373,23 +265,3 @@ class EstimateChecker:
         if far and watch.positives_left == 0:
             raise Halted(self.test.positives)
         return count + draw(self.answer) if far else None
-
-    def judge(
-        self, count: int, estimate: int, *, watch: ThresholdTest, draw: Callable[[Laplace | Gaussian], int]
-    ) -> tuple[EstimateVerdict, int | None]:
-        """Return the side on which an estimate appears far off, and a fresh answer; raises Halted at the last positive.
-
-        Each side is a separate question to the same watch, so the side costs nothing extra: negatives are free. The
-        verdict and the fresh answer have independent noise, so the answer may lie on the other side of the estimate.
-
-        Theorem: private-multiplicative-weights
-        """
-        for side, distance in (
-            (EstimateVerdict.TOO_HIGH, estimate - count),
-            (EstimateVerdict.TOO_LOW, count - estimate),
-        ):
-            if watch.ask(distance, self.threshold).above:
-                if watch.positives_left == 0:
-                    raise Halted(self.test.positives)
-                return side, count + draw(self.answer)
-        return EstimateVerdict.CORRECT, None

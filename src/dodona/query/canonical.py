@@ -13,35 +13,17 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 import numpy as np
 
 from dodona.errors import DodonaError, InvalidArgument
-from dodona.numbers import to_fraction
-from dodona.query import query as weights
+from dodona.numbers import Booleans, Integers, to_fraction
+from dodona.query import query as queries
 from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, axis_classes, pack_bits, unpack_bits
-from dodona.query.query import (
-    ONE,
-    Block,
-    CaseKey,
-    CaseWeight,
-    ConstantWeight,
-    Key,
-    PeopleWeight,
-    Query,
-    ValueWeight,
-    Weight,
-    block_weights,
-    group_numbers,
-)
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Cache of recent results: handling one query needs its price or digest several times. ---
 
@@ -61,9 +43,9 @@ class RecentCache(Generic[ResultT]):
 
     def __init__(self) -> None:
         """Start empty."""
-        self._kept: tuple[tuple[Query, Hashable, ResultT], ...] = ()
+        self._kept: tuple[tuple[queries.Query, Hashable, ResultT], ...] = ()
 
-    def of(self, query: Query, how: Hashable, work: Callable[[], ResultT]) -> ResultT:
+    def of(self, query: queries.Query, how: Hashable, work: Callable[[], ResultT]) -> ResultT:
         """Return the result for a query and further arguments, computing it only if it is not cached."""
         for known, other, result in self._kept:
             if known is query and other == how:
@@ -83,7 +65,7 @@ _LARGEST_UNIT = Fraction(10**150)
 JsonValue = str | int | list["JsonValue"] | dict[str, "JsonValue"]
 
 
-def to_json(query: Query) -> str:
+def to_json(query: queries.Query) -> str:
     """Return the unique JSON form of a query.
 
     >>> from dodona.schema.attributes import Boolean
@@ -94,7 +76,7 @@ def to_json(query: Query) -> str:
     return json.dumps(written, ensure_ascii=True, separators=(",", ":"), check_circular=False)
 
 
-def from_json(text: str, domain: Domain) -> Query:
+def from_json(text: str, domain: Domain) -> queries.Query:
     """Parse the JSON form of a query over a domain; refuses anything unknown."""
     if len(text) > _LONGEST:
         raise InvalidArgument("text", f"{len(text)} characters", f"write at most {_LONGEST}")
@@ -104,20 +86,20 @@ def from_json(text: str, domain: Domain) -> Query:
             raise _invalid_json(found, "write an object with format and blocks")
         if type(found["format"]) is not int or found["format"] != FORMAT:
             raise _invalid_json(found["format"], f"this version reads format {FORMAT}")
-        return Query(domain, tuple(map(_JsonReader(domain).block, _require_list(found["blocks"]))))
+        return queries.Query(domain, tuple(map(_JsonReader(domain).block, _require_list(found["blocks"]))))
     except DodonaError:
         raise
     except (ValueError, RecursionError) as fault:
         raise _invalid_json(text, "it is no JSON that spells a query") from fault
 
 
-def _block_json(block: Block) -> JsonValue:
+def _block_json(block: queries.Block) -> JsonValue:
     written: dict[str, JsonValue] = {}
     if block.where is not EVERYTHING and block.where != EVERYTHING:
         written["where"] = _predicate_json(block.where)
     if block.keys:
         written["by"] = [_key_json(key) for key in block.keys]
-    if block.weight is not ONE and block.weight != ONE:
+    if block.weight is not queries.ONE and block.weight != queries.ONE:
         written["weight"] = _weight_json(block.weight)
     if block.unit.numerator != block.unit.denominator:
         written["unit"] = str(block.unit)
@@ -125,11 +107,9 @@ def _block_json(block: Block) -> JsonValue:
 
 
 def _predicate_json(predicate: Predicate) -> JsonValue:
-    if type(predicate) is Among:  # the common case, and cheaper than pattern matching
-        return f"{predicate.attribute}:{predicate.codes:x}"
     match predicate:
-        case Among(name, _, codes):
-            return f"{name}:{codes:x}"
+        case Among():
+            return f"{predicate.attribute}:{predicate.codes:x}"
         case Jointly(names, _, codes):
             return {"jointly": list(names), "bits": f"{codes:x}"}
         case And(parts):
@@ -140,25 +120,23 @@ def _predicate_json(predicate: Predicate) -> JsonValue:
             assert_never(predicate)
 
 
-def _key_json(key: Key) -> JsonValue:
-    if isinstance(key, CaseKey):
+def _key_json(key: queries.Key) -> JsonValue:
+    if isinstance(key, queries.CaseKey):
         branches: list[JsonValue] = [[label, _predicate_json(predicate)] for label, predicate in key.branches]
         return {"cases": branches, "otherwise": key.otherwise}
     return {"column": key.attribute} if key.single else {"column": key.attribute, "cuts": list(key.cuts)}
 
 
-def _weight_json(weight: Weight) -> JsonValue:
+def _weight_json(weight: queries.Weight) -> JsonValue:
     match weight:
-        case ConstantWeight(number):
+        case queries.ConstantWeight(number):
             return number
-        case ValueWeight(name, _, offset, factor, power):
+        case queries.ValueWeight(name, _, offset, factor, power):
             return {"value": name, "offset": offset, "factor": factor, "power": power}
-        case weights.CaseWeight(branches, otherwise):
-            cases: list[JsonValue] = [
-                [_predicate_json(predicate), _weight_json(branch)] for predicate, branch in branches
-            ]
+        case queries.CaseWeight(branches, otherwise):
+            cases: list[JsonValue] = [[_predicate_json(where), _weight_json(branch)] for where, branch in branches]
             return {"cases": cases, "otherwise": _weight_json(otherwise)}
-        case PeopleWeight():
+        case queries.PeopleWeight():
             return _PEOPLE
         case _:
             assert_never(weight)
@@ -173,13 +151,13 @@ class _JsonReader:
         self._domain = domain
         self._sets: dict[str, Among] = {}
 
-    def block(self, found: object) -> Block:
+    def block(self, found: object) -> queries.Block:
         if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit"}:
             raise _invalid_json(found, "a block has where, by, weight and unit")
-        return Block(
+        return queries.Block(
             self.predicate(found["where"]) if "where" in found else EVERYTHING,
             tuple(map(self.key, _require_list(found["by"]))) if "by" in found else (),
-            self.weight(found["weight"]) if "weight" in found else ONE,
+            self.weight(found["weight"]) if "weight" in found else queries.ONE,
             _parse_unit(found["unit"]) if "unit" in found else Fraction(1),
         )
 
@@ -198,53 +176,36 @@ class _JsonReader:
                 return Or(tuple([self.predicate(part) for part in _require_list(parts)]))
         if isinstance(found, dict) and found.keys() == {"jointly", "bits"}:
             names = tuple([_require_label(name) for name in _require_list(found["jointly"])])
-            return Jointly(
-                names,
-                tuple([self._domain[name].cells for name in names]),
-                _parse_bits(_require_label(found["bits"])),
-            )
+            shape = tuple([self._domain[name].cells for name in names])
+            return Jointly(names, shape, _parse_bits(_require_label(found["bits"])))
         raise _invalid_json(found, "a predicate is name:bits, jointly with bits, and, or")
 
-    def key(self, found: object) -> Key:
+    def key(self, found: object) -> queries.Key:
         match found:
             case {"column": str(name), **other} if other.keys() <= {"cuts"}:
                 attribute = self._domain[name]
-                cuts = (
-                    tuple(map(_require_integer, _require_list(other["cuts"])))
-                    if other
-                    else tuple(range(attribute.size))
-                )
-                return Partition.cut(attribute, cuts)
+                cuts = map(_require_integer, _require_list(other["cuts"])) if other else range(attribute.size)
+                return Partition.cut(attribute, tuple(cuts))
             case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
-                return CaseKey(
-                    tuple(
-                        (_require_label(one), self.predicate(two))
-                        for one, two in map(_require_pair, _require_list(cases))
-                    ),
-                    otherwise,
-                )
+                pairs = map(_require_pair, _require_list(cases))
+                branches = ((_require_label(one), self.predicate(two)) for one, two in pairs)
+                return queries.CaseKey(tuple(branches), otherwise)
             case _:
                 raise _invalid_json(found, "a key is column with cuts, or cases with otherwise")
 
-    def weight(self, found: object) -> Weight:
+    def weight(self, found: object) -> queries.Weight:
         match found:
             case int():
-                return ConstantWeight(_require_integer(found))
+                return queries.ConstantWeight(_require_integer(found))
             case str() if found == _PEOPLE:
-                return PeopleWeight()
+                return queries.PeopleWeight()
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
-                return ValueWeight(
-                    name,
-                    self._domain[name].size,
-                    _require_integer(offset),
-                    _require_integer(factor),
-                    _require_integer(power),
-                )
+                numbers = map(_require_integer, (offset, factor, power))
+                return queries.ValueWeight(name, self._domain[name].size, *numbers)
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
-                branches = (
-                    (self.predicate(one), self.weight(two)) for one, two in map(_require_pair, _require_list(cases))
-                )
-                return weights.CaseWeight(tuple(branches), self.weight(otherwise))
+                pairs = map(_require_pair, _require_list(cases))
+                branches = ((self.predicate(one), self.weight(two)) for one, two in pairs)
+                return queries.CaseWeight(tuple(branches), self.weight(otherwise))
             case _:
                 raise _invalid_json(found, "a weight is a whole number, a value, or cases with otherwise")
 
@@ -309,7 +270,7 @@ _MOST_KEPT = 1 << 20  # bytes; larger tables are not cached by their equal rows
 _TEXT_CACHE = RecentCache[tuple[str, ...]]()
 
 
-def query_digest(query: Query) -> str:
+def query_digest(query: queries.Query) -> str:
     """Return the hash of what is measured, in the order of the answers. It is permanent: ledgers depend on it.
 
     The value of a step and the labels of groups are not part of it.
@@ -317,25 +278,25 @@ def query_digest(query: Query) -> str:
     return hashlib.sha256("\n".join((_VERSION, *_block_texts(query))).encode()).hexdigest()
 
 
-def block_digests(query: Query) -> Iterator[str]:
+def block_digests(query: queries.Query) -> Iterator[str]:
     """Yield the hash of each block on its own."""
     for text in _block_texts(query):
         yield hashlib.sha256(f"{_VERSION}\n{text}".encode()).hexdigest()
 
 
-def block_digest(block: Block, domain: Domain) -> str:
+def block_digest(block: queries.Block, domain: Domain) -> str:
     """Return the hash of a single block: the digest of the query with only this block."""
     return hashlib.sha256(f"{_VERSION}\n{block_text(block, domain)}".encode()).hexdigest()
 
 
-def _block_texts(query: Query) -> tuple[str, ...]:
+def _block_texts(query: queries.Query) -> tuple[str, ...]:
     return _TEXT_CACHE.of(query, None, lambda: tuple([block_text(block, query.domain) for block in query.blocks]))
 
 
-def block_text(block: Block, domain: Domain) -> str:
+def block_text(block: queries.Block, domain: Domain) -> str:
     """Return the canonical text of a block."""
-    if isinstance(block.weight, PeopleWeight):
-        return f"people {block_text(Block(block.where, block.keys), domain)}"
+    if isinstance(block.weight, queries.PeopleWeight):
+        return f"people {block_text(queries.Block(block.where, block.keys), domain)}"
     weights = _box_text(block.where, block.weight) or _combinations_text(block.where, block.weight)
     if weights is None:
         weights = enumerated_text(block, domain)
@@ -344,21 +305,21 @@ def block_text(block: Block, domain: Domain) -> str:
     return f"{' '.join(_key_text(key, domain) for key in block.keys)} {weights}"
 
 
-def enumerated_text(block: Block, domain: Domain) -> str:
+def enumerated_text(block: queries.Block, domain: Domain) -> str:
     """Return the canonical text of a block's weights by enumerating its cells."""
-    bare = Block(block.where, (), block.weight)
+    bare = queries.Block(block.where, (), block.weight)
     seen = attribute_uses(Stack((), (bare,)))
     codes = atom_codes(domain, seen, limit=_MOST_CELLS)
     if codes is None:
         return f"where {_predicate_text(block.where)} {_weight_text(block.weight)}"
     shape = [len(own) for own in codes.values()]
-    weights = np.broadcast_to(block_weights(bare, broadcast_codes(codes)), shape)
+    weights = np.broadcast_to(queries.block_weights(bare, broadcast_codes(codes)), shape)
     return _weights_text(weights, {name: atom_labels(domain[name].cells, trait) for name, trait in seen.items()})
 
 
-def _box_text(where: Predicate, weight: Weight) -> str | None:
+def _box_text(where: Predicate, weight: queries.Weight) -> str | None:
     """Return the text of a constant weight on a box, or None if it is not obviously one."""
-    if type(weight) is not ConstantWeight:
+    if type(weight) is not queries.ConstantWeight:
         return None
     parts = where.parts if type(where) is And else (where,)
     names, texts = [], []
@@ -372,9 +333,9 @@ def _box_text(where: Predicate, weight: Weight) -> str | None:
     return f"box {weight.number} {' '.join(texts)}"
 
 
-def _combinations_text(where: Predicate, weight: Weight) -> str | None:
+def _combinations_text(where: Predicate, weight: queries.Weight) -> str | None:
     """Return the text of a constant weight on a set of combinations; None if it is not one or is too large."""
-    if type(where) is not Jointly or type(weight) is not ConstantWeight or weight.number == 0:
+    if type(where) is not Jointly or type(weight) is not queries.ConstantWeight or weight.number == 0:
         return None
     told = axis_classes(where.shape, where.codes)
     if math.prod([max(own) + 1 for own in told]) > _MOST_CELLS:
@@ -391,7 +352,7 @@ def _combinations_text(where: Predicate, weight: Weight) -> str | None:
     return _table_text(table, weight.number, kept)
 
 
-def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.int64]]) -> str:
+def _weights_text(weights: Integers, classes: Mapping[str, Integers]) -> str:
     """Return the text of weights by classes of codes, after merging classes with equal weights."""
     kept: dict[str, tuple[int, ...]] = {}
     for name, own in classes.items():
@@ -406,24 +367,21 @@ def _weights_text(weights: NDArray[np.int64], classes: Mapping[str, NDArray[np.i
     return _table_text(weights, 1, kept)
 
 
-def _table_text(
-    table: NDArray[np.int64] | NDArray[np.bool_], number: int, classes: Mapping[str, tuple[int, ...]]
-) -> str:
+def _table_text(table: Integers | Booleans, number: int, classes: Mapping[str, tuple[int, ...]]) -> str:
     """Return the text of number·table, in which no two classes are equal."""
     found = int(np.count_nonzero(table))
     if found == 0:
         return "nothing"
     if found == 1:  # so each attribute has two classes: the box and the rest
         (place,) = np.argwhere(table)
-        sets = (
-            f"{name}:{_class_mask(own, int(code)):x}" for (name, own), code in zip(classes.items(), place, strict=True)
-        )
+        cells = zip(classes.items(), place, strict=True)
+        sets = (f"{name}:{pack_bits(np.array(own, dtype=np.int64) == code):x}" for (name, own), code in cells)
         return f"box {number * int(table[tuple(place)])} {' '.join(sets)}"
     spelled = " ".join([f"{name}:{_classes_text(own)}" for name, own in classes.items()])
     return f"table {spelled} {_hash_table(table, number)}"
 
 
-def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_equal_rows(slices: Integers) -> tuple[Integers, Integers]:
     """Return the first of each set of equal rows, in order, and the set number of each row."""
     if slices.dtype == np.int64 and slices.nbytes <= _MOST_KEPT:
         return _merge_equal_rows_cached(slices.tobytes(), len(slices))
@@ -431,12 +389,12 @@ def _merge_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDA
 
 
 @lru_cache(maxsize=1 << 6)
-def _merge_equal_rows_cached(content: bytes, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_equal_rows_cached(content: bytes, rows: int) -> tuple[Integers, Integers]:
     """Cached `_merge_equal_rows`: sums of one column have the same rows, whatever their conditions."""
     return _compute_equal_rows(np.frombuffer(content, dtype=np.int64).reshape(rows, -1))
 
 
-def _compute_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _compute_equal_rows(slices: Integers) -> tuple[Integers, Integers]:
     seen: dict[bytes, int] = {}  # for long rows, a lookup is far faster than sorting
     same = np.array([seen.setdefault(row.tobytes(), len(seen)) for row in slices], dtype=np.int64)
     firsts = np.unique(same, return_index=True)[1]
@@ -444,16 +402,12 @@ def _compute_equal_rows(slices: NDArray[np.int64]) -> tuple[NDArray[np.int64], N
     return firsts, same
 
 
-def _class_mask(classes: tuple[int, ...], number: int) -> int:
-    return pack_bits(np.array(classes, dtype=np.int64) == number)
-
-
 @lru_cache(maxsize=1 << 8)
 def _classes_text(classes: tuple[int, ...]) -> str:
     return _hash_table(np.array(classes, dtype=np.int64))
 
 
-def _hash_table(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -> str:
+def _hash_table(table: Integers | Booleans, number: int = 1) -> str:
     """Return the hash of number·table, in row-major order."""
     flat, found = table.reshape(-1), hashlib.sha256()
     for start in range(0, flat.size, _AT_ONCE):  # allocating one large copy would take longer than hashing it
@@ -462,16 +416,16 @@ def _hash_table(table: NDArray[np.int64] | NDArray[np.bool_], number: int = 1) -
     return found.hexdigest()
 
 
-def _key_text(key: Key, domain: Domain) -> str:
+def _key_text(key: queries.Key, domain: Domain) -> str:
     """Return the text of a key: which cells belong to which group."""
     if isinstance(key, Partition):
         groups = "each" if key.single else ",".join(map(str, key.cuts))
         return f"by {key.attribute}:{groups}"
-    seen = attribute_uses(Stack((), (Block(keys=(key,)),)))
+    seen = attribute_uses(Stack((), (queries.Block(keys=(key,)),)))
     codes = atom_codes(domain, seen, limit=_MOST_CELLS)
     if codes is None:
         return f"by [{' '.join(_predicate_text(predicate) for _, predicate in key.branches)}]"
-    found = np.broadcast_to(group_numbers((key,), broadcast_codes(codes)), [len(own) for own in codes.values()])
+    found = np.broadcast_to(queries.group_numbers((key,), broadcast_codes(codes)), [len(own) for own in codes.values()])
     classes = {name: atom_labels(domain[name].cells, trait) for name, trait in seen.items()}
     return f"by {key.groups}[{_weights_text(found, classes)}]"
 
@@ -490,16 +444,16 @@ def _predicate_text(predicate: Predicate) -> str:
             assert_never(predicate)
 
 
-def _weight_text(weight: Weight) -> str:
+def _weight_text(weight: queries.Weight) -> str:
     match weight:
-        case ConstantWeight(number):
+        case queries.ConstantWeight(number):
             return f"number({number})"
-        case ValueWeight(name, _, offset, factor, power):
+        case queries.ValueWeight(name, _, offset, factor, power):
             return f"value({name} {offset} {factor} {power})"
-        case CaseWeight(branches, otherwise):
+        case queries.CaseWeight(branches, otherwise):
             texts = (f"{_predicate_text(predicate)} {_weight_text(branch)}" for predicate, branch in branches)
             return f"cases({' '.join(texts)} {_weight_text(otherwise)})"
-        case PeopleWeight():
+        case queries.PeopleWeight():
             return "people"
         case _:
             assert_never(weight)

@@ -8,26 +8,18 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+import operator as operators
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import assert_never, final, overload
+from typing import Any, assert_never, final, overload
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import format_decimal, to_fraction
 from dodona.query.predicate import Predicate, among_combinations, among_mask, combination_shape, unpack_bits
-from dodona.schema.attributes import (
-    MISSING,
-    OUTSIDE,
-    Attribute,
-    Boolean,
-    Category,
-    Date,
-    Integer,
-    Number,
-)
+from dodona.schema import attributes as kinds
 from dodona.schema.schema import Domain
 
 # --- Literals: the codes of an attribute for which a comparison with a literal is true. ---
@@ -36,12 +28,14 @@ from dodona.schema.schema import Domain
 LiteralValue = str | int | bool | float | Fraction | Decimal | dt.date
 EQUAL, UNEQUAL = "=", "<>"
 OPERATORS = (EQUAL, UNEQUAL, "<", "<=", ">", ">=")
+_FUNCTIONS = (operators.eq, operators.ne, operators.lt, operators.le, operators.gt, operators.ge)
+COMPARATORS: Mapping[str, Callable[[Any, Any], Any]] = dict(zip(OPERATORS, _FUNCTIONS, strict=True))
 _MOST_SHOWN = 10
 _MOST_COMPARED = 10_000
 _WIDEST = Fraction(10**40)
 
 
-def comparison_mask(attribute: Attribute, operator: str, value: LiteralValue) -> int:
+def comparison_mask(attribute: kinds.Attribute, operator: str, value: LiteralValue) -> int:
     """Return the codes for which a comparison is true, as a bit mask. It is never true for `<missing>`.
 
     Categories support only = and <>, with `<outside>` as a separate value; `= '<missing>'` and `= '<outside>'` select
@@ -53,23 +47,22 @@ def comparison_mask(attribute: Attribute, operator: str, value: LiteralValue) ->
     if operator not in OPERATORS:
         raise InvalidArgument("operator", operator, f"write one of {' '.join(OPERATORS)}")
     match attribute:
-        case Category():
+        case kinds.Category():
             return _category_mask(attribute, operator, value)
-        case Boolean():
+        case kinds.Boolean():
             if not isinstance(value, bool):
-                raise InvalidArgument(
-                    attribute.name, value, f"{attribute.name} holds true and false; write one of them"
-                )
+                accepted = f"{attribute.name} holds true and false; write one of them"
+                raise InvalidArgument(attribute.name, value, accepted)
             return _order_mask(attribute, operator, Fraction(value))
-        case Date():
+        case kinds.Date():
             return _order_mask(attribute, operator, _days_above_lower(attribute, operator, value))
-        case Integer() | Number():
+        case kinds.Integer() | kinds.Number():
             return _order_mask(attribute, operator, _steps_above_lower(attribute, operator, value))
         case _:
             assert_never(attribute)
 
 
-def null_comparison_mask(attribute: Attribute) -> int:
+def null_comparison_mask(attribute: kinds.Attribute) -> int:
     """Return the codes for which every comparison is NULL: `<missing>`, and `<outside>` except for categories.
 
     >>> bin(null_comparison_mask(Boolean("emergency")))
@@ -77,10 +70,10 @@ def null_comparison_mask(attribute: Attribute) -> int:
     """
     if attribute.missing_code is None:
         return 0
-    return (1 if isinstance(attribute, Category) else 0b11) << attribute.missing_code
+    return (1 if isinstance(attribute, kinds.Category) else 0b11) << attribute.missing_code
 
 
-def comparison_truth(attribute: Attribute, true: int) -> tuple[Predicate, Predicate]:
+def comparison_truth(attribute: kinds.Attribute, true: int) -> tuple[Predicate, Predicate]:
     """Return the rows in which a comparison, given by its true codes, is true, and those in which it is false.
 
     Elsewhere it is NULL.
@@ -89,24 +82,23 @@ def comparison_truth(attribute: Attribute, true: int) -> tuple[Predicate, Predic
     return among_mask(attribute, true), among_mask(attribute, comparable & ~true)
 
 
-def special_cell_mask(attribute: Attribute, cell: str) -> int:
+def special_cell_mask(attribute: kinds.Attribute, cell: str) -> int:
     """Return the bit of `<missing>` or `<outside>`; 0 if the attribute has no such cell."""
-    code = attribute.missing_code if cell == MISSING else attribute.outside_code
+    code = attribute.missing_code if cell == kinds.MISSING else attribute.outside_code
     return 0 if code is None else 1 << code
 
 
-def require_special_cell(attribute: Attribute, cell: str) -> int:
+def require_special_cell(attribute: kinds.Attribute, cell: str) -> int:
     """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell."""
     found = special_cell_mask(attribute, cell)
     if not found:
-        accepted = (
-            f"{attribute.name} has no {cell}; what is missing or not declared {describe_undeclared_value(attribute)}"
-        )
+        instead = describe_undeclared_value(attribute)
+        accepted = f"{attribute.name} has no {cell}; what is missing or not declared {instead}"
         raise InvalidArgument(attribute.name, cell, accepted)
     return found
 
 
-def _order_mask(attribute: Attribute, operator: str, place: Fraction) -> int:
+def _order_mask(attribute: kinds.Attribute, operator: str, place: Fraction) -> int:
     """Return the codes that satisfy an order comparison; `place` is a code or lies between two codes."""
     size = attribute.size
     below = (1 << min(max(math.ceil(place), 0), size)) - 1
@@ -127,13 +119,13 @@ def _order_mask(attribute: Attribute, operator: str, place: Fraction) -> int:
             return everything ^ below ^ through
 
 
-def _category_mask(attribute: Category, operator: str, value: LiteralValue) -> int:
+def _category_mask(attribute: kinds.Category, operator: str, value: LiteralValue) -> int:
     name = attribute.name
     if operator not in {EQUAL, UNEQUAL}:
         raise InvalidArgument("operator", operator, f"the labels of {name} have no order; write = or <> with a label")
     if not isinstance(value, str):
         raise InvalidArgument(name, value, f"{name} holds texts; write a label in quotes: {_list_labels(attribute)}")
-    if value in {MISSING, OUTSIDE}:
+    if value in {kinds.MISSING, kinds.OUTSIDE}:
         found = require_special_cell(attribute, value)
     elif value in attribute.labels:
         found = 1 << attribute.labels.index(value)
@@ -143,14 +135,14 @@ def _category_mask(attribute: Category, operator: str, value: LiteralValue) -> i
         raise InvalidArgument(name, value, f"{meant}The labels of {name} are {_list_labels(attribute)}")
     if operator == EQUAL:
         return found
-    return ((1 << attribute.cells) - 1) & ~found & ~special_cell_mask(attribute, MISSING)
+    return ((1 << attribute.cells) - 1) & ~found & ~special_cell_mask(attribute, kinds.MISSING)
 
 
-def describe_undeclared_value(attribute: Attribute) -> str:
+def describe_undeclared_value(attribute: kinds.Attribute) -> str:
     """Describe what happens to an undeclared value, as the end of a sentence."""
     match attribute.otherwise:
         case None:
-            return f"is {OUTSIDE}"
+            return f"is {kinds.OUTSIDE}"
         case bool() as truth:
             return f"counts as {str(truth).lower()}"
         case Fraction() as number:
@@ -168,13 +160,13 @@ def _closest_label(value: str, labels: tuple[str, ...]) -> str | None:
     return known[found[0]] if found else None
 
 
-def _list_labels(attribute: Category) -> str:
+def _list_labels(attribute: kinds.Category) -> str:
     shown = ", ".join(f"'{label}'" for label in attribute.labels[:_MOST_SHOWN])
     more = attribute.size - _MOST_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fraction:
+def _days_above_lower(attribute: kinds.Date, operator: str, value: LiteralValue) -> Fraction:
     """Return the number of days from the column's first day to a literal date."""
     day = value
     if isinstance(value, str):
@@ -186,18 +178,17 @@ def _days_above_lower(attribute: Date, operator: str, value: LiteralValue) -> Fr
         accepted = f"{attribute.name} holds days; write one such as '{attribute.lower.isoformat()}'"
         raise InvalidArgument(attribute.name, value, accepted)
     if operator in {EQUAL, UNEQUAL} and not attribute.lower <= day <= attribute.upper:
-        span = f"from {attribute.lower} to {attribute.upper}"
-        raise InvalidArgument(
-            attribute.name, str(day), f"write a day {span}; any other {describe_undeclared_value(attribute)}"
-        )
+        span, other = f"from {attribute.lower} to {attribute.upper}", describe_undeclared_value(attribute)
+        raise InvalidArgument(attribute.name, str(day), f"write a day {span}; any other {other}")
     return Fraction((day - attribute.lower).days)
 
 
-def _steps_above_lower(attribute: Integer | Number, operator: str, value: LiteralValue) -> Fraction:
+def _steps_above_lower(attribute: kinds.Integer | kinds.Number, operator: str, value: LiteralValue) -> Fraction:
     """Return the number of steps from the lower bound to a literal number."""
-    name, step = attribute.name, attribute.step if isinstance(attribute, Number) else Fraction(1)
+    name, step = attribute.name, attribute.step if isinstance(attribute, kinds.Number) else Fraction(1)
     if isinstance(value, str | bool | dt.date):
-        held = "whole numbers" if isinstance(attribute, Integer) else f"numbers in steps of {format_decimal(step)}"
+        whole = isinstance(attribute, kinds.Integer)
+        held = "whole numbers" if whole else f"numbers in steps of {format_decimal(step)}"
         accepted = f"{name} holds {held} {_describe_span(attribute)}; write a number, without quotes"
         raise InvalidArgument(name, value, accepted)
     if type(value) is Fraction and value.denominator == 1 and -_WIDEST <= value <= _WIDEST:
@@ -216,7 +207,7 @@ def _steps_above_lower(attribute: Integer | Number, operator: str, value: Litera
     return place
 
 
-def _describe_span(attribute: Integer | Number) -> str:
+def _describe_span(attribute: kinds.Integer | kinds.Number) -> str:
     return f"from {format_decimal(Fraction(attribute.lower))} to {format_decimal(Fraction(attribute.upper))}"
 
 
@@ -235,7 +226,7 @@ class Column:
 
     __slots__ = ("attribute",)
 
-    def __init__(self, attribute: Attribute) -> None:
+    def __init__(self, attribute: kinds.Attribute) -> None:
         """Wrap an attribute of a domain."""
         self.attribute = attribute
 
@@ -279,11 +270,11 @@ class Column:
 
     def is_missing(self) -> Predicate:
         """Return the rows without a value (NULL or NaN); none if `otherwise` says what they count as."""
-        return among_mask(self.attribute, special_cell_mask(self.attribute, MISSING))
+        return among_mask(self.attribute, special_cell_mask(self.attribute, kinds.MISSING))
 
     def is_outside(self) -> Predicate:
         """Return the rows with an undeclared value; none if `otherwise` says what they count as."""
-        return among_mask(self.attribute, special_cell_mask(self.attribute, OUTSIDE))
+        return among_mask(self.attribute, special_cell_mask(self.attribute, kinds.OUTSIDE))
 
     def _compared(self, operator: str, value: LiteralValue) -> Predicate:
         return among_mask(self.attribute, self._codes(operator, value))
@@ -298,7 +289,7 @@ class ColumnTuple:
 
     __slots__ = ("attributes",)
 
-    def __init__(self, attributes: Sequence[Attribute]) -> None:
+    def __init__(self, attributes: Sequence[kinds.Attribute]) -> None:
         """Wrap attributes of a domain."""
         self.attributes = tuple(attributes)
 
@@ -368,7 +359,7 @@ def columns(domain: Domain) -> Columns:
     return Columns(domain)
 
 
-def _compare_column(attribute: Attribute, operator: str, value: LiteralValue) -> int:
+def _compare_column(attribute: kinds.Attribute, operator: str, value: LiteralValue) -> int:
     if value is None:
         raise InvalidArgument(attribute.name, value, "write .is_missing() for rows without a value")
     return comparison_mask(attribute, operator, value)

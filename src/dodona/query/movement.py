@@ -15,18 +15,9 @@ from typing import TYPE_CHECKING, Any, Self, assert_never
 
 import numpy as np
 
+from dodona.numbers import Doubles, Integers
+from dodona.query import query as queries
 from dodona.query.predicate import Among, And, Jointly, Or, Predicate, axis_classes, separating_sets, unpack_bits
-from dodona.query.query import (
-    Block,
-    CaseWeight,
-    ConstantWeight,
-    PeopleWeight,
-    ValueWeight,
-    Weight,
-    block_weights,
-    group_numbers,
-    weight_range,
-)
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -37,7 +28,7 @@ if TYPE_CHECKING:
 # --- Stacks: blocks asked together, sorted so that the many simple ones are processed together. ---
 
 
-AxisCodes = Mapping[str, "NDArray[np.int64]"]
+AxisCodes = Mapping[str, Integers]
 """Codes by attribute, in order of name."""
 _LARGEST_EXACT_FLOAT = 1 << 53
 _WORD_BITS = 62
@@ -55,7 +46,7 @@ class Boxes:
     """For each box, one set per attribute."""
     numbers: list[int] = field(default_factory=list)
 
-    def factors(self, codes: AxisCodes) -> list[NDArray[np.float64]]:
+    def factors(self, codes: AxisCodes) -> list[Doubles]:
         """Return for each attribute a 0/1 matrix: which box contains which of the codes."""
         if max(self.cells, default=0) <= _WORD_BITS:
             table = np.array(self.masks, dtype=np.int64).reshape(len(self.masks), len(self.names))
@@ -68,7 +59,7 @@ class Boxes:
             found.append(np.array([unpack_bits(mask, cells)[codes[name]] for mask in rows], dtype=np.float64)[places])
         return found
 
-    def members(self, codes: AxisCodes) -> NDArray[np.float64]:
+    def members(self, codes: AxisCodes) -> Doubles:
         """Return a 0/1 matrix, one row per box: which box contains which cell of the product of all codes."""
         found = np.ones((len(self.masks), *[1] * len(codes)))
         for name, factor in zip(self.names, self.factors(codes), strict=True):
@@ -102,10 +93,10 @@ class Stack:
     """Boxes by their attributes, and all other blocks. Block order is lost: no norm depends on it."""
 
     boxes: tuple[Boxes, ...]
-    rest: tuple[Block, ...]
+    rest: tuple[queries.Block, ...]
 
     @classmethod
-    def of(cls, blocks: Iterable[Block]) -> Self:
+    def of(cls, blocks: Iterable[queries.Block]) -> Self:
         """Return the stack of these blocks."""
         found: dict[tuple[str, ...], Boxes] = {}
         rest = []
@@ -113,7 +104,7 @@ class Stack:
             where, weight = block.where, block.weight
             parts = where.parts if type(where) is And else (where,)
             sets = [part for part in parts if type(part) is Among]
-            if len(sets) == len(parts) and type(weight) is ConstantWeight and not block.keys:
+            if len(sets) == len(parts) and type(weight) is queries.ConstantWeight and not block.keys:
                 names = tuple([part.attribute for part in sets])
                 boxes = found.get(names)
                 if boxes is None and all(before < after for before, after in pairwise(names)):
@@ -134,23 +125,20 @@ class Stack:
             for number in boxes.numbers:
                 yield number, number
         for block in self.rest:
-            yield weight_range(block.weight)
+            yield queries.weight_range(block.weight)
 
     def parts(self) -> list[Stack]:
         """Return one stack per set of attributes in use, or one per block if there is only one set."""
-        found: dict[frozenset[str], tuple[list[Boxes], list[Block]]] = {}
+        found: dict[frozenset[str], tuple[list[Boxes], list[queries.Block]]] = {}
         for boxes in self.boxes:
             found.setdefault(frozenset(boxes.names), ([], []))[0].append(boxes)
         for block in self.rest:
             found.setdefault(block.attributes, ([], []))[1].append(block)
         if len(found) > 1:
             return [Stack(tuple(boxes), tuple(rest)) for boxes, rest in found.values()]
-        alone = [
-            Stack((Boxes(boxes.names, boxes.cells, [masks], [number]),), ())
-            for boxes in self.boxes
-            for masks, number in zip(boxes.masks, boxes.numbers, strict=True)
-        ]
-        return alone + [Stack((), (block,)) for block in self.rest]
+        pairs = ((own, pair) for own in self.boxes for pair in zip(own.masks, own.numbers, strict=True))
+        alone = [Boxes(own.names, own.cells, [masks], [number]) for own, (masks, number) in pairs]
+        return [*(Stack((boxes,), ()) for boxes in alone), *(Stack((), (block,)) for block in self.rest)]
 
 
 # --- Atoms: codes of an attribute that no block distinguishes. One code represents each atom. ---
@@ -165,7 +153,7 @@ class AttributeUse:
 
     masks: set[int] = field(default_factory=set)
     partitions: set[Partition] = field(default_factory=set)
-    values: set[ValueWeight] = field(default_factory=set)
+    values: set[queries.ValueWeight] = field(default_factory=set)
 
 
 def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
@@ -223,7 +211,7 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     return found
 
 
-def atom_labels(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+def atom_labels(number: int, trait: AttributeUse) -> Integers:
     """Return the atom number of each code, with atoms numbered by their first codes."""
     if trait.values:
         return np.arange(number, dtype=np.int64)
@@ -237,21 +225,15 @@ def product_size(codes: AxisCodes) -> int:
     return math.prod(len(own) for own in codes.values())
 
 
-def broadcast_codes(codes: AxisCodes) -> dict[str, NDArray[np.int64]]:
+def broadcast_codes(codes: AxisCodes) -> dict[str, Integers]:
     """Return the codes in shapes that broadcast to their product."""
-    axes = {}
-    for place, (name, own) in enumerate(codes.items()):
-        axes[name] = own.reshape([-1 if other == place else 1 for other in range(len(codes))])
-    return axes
+    return {name: own.reshape([-1 if other == name else 1 for other in codes]) for name, own in codes.items()}
 
 
 def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None:
     match predicate:
         case Among(name, _, codes):
-            trait = found.get(name)
-            if trait is None:
-                trait = found[name] = AttributeUse()
-            trait.masks.add(codes)
+            found.setdefault(name, AttributeUse()).masks.add(codes)
         case Jointly(names, shape, codes):
             for name, own in zip(names, axis_classes(shape, codes), strict=True):
                 found.setdefault(name, AttributeUse()).masks.update(separating_sets(own))
@@ -262,13 +244,13 @@ def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None
             assert_never(predicate)
 
 
-def _add_weight(weight: Weight, found: dict[str, AttributeUse]) -> None:
+def _add_weight(weight: queries.Weight, found: dict[str, AttributeUse]) -> None:
     match weight:
-        case ConstantWeight() | PeopleWeight():
+        case queries.ConstantWeight() | queries.PeopleWeight():
             pass
-        case ValueWeight(name):
+        case queries.ValueWeight(name):
             found.setdefault(name, AttributeUse()).values.add(weight)
-        case CaseWeight(branches, otherwise):
+        case queries.CaseWeight(branches, otherwise):
             for predicate, branch in branches:
                 _add_predicate(predicate, found)
                 _add_weight(branch, found)
@@ -277,7 +259,7 @@ def _add_weight(weight: Weight, found: dict[str, AttributeUse]) -> None:
             assert_never(weight)
 
 
-def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+def run_starts(number: int, trait: AttributeUse) -> Integers:
     """Return the first code of each run of codes that only their values distinguish."""
     changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
     for value in trait.values:  # cells without a value have weight 0
@@ -289,7 +271,7 @@ def run_starts(number: int, trait: AttributeUse) -> NDArray[np.int64]:
     return np.flatnonzero(flags).astype(np.int64)
 
 
-def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
+def code_runs(block: queries.Block, domain: Domain, *, written_out: int) -> AxisCodes:
     """Return, for each attribute of a block, the first code of each run on which its weights are one polynomial.
 
     If an attribute's values are summed and it has at most `written_out` cells, every code is a run.
@@ -302,20 +284,17 @@ def code_runs(block: Block, domain: Domain, *, written_out: int) -> AxisCodes:
     return found
 
 
-def _first_codes(number: int, trait: AttributeUse) -> NDArray[np.int64]:
+def _first_codes(number: int, trait: AttributeUse) -> Integers:
     runs = run_starts(number, trait)
     firsts, _ = _merge_runs(runs, number, trait)
     return runs[firsts]
 
 
-def _merge_runs(
-    runs: NDArray[np.int64], number: int, trait: AttributeUse
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _merge_runs(runs: Integers, number: int, trait: AttributeUse) -> tuple[Integers, Integers]:
     """Return the first run of each atom, and the atom of each run."""
     columns = [unpack_bits(mask, number)[runs].astype(np.int64) for mask in trait.masks]
-    columns += [
-        np.searchsorted(np.asarray(p.cuts), runs, side="right") + 2 * (runs >= p.size) * runs for p in trait.partitions
-    ]
+    parts = ((np.asarray(own.cuts), own.size) for own in trait.partitions)
+    columns += [np.searchsorted(cuts, runs, side="right") + 2 * (runs >= size) * runs for cuts, size in parts]
     if not columns:
         return np.zeros(1, dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
     _, firsts, inverse = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
@@ -375,17 +354,13 @@ def replaced_row_movement(domain: Domain, stack: Stack, *, limit: int) -> Moveme
     most = limit if alone else min(limit, _MOST_ENTRIES // len(stack))
     codes = extreme_codes(domain, seen) if alone or straight else atom_codes(domain, seen, limit=most)
     if codes is not None and product_size(codes) <= most:
-        exact = _single_block_movement(stack.rest[0], codes) if alone else _joint_movement(stack, codes)
+        joint = _pairwise_movement if stack.rest else _boxes_movement
+        exact = _single_block_movement(stack.rest[0], codes) if alone else joint(stack, codes)
         if exact is not None:
             return exact
     if len(stack) > 1:
         return combine_movements(replaced_row_movement(domain, part, limit=limit) for part in stack.parts())
     return _loose_bound(stack)
-
-
-def _joint_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
-    """Return the exact movement of several blocks, or None if too many cells differ."""
-    return _pairwise_movement(stack, codes) if stack.rest else _boxes_movement(stack, codes)
 
 
 def _loose_bound(stack: Stack) -> Movement:
@@ -412,18 +387,18 @@ def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
         linf = max(linf, *sizes)
     axes = broadcast_codes(codes)
     for block in stack.rest:
-        weights: NDArray[Any] = np.abs(block_weights(block, axes)).astype(kind)
+        weights: NDArray[Any] = np.abs(queries.block_weights(block, axes)).astype(kind)
         l1 += weights
         squares += weights * weights
         linf = max(linf, int(weights.max()))
     return Movement(int(l1.max()), int(squares.max()), linf)
 
 
-def _single_block_movement(block: Block, codes: AxisCodes) -> Movement:
+def _single_block_movement(block: queries.Block, codes: AxisCodes) -> Movement:
     """Return the exact movement of one block: within a group from one extreme to the other, or between groups."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
-    weights = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
-    groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
+    weights = np.broadcast_to(queries.block_weights(block, axes), shape).reshape(-1)
+    groups = np.broadcast_to(queries.group_numbers(block.keys, axes), shape).reshape(-1)
     present, groups = np.unique(groups, return_inverse=True)
     low = np.full(len(present), np.iinfo(np.int64).max)
     high = np.full(len(present), np.iinfo(np.int64).min)
@@ -469,22 +444,20 @@ def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
     return _signatures_movement(weights, groups)
 
 
-def _signatures(stack: Stack, codes: AxisCodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _signatures(stack: Stack, codes: AxisCodes) -> tuple[Integers, Integers]:
     """Return the weight and the group of each cell, one row per block; a weight of 0 belongs to no group."""
     axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
-    weights = [
-        boxes.members(codes).astype(np.int64) * np.array(boxes.numbers, dtype=np.int64)[:, None]
-        for boxes in stack.boxes
-    ]
+    members = [(boxes.members(codes).astype(np.int64), boxes.numbers) for boxes in stack.boxes]
+    weights = [own * np.array(numbers, dtype=np.int64)[:, None] for own, numbers in members]
     groups = [np.zeros_like(one) for one in weights]
     for block in stack.rest:
-        weights.append(np.broadcast_to(block_weights(block, axes), shape).reshape(1, -1))
-        groups.append(np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(1, -1))
+        weights.append(np.broadcast_to(queries.block_weights(block, axes), shape).reshape(1, -1))
+        groups.append(np.broadcast_to(queries.group_numbers(block.keys, axes), shape).reshape(1, -1))
     all_weights = np.concatenate(weights)
     return all_weights, np.where(all_weights == 0, np.int64(-1), np.concatenate(groups))
 
 
-def _signatures_movement(weights: NDArray[Any], groups: NDArray[np.int64]) -> Movement:
+def _signatures_movement(weights: NDArray[Any], groups: Integers) -> Movement:
     """Return the movement by enumerating all pairs of signatures."""
     l1 = squares = linf = 0
     for place in range(weights.shape[1]):

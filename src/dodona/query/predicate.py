@@ -13,16 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_, index, or_
-from typing import TYPE_CHECKING, NoReturn, assert_never
+from typing import NoReturn, assert_never
 
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.numbers import Booleans, Integers
 from dodona.schema.attributes import Attribute
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Bits: sets of codes as integers, and the codes that a set of combinations distinguishes. ---
 
@@ -31,12 +28,12 @@ _MOST_KEPT = 1 << 12  # caching larger sets would fill the memory
 _PAIR = 2
 
 
-def unpack_bits(codes: int, number: int) -> NDArray[np.bool_]:
+def unpack_bits(codes: int, number: int) -> Booleans:
     """Return the bits as a read-only array, lowest first."""
-    return _unpack_cached(codes, number) if number <= _MOST_KEPT else _unpack(codes, number)
+    return _unpack(codes, number) if number <= _MOST_KEPT else _unpack.__wrapped__(codes, number)
 
 
-def pack_bits(members: NDArray[np.bool_]) -> int:
+def pack_bits(members: Booleans) -> int:
     """Return the integer with these bits, lowest first; a table is read in row-major order.
 
     >>> pack_bits(np.array([[True, False], [False, True]]))
@@ -102,11 +99,7 @@ def _lower_halves(number: int, stride: int) -> int:
 
 
 @lru_cache(maxsize=1 << 12)
-def _unpack_cached(codes: int, number: int) -> NDArray[np.bool_]:
-    return _unpack(codes, number)
-
-
-def _unpack(codes: int, number: int) -> NDArray[np.bool_]:
+def _unpack(codes: int, number: int) -> Booleans:
     raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
     found = np.unpackbits(raw, bitorder="little", count=number).view(np.bool_)
     found.flags.writeable = False
@@ -116,7 +109,7 @@ def _unpack(codes: int, number: int) -> NDArray[np.bool_]:
 # --- Predicates: one canonical form, from which both the SQL and the weights are derived. ---
 
 
-Axes = Mapping[str, "NDArray[np.int64]"]
+Axes = Mapping[str, Integers]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
 MOST_COMBINATIONS = 1 << 20
 """The maximum number of combinations of cells in one `Jointly`."""
@@ -188,6 +181,7 @@ class Or(_Algebra):
 
 
 Predicate = Among | Jointly | And | Or
+_Junction = type[And | Or]
 EVERYTHING = And(())
 NOTHING = Or(())
 
@@ -262,17 +256,17 @@ def _product_sets(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], cod
     return [pack_bits(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
 
 
-def evaluate_predicate(predicate: Predicate, axes: Axes) -> NDArray[np.bool_]:
+def evaluate_predicate(predicate: Predicate, axes: Axes) -> Booleans:
     """Return where the predicate is true, for rows or for the cells of a product."""
     match predicate:
         case Among(name, number, codes):
-            found: NDArray[np.bool_] = unpack_bits(codes, number)[axes[name]]
+            found: Booleans = unpack_bits(codes, number)[axes[name]]
             return found
         case Jointly(names, shape, codes):
             place = np.asarray(0, dtype=np.int64)
             for name, number in zip(names, shape, strict=True):
                 place = place * number + axes[name]
-            members: NDArray[np.bool_] = unpack_bits(codes, math.prod(shape))[place]
+            members: Booleans = unpack_bits(codes, math.prod(shape))[place]
             return members
         case And(parts):
             return reduce(np.logical_and, (evaluate_predicate(part, axes) for part in parts), np.asarray(True))  # noqa: FBT003
@@ -311,6 +305,19 @@ def as_box(predicate: Predicate) -> tuple[Among, ...] | None:
             assert_never(predicate)
 
 
+def allowed_codes(where: Predicate, attribute: Attribute) -> int:
+    """Return the cells of an attribute that a condition allows, judging by its simple parts."""
+    codes = (1 << attribute.cells) - 1
+    for part in where.parts if isinstance(where, And) else (where,):
+        if isinstance(part, Among) and part.attribute == attribute.name:
+            codes &= part.codes
+        elif isinstance(part, Jointly) and attribute.name in part.names:
+            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
+        elif part == NOTHING:
+            codes = 0
+    return codes
+
+
 def _simplify_among(part: Among) -> Predicate:
     if part.codes == 0:
         return NOTHING
@@ -318,10 +325,7 @@ def _simplify_among(part: Among) -> Predicate:
 
 
 def _combine(
-    parts: Iterable[Predicate],
-    outer: type[And | Or],
-    inner: type[And | Or],
-    merge: Callable[[int, int], int],
+    parts: Iterable[Predicate], outer: _Junction, inner: _Junction, merge: Callable[[int, int], int]
 ) -> Predicate:
     """Combine parts under `outer`: flatten, merge sets, drop duplicates and implied parts, sort."""
     sets: dict[str, Among] = {}
@@ -344,9 +348,8 @@ def _combine(
         if len(alike) > 1:
             for part in alike:
                 del rest[part]
-            merged = simplify_combinations(
-                Jointly(alike[0].names, alike[0].shape, reduce(merge, (one.codes for one in alike)))
-            )
+            codes = reduce(merge, (one.codes for one in alike))
+            merged = simplify_combinations(Jointly(alike[0].names, alike[0].shape, codes))
             return _combine((*sets.values(), *rest, merged), outer, inner, merge)
     found = [_simplify_among(part) for part in sets.values()]
     whole = inner(())  # absorbs all else: nothing in a conjunction, everything in a disjunction
@@ -380,9 +383,7 @@ def _sort_text(part: Predicate) -> str:
 # --- Sets of combinations of cells of a few attributes, from a table or a list. ---
 
 
-def among_combinations(
-    attributes: Sequence[Attribute], members: NDArray[np.bool_] | Iterable[Sequence[int]]
-) -> Predicate:
+def among_combinations(attributes: Sequence[Attribute], members: Booleans | Iterable[Sequence[int]]) -> Predicate:
     """Return the rows whose combination of codes is one of these.
 
     Members are a boolean table with one axis per attribute in the given order, or a list with one code per attribute.
@@ -399,9 +400,8 @@ def among_combinations(
     table = _membership_table(shape, members)
     order = sorted(range(len(names)), key=names.__getitem__)
     codes = pack_bits(table.transpose(order))
-    return simplify_combinations(
-        Jointly(tuple(names[place] for place in order), tuple(shape[place] for place in order), codes)
-    )
+    ordered = tuple(names[place] for place in order), tuple(shape[place] for place in order)
+    return simplify_combinations(Jointly(*ordered, codes))
 
 
 def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
@@ -415,9 +415,7 @@ def combination_shape(attributes: Sequence[Attribute]) -> tuple[int, ...]:
     return shape
 
 
-def _membership_table(
-    shape: tuple[int, ...], members: NDArray[np.bool_] | Iterable[Sequence[int]]
-) -> NDArray[np.bool_]:
+def _membership_table(shape: tuple[int, ...], members: Booleans | Iterable[Sequence[int]]) -> Booleans:
     """Return the members as a boolean table."""
     if isinstance(members, np.ndarray) and members.dtype == np.bool_:
         if members.shape not in {shape, (math.prod(shape),)}:

@@ -11,34 +11,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self, assert_never
+from typing import Self, assert_never
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import to_integer
+from dodona.numbers import Integers, to_integer
+from dodona.query import predicate as predicates
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
-from dodona.query.predicate import (
-    EVERYTHING,
-    MOST_COMBINATIONS,
-    MOST_TOGETHER,
-    Among,
-    And,
-    Axes,
-    Jointly,
-    Or,
-    Predicate,
-    among_mask,
-    evaluate_predicate,
-    predicate_attributes,
-)
+from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, Or, Predicate
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
@@ -92,7 +76,7 @@ Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
 ONE = ConstantWeight(1)
 
 
-def evaluate_weight(weight: Weight, axes: Axes) -> NDArray[np.int64]:
+def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
     """Return the weight of rows, or of the cells of a product, in a shape that broadcasts with them."""
     match weight:
         case ConstantWeight(number):
@@ -104,12 +88,12 @@ def evaluate_weight(weight: Weight, axes: Axes) -> NDArray[np.int64]:
                 return np.where(codes < size, present, np.int64(0))
             table = np.zeros(size + 2, dtype=np.int64)
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
-            found: NDArray[np.int64] = table[codes]
+            found: Integers = table[codes]
             return found
         case CaseWeight(branches, otherwise):
             result = evaluate_weight(otherwise, axes)
             for predicate, branch in reversed(branches):
-                result = np.where(evaluate_predicate(predicate, axes), evaluate_weight(branch, axes), result)
+                result = np.where(predicates.evaluate_predicate(predicate, axes), evaluate_weight(branch, axes), result)
             return result
         case PeopleWeight():
             raise InvalidArgument("weight", "count(DISTINCT ...)", "ask it by itself: cells do not tell people apart")
@@ -125,7 +109,9 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
         case ValueWeight(name):
             return frozenset((name,))
         case CaseWeight(branches, otherwise):
-            names = (predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches)
+            names = (
+                predicates.predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches
+            )
             return weight_attributes(otherwise).union(*names)
         case _:
             assert_never(weight)
@@ -184,15 +170,14 @@ class QueryValidator:
         """Refuse combinations of cells that do not fit the attributes."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
-            raise InvalidArgument(
-                f"blocks[{self.place}]", names, "write attributes in the order of their names, each once"
-            )
+            accepted = "write attributes in the order of their names, each once"
+            raise InvalidArgument(f"blocks[{self.place}]", names, accepted)
         for name, number in zip(names, shape, strict=True):
             if number != (self._cells.get(name) or self._counted(name)):
                 raise self._other(name, f"{number} cells")
         combinations = math.prod(shape)
-        if combinations > MOST_COMBINATIONS or len(names) > MOST_TOGETHER:
-            accepted = f"look at no more than {MOST_COMBINATIONS} combinations of cells together"
+        if combinations > predicates.MOST_COMBINATIONS or len(names) > predicates.MOST_TOGETHER:
+            accepted = f"look at no more than {predicates.MOST_COMBINATIONS} combinations of cells together"
             raise InvalidArgument(f"blocks[{self.place}]", f"{combinations} combinations", accepted)
         if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
             raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
@@ -290,7 +275,7 @@ class Block:
     @property
     def attributes(self) -> frozenset[str]:
         """The names of all attributes in use."""
-        seen = predicate_attributes(self.where)
+        seen = predicates.predicate_attributes(self.where)
         if not self.keys and type(self.weight) is ConstantWeight:
             return seen
         return (seen | weight_attributes(self.weight)).union(*map(_key_attributes, self.keys))
@@ -361,7 +346,10 @@ class Query:
 
     @classmethod
     def weighted(
-        cls, domain: Domain, weight: Weight | Mapping[str, Mapping[LiteralValue, int]], where: Predicate = EVERYTHING
+        cls,
+        domain: Domain,
+        weight: Weight | Mapping[str, Mapping[LiteralValue, int]],
+        where: Predicate = EVERYTHING,
     ) -> Self:
         """Return the query for the sum of a weight, or of an integer for each label of one column.
 
@@ -418,35 +406,31 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
     if found is None:
         raise InvalidArgument("column", attribute.name, f"a {attribute.kind} has no sum; name a column of numbers")
     lower, step = found[0] - centre, found[1]
-    unit = Fraction(
-        math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator),
-        lower.denominator * step.denominator,
-    )
+    common = math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator)
+    unit = Fraction(common, lower.denominator * step.denominator)
     weight = ValueWeight(attribute.name, attribute.size, int(lower / unit), int(step / unit), power)
     return weight, unit**power
 
 
-def group_numbers(keys: Iterable[Key], axes: Axes) -> NDArray[np.int64]:
+def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
     """Return the group number of rows, or of the cells of a product."""
-    found: NDArray[np.int64] = np.asarray(0, dtype=np.int64)
+    found: Integers = np.asarray(0, dtype=np.int64)
     for key in keys:
         if isinstance(key, Partition):
             own = axes[key.attribute] if key.single else key.table()[axes[key.attribute]]
         else:
             own = np.asarray(len(key.branches), dtype=np.int64)
             for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):
-                own = np.where(evaluate_predicate(predicate, axes), np.int64(number), own)
+                own = np.where(predicates.evaluate_predicate(predicate, axes), np.int64(number), own)
         found = found * key.groups + own
     return found
 
 
-def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, NDArray[np.int64]]:
+def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, Integers]:
     """Return the codes of all cells of a product of attributes, in shapes that broadcast to it."""
     ordered = sorted(names)
-    return {
-        name: np.arange(domain[name].cells, dtype=np.int64).reshape([-1 if other == name else 1 for other in ordered])
-        for name in ordered
-    }
+    shapes = {name: [-1 if other == name else 1 for other in ordered] for name in ordered}
+    return {name: np.arange(domain[name].cells, dtype=np.int64).reshape(shape) for name, shape in shapes.items()}
 
 
 def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
@@ -454,11 +438,11 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(domain[name].cells for name in sorted(names))
 
 
-def block_weights(block: Block, axes: Axes) -> NDArray[np.int64]:
+def block_weights(block: Block, axes: Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
     if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
-    return np.where(evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
+    return np.where(predicates.evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))
 
 
 def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, int]]) -> Weight:
@@ -473,13 +457,12 @@ def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, in
         bit = require_special_cell(attribute, str(label)) if named else comparison_mask(attribute, EQUAL, label)
         counted = to_integer(number, argument=f"weight of {label}", lower=-LARGEST_WEIGHT, upper=LARGEST_WEIGHT)
         codes[counted] = codes.get(counted, 0) | bit
-    branches = tuple(
-        (among_mask(attribute, bits), ConstantWeight(counted)) for counted, bits in sorted(codes.items()) if counted
-    )
+    listed = ((bits, counted) for counted, bits in sorted(codes.items()) if counted)
+    branches = tuple((predicates.among_mask(attribute, bits), ConstantWeight(counted)) for bits, counted in listed)
     return CaseWeight(branches, ConstantWeight(0))
 
 
 def _key_attributes(key: Key) -> frozenset[str]:
     if isinstance(key, Partition):
         return frozenset((key.attribute,))
-    return frozenset().union(*(predicate_attributes(predicate) for _, predicate in key.branches))
+    return frozenset().union(*(predicates.predicate_attributes(predicate) for _, predicate in key.branches))

@@ -157,10 +157,8 @@ def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # n
             return _without_zeros({rows: 1.0, total: float(_farthest(expression) / query.blocks[total].unit)})
         case Variation(squares, mean):
             far = _farthest(mean)
-            half = float(far / (2 * query.blocks[mean.total].unit))
-            return _without_zeros(
-                {mean.rows: 1.0, mean.total: half, squares: float(far**2 / query.blocks[squares].unit)}
-            )
+            half, square = far / (2 * query.blocks[mean.total].unit), far**2 / query.blocks[squares].unit
+            return _without_zeros({mean.rows: 1.0, mean.total: float(half), squares: float(square)})
         case Quantile(levels):
             return dict.fromkeys(levels, 1.0)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
@@ -263,6 +261,11 @@ class Question:
     where: Predicate = EVERYTHING
     """The rows that all columns cover; groups that no such row can belong to are not shown."""
 
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return math.prod([key.groups for key in self.keys])
+
     @cached_property
     def single_total(self) -> Block | None:
         """The block of a question that shows exactly one count or sum; None for other questions."""
@@ -272,9 +275,8 @@ class Question:
     @cached_property
     def total_columns(self) -> tuple[AnswerColumn, ...] | None:
         """For each block, the one column that shows it unchanged; None if noise appears in anything else."""
-        shown = {
-            column.expression.block: column for column, _ in self.noisy_columns if type(column.expression) is Total
-        }
+        noisy = [column for column, _ in self.noisy_columns]
+        shown = {column.expression.block: column for column in noisy if type(column.expression) is Total}
         if not len(shown) == len(self.noisy_columns) == len(self.query.blocks):
             return None
         return tuple([shown[block] for block in range(len(shown))])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
+from dodona.numbers import Integers
 from dodona.query.predicate import Among, Predicate, conjunction, unpack_bits
 from dodona.query.query import MOST_VALUES, ONE, Block, CaseWeight, ConstantWeight, Key, Query
 from dodona.query.query import CaseKey as Labelled
@@ -81,7 +82,7 @@ class Classes:
         """The number of classes."""
         return len(self.masks)
 
-    def labels(self) -> NDArray[np.int64]:
+    def labels(self) -> Integers:
         """Return the class of each code."""
         found = np.zeros(self.cells, dtype=np.int64)
         for place, mask in enumerate(self.masks):
@@ -159,7 +160,7 @@ class Residual:
         """Return the query for all rows, one block each, in the order of `rows`."""
         return Query(domain, tuple(self.block(row) for row in self.rows()))
 
-    def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
+    def turned(self, counts: Integers | Sequence[int]) -> NDArray[Any]:
         """Apply all rows to the counts of the classes, exactly and in the order of `rows`.
 
         >>> Residual((Classes("sex", 3, (1, 2, 4)),)).turned([5, 7, 1]).tolist()
@@ -174,7 +175,7 @@ class Residual:
         flat: NDArray[Any] = table.reshape(-1)[self.order()]
         return flat
 
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Integers:
         """Return for each of `rows` its position in row-major order of the steps."""
         return _row_order(self.shape) if self.number <= _FEW else _row_order.__wrapped__(self.shape)
 
@@ -187,20 +188,13 @@ def _helmert_rows(shape: tuple[int, ...]) -> tuple[HelmertRow, ...]:
 
 
 @lru_cache(maxsize=256)
-def _row_order(shape: tuple[int, ...]) -> NDArray[np.int64]:
+def _row_order(shape: tuple[int, ...]) -> Integers:
     found = np.zeros(1, dtype=np.int64)
     if shape:
         steps = np.array([row.steps for row in _helmert_rows.__wrapped__(shape)]).T - 1
         found = np.ravel_multi_index(tuple(steps), shape).astype(np.int64)
     found.flags.writeable = False
     return found
-
-
-def classes_of_predicate(domain: Domain, predicate: Predicate) -> Classes:
-    """Return the two classes that a condition on one column defines."""
-    if not isinstance(predicate, Among):
-        raise InvalidArgument("predicate", predicate, "write a condition on one column that some cells meet, not all")
-    return Classes.split(domain[predicate.attribute], predicate.codes)
 
 
 def block_of_residual(residual: Residual, domain: Domain) -> Block:
@@ -234,7 +228,7 @@ def _classes_of_key(key: Key, domain: Domain) -> Classes:
     return Classes(name, number, (*masks, ((1 << number) - 1) & ~reduce(or_, masks)))
 
 
-def helmert_matrix(number: int) -> NDArray[np.int64]:
+def helmert_matrix(number: int) -> Integers:
     """Return the Helmert rows for `number` classes.
 
     >>> helmert_matrix(3).tolist()

@@ -130,9 +130,8 @@ def row_sensitivity(query: Query, neighbours: Neighbours, *, limit: int = MOST_C
 def _compute_sensitivity(query: Query, neighbours: Neighbours, limit: int) -> Sensitivity:
     """Compute the sensitivity from the cells."""
     bare = Stack.of(replace(block, keys=()) if block.keys else block for block in query.blocks)
-    movement = added_row_movement(
-        query.domain, bare, limit=limit
-    )  # keys can be dropped: a row falls into exactly one group of each block
+    # keys can be dropped: a row falls into exactly one group of each block
+    movement = added_row_movement(query.domain, bare, limit=limit)
     rising = all(low >= 0 for low, _ in bare.spans())
     if neighbours is Neighbours.REPLACE:
         # Replacing a row removes one and adds another, so no norm is more than twice that of a single row. If no weight
@@ -202,13 +201,7 @@ def unit_sensitivity(query: Query, unit: Unit) -> Sensitivity:
     adding = unit.neighbours is Neighbours.ADD_REMOVE
     if moved is None:
         return Sensitivity(l1=counted, l2_squared=counted, linf=1, neighbours=unit.neighbours, monotone=adding)
-    return Sensitivity(
-        l1=moved.l1 + counted,
-        l2_squared=moved.l2_squared + counted,
-        linf=moved.linf,
-        neighbours=unit.neighbours,
-        monotone=moved.monotone,
-    )
+    return replace(moved, l1=moved.l1 + counted, l2_squared=moved.l2_squared + counted)
 
 
 def row_count_sensitivity(unit: Unit) -> Sensitivity:
@@ -226,28 +219,15 @@ def _person_rows_sensitivity(query: Query, unit: Unit) -> Sensitivity:
     """Return how far up to `rows` rows of one person move sums over rows."""
     one = row_sensitivity(query, unit.neighbours)
     if unit.neighbours is Neighbours.REPLACE:
-        one = _larger_sensitivity(one, row_sensitivity(query, Neighbours.ADD_REMOVE))
+        added = row_sensitivity(query, Neighbours.ADD_REMOVE)
+        norms = {name: max(getattr(one, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
+        one = replace(one, **norms)
     return _scale_sensitivity(one, unit.rows)
-
-
-def _larger_sensitivity(replaced: Sensitivity, added: Sensitivity) -> Sensitivity:
-    return Sensitivity(
-        l1=max(replaced.l1, added.l1),
-        l2_squared=max(replaced.l2_squared, added.l2_squared),
-        linf=max(replaced.linf, added.linf),
-        neighbours=replaced.neighbours,
-    )
 
 
 def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
     """Return how far `rows` rows move the answers together, bounding each norm by the triangle inequality."""
-    return Sensitivity(
-        l1=rows * one.l1,
-        l2_squared=rows**2 * one.l2_squared,
-        linf=rows * one.linf,
-        neighbours=one.neighbours,
-        monotone=one.monotone,
-    )
+    return replace(one, l1=rows * one.l1, l2_squared=rows**2 * one.l2_squared, linf=rows * one.linf)
 
 
 def _groups_per_person(block: Block, unit: Unit) -> int:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeGuard, assert_never
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, format_decimal, format_fraction, to_fraction, to_integer
+from dodona.numbers import Exact, Integers, format_decimal, format_fraction, to_fraction, to_integer
 
 # --- Names of tables and columns. ---
 
@@ -34,12 +34,9 @@ def is_name(value: object) -> TypeGuard[str]:
     >>> is_name("length_of_stay"), is_name("length of stay")
     (True, False)
     """
-    return (
-        isinstance(value, str)
-        and value.isidentifier()
-        and unicodedata.normalize("NFKC", value) == value
-        and len(value.encode()) <= LONGEST_NAME
-    )
+    if not isinstance(value, str) or not value.isidentifier() or len(value.encode()) > LONGEST_NAME:
+        return False
+    return unicodedata.normalize("NFKC", value) == value
 
 
 def validate_name(value: object, *, argument: str) -> str:
@@ -54,9 +51,8 @@ def validate_source_name(value: object, *, name: str) -> str | None:
     if value is None or value == name:
         return None
     if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _LONGEST_SOURCE:
-        raise InvalidArgument(
-            "source", value, "write the column's name in the data: a printable text, such as 'Age (y)'"
-        )
+        accepted = "write the column's name in the data: a printable text, such as 'Age (y)'"
+        raise InvalidArgument("source", value, accepted)
     return value
 
 
@@ -200,11 +196,12 @@ class _Cells:
     outside_code: int | None = field(init=False, repr=False, compare=False)
     """The code of `<outside>`; None if there is no such cell."""
 
-    def _set_cells(self, size: int, landing: int | None) -> None:
-        """Set the counts of a frozen instance under construction."""
+    def _finish(self, size: int, landing: int | None, *, otherwise: object, source: str | None) -> None:
+        """Set the counts and the common fields of a frozen instance under construction."""
         special = landing is None
-        _set_fields(self, size=size, landing=landing, cells=size + 2 if special else size)
-        _set_fields(self, missing_code=size if special else None, outside_code=size + 1 if special else None)
+        set_fields(self, size=size, landing=landing, cells=size + 2 if special else size, otherwise=otherwise)
+        set_fields(self, missing_code=size if special else None, outside_code=size + 1 if special else None)
+        set_fields(self, source=validate_source_name(source, name=self.name))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -226,17 +223,14 @@ class Category(_Cells):
         self, name: str, labels: Iterable[str], *, otherwise: str | None = None, source: str | None = None
     ) -> None:
         """Take distinct, printable labels that are not the names of the two special cells."""
-        object.__setattr__(self, "name", validate_name(name, argument="name"))
-        object.__setattr__(self, "labels", (labels,) if isinstance(labels, str) else tuple(labels))
+        listed = (labels,) if isinstance(labels, str) else tuple(labels)
+        set_fields(self, name=validate_name(name, argument="name"), labels=listed)
         if isinstance(labels, str) or not 1 <= len(self.labels) <= MOST_VALUES:
-            raise InvalidArgument(
-                "labels", labels, f"write a list of 1 to {format_fraction(Fraction(MOST_VALUES))} texts"
-            )
+            most = format_fraction(Fraction(MOST_VALUES))
+            raise InvalidArgument("labels", labels, f"write a list of 1 to {most} texts")
         for index, wrong in find_label_errors(self.labels):
             raise InvalidArgument(f"labels[{index}]", self.labels[index], wrong)
-        self._set_cells(len(self.labels), label_code(otherwise, labels=self.labels))
-        _set_fields(self, otherwise=otherwise)
-        _set_fields(self, source=validate_source_name(source, name=self.name))
+        self._finish(len(self.labels), label_code(otherwise, labels=self.labels), otherwise=otherwise, source=source)
 
     __hash__ = _Cells.__hash__
 
@@ -272,17 +266,15 @@ class Integer(_Cells):
         """
         least = to_integer(lower, argument="lower", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
         most = to_integer(upper, argument="upper", lower=-_WIDEST_INTEGER, upper=_WIDEST_INTEGER)
-        _set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most)
+        set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most)
         if most <= least:
             raise InvalidArgument("upper", upper, f"write a whole number above lower = {least}")
         size = most - least + 1
         if size > MOST_VALUES:
             raise InvalidArgument("upper", upper, f"write at most {least + MOST_VALUES - 1}: 2^24 values are allowed")
         code = number_code(otherwise, lower=Fraction(least), step=Fraction(1), size=size)
-        self._set_cells(size, code)
-        _set_fields(self, otherwise=None if code is None else least + code)
+        self._finish(size, code, otherwise=None if code is None else least + code, source=source)
         _set_bins(self, bins)
-        _set_fields(self, source=validate_source_name(source, name=self.name))
 
     __hash__ = _Cells.__hash__
 
@@ -324,7 +316,7 @@ class Number(_Cells):
         least = to_fraction(lower, argument="lower", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         most = to_fraction(upper, argument="upper", lower=-_WIDEST_NUMBER, upper=_WIDEST_NUMBER)
         width = to_fraction(step, argument="step", lower=_FINEST_STEP, upper=_WIDEST_NUMBER)
-        _set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most, step=width)
+        set_fields(self, name=validate_name(name, argument="name"), lower=least, upper=most, step=width)
         if most <= least:
             raise InvalidArgument("upper", upper, f"write a number above lower = {format_decimal(least)}")
         steps = (most - least) / width
@@ -334,16 +326,12 @@ class Number(_Cells):
         if max(abs(least), abs(most)) / width > _FINEST_GRID:
             raise InvalidArgument("step", step, "write a larger step: doubles near the bounds cannot tell it apart")
         if steps.denominator != 1:
-            nearest = format_decimal(least + max(round(steps), 1) * width)
-            accepted = (
-                f"lower and upper must be whole steps of {format_decimal(width)} apart; the nearest upper is {nearest}"
-            )
+            nearest, each = format_decimal(least + max(round(steps), 1) * width), format_decimal(width)
+            accepted = f"lower and upper must be whole steps of {each} apart; the nearest upper is {nearest}"
             raise InvalidArgument("upper", upper, accepted)
         code = number_code(otherwise, lower=least, step=width, size=int(steps) + 1)
-        self._set_cells(int(steps) + 1, code)
-        _set_fields(self, otherwise=None if code is None else least + code * width)
+        self._finish(int(steps) + 1, code, otherwise=None if code is None else least + code * width, source=source)
         _set_bins(self, bins)
-        _set_fields(self, source=validate_source_name(source, name=self.name))
 
     __hash__ = _Cells.__hash__
 
@@ -374,14 +362,13 @@ class Date(_Cells):
     ) -> None:
         """Take two days, the lower one first, and bins: a calendar word such as `month`, or their edges."""
         first, last = _require_date(lower, argument="lower"), _require_date(upper, argument="upper")
-        _set_fields(self, name=validate_name(name, argument="name"), lower=first, upper=last)
+        set_fields(self, name=validate_name(name, argument="name"), lower=first, upper=last)
         if last <= first:
             raise InvalidArgument("upper", upper, f"write a day after lower = {first}")
         code = date_code(otherwise, lower=first, upper=last)
-        self._set_cells((last - first).days + 1, code)
-        _set_fields(self, otherwise=None if code is None else first + code * _DAY)
+        days = (last - first).days + 1
+        self._finish(days, code, otherwise=None if code is None else first + code * _DAY, source=source)
         _set_bins(self, bins)
-        _set_fields(self, source=validate_source_name(source, name=self.name))
 
     __hash__ = _Cells.__hash__
 
@@ -401,9 +388,8 @@ class Boolean(_Cells):
     def __init__(self, name: str, *, otherwise: bool | None = None, source: str | None = None) -> None:
         """Take a name."""
         code = boolean_code(otherwise)
-        _set_fields(self, name=validate_name(name, argument="name"), otherwise=None if code is None else code == 1)
-        self._set_cells(2, code)
-        _set_fields(self, source=validate_source_name(source, name=self.name))
+        set_fields(self, name=validate_name(name, argument="name"))
+        self._finish(2, code, otherwise=None if code is None else code == 1, source=source)
 
     __hash__ = _Cells.__hash__
 
@@ -477,18 +463,19 @@ def _set_bins(attribute: Integer | Number | Date, bins: str | Iterable[object] |
     """Set the declared bins of an attribute whose grid is already set."""
     starts = None if bins is None else bin_starts(attribute, bins if isinstance(bins, str) else tuple(bins))
     shown_as = bins if isinstance(bins, str) and starts is not None else bin_edges(attribute, starts)
-    _set_fields(attribute, starts=starts, bins=shown_as)
+    set_fields(attribute, starts=starts, bins=shown_as)
 
 
-def _set_fields(attribute: _Cells, **fields: object) -> None:
+def set_fields(value: object, **fields: object) -> None:
     """Set fields of a frozen instance under construction."""
-    for name, value in fields.items():
-        object.__setattr__(attribute, name, value)
+    for name, own in fields.items():
+        object.__setattr__(value, name, own)
 
 
 # --- Bins: groups that an owner declares for GROUP BY and quantiles, by edges or by the calendar. ---
 
 
+_EPOCH = dt.date(1970, 1, 1).toordinal()
 CALENDAR_BINS = ("day", "week", "month", "quarter", "year")
 """The named bins of days. Weeks begin on Monday."""
 BinnedAttribute = Integer | Number | Date
@@ -569,16 +556,20 @@ def _calendar_starts(attribute: BinnedAttribute, word: str) -> tuple[int, ...] |
 
 
 def _starts_period(day: dt.date, word: str) -> bool:
-    """Whether a week, month, quarter or year begins on this day."""
-    match word:
-        case "week":
-            return day.weekday() == 0
-        case "month":
-            return day.day == 1
-        case "quarter":
-            return day.day == 1 and day.month % 3 == 1
-        case _:
-            return day.day == day.month == 1
+    """Whether a week, month, quarter or year begins on this day; without numpy, which a client may not have."""
+    if word == "week":
+        return day.weekday() == 0
+    return day.day == 1 and (day.month - 1) % {"month": 1, "quarter": 3, "year": 12}[word] == 0
+
+
+def period_starts(days: Integers, unit: str) -> Integers:
+    """Return the first day of the day, week, month, quarter or year that each day is in; days are ordinals."""
+    if unit in {"day", "week"}:  # the first day of year 1 was a Monday
+        return days - (days + 6) % 7 * (unit == "week")
+    months = (days - _EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype("int64")
+    firsts = months - months % {"month": 1, "quarter": 3, "year": 12}[unit]
+    found: Integers = firsts.astype("datetime64[M]").astype("datetime64[D]").astype("int64") + _EPOCH
+    return found
 
 
 def _describe_values(attribute: BinnedAttribute) -> str:

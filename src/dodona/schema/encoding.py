@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles, Integers
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 
 # --- Spelling of values in text columns: the only definition of which text is a number, a day or a boolean. ---
@@ -94,11 +95,11 @@ def encode_value(attribute: Attribute, value: object) -> int:
     return outside if code is None else code
 
 
-def days_since_epoch(values: NDArray[Any]) -> NDArray[np.int64]:
+def days_since_epoch(values: NDArray[Any]) -> Integers:
     """Return numpy times as days since 1970, rounded down; years beyond every attribute's range are clamped."""
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:  # a distant year would overflow as a number of days
         values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
-    found: NDArray[np.int64] = values.astype("datetime64[D]").astype(np.int64)
+    found: Integers = values.astype("datetime64[D]").astype(np.int64)
     return found
 
 
@@ -193,10 +194,11 @@ def _boolean(value: object) -> int | None:
 
 
 Codes = NDArray[np.int64]
+RawColumn = Sequence[object] | NDArray[Any]
 _BLOCK = 2**16  # rows at a time, so that intermediate results stay in the processor's cache
 
 
-def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Codes:
+def encode(attribute: Attribute, values: RawColumn) -> Codes:
     """Return the code of each value.
 
     >>> from dodona.schema.attributes import Integer
@@ -216,7 +218,7 @@ def encode(attribute: Attribute, values: Sequence[object] | NDArray[Any]) -> Cod
     return codes
 
 
-def _as_array(values: Sequence[object] | NDArray[Any]) -> NDArray[Any]:
+def _as_array(values: RawColumn) -> NDArray[Any]:
     """Return the values as an array that preserves their types: numpy would turn [1, "a"] into texts."""
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return np.fromiter(values, dtype=object, count=len(values))
@@ -257,7 +259,7 @@ def _encode_integers(attribute: Integer, values: NDArray[Any]) -> Codes:
 
 def _encode_numbers(attribute: Integer | Number, values: NDArray[Any]) -> Codes:
     with np.errstate(all="ignore"):
-        doubles: NDArray[np.float64] = values.astype(np.float64)
+        doubles: Doubles = values.astype(np.float64)
         if isinstance(attribute, Integer):
             steps = np.floor(doubles) - attribute.lower  # exact between bounds of at most 2^53
         else:
@@ -287,9 +289,7 @@ def _encode_labels(attribute: Category, values: NDArray[Any]) -> Codes:
     """Look texts up in a table; other values take the slow path."""
     table = {text: code for code, text in enumerate(attribute.labels)}
     _, other = fallback_codes(attribute)
-    found = (
-        table.get(value, other) if type(value) is str else encode_value(attribute, value) for value in values.tolist()
-    )
+    found = (table.get(own, other) if type(own) is str else encode_value(attribute, own) for own in values.tolist())
     return np.fromiter(found, dtype=np.int64, count=len(values))
 
 
@@ -298,12 +298,11 @@ def _encode_objects(attribute: Attribute, values: NDArray[Any]) -> Codes:
     known: dict[str, int] = {}
     codes = np.empty(len(values), dtype=np.int64)
     for place, value in enumerate(values.tolist()):
-        if type(value) is str:
-            code = known.get(value)
-            if code is None:
-                code = known[value] = encode_value(attribute, value)
-        else:
+        code = known.get(value) if type(value) is str else None
+        if code is None:
             code = encode_value(attribute, value)
+            if type(value) is str:
+                known[value] = code
         codes[place] = code
     return codes
 

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
-from dodona.schema.attributes import (
-    NAME_RULE,
-    Attribute,
-    BinnedAttribute,
-    Boolean,
-    Category,
-    Date,
-    Integer,
-    Number,
-    find_edge_errors,
-    find_label_errors,
-    is_name,
-)
+from dodona.schema import attributes as kinds
 from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, Domain, Neighbours, Schema, Unit
 from dodona.schema.toml import TomlTable
 
@@ -92,22 +81,22 @@ def _read_person_column(unit: TomlTable, *, declared: tuple[str, ...]) -> str | 
 def _read_domain(columns: TomlTable) -> Domain | None:
     if not columns.keys:
         columns.note(None, "has no column; write a table for each one, such as [columns.age]")
-    attributes = list[Attribute | None]()
+    attributes = list[kinds.Attribute | None]()
     seen = dict[str, str]()
     for name in columns.keys:
         other = seen.setdefault(name.casefold(), name)
-        if not is_name(name):
-            columns.note(name, f"is no name: {NAME_RULE}")
+        if not kinds.is_name(name):
+            columns.note(name, f"is no name: {kinds.NAME_RULE}")
         elif other != name:
             columns.note(name, f"has the name of columns.{other}; capitals make no difference, so write another name")
         column = columns.table(name, example=f"[columns.{name}] with its kind and bounds")
-        attributes.append(None if column is None else _read_column(column, name if is_name(name) else "unnamed"))
+        attributes.append(None if column is None else _read_column(column, name if kinds.is_name(name) else "unnamed"))
     found = [attribute for attribute in attributes if attribute is not None]
-    complete = len(found) == len(attributes) == len(seen) and all(map(is_name, columns.keys))
+    complete = len(found) == len(attributes) == len(seen) and all(map(kinds.is_name, columns.keys))
     return Domain(tuple(found)) if found and complete else None
 
 
-def _read_column(column: TomlTable, name: str) -> Attribute | None:
+def _read_column(column: TomlTable, name: str) -> kinds.Attribute | None:
     kind = column.choice("kind", tuple(_READERS))
     if kind is None:
         return None  # which other keys are valid depends on the kind
@@ -119,52 +108,39 @@ def _read_column(column: TomlTable, name: str) -> Attribute | None:
     return attribute
 
 
-def _read_category(column: TomlTable, name: str) -> Attribute | None:
+def _read_category(column: TomlTable, name: str) -> kinds.Attribute | None:
     labels = column.texts("labels", example='labels = ["female", "male", "other"]')
     if labels is None:
         return None
-    wrong = list(find_label_errors(labels))
+    wrong = list(kinds.find_label_errors(labels))
     for place, accepted in wrong:
         column.note(("labels", place), f"may not be a label: {accepted}")
-    return None if wrong else column.make(lambda: Category(name, labels, **_read_common_fields(column)))
+    return None if wrong else column.make(lambda: kinds.Category(name, labels, **_read_common_fields(column)))
 
 
-def _read_integer(column: TomlTable, name: str) -> Attribute | None:
-    lower = column.whole("lower", example="lower = 0", lower=-_WIDEST, upper=_WIDEST)
-    upper = column.whole("upper", example="upper = 110", lower=-_WIDEST, upper=_WIDEST)
+def _read_bounded(column: TomlTable, name: str, kind: str) -> kinds.Attribute | None:
+    """Read a column with bounds, and a step or bins if it has them."""
+    build, examples, bins_example = _BOUNDED[kind]
+    bounds = [_read_bound(column, kind, key, f"{key} = {text}") for key, text in examples.items()]
     column.has("bins")
-    if lower is None or upper is None:
+    if None in bounds:
         return None
-    example = "bins = [0, 18, 65, 110]"
-    return _read_bins(column, lambda bins: Integer(name, lower, upper, bins, **_read_common_fields(column)), example)
+    common = _read_common_fields(column)
+    return _read_bins(column, lambda bins: build(name, *bounds, bins, **common), bins_example)
 
 
-def _read_number(column: TomlTable, name: str) -> Attribute | None:
-    widest = Fraction(_WIDEST)
-    lower = column.exact("lower", example='lower = "0"', lower=-widest, upper=widest)
-    upper = column.exact("upper", example='upper = "365"', lower=-widest, upper=widest)
-    step = column.exact("step", example='step = "0.25"', lower=-widest, upper=widest)
-    column.has("bins")
-    if lower is None or upper is None or step is None:
-        return None
-    example = 'bins = ["0", "1", "7", "365"]'
-    return _read_bins(
-        column, lambda bins: Number(name, lower, upper, step, bins, **_read_common_fields(column)), example
-    )
+def _read_bound(column: TomlTable, kind: str, key: str, example: str) -> object:
+    match kind:
+        case "integer":
+            return column.whole(key, example=example, lower=-_WIDEST, upper=_WIDEST)
+        case "number":
+            return column.exact(key, example=example, lower=Fraction(-_WIDEST), upper=Fraction(_WIDEST))
+        case _:
+            return column.date(key, example=example)
 
 
-def _read_date(column: TomlTable, name: str) -> Attribute | None:
-    lower = column.date("lower", example="lower = 2020-01-01")
-    upper = column.date("upper", example="upper = 2026-12-31")
-    column.has("bins")
-    if lower is None or upper is None:
-        return None
-    example = 'bins = "month"'
-    return _read_bins(column, lambda bins: Date(name, lower, upper, bins, **_read_common_fields(column)), example)
-
-
-def _read_boolean(column: TomlTable, name: str) -> Attribute | None:
-    return column.make(lambda: Boolean(name, **_read_common_fields(column)))
+def _read_boolean(column: TomlTable, name: str) -> kinds.Attribute | None:
+    return column.make(lambda: kinds.Boolean(name, **_read_common_fields(column)))
 
 
 def _read_common_fields(column: TomlTable) -> dict[str, Any]:
@@ -172,7 +148,9 @@ def _read_common_fields(column: TomlTable) -> dict[str, Any]:
     return {key: column.content.get(key) for key in ("otherwise", "source")}
 
 
-def _read_bins(column: TomlTable, build: Callable[[Any], BinnedAttribute], example: str) -> BinnedAttribute | None:
+def _read_bins(
+    column: TomlTable, build: Callable[[Any], kinds.BinnedAttribute], example: str
+) -> kinds.BinnedAttribute | None:
     """Return the attribute with its declared bins, if any; each invalid edge is noted at its position."""
     attribute = column.make(lambda: build(None))
     if attribute is None or not column.has("bins"):
@@ -183,16 +161,19 @@ def _read_bins(column: TomlTable, build: Callable[[Any], BinnedAttribute], examp
     edges = column.items("bins", example=example)
     if edges is None:
         return None
-    wrong = list(find_edge_errors(attribute, edges))
+    wrong = list(kinds.find_edge_errors(attribute, edges))
     for place, accepted in wrong:
         column.note("bins" if place is None else ("bins", place), f"is not accepted: {accepted}")
     return None if wrong else column.make(lambda: build(edges))
 
 
-_READERS: dict[str, Callable[[TomlTable, str], Attribute | None]] = {
+_BOUNDED: dict[str, tuple[Callable[..., kinds.BinnedAttribute], dict[str, str], str]] = {
+    "integer": (kinds.Integer, {"lower": "0", "upper": "110"}, "bins = [0, 18, 65, 110]"),
+    "number": (kinds.Number, {"lower": '"0"', "upper": '"365"', "step": '"0.25"'}, 'bins = ["0", "1", "7", "365"]'),
+    "date": (kinds.Date, {"lower": "2020-01-01", "upper": "2026-12-31"}, 'bins = "month"'),
+}
+_READERS: dict[str, Callable[[TomlTable, str], kinds.Attribute | None]] = {
     "category": _read_category,
-    "integer": _read_integer,
-    "number": _read_number,
-    "date": _read_date,
+    **{kind: partial(_read_bounded, kind=kind) for kind in _BOUNDED},
     "boolean": _read_boolean,
 }

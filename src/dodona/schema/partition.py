@@ -9,24 +9,13 @@ import calendar
 import datetime as dt
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import format_decimal
-from dodona.schema.attributes import (
-    MISSING,
-    OUTSIDE,
-    Attribute,
-    Boolean,
-    Category,
-    Label,
-    code_label,
-)
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from dodona.numbers import Integers, format_decimal
+from dodona.schema import attributes as kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +40,33 @@ class Partition:
         """Refuse groups that miss a value or overlap."""
         firsts = np.asarray(self.cuts, dtype=np.int64)
         if not firsts.size or firsts[0] != 0 or firsts[-1] >= self.size or np.any(firsts[1:] <= firsts[:-1]):
-            raise InvalidArgument(
-                "cuts", self.cuts, f"write the first code of each group: 0, then rising, < {self.size}"
-            )
+            accepted = f"write the first code of each group: 0, then rising, < {self.size}"
+            raise InvalidArgument("cuts", self.cuts, accepted)
         if self.further not in {0, 2}:
             raise InvalidArgument("further", self.further, "write 2, or 0 where the attribute has no such cells")
-        object.__setattr__(self, "groups", len(self.cuts) + self.further)
-        object.__setattr__(self, "cells", self.size + self.further)
-        object.__setattr__(self, "single", len(self.cuts) == self.size)
+        groups, cells = len(self.cuts) + self.further, self.size + self.further
+        kinds.set_fields(self, groups=groups, cells=cells, single=len(self.cuts) == self.size)
 
     @classmethod
-    def of(cls, attribute: Attribute) -> Self:
+    def of(cls, attribute: kinds.Attribute) -> Self:
         """Return the declared bins, or one group per value if none are declared."""
-        cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
+        cuts = None if isinstance(attribute, kinds.Category | kinds.Boolean) else attribute.starts
         firsts = tuple(range(attribute.size)) if cuts is None else cuts
         return cls.cut(attribute, firsts)
 
     @classmethod
-    def every(cls, attribute: Attribute, width: int) -> Self:
+    def every(cls, attribute: kinds.Attribute, width: int) -> Self:
         """Return groups of `width` adjacent codes; the last one may be smaller."""
         if width < 1:
             raise InvalidArgument("width", width, "write a whole number from 1")
         return cls.cut(attribute, tuple(range(0, attribute.size, width)))
 
     @classmethod
-    def cut(cls, attribute: Attribute, cuts: tuple[int, ...]) -> Self:
+    def cut(cls, attribute: kinds.Attribute, cuts: tuple[int, ...]) -> Self:
         """Return the groups that begin at these codes."""
         return cls(attribute.name, attribute.size, cuts, attribute.cells - attribute.size)
 
-    def table(self) -> NDArray[np.int64]:
+    def table(self) -> Integers:
         """Return the group of each cell."""
         found = np.searchsorted(np.asarray(self.cuts), np.arange(self.size), side="right") - 1
         return np.concatenate([found, np.arange(len(self.cuts), self.groups)]).astype(np.int64)
@@ -95,7 +82,7 @@ class Partition:
         return self.cuts[group], after
 
 
-def group_label(partition: Partition, attribute: Attribute, group: int) -> Label:
+def group_label(partition: Partition, attribute: kinds.Attribute, group: int) -> kinds.Label:
     """Return the label of a group: the value of a single-value group, otherwise the span as people write it.
 
     >>> from dodona.schema.attributes import Integer
@@ -105,24 +92,18 @@ def group_label(partition: Partition, attribute: Attribute, group: int) -> Label
     """
     first, after = partition.span(group)
     if group >= len(partition.cuts):
-        return MISSING if group == len(partition.cuts) else OUTSIDE
-    low = code_label(attribute, first)
+        return kinds.MISSING if group == len(partition.cuts) else kinds.OUTSIDE
+    low = kinds.code_label(attribute, first)
     if after == first + 1:
         return low
     if isinstance(low, Fraction):
-        return _interval_label(
-            low, code_label(attribute, min(after, partition.size - 1)), closed=after == partition.size
-        )
-    high = code_label(attribute, after - 1)
+        high = kinds.code_label(attribute, min(after, partition.size - 1))
+        end = format_decimal(high) if isinstance(high, Fraction) else high
+        return f"[{format_decimal(low)}, {end}{']' if after == partition.size else ')'}"
+    high = kinds.code_label(attribute, after - 1)
     if isinstance(low, dt.date) and isinstance(high, dt.date):
         return _date_span_label(low, high)
     return f"{low} to {high}"
-
-
-def _interval_label(low: Fraction, high: Label, *, closed: bool) -> str:
-    """Return the interval; the last one includes its upper end, as values above are clamped to it."""
-    end = format_decimal(high) if isinstance(high, Fraction) else high
-    return f"[{format_decimal(low)}, {end}{']' if closed else ')'}"
 
 
 def _date_span_label(first: dt.date, last: dt.date) -> str:

@@ -16,24 +16,15 @@ from typing import Self, assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
-from dodona.schema.attributes import (
-    Attribute,
-    Boolean,
-    Category,
-    Date,
-    Integer,
-    Number,
-    source_column_name,
-    validate_table_name,
-)
+from dodona.schema import attributes as kinds
 
 # --- The domain: all attributes of a table, in order of declaration, and their algebra. ---
 
 
-class _ByName(dict[str, Attribute]):
+class _ByName(dict[str, kinds.Attribute]):
     """Attributes by name; an unknown name is an error that lists the known ones."""
 
-    def __missing__(self, name: str) -> Attribute:
+    def __missing__(self, name: str) -> kinds.Attribute:
         raise InvalidArgument("attribute", name, f"write one of {', '.join(self)}")
 
 
@@ -41,24 +32,22 @@ class _ByName(dict[str, Attribute]):
 class Domain:
     """Attributes whose names differ, ignoring case. Its cells are the product of theirs."""
 
-    attributes: tuple[Attribute, ...] = field(hash=False)
+    attributes: tuple[kinds.Attribute, ...] = field(hash=False)
     names: tuple[str, ...] = field(init=False, repr=False, compare=False, hash=True)
     """The names, in order; only they are hashed, as lookups are frequent."""
     shape: tuple[int, ...] = field(init=False, repr=False, compare=False)
     """The number of cells of each attribute."""
     size: int = field(init=False, repr=False, compare=False)
     """The total number of cells."""
-    by_name: Mapping[str, Attribute] = field(init=False, repr=False, compare=False)
+    by_name: Mapping[str, kinds.Attribute] = field(init=False, repr=False, compare=False)
     """The attributes by name; an unknown name raises `InvalidArgument`."""
 
     def __post_init__(self) -> None:
         """Refuse duplicate names."""
         listed = tuple(self.attributes)
-        object.__setattr__(self, "attributes", listed)
-        object.__setattr__(self, "names", tuple([attribute.name for attribute in listed]))
-        object.__setattr__(self, "shape", tuple([attribute.cells for attribute in listed]))
-        object.__setattr__(self, "size", math.prod(self.shape))
-        object.__setattr__(self, "by_name", _ByName(zip(self.names, listed, strict=True)))
+        names, shape = tuple([own.name for own in listed]), tuple([own.cells for own in listed])
+        by_name = _ByName(zip(names, listed, strict=True))
+        kinds.set_fields(self, attributes=listed, names=names, shape=shape, size=math.prod(shape), by_name=by_name)
         if len({name.casefold() for name in self.names}) != len(listed):
             raise InvalidArgument("attributes", self.names, "write each name once; capitals make no difference")
 
@@ -80,10 +69,10 @@ class Domain:
     def __contains__(self, name: object) -> bool:
         return name in self.by_name
 
-    def __iter__(self) -> Iterator[Attribute]:
+    def __iter__(self) -> Iterator[kinds.Attribute]:
         return iter(self.attributes)
 
-    def __getitem__(self, name: str) -> Attribute:
+    def __getitem__(self, name: str) -> kinds.Attribute:
         """Return the attribute with this name."""
         return self.by_name[name]
 
@@ -133,17 +122,16 @@ class Unit:
 
     def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
         """Take a cap on rows only together with the person column."""
-        object.__setattr__(self, "neighbours", _parse_neighbours(neighbours))
-        object.__setattr__(self, "size", to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
-        object.__setattr__(self, "id", id)
-        object.__setattr__(self, "rows", to_integer(rows, argument="rows", lower=1, upper=MOST_ROWS))
+        kinds.set_fields(self, neighbours=_parse_neighbours(neighbours), id=id)
+        kinds.set_fields(self, size=to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
+        kinds.set_fields(self, rows=to_integer(rows, argument="rows", lower=1, upper=MOST_ROWS))
         if id is None and self.rows != 1:
             raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
         if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
             raise InvalidArgument("id", id, "write the name of the column that tells people apart")
         counted = f"at most {self.rows:,} rows count" if self.rows > 1 else "one row counts"
-        object.__setattr__(self, "about", "" if id is None else f"Of each person {counted}.")
-        object.__setattr__(self, "fixed", self.neighbours is Neighbours.REPLACE and id is None)
+        fixed = self.neighbours is Neighbours.REPLACE and id is None
+        kinds.set_fields(self, about="" if id is None else f"Of each person {counted}.", fixed=fixed)
 
     @classmethod
     def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
@@ -173,18 +161,19 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Refuse a schema that would allow questions about the person column."""
-        validate_table_name(self.table, argument="table")
+        kinds.validate_table_name(self.table, argument="table")
         person = self.unit.id
+        sources = {kinds.source_column_name(own).casefold() for own in self.domain}
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
             raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
-        if person is not None and person.casefold() in {source_column_name(own).casefold() for own in self.domain}:
+        if person is not None and person.casefold() in sources:
             raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
 
     @classmethod
     def of(
         cls,
         table: str,
-        *columns: Attribute,
+        *columns: kinds.Attribute,
         size: int,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         id: str | None = None,  # noqa: A002  the word of the dataset file
@@ -204,16 +193,12 @@ class Schema:
 
     def canonical(self) -> str:
         """Return the canonical text that the digest hashes. It is permanent: ledgers depend on it."""
+        unit = self.unit
         written = {
             "format": 1,
             "table": self.table,
             "columns": [_canonical_attribute(attribute) for attribute in self.domain],
-            "unit": {
-                "neighbours": self.unit.neighbours.value,
-                "size": self.unit.size,
-                "id": self.unit.id,
-                "rows": self.unit.rows,
-            },
+            "unit": {"neighbours": unit.neighbours.value, "size": unit.size, "id": unit.id, "rows": unit.rows},
         }
         return json.dumps(written, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
@@ -227,7 +212,7 @@ class Schema:
         return self.table == older.table and self.unit == older.unit and kept == older.domain.attributes
 
 
-def _canonical_attribute(attribute: Attribute) -> dict[str, object]:
+def _canonical_attribute(attribute: kinds.Attribute) -> dict[str, object]:
     """Return the permanent form of a column. Fields introduced later are omitted if unused."""
     written: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
     if attribute.source is not None:
@@ -236,15 +221,15 @@ def _canonical_attribute(attribute: Attribute) -> dict[str, object]:
         plain = isinstance(attribute.otherwise, str | int)  # a boolean is written as one
         written["otherwise"] = attribute.otherwise if plain else str(attribute.otherwise)
     match attribute:
-        case Category(labels=labels):
+        case kinds.Category(labels=labels):
             return written | {"labels": list(labels)}
-        case Boolean():
+        case kinds.Boolean():
             return written
-        case Integer():
+        case kinds.Integer():
             bounds: dict[str, object] = {"lower": attribute.lower, "upper": attribute.upper}
-        case Number():
+        case kinds.Number():
             bounds = {"lower": str(attribute.lower), "upper": str(attribute.upper), "step": str(attribute.step)}
-        case Date():
+        case kinds.Date():
             bounds = {"lower": attribute.lower.isoformat(), "upper": attribute.upper.isoformat()}
         case _:
             assert_never(attribute)

@@ -84,8 +84,7 @@ class _LineScanner:
     """Scans a text known to be valid, in one pass."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
+        self.text, self.at = text, 0
         self.lines: dict[TomlPath, int] = {(): 1}
         self.tables: dict[TomlPath, int] = {}
         """The number of tables seen so far in each list of tables."""
@@ -202,14 +201,8 @@ ValueT = TypeVar("ValueT")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AT_LINE = re.compile(r"^(.*) \(at (?:line (\d+), column \d+|end of document)\)$", re.DOTALL)
 _LONGEST_SHOWN = 40
-_KINDS = (
-    (bool, "true or false"),
-    (int, "a whole number"),
-    (Decimal, "a number"),
-    (str, "a text"),
-    (list, "a list"),
-    (dict, "a table"),
-)
+_KINDS = {bool: "true or false", int: "a whole number", Decimal: "a number", str: "a text"}
+_KINDS |= {list: "a list", dict: "a table"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,9 +297,8 @@ class TomlTable:
         """Return an exact number from lower to upper, written as a number or as a text such as "0.25" or "1/3"."""
         if default is not None and not self.has(key):
             return default
-        value: int | Decimal | str | None = self._typed(
-            key, (int, Decimal, str), "a number", example=example, default=None
-        )
+        kinds = (int, Decimal, str)
+        value: int | Decimal | str | None = self._typed(key, kinds, "a number", example=example, default=None)
         if value is None:
             return None
         try:
@@ -343,9 +335,7 @@ class TomlTable:
     def texts(self, key: str, *, example: str) -> tuple[str, ...] | None:
         """Return the elements of a list of texts."""
         found = self.items(key, example=example)
-        wrong = [place for place, text in enumerate(found or ()) if not isinstance(text, str)]
-        for place in wrong:
-            self.note((key, place), f"is {_describe_type((found or ())[place])}; write a text, as in {example}")
+        wrong = self._note_others(key, found or (), str, f"a text, as in {example}")
         return None if found is None or wrong else tuple(map(str, found))
 
     def table(self, key: str, *, example: str) -> Self | None:
@@ -356,21 +346,23 @@ class TomlTable:
     def tables(self, key: str, *, example: str) -> tuple[Self, ...] | None:
         """Return the tables of a list of tables, `[[key]]`."""
         found = self.items(key, example=example)
-        wrong = [place for place, table in enumerate(found or ()) if not isinstance(table, dict)]
-        for place in wrong:
-            self.note((key, place), f"is {_describe_type((found or ())[place])}; write {example}")
-        if found is None or wrong:
+        if found is None or self._note_others(key, found, dict, example):
             return None
         inner = ((place, table) for place, table in enumerate(found) if isinstance(table, dict))
         return tuple(type(self)(table, (*self.path, key, place), self.notes) for place, table in inner)
+
+    def _note_others(self, key: str, found: Sequence[object], kind: type, accepted: str) -> bool:
+        wrong = [(place, value) for place, value in enumerate(found) if not isinstance(value, kind)]
+        for place, value in wrong:
+            self.note((key, place), f"is {_describe_type(value)}; write {accepted}")
+        return bool(wrong)
 
     def note(self, key: str | tuple[str | int, ...] | None, message: str) -> None:
         """Note a mistake: the message continues after the key's name. None stands for this table."""
         path = (*self.path, *((key,) if isinstance(key, str) else key or ()))
         line = next(self.notes.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.notes.lines)
-        self.notes.mistakes.append(
-            Mistake(line, format_toml_path(path), f"{format_toml_path(path) or 'this file'} {message}.")
-        )
+        name = format_toml_path(path)
+        self.notes.mistakes.append(Mistake(line, name, f"{name or 'this file'} {message}."))
 
     def make(self, build: Callable[[], ValueT]) -> ValueT | None:
         """Return the result of `build`; a refused argument is a mistake at the key of the same name."""
@@ -426,7 +418,7 @@ def _syntax_mistake(fault: Exception, text: str) -> Mistake:
 
 def _describe_type(value: object) -> str:
     """Describe the type of a value."""
-    return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or a time")
+    return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "a date or a time")
 
 
 def format_toml_path(path: TomlPath) -> str:

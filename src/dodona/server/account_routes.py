@@ -103,7 +103,7 @@ async def add_account(request: Request, body: models.AccountBody) -> Response:
     _manager(request, "add_account")
 
     def work(own: Accounts) -> Account:
-        own.add(body.name)
+        own.add(body.name, email=body.email)
         for dataset, role in body.grants.items():
             own.grant(body.name, dataset, role)
         if body.password is not None:

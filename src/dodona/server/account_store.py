@@ -7,6 +7,7 @@ import re
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -80,6 +81,7 @@ _STATE = "CREATE TABLE dodona_accounts_state (version BIGINT NOT NULL, revision 
 
 _APPLICATION_ID = 0x444F4143  # "DOAC"
 _PATIENCE = 10.0
+_PAUSE = 1.0
 _LIKE_AN_ADDRESS = re.compile(r"^[a-z+]*:/", re.ASCII | re.IGNORECASE)
 _SCHEMES = ("postgresql://", "postgres://")
 
@@ -308,10 +310,8 @@ class PostgresAccounts:
 
     def __init__(self, address: str, prepare: Prepare) -> None:
         """Connect; the address is kept, and never shown."""
-        self._address = address
         self._reading, self._writing = threading.Lock(), threading.Lock()
-        self._reader: psycopg.Connection[Any] | None = None
-        self._writer: psycopg.Connection[Any] | None = None
+        self._reader, self._writer = _Line(address), _Line(address)
         try:
             if not self.write(lambda run: prepare(run, self._has_tables(run))):
                 raise AccountsMissing("this address")  # noqa: TRY301  the connections are closed here, in any case
@@ -325,11 +325,9 @@ class PostgresAccounts:
 
         with self._reading, _postgres_errors():
             try:
-                self._reader = _alive(self._reader, self._address)
-                return _run(self._reader, query, values)
+                return _run(self._reader.connection(), query, values)
             except psycopg.OperationalError:
-                self._reader = _reopen(self._reader, self._address)
-                return _run(self._reader, query, values)
+                return _run(self._reader.reopen(), query, values)
 
     def write(self, work: Callable[[Execute], Result]) -> Result:
         """Do the work in one transaction that excludes all other writers, and make it durable.
@@ -340,11 +338,10 @@ class PostgresAccounts:
 
         with self._writing, _postgres_errors():
             try:
-                self._writer = _alive(self._writer, self._address)
-                self._writer.execute("SELECT 1")
+                connection = self._writer.connection()
+                connection.execute("SELECT 1")
             except psycopg.OperationalError:
-                self._writer = _reopen(self._writer, self._address)
-            connection = self._writer
+                connection = self._writer.reopen()
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('dodona accounts', 0))")
                 return work(lambda query, values: _run(connection, query, values))
@@ -352,30 +349,56 @@ class PostgresAccounts:
     def close(self) -> None:
         """Close the connections."""
         with self._reading, self._writing:
-            for connection in (self._reader, self._writer):
-                if connection is not None:
-                    connection.close()
+            self._reader.close()
+            self._writer.close()
 
     @staticmethod
     def _has_tables(run: Execute) -> bool:
         return bool(run("SELECT 1 WHERE to_regclass('dodona_accounts_state') IS NOT NULL", ()))
 
 
-def _alive(connection: psycopg.Connection[Any] | None, address: str) -> psycopg.Connection[Any]:
-    import psycopg
+class _Line:
+    """A connection that is opened when it is needed; after a failure, callers are refused for a moment without a try.
 
-    if connection is not None and not connection.closed:
-        return connection
-    opened = psycopg.connect(address, autocommit=True, connect_timeout=int(_PATIENCE))
-    opened.execute("SET synchronous_commit = 'on'")  # a server may be set to lose the last commits
-    opened.execute(f"SET lock_timeout = '{int(_PATIENCE)}s'")
-    return opened
+    A server that cannot be reached would otherwise hold up every request for as long as it takes to notice.
+    """
 
+    def __init__(self, address: str, *, steady: Callable[[], float] = time.monotonic) -> None:
+        self._address, self._steady = address, steady
+        self._connection: psycopg.Connection[Any] | None = None
+        self._failed_at = float("-inf")
 
-def _reopen(connection: psycopg.Connection[Any] | None, address: str) -> psycopg.Connection[Any]:
-    if connection is not None:
-        connection.close()
-    return _alive(None, address)
+    def connection(self) -> psycopg.Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._open()
+        return self._connection
+
+    def reopen(self) -> psycopg.Connection[Any]:
+        self.close()
+        return self.connection()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _open(self) -> psycopg.Connection[Any]:
+        import psycopg
+
+        if self._steady() - self._failed_at < _PAUSE:
+            raise AccountsUnavailable
+        patience = int(_PATIENCE)
+        try:
+            opened = psycopg.connect(
+                self._address, autocommit=True, connect_timeout=patience, tcp_user_timeout=1000 * patience
+            )
+            opened.execute("SET synchronous_commit = 'on'")  # a server may be set to lose the last commits
+            opened.execute(f"SET lock_timeout = '{patience}s'")
+            opened.execute(f"SET statement_timeout = '{2 * patience}s'")
+        except (psycopg.Error, OSError):
+            self._failed_at = self._steady()
+            raise
+        return opened
 
 
 def _run(connection: psycopg.Connection[Any], query: str, values: Sequence[Value]) -> list[Row]:

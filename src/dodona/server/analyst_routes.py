@@ -39,6 +39,15 @@ def visible(request: Request) -> list[str] | None:
     return sorted(named if identity.datasets is None else named & identity.datasets)
 
 
+# --- Asking: the busiest address comes first, as addresses are tried in order. ---
+
+
+@router.post("/datasets/{dataset}/answers", tags=["asking"], responses=replies(_ANSWER, kinds=TABLES))
+async def ask(request: Request, dataset: Dataset, body: models.AskBody, key: Key) -> Response:
+    """Answer a question: free if it was answered before or follows from earlier answers, otherwise charged."""
+    return await _relay(request).call(request, "ask", dataset, body.arguments() | {"key": key}, offered=TABLES)
+
+
 # --- What there is. ---
 
 
@@ -87,7 +96,7 @@ async def verify(request: Request, dataset: Dataset) -> Response:
     return await _relay(request).call(request, "verify", dataset, {})
 
 
-# --- Asking. ---
+# --- Asking in other ways. ---
 
 
 @router.post("/datasets/{dataset}/quotes", tags=["asking"], responses=replies(_OFFER))
@@ -100,12 +109,6 @@ async def quote(request: Request, dataset: Dataset, body: models.QuoteBody) -> R
 async def rehearse(request: Request, dataset: Dataset, body: models.RehearseBody) -> Response:
     """Answer a question on made-up rows. Nothing is spent, and nothing about the data is said."""
     return await _relay(request).call(request, "rehearse", dataset, body.arguments(), offered=TABLES)
-
-
-@router.post("/datasets/{dataset}/answers", tags=["asking"], responses=replies(_ANSWER, kinds=TABLES))
-async def ask(request: Request, dataset: Dataset, body: models.AskBody, key: Key) -> Response:
-    """Answer a question: free if it was answered before or follows from earlier answers, otherwise charged."""
-    return await _relay(request).call(request, "ask", dataset, body.arguments() | {"key": key}, offered=TABLES)
 
 
 @router.get("/datasets/{dataset}/answers/{key:path}", tags=["asking"], responses=replies(_ANSWER, kinds=TABLES))
@@ -223,7 +226,7 @@ async def requests(request: Request, dataset: Dataset) -> Response:
     "/datasets/{dataset}/requests",
     tags=["approvals"],
     status_code=201,
-    responses=replies({"request": "stays-1", "state": "waiting"}, status=201),
+    responses=replies({"id": "1", "key": "stays-1", "state": "waiting"}, status=201),
 )
 async def request_approval(request: Request, dataset: Dataset, body: models.RequestBody, key: Key) -> Response:
     """Ask an owner to allow a question that is over a cap; the key is the one that it will be asked with."""

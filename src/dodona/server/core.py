@@ -18,29 +18,20 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 from dodona.errors import DodonaError
-from dodona.server.acts import (
-    ACTS,
-    ActUnknown,
-    BadCall,
-    DatasetUnavailable,
-    OwnersOnly,
-    Pool,
-    RoleRefused,
-    TookTooLong,
-    TooManyRequests,
-    WorkerLost,
-)
+from dodona.server.acts import DatasetUnavailable, Pool, TookTooLong, TooManyRequests, WorkerLost
+from dodona.server.admission import Limits, decode_call, permitted_act, validate_call
 from dodona.server.channel import Kind
-from dodona.server.link import JSON, LONGEST_KEY, BadFrame, KeyMissing, Reply, make_reply_frame, problem_reply
+from dodona.server.link import JSON, Reply, make_reply_frame, problem_reply
 from dodona.server.pools import Front, Job, Station, WorkerProcess
-from dodona.server.timing import QUANTUM, TimeGrids
+from dodona.server.timing import TimeGrids
 from dodona.server.worker import WorkerSettings
+
+__all__ = ["Core", "Limits", "main", "run_core"]
 
 _LOG = logging.getLogger("dodona.server.core")
 _SWEEP = 0.2
@@ -50,39 +41,6 @@ _MOST_SETTLING = 6  # looking up a charge is quick, and a wrong word about it wo
 _LONGEST_PAUSE = 5.0
 _SHORT_LIFE = 2.0
 _STOPPING = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How many workers there are, and what one caller and one call may use."""
-
-    free_workers: int = 1
-    paid_workers: int = 1
-    free_threads: int = 2
-    paid_threads: int = 16
-    job_threads: int = 2
-    running: int = 16
-    """Calls of one caller that workers have at once."""
-    waiting: int = 256
-    """Calls of one caller that are under way at once, running or not; more are refused."""
-    waiting_in_all: int = 8192
-    free_seconds: float = 15.0
-    """How long a call may run, by the clock, in the pool of free answers."""
-    paid_seconds: float = 60.0
-    job_seconds: float = 3600.0
-    queue_seconds: float = 60.0
-    """How long a call may wait for a worker."""
-    processor_seconds: float = 30.0
-    """Of one call's thread, in the pools of free and of measured answers."""
-    memory: int = 8 << 30
-    """Bytes of address space of a worker; 0 for no limit."""
-    quantum: float = QUANTUM
-    """The first point of the time grid, in seconds."""
-    quanta: Mapping[str, float] = field(default_factory=dict)
-    """The same by dataset, where it differs."""
-    socket_mode: int = 0o600
-    peers: tuple[int, ...] | None = None
-    """The users who may connect; None for anyone whom the mode of the sockets lets in."""
 
 
 class Core:
@@ -118,10 +76,10 @@ class Core:
 
     def arrive(self, front: Front, header: bytes) -> None:
         """Take a call of a front: refuse it, or let it wait for a worker."""
-        call = _decode(header)
+        call = decode_call(header)
         front_id = call["id"]
         try:
-            _validate(call)
+            validate_call(call)
             if call["act"] == "status":
                 front.write(make_reply_frame(front_id, self._status()))
                 return
@@ -136,19 +94,8 @@ class Core:
 
     def _admit(self, front: Front, header: bytes, call: Mapping[str, object]) -> Job:
         name, dataset, caller = str(call["act"]), call["dataset"], cast("dict[str, object]", call["caller"])
-        arguments = cast("dict[str, object]", call["arguments"])
-        act = ACTS.get(name)
-        if act is None:
-            raise ActUnknown
-        if act.owners_only and not front.owners:
-            raise OwnersOnly
-        if caller["role"] not in act.roles:
-            raise RoleRefused(act.roles)
-        key = arguments.get("key")
-        if act.needs_key and not _is_key(key):
-            raise KeyMissing
-        if act.needs_dataset and not isinstance(dataset, str):
-            raise BadCall("This act is about a dataset: name it.")
+        key = cast("dict[str, object]", call["arguments"]).get("key")
+        act = permitted_act(call, owners=front.owners)
         if dataset in self._broken:
             raise DatasetUnavailable
         asking = str(caller["name"])
@@ -486,37 +433,6 @@ async def _run(core: Core, analysts: Path, owners: Path, ready: Callable[[], Non
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await core.serve(analysts, owners, ready, stop)
-
-
-def _decode(header: bytes) -> dict[str, object]:
-    """Return a call's header; raise BadFrame where there is nothing that a reply could be sent to."""
-    try:
-        call = json.loads(header)
-    except (ValueError, RecursionError):
-        raise BadFrame("is no JSON") from None
-    if not isinstance(call, dict) or not isinstance(call.get("id"), int | str):
-        raise BadFrame("has no id")
-    return call
-
-
-def _validate(call: Mapping[str, object]) -> None:
-    """Refuse a call that lacks a part; the core accepts no nameless caller."""
-    if not {"act", "dataset", "caller", "arguments", "accept"} <= call.keys():
-        raise BadCall("A call has an id, an act, a dataset, a caller, arguments and what it accepts.")
-    caller = call["caller"]
-    if not isinstance(caller, dict) or not {"name", "role"} <= caller.keys() <= {"name", "role", "max_price"}:
-        raise BadCall("A caller has a name and a role.")
-    name, most = caller["name"], caller.get("max_price")
-    if not isinstance(name, str) or not name or not isinstance(caller["role"], str):
-        raise BadCall("The core accepts no nameless caller.")
-    if not isinstance(most, str | None):
-        raise BadCall("What a token may spend is a share of the budget, in a text.")
-    if not isinstance(call["arguments"], dict) or not isinstance(call["dataset"], str | None):
-        raise BadCall("Arguments are an object, and a dataset is named by a text.")
-
-
-def _is_key(key: object) -> bool:
-    return isinstance(key, str) and 1 <= len(key) <= LONGEST_KEY and key.isprintable()
 
 
 def _now() -> float:

@@ -210,6 +210,9 @@ class AccountBody(_Body):
     grants: Annotated[dict[Name, Role], Field(max_length=1000)] = Field(
         default_factory=dict, description="Role by dataset; * for all."
     )
+    email: Annotated[str, StringConstraints(min_length=3, max_length=200)] | None = Field(
+        None, description="Lets its person log in at the OpenID Connect provider."
+    )
     password: Annotated[str, StringConstraints(min_length=12, max_length=200)] | None = Field(
         None, description="For the page alone."
     )

@@ -164,8 +164,8 @@ class Provider:
             raise LoginFailed("it was begun elsewhere")
         if query.get("iss", self._settings.issuer) != self._settings.issuer:
             raise LoginFailed("another provider has answered")
-        code = query.get("code")
-        if "error" in query or not code:
+        code = query.get("code", "")
+        if "error" in query or not code.isascii() or not code.isprintable() or not code:
             raise LoginFailed("the provider has declined it")
         token = await self._exchange(code, _derive(cookie, "verifier"))
         claims = await self._verify(token, nonce=_derive(cookie, "nonce"))
@@ -226,7 +226,7 @@ class Provider:
                 iat={"essential": True},
                 nonce={"essential": True},
             ).validate(claims)
-        except (JoseError, ValueError, TypeError):
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError):
             raise LoginFailed("the provider's statement does not verify") from None
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
         party = claims.get("azp", None if several else self._settings.client_id)

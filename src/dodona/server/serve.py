@@ -7,6 +7,7 @@ connections that were waiting, and so that only the supervisor needs the right t
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import http.client
 import json
 import os
@@ -219,6 +220,7 @@ class _Part:
             stderr=self.log,
             pass_fds=self.fds,
             start_new_session=True,  # an interrupt from the keyboard is the supervisor's to hand on
+            preexec_fn=_end_with_parent,
             **rights,
         )
         return self.process
@@ -234,6 +236,16 @@ class _Part:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+_SET_PARENT_DEATH_SIGNAL = 1  # of prctl
+_LIBC = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """Ask the system to end a part whose supervisor was killed: nobody would stop or restart it otherwise."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
 
 
 class Supervisor:

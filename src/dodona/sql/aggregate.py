@@ -1,26 +1,39 @@
-"""Compile aggregates into the blocks to measure and the expressions to compute from them.
+"""Compile aggregates and GROUP BY keys: the blocks to measure, and the expressions to compute from them.
 
-Covers count, sum, avg, variances and quantiles. A block shared by several aggregates is measured once.
+Covers count, sum, avg, variances and quantiles. A block shared by several aggregates is measured once. All groups are
+public: declared values or bins, parts of dates, or labels of a CASE.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import assert_never
+from functools import lru_cache
 
 from sqlglot import exp
 
-from dodona.query.predicate import NOTHING, Among, And, Jointly, Predicate, complement, conjunction, project_bits
-from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
-from dodona.query.question import Expression, Mean, PublicValue, Quantile, Spread, Total, Variation
-from dodona.schema.attributes import Attribute, Boolean, Category, numeric_grid
+from dodona.numbers import format_decimal
+from dodona.query import query as queries
+from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction, disjunction
+from dodona.query.question import Expression, Mean, PublicValue, Quantile, ReadAs, Spread, Total, Variation
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Boolean, Category, Date, numeric_grid
 from dodona.schema.partition import Partition
-from dodona.sql.comparison import constant_value
 from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.parse import DISTINCT_REFUSAL
-from dodona.sql.scalar import Leaf, Scalar, Subject, constant_number
+from dodona.sql.scalar import (
+    Constant,
+    Leaf,
+    Scalar,
+    Subject,
+    compare_leaf,
+    constant_number,
+    constant_value,
+    date_part_values,
+    date_partition,
+    null_predicate,
+)
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
@@ -83,23 +96,23 @@ def grid_line(leaf: Leaf) -> GridLine | None:
     return None if constant is None else GridLine(constant)
 
 
-def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
+def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[queries.Weight, Fraction]:
     """Return (value - centre)^power in integer steps, 0 if NULL, and the value of a step."""
     lines = [(leaf, grid_line(leaf) or GridLine(Fraction(0))) for leaf in scalar.leaves]
     spans = [span for leaf, one in lines if leaf is not None for span in (one.first - centre, one.step)]
     unit = _common_unit(spans)
 
-    def weighed(leaf: Leaf, one: GridLine) -> Weight:
+    def weighed(leaf: Leaf, one: GridLine) -> queries.Weight:
         if leaf is None:
-            return ConstantWeight(0)
+            return queries.ConstantWeight(0)
         offset = int((one.first - centre) / unit)
         if one.attribute is None:
-            return ConstantWeight(offset**power)
-        return ValueWeight(one.attribute.name, one.attribute.size, offset, int(one.step / unit), power)
+            return queries.ConstantWeight(offset**power)
+        return queries.ValueWeight(one.attribute.name, one.attribute.size, offset, int(one.step / unit), power)
 
     weights = [weighed(*each) for each in lines]
     branches = tuple((guard, weight) for (guard, _), weight in zip(scalar.branches, weights, strict=False))
-    return (CaseWeight(branches, weights[-1]) if branches else weights[-1]), unit**power
+    return (queries.CaseWeight(branches, weights[-1]) if branches else weights[-1]), unit**power
 
 
 def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
@@ -113,24 +126,9 @@ def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
     return PublicRange(lower, upper, lower + round((upper - lower) / 2 / unit) * unit)
 
 
-def weight_bound(weight: Weight) -> int:
-    """Return a bound on the absolute weight, including intermediate results."""
-    match weight:
-        case ConstantWeight(value):
-            return abs(value)
-        case PeopleWeight():
-            return 1
-        case ValueWeight(_, size, offset, factor, power):
-            return int((abs(offset) + abs(factor) * size) ** power)
-        case CaseWeight(branches, otherwise):
-            return max(weight_bound(otherwise), *(weight_bound(branch) for _, branch in branches))
-        case _:
-            assert_never(weight)
-
-
-def weight_guards(weight: Weight) -> tuple[Predicate, ...]:
+def weight_guards(weight: queries.Weight) -> tuple[Predicate, ...]:
     """Return the conditions that a weight depends on."""
-    return tuple(guard for guard, _ in weight.branches) if isinstance(weight, CaseWeight) else ()
+    return tuple(guard for guard, _ in weight.branches) if isinstance(weight, queries.CaseWeight) else ()
 
 
 def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fraction, Fraction]]:
@@ -146,23 +144,12 @@ def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fract
         if one.attribute is None:
             found.append((one.first, one.first, Fraction(0)))
             continue
-        codes = _possible_codes(meant, one.attribute)
+        codes = allowed_codes(meant, one.attribute) & ((1 << one.attribute.size) - 1)
         if codes:
             low, high = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
             ends = sorted((one.first + one.step * low, one.first + one.step * high))
             found.append((ends[0], ends[1], one.step))
     return found
-
-
-def _possible_codes(meant: Predicate, attribute: Attribute) -> int:
-    """Return the values of a column that may occur, as far as a simple part of the condition restricts them."""
-    codes = (1 << attribute.size) - 1
-    for part in meant.parts if isinstance(meant, And) else (meant,):
-        if isinstance(part, Among) and part.attribute == attribute.name:
-            codes &= part.codes
-        elif isinstance(part, Jointly) and attribute.name in part.names:
-            codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
-    return codes
 
 
 def _common_unit(spans: list[Fraction]) -> Fraction:
@@ -175,7 +162,6 @@ def _common_unit(spans: list[Fraction]) -> Fraction:
 # --- Aggregates: the blocks measured for each, and the expressions shown. ---
 
 
-LARGEST_WEIGHT = 1 << 62
 _SPREADS: dict[str, Spread] = {
     "var": Spread.SAMPLE_VARIANCE,
     "variance": Spread.SAMPLE_VARIANCE,
@@ -205,14 +191,18 @@ class Blocks:
     """The blocks of a statement: one for each measured quantity, however often it is shown."""
 
     where: Predicate
-    keys: tuple[Key, ...]
-    found: dict[Block, int] = field(default_factory=dict)
+    keys: tuple[queries.Key, ...]
+    found: dict[queries.Block, int] = field(default_factory=dict)
 
     def number(
-        self, where: Predicate, weight: Weight = ONE, unit: Fraction = Fraction(1), further: tuple[Key, ...] = ()
+        self,
+        where: Predicate,
+        weight: queries.Weight = queries.ONE,
+        unit: Fraction = Fraction(1),
+        further: tuple[queries.Key, ...] = (),
     ) -> int:
         """Return the number of a block, adding it if it is new."""
-        return self.found.setdefault(Block(where, (*self.keys, *further), weight, unit), len(self.found))
+        return self.found.setdefault(queries.Block(where, (*self.keys, *further), weight, unit), len(self.found))
 
     def forget(self, after: int) -> None:
         """Drop all but the first `after` blocks: those added since are not needed."""
@@ -282,7 +272,7 @@ def _people_block(call: _Call, distinct: exp.Distinct) -> int:
     """Return the block that counts each person once, the only use of DISTINCT."""
     if not call.scope.person(distinct.expressions[0]):
         raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
-    return call.blocks.number(call.where, PeopleWeight())
+    return call.blocks.number(call.where, queries.PeopleWeight())
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -339,9 +329,8 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     """Compile a sum, an average or a measure of spread."""
     for leaf in value.leaves:
         if grid_line(leaf) is None:
-            of = (
-                f"`{leaf.attribute.name}` is a {leaf.attribute.kind}" if isinstance(leaf, Subject) else "This is a text"
-            )
+            own = leaf.attribute if isinstance(leaf, Subject) else None
+            of = "This is a text" if own is None else f"`{own.name}` is a {own.kind}"
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
     if call.name == "sum":
         return Total(_sum_block(call, call.where, scalar_weight(value)))
@@ -359,7 +348,147 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     return Variation(squares, mean, _SPREADS[call.name])
 
 
-def _sum_block(call: _Call, where: Predicate, weighed: tuple[Weight, Fraction]) -> int:
-    if weight_bound(weighed[0]) > LARGEST_WEIGHT:
+def _sum_block(call: _Call, where: Predicate, weighed: tuple[queries.Weight, Fraction]) -> int:
+    if max(map(abs, queries.weight_range(weighed[0]))) > queries.LARGEST_WEIGHT:
         raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
     return call.blocks.number(where, *weighed)
+
+
+# --- Keys: the groups of GROUP BY. ---
+
+
+_BIN = "bin"
+_TRUNCATED: tuple[ReadAs, ...] = ("year", "quarter", "month", "week", "day")
+_TRUNCATED_AS = {f"trunc {unit}": unit for unit in _TRUNCATED}
+_READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "date"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKey:
+    """The groups of a key expression, and the type in which programs read them."""
+
+    key: queries.Key
+    read_as: ReadAs = "value"
+
+
+def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
+    """Compile a key expression to its groups: numbers may be extracted, and dates truncated to their first day."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
+        return CompiledKey(_bin_key(scope, node))
+    found = compile_scalar(scope, node)
+    if not found.branches and isinstance(found.otherwise, Subject):
+        part = found.otherwise.part
+        read_as = "value" if part is None else _TRUNCATED_AS.get(part, "number")
+        return CompiledKey(_subject_key(scope, node, found.otherwise), read_as)
+    if not found.branches or any(isinstance(leaf, Subject) for leaf in found.leaves):
+        instead = "Group by a column, bin(column, width), date_trunc(...), or a CASE whose results are texts."
+        raise scope.fault(node, "This makes no groups.", instead)
+    kinds = {type(leaf) for leaf in found.leaves if leaf is not None}
+    return CompiledKey(_case_key(found), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
+
+
+def default_key_name(scope: Scope, node: exp.Expr) -> str:
+    """Return the default column name of a key."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return scope.column(node).name
+    return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
+
+
+def key_rank(one: queries.Key) -> tuple[int, str, int, tuple[int, ...]]:
+    """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
+    if isinstance(one, Partition):
+        return 0, one.attribute, len(one.cuts), one.cuts
+    return 1, repr(one), 0, ()
+
+
+def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> queries.Key:
+    attribute = subject.attribute
+    if isinstance(attribute, Date) and subject.part is not None:
+        name = subject.part.removeprefix("trunc ")
+        spans = name != subject.part or name == "year"
+        return date_partition(attribute, name) if spans else _date_part_key(attribute, name)
+    if not subject.plain:
+        raise scope.fault(node, "Groups are not reckoned.", f"Write bin({attribute.name}, width).")
+    cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
+    if (attribute.size if cuts is None else len(cuts)) > queries.MOST_VALUES:
+        what = f"`{attribute.name}` has {attribute.size} values, too many groups."
+        raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
+    return _declared_groups(attribute)
+
+
+@lru_cache(maxsize=32)
+def _declared_groups(attribute: Attribute) -> Partition:
+    """Return the declared values or bins; cached, as most questions group by the same few columns."""
+    return Partition.of(attribute)
+
+
+def _date_part_key(attribute: Date, part: str) -> queries.CaseKey:
+    """Return the groups of days that share a date part, such as the month in any year."""
+    subject = Subject(attribute, part=part)
+    numbers = sorted(set(date_part_values(attribute, part).tolist()))
+    branches = [(str(number), compare_leaf(subject, "=", Fraction(number))[0]) for number in numbers]
+    if attribute.otherwise is not None:
+        return queries.CaseKey(tuple(branches[:-1]), branches[-1][0])
+    return queries.CaseKey((*branches, (MISSING, null_predicate(attribute))), OUTSIDE)
+
+
+def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
+    """Return bins of equal width that begin at multiples of it; without a width, the declared bins."""
+    column, *widths = node.expressions or [node]
+    found = compile_scalar(scope, column) if column is not node else None
+    subject = None if found is None or found.branches else found.otherwise
+    if not isinstance(subject, Subject) or not subject.plain or len(widths) > 1:
+        raise scope.fault(node, "bin() takes a column and a width.", "Write bin(column, width), such as bin(age, 10).")
+    attribute = subject.attribute
+    if isinstance(attribute, Category | Boolean):
+        raise scope.fault(node, f"`{attribute.name}` has no widths.", f"Write GROUP BY {attribute.name}.")
+    if not widths:
+        if attribute.starts is None:
+            raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
+        return _declared_groups(attribute)
+    width = constant_value(compile_scalar(scope, widths[0]))
+    if isinstance(attribute, Date):
+        lower, step = Fraction(0), Fraction(1)  # days are counted from the first one
+    else:
+        lower, step = numeric_grid(attribute) or (Fraction(0), Fraction(1))
+    if width is None or width <= 0 or (width / step).denominator != 1:
+        unit = "days" if isinstance(attribute, Date) else f"multiples of {format_decimal(step)}"
+        raise scope.fault(widths[0], "This is no width of bins here.", f"Write a number above 0, in {unit}.")
+    if attribute.size * step / width > queries.MOST_VALUES:
+        raise scope.fault(widths[0], "This makes too many groups.", "Write a larger width.")
+    each, before = int(width / step), math.floor(lower / step)  # bins begin at multiples of the width, not at the bound
+    cuts = range((math.floor(lower / width) + 1) * each - before, attribute.size, each)
+    return Partition.cut(attribute, (0, *(cuts if cuts.start > 0 else cuts[1:])))
+
+
+def _case_key(found: Scalar) -> queries.CaseKey:
+    """Return the groups of a CASE: one per label, even if several branches give it."""
+    last = _case_label(found.otherwise)
+    labels = [_case_label(leaf) for _, leaf in found.branches]
+    if len({*labels, last}) == len(labels) + 1:
+        return queries.CaseKey(tuple(zip(labels, (guard for guard, _ in found.branches), strict=True)), last)
+    merged: dict[str, Predicate] = {}
+    before: Predicate = NOTHING
+    for (guard, _), label in zip(found.branches, labels, strict=True):
+        merged[label] = disjunction(merged.get(label, NOTHING), conjunction(guard, complement(before)))
+        before = disjunction(before, guard)
+    merged.pop(last, None)
+    return queries.CaseKey(tuple(merged.items()), last)
+
+
+def _case_label(leaf: Constant | Subject) -> str:
+    match leaf:
+        case None:
+            return MISSING
+        case bool():
+            return str(leaf).lower()
+        case Fraction():
+            return format_decimal(leaf)
+        case dt.date():
+            return leaf.isoformat()
+        case _:
+            return str(leaf)

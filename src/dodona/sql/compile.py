@@ -13,37 +13,30 @@ from functools import lru_cache
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
+from dodona.query import question as asked
 from dodona.query.predicate import EVERYTHING, NOTHING
 from dodona.query.query import MOST_VALUES, Key, Query
-from dodona.query.question import (
-    AnswerColumn,
-    Arithmetic,
-    Comparison,
-    Expression,
-    KeyLabel,
-    LiteralExpression,
-    Logic,
-    PublicValue,
-    Question,
-    SortKey,
-)
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
-from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
-from dodona.sql.comparison import literal_constant, type_kind
+from dodona.sql.aggregate import (
+    Blocks,
+    CompiledKey,
+    aggregate_name,
+    compile_aggregate,
+    compile_key,
+    default_key_name,
+    key_rank,
+    weight_guards,
+)
 from dodona.sql.condition import compile_condition
-from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
+from dodona.sql.scalar import literal_constant, type_kind
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
 
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
-_NO_KEY = (
-    "HAVING filters groups by their noisy values.",
-    "Write conditions on columns into WHERE: that costs nothing.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +48,7 @@ class SelectContext:
     compiled: dict[exp.Expr, CompiledKey]
     """The keys by their source expressions, so that identical expressions are compiled once."""
     blocks: Blocks
-    aliases: Mapping[str, Expression]
+    aliases: Mapping[str, asked.Expression]
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -63,7 +56,7 @@ def has_aggregate(node: exp.Expr) -> bool:
     return any(aggregate_name(part) is not None for part in node.walk())
 
 
-def compile_value(show: SelectContext, node: exp.Expr) -> Expression:
+def compile_value(show: SelectContext, node: exp.Expr) -> asked.Expression:
     """Compile an expression over aggregates and numbers."""
     while isinstance(node, exp.Paren):
         node = node.this
@@ -72,83 +65,82 @@ def compile_value(show: SelectContext, node: exp.Expr) -> Expression:
     if isinstance(node, exp.Column):
         return _column(show, node)
     if isinstance(node, exp.Literal) and not node.is_string:
-        return LiteralExpression(_number(show, node))
+        return asked.LiteralExpression(_number(show, node))
     if isinstance(node, exp.Neg):
-        return Arithmetic("-", LiteralExpression(Fraction(0)), _operand(show, node.this))
+        return asked.Arithmetic("-", asked.LiteralExpression(Fraction(0)), _operand(show, node.this))
     if isinstance(node, exp.Cast):
         return _cast(show, node)
     return _arithmetic(show, node)
 
 
-def _arithmetic(show: SelectContext, node: exp.Expr) -> Expression:
+def _arithmetic(show: SelectContext, node: exp.Expr) -> asked.Expression:
     sign = _ARITHMETIC.get(type(node))
     if sign is None:
         what = "This is not reckoned from the answers."
         raise show.scope.fault(node, what, "Write aggregates and numbers with + - * / between them.")
     before = len(show.blocks.found)
     left, right = _operand(show, node.this), _operand(show, node.expression)
-    if sign == "/" and isinstance(right, LiteralExpression | PublicValue) and right.value == 0:
+    if sign == "/" and isinstance(right, asked.LiteralExpression | asked.PublicValue) and right.value == 0:
         raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
-    if sign == "/" and left == right and not isinstance(left, LiteralExpression):
+    if sign == "/" and left == right and not isinstance(left, asked.LiteralExpression):
         show.blocks.forget(before)
-        return PublicValue(Fraction(1))  # the share of all in all, in every group with rows
-    return Arithmetic(sign, left, right)
+        return asked.PublicValue(Fraction(1))  # the share of all in all, in every group with rows
+    return asked.Arithmetic(sign, left, right)
 
 
-def _operand(show: SelectContext, node: exp.Expr) -> Expression:
+def _operand(show: SelectContext, node: exp.Expr) -> asked.Expression:
     """Compile an operand: anything but a group label or a text."""
     found = compile_value(show, node)
-    if isinstance(found, KeyLabel) or (isinstance(found, LiteralExpression) and isinstance(found.value, str)):
+    text = isinstance(found, asked.LiteralExpression) and isinstance(found.value, str)
+    if text or isinstance(found, asked.KeyLabel):
         raise show.scope.fault(node, "A name is not reckoned with.", "Show it in a column of its own.")
     return found
 
 
-def find_key(show: SelectContext, node: exp.Expr) -> KeyLabel:
+def find_key(show: SelectContext, node: exp.Expr) -> asked.KeyLabel:
     """Return the key that an expression without aggregates matches."""
     for column in node.find_all(exp.Column):
         show.scope.column(column)
     if not show.keys and not isinstance(node, exp.Anonymous):
-        raise show.scope.fault(
-            node,
-            "Rows are never shown, so this column has no single value.",
-            "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY.",
-        )
+        instead = "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY."
+        raise show.scope.fault(node, "Rows are never shown, so this column has no single value.", instead)
     if node not in show.compiled:
         show.compiled[node] = compile_key(show.scope, node)
     found = show.compiled[node].key
     if found not in show.keys:
         instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
         raise show.scope.fault(node, "This is not what the statement groups by.", instead)
-    return KeyLabel(show.keys.index(found))
+    return asked.KeyLabel(show.keys.index(found))
 
 
-def compile_having(show: SelectContext, node: exp.Expr) -> Expression:
+def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
     """Compile a condition over the noisy values of a group."""
     match node:
         case exp.Paren():
             return compile_having(show, node.this)
         case exp.Not():
-            return Logic("not", (compile_having(show, node.this),))
+            return asked.Logic("not", (compile_having(show, node.this),))
         case exp.And() | exp.Or():
             word = "and" if isinstance(node, exp.And) else "or"
-            return Logic(word, tuple(compile_having(show, part) for part in flatten_chain(node)))
+            return asked.Logic(word, tuple(compile_having(show, part) for part in flatten_chain(node)))
         case exp.Between():
             middle = _comparison(show, node.this)
             low, high = _comparison(show, node.args["low"]), _comparison(show, node.args["high"])
-            return Logic("and", (Comparison(">=", middle, low), Comparison("<=", middle, high)))
+            return asked.Logic("and", (asked.Comparison(">=", middle, low), asked.Comparison("<=", middle, high)))
         case exp.In() if node.expressions:
-            one = _comparison(show, node.this)
-            return Logic("or", tuple(Comparison("=", one, _comparison(show, part)) for part in node.expressions))
+            one, others = _comparison(show, node.this), (_comparison(show, part) for part in node.expressions)
+            return asked.Logic("or", tuple(asked.Comparison("=", one, other) for other in others))
     relation = RELATIONS.get(type(node))
     if relation is None:
         raise show.scope.fault(node, "This is no condition on answers.", "Write a comparison, such as count(*) > 100.")
-    return Comparison(relation, _comparison(show, node.this), _comparison(show, node.expression))
+    return asked.Comparison(relation, _comparison(show, node.this), _comparison(show, node.expression))
 
 
-def _comparison(show: SelectContext, node: exp.Expr) -> Expression:
+def _comparison(show: SelectContext, node: exp.Expr) -> asked.Expression:
     found = compile_value(show, node)
-    if isinstance(found, KeyLabel):
-        raise show.scope.fault(node, *_NO_KEY)
+    if isinstance(found, asked.KeyLabel):
+        instead = "Write conditions on columns into WHERE: that costs nothing."
+        raise show.scope.fault(node, "HAVING filters groups by their noisy values.", instead)
     return found
 
 
@@ -157,13 +149,13 @@ def _number(show: SelectContext, node: exp.Expr) -> Fraction:
     return found if isinstance(found, Fraction) else Fraction(0)
 
 
-def _cast(show: SelectContext, node: exp.Cast) -> Expression:
+def _cast(show: SelectContext, node: exp.Cast) -> asked.Expression:
     if type_kind(node.args["to"]) != "number":
         raise show.scope.fault(node, "Answers are numbers with parts of a whole.", "Leave the cast out.")
     return compile_value(show, node.this)
 
 
-def _column(show: SelectContext, node: exp.Column) -> Expression:
+def _column(show: SelectContext, node: exp.Column) -> asked.Expression:
     if node.args.get("table") is None:
         found = show.aliases.get(node.name.casefold())
         if found is not None:
@@ -183,7 +175,7 @@ _DECLARED = (
 )
 
 
-def compile_sql(text: str, schema: Schema) -> Question:
+def compile_sql(text: str, schema: Schema) -> asked.Question:
     """Compile a SQL text to a question about a table; recent results are cached.
 
     >>> from dodona.schema.attributes import Boolean, Integer
@@ -201,7 +193,7 @@ def compile_sql(text: str, schema: Schema) -> Question:
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
 
-def _compile(text: str, schema: Schema) -> Question:
+def _compile(text: str, schema: Schema) -> asked.Question:
     tree = parse(text)
     scope = _scope(text, schema, tree)
     meant = tree.args.get("where")
@@ -224,9 +216,8 @@ def _compile(text: str, schema: Schema) -> Question:
         if keys and (distinct or not any(map(has_aggregate, read))):
             scope.warn(_DECLARED)
         elif not any(map(has_aggregate, read)):
-            raise scope.fault(
-                tree.expressions[0], "Nothing is counted or added up.", "Write an aggregate, such as count(*)."
-            )
+            instead = "Write an aggregate, such as count(*)."
+            raise scope.fault(tree.expressions[0], "Nothing is counted or added up.", instead)
         blocks.number(NOTHING)  # no answer depends on the rows: measure nothing, which is free
     for block in blocks.found:
         scope.bounded(tree.expressions[0], block.where, *weight_guards(block.weight))
@@ -236,7 +227,7 @@ def _compile(text: str, schema: Schema) -> Question:
     if values > MOST_VALUES:
         what = f"This asks for {values} values at once; {MOST_VALUES} are answered."
         raise scope.fault(tree.expressions[0], what, "Group by fewer columns, or by bin(column, width).")
-    return Question(
+    return asked.Question(
         text=text,
         query=Query(schema.domain, tuple(blocks.found)),
         keys=keys,
@@ -265,9 +256,8 @@ class _Item:
     def of(cls, scope: Scope, node: exp.Expr) -> _Item:
         alias, inner = (node.alias, node.this) if isinstance(node, exp.Alias) else (None, node)
         if isinstance(inner, exp.Star) or (isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star)):
-            raise scope.fault(
-                node, "`*` would show rows, and rows are never shown.", "Write count(*), or name columns in GROUP BY."
-            )
+            instead = "Write count(*), or name columns in GROUP BY."
+            raise scope.fault(node, "`*` would show rows, and rows are never shown.", instead)
         return cls(alias, inner, has_aggregate(inner))
 
 
@@ -312,9 +302,8 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
     else:
         nodes = [_resolve_group(scope, node, items) for node in group.expressions]
     if not nodes and not group.args.get("all"):
-        raise InvalidSql(
-            scope.text, len(scope.text), "GROUP BY names nothing.", "Name columns after it, or leave it out."
-        )
+        instead = "Name columns after it, or leave it out."
+        raise InvalidSql(scope.text, len(scope.text), "GROUP BY names nothing.", instead)
     found: dict[Key, None] = {}
     groups = 1
     for node in nodes:
@@ -350,28 +339,27 @@ def _ordinal(scope: Scope, node: exp.Literal, columns: int) -> int:
     """Return the zero-based position of the column that an ordinal refers to."""
     number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004
     if not 1 <= number <= columns:
-        raise scope.fault(
-            node, f"There is no column number {str(node.this)[:20]}.", f"Write 1 to {columns}, or a name."
-        )
+        what = f"There is no column number {str(node.this)[:20]}."
+        raise scope.fault(node, what, f"Write 1 to {columns}, or a name.")
     return number - 1
 
 
-def _columns(show: SelectContext, items: list[_Item]) -> tuple[AnswerColumn, ...]:
-    found: list[AnswerColumn] = []
+def _columns(show: SelectContext, items: list[_Item]) -> tuple[asked.AnswerColumn, ...]:
+    found: list[asked.AnswerColumn] = []
     seen: dict[str, int] = {}
     for item in items:
         expression = _compile_item(show, item)
         name = item.alias or _column_name(show, item.node, expression)
         seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
         number = seen[name.casefold()]
-        kind = show.compiled[item.node].read_as if isinstance(expression, KeyLabel) else "value"
-        found.append(AnswerColumn(name if number == 1 else f"{name}_{number}", expression, kind))
+        kind = show.compiled[item.node].read_as if isinstance(expression, asked.KeyLabel) else "value"
+        found.append(asked.AnswerColumn(name if number == 1 else f"{name}_{number}", expression, kind))
     return tuple(found)
 
 
-def _compile_item(show: SelectContext, item: _Item) -> Expression:
+def _compile_item(show: SelectContext, item: _Item) -> asked.Expression:
     if isinstance(item.node, exp.Literal) and item.node.is_string:
-        return LiteralExpression(str(item.node.this))
+        return asked.LiteralExpression(str(item.node.this))
     if item.aggregates or _is_constant(item.node):
         return compile_value(show, item.node)
     return find_key(show, item.node)
@@ -381,8 +369,8 @@ def _is_constant(node: exp.Expr) -> bool:
     return not any(isinstance(part, exp.Column | exp.Star) for part in node.walk())
 
 
-def _column_name(show: SelectContext, node: exp.Expr, expression: Expression) -> str:
-    if isinstance(expression, KeyLabel):
+def _column_name(show: SelectContext, node: exp.Expr, expression: asked.Expression) -> str:
+    if isinstance(expression, asked.KeyLabel):
         return default_key_name(show.scope, node)
     if aggregate_name(node) is None:
         return "value"
@@ -391,7 +379,7 @@ def _column_name(show: SelectContext, node: exp.Expr, expression: Expression) ->
     return show.scope.word(node)
 
 
-def _order(show: SelectContext, tree: exp.Select, columns: tuple[AnswerColumn, ...]) -> tuple[SortKey, ...]:
+def _order(show: SelectContext, tree: exp.Select, columns: tuple[asked.AnswerColumn, ...]) -> tuple[asked.SortKey, ...]:
     order = tree.args.get("order")
     found = []
     for one in () if order is None else order.expressions:
@@ -402,7 +390,7 @@ def _order(show: SelectContext, tree: exp.Select, columns: tuple[AnswerColumn, .
             expression = compile_value(show, node)
         else:
             expression = find_key(show, node)
-        found.append(SortKey(expression, descending=bool(one.args.get("desc"))))
+        found.append(asked.SortKey(expression, descending=bool(one.args.get("desc"))))
     return tuple(found)
 
 

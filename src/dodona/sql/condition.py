@@ -6,38 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from sqlglot import exp
 
+from dodona.numbers import Booleans
+from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
-from dodona.query.predicate import (
-    MOST_COMBINATIONS,
-    Predicate,
-    among_combinations,
-    complement,
-    conjunction,
-    disjunction,
-    evaluate_predicate,
-)
 from dodona.schema.attributes import Attribute, Date
-from dodona.sql.comparison import (
-    ALWAYS_NULL,
-    MIRRORED,
-    ZERO,
-    Mismatch,
-    Truth,
-    apply_arithmetic,
-    cast_leaf,
-    compare_any,
-    compare_leaf,
-    literal_constant,
-    match_like,
-    null_predicate,
-    type_kind,
-)
-from dodona.sql.parse import REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql import scalar as scalars
+from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
 from dodona.sql.scalar import (
     DATE_PARTS,
     PART_SYNONYMS,
@@ -53,20 +32,17 @@ from dodona.sql.scalar import (
 )
 from dodona.sql.scope import Scope
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
 # --- Membership: whether a value, or a tuple of values, is in a list of constants. ---
 
 
 ScalarCompiler = Callable[[exp.Expr], Scalar]
 _Result = TypeVar("_Result")
+_Join = Callable[..., predicates.Predicate]
 _COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is transient
 _NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
 
 
-def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
+def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
     """Return where IN is true and where it is false."""
     members = node.args.get("expressions") or []
     if not members:
@@ -79,17 +55,17 @@ def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
         scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
     scope.work(node, len(subject.leaves) * subject.width * len(constants))
     try:
-        found = [(leaf, compare_any(leaf, constants)) for leaf in subject.leaves]
-    except Mismatch:
+        found = [(leaf, scalars.compare_any(leaf, constants)) for leaf in subject.leaves]
+    except scalars.Mismatch:
         for part, one in zip(members, constants, strict=True):
             for leaf in subject.leaves:
-                locate_mismatch(scope, part, lambda leaf=leaf, one=one: compare_leaf(leaf, "=", one))  # type: ignore[misc]
+                locate_mismatch(scope, part, lambda leaf=leaf, one=one: scalars.compare_leaf(leaf, "=", one))  # type: ignore[misc]
         raise
     pairs = {id(leaf): pair for leaf, pair in found}
     return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
 
 
-def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Truth:
+def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
     """Return where a tuple of columns equals a tuple of constants, and where it does not."""
     return _tuple_in_list(scope, node, [node.args["expression"]], read)
 
@@ -98,17 +74,17 @@ def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -
     """Run a test; if it finds a mismatch, raise an error that points at the node."""
     try:
         return test()
-    except Mismatch as fault:
+    except scalars.Mismatch as fault:
         raise scope.fault(node, *fault.args) from None
 
 
-def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> Truth:
+def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> scalars.Truth:
     """Return where a tuple of columns is one of some tuples of constants, and where it is not.
 
     Tuples are equal if all their parts are, by AND; a tuple is in a list if it equals any member, by OR.
     """
     subjects = [_subject(scope, part, read) for part in node.this.expressions]
-    known: dict[tuple[int, type, Constant], Truth] = {}
+    known: dict[tuple[int, type, Constant], scalars.Truth] = {}
     pairs = []
     for row in members:
         if not isinstance(row, exp.Tuple) or len(row.expressions) != len(subjects):
@@ -122,21 +98,21 @@ def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], re
             seen = place, type(one), one
             if seen not in known:
                 scope.work(part, subject.attribute.cells)
-                known[seen] = locate_mismatch(scope, part, partial(compare_leaf, subject, "=", one))
+                known[seen] = locate_mismatch(scope, part, partial(scalars.compare_leaf, subject, "=", one))
             pair.append(known[seen])
         pairs.append(pair)
     attributes = {subject.attribute.name: subject.attribute for subject in subjects}
     combinations = math.prod([attribute.cells for attribute in attributes.values()])
-    if combinations > MOST_COMBINATIONS:
-        true = disjunction(*(conjunction(*(one for one, _ in pair)) for pair in pairs))
-        return true, conjunction(*(disjunction(*(other for _, other in pair)) for pair in pairs))
+    if combinations > predicates.MOST_COMBINATIONS:
+        true = predicates.disjunction(*(predicates.conjunction(*(one for one, _ in pair)) for pair in pairs))
+        return true, predicates.conjunction(*(predicates.disjunction(*(other for _, other in pair)) for pair in pairs))
     scope.work(node, _COMBINATION_EFFORT * combinations)
     return _combinations_truth(subjects, list(attributes.values()), pairs)
 
 
 def _combinations_truth(
-    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[Truth]]
-) -> Truth:
+    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[scalars.Truth]]
+) -> scalars.Truth:
     """Return the rows by combinations of cells: those that are equal and those that differ."""
     shape = [attribute.cells for attribute in attributes]
     equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
@@ -148,11 +124,11 @@ def _combinations_truth(
             other[subject.attribute.name] &= ~_cells(differs, subject.attribute)
         equal[np.ix_(*true.values())] = True
         perhaps[np.ix_(*other.values())] = True
-    return among_combinations(attributes, equal), among_combinations(attributes, ~perhaps)
+    return predicates.among_combinations(attributes, equal), predicates.among_combinations(attributes, ~perhaps)
 
 
-def _cells(predicate: Predicate, attribute: Attribute) -> NDArray[np.bool_]:
-    return evaluate_predicate(predicate, {attribute.name: np.arange(attribute.cells, dtype=np.int64)})
+def _cells(predicate: predicates.Predicate, attribute: Attribute) -> Booleans:
+    return predicates.evaluate_predicate(predicate, {attribute.name: np.arange(attribute.cells, dtype=np.int64)})
 
 
 def _subject(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Subject:
@@ -172,16 +148,13 @@ def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
 
-_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
-
-
 def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
     """Compile a date part; None if the node is not one."""
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
     if isinstance(node, exp.Extract):
         return _extract(scope, node, node.this.name, compiled(node.expression))
-    if isinstance(node, _PART_NODES):
+    if isinstance(node, DATE_PART_NODES):
         return _extract(scope, node, type(node).__name__, compiled(node.this))
     return _part_by_name(scope, node, compiled) if isinstance(node, exp.Anonymous) else None
 
@@ -228,9 +201,10 @@ _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
 
 
-def compile_condition(scope: Scope, node: exp.Expr) -> Truth:
+def compile_condition(scope: Scope, node: exp.Expr) -> scalars.Truth:
     """Return where a condition is true and where it is false."""
-    found = _dispatch_condition(scope, node)
+    read = _CONDITIONS.get(type(node))
+    found = _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
     scope.bounded(node, *found)
     return found
 
@@ -242,9 +216,8 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         return read(scope, node)
     if type(node) in _CONDITIONS:
         true, false = compile_condition(scope, node)
-        return build_case(
-            [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))], scalar_from_leaf(None)
-        )
+        known = [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))]
+        return build_case(known, scalar_from_leaf(None))
     found = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
     if found is not None:
         return found
@@ -257,47 +230,35 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     raise scope.fault(node, "This is no value of a row.", instead)
 
 
-def _dispatch_condition(scope: Scope, node: exp.Expr) -> Truth:
-    read = _CONDITIONS.get(type(node))
-    return _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
-
-
-def _and(scope: Scope, node: exp.Expr) -> Truth:
+def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> scalars.Truth:
     pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
-    return _fold_in_chunks(conjunction, [true for true, _ in pairs]), _fold_in_chunks(
-        disjunction, [false for _, false in pairs]
-    )
+    return _fold_in_chunks(if_true, [one for one, _ in pairs]), _fold_in_chunks(if_false, [other for _, other in pairs])
 
 
-def _or(scope: Scope, node: exp.Expr) -> Truth:
-    pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
-    return _fold_in_chunks(disjunction, [true for true, _ in pairs]), _fold_in_chunks(
-        conjunction, [false for _, false in pairs]
-    )
-
-
-def _not(scope: Scope, node: exp.Expr) -> Truth:
+def _not(scope: Scope, node: exp.Expr) -> scalars.Truth:
     true, false = compile_condition(scope, node.this)
     return false, true
 
 
-def _between(scope: Scope, node: exp.Expr) -> Truth:
+def _between(scope: Scope, node: exp.Expr) -> scalars.Truth:
     middle = _Operand(node.this, compile_scalar(scope, node.this))
     above = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["low"])), ">=")
     below = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["high"])), "<=")
-    return conjunction(above[0], below[0]), disjunction(above[1], below[1])
+    return predicates.conjunction(above[0], below[0]), predicates.disjunction(above[1], below[1])
 
 
-def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> Truth:
+def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> scalars.Truth:
     """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
-    if any(leaf_truth(leaf) is None for leaf in found.leaves):
+    if None in map(leaf_truth, found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
-    return found.where(lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[0]), found.where(
-        lambda leaf: (leaf_truth(leaf) or ALWAYS_NULL)[1]
-    )
+
+    def side(number: int) -> predicates.Predicate:
+        return found.where(lambda leaf: (leaf_truth(leaf) or scalars.ALWAYS_NULL)[number])
+
+    return side(0), side(1)
 
 
-def _fold_in_chunks(join: Callable[..., Predicate], parts: list[Predicate]) -> Predicate:
+def _fold_in_chunks(join: _Join, parts: list[predicates.Predicate]) -> predicates.Predicate:
     if len(parts) <= _CHUNK:
         return join(*parts)
     return _fold_in_chunks(join, [join(*parts[first : first + _CHUNK]) for first in range(0, len(parts), _CHUNK)])
@@ -317,7 +278,7 @@ def _compile_operand(scope: Scope, node: exp.Expr) -> _Operand:
     return _Operand(node, compile_scalar(scope, node))
 
 
-def _comparison(scope: Scope, node: exp.Expr) -> Truth:
+def _comparison(scope: Scope, node: exp.Expr) -> scalars.Truth:
     if isinstance(node.this, exp.Tuple):
         true, false = compile_tuple_equality(scope, node, lambda part: compile_scalar(scope, part))
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
@@ -325,25 +286,25 @@ def _comparison(scope: Scope, node: exp.Expr) -> Truth:
     return _compare_scalars(scope, node, sides, RELATIONS[type(node)])
 
 
-def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
+def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> scalars.Truth:
     if isinstance(right, Subject):
         if isinstance(left, Subject):
             what = f"Two columns are compared, `{left.attribute.name}` and `{right.attribute.name}`."
-            raise Mismatch(what, "Compare each of them with a constant.")
-        return compare_leaf(right, MIRRORED.get(relation, relation), left)
-    return compare_leaf(left, relation, right)
+            raise scalars.Mismatch(what, "Compare each of them with a constant.")
+        return scalars.compare_leaf(right, scalars.MIRRORED.get(relation, relation), left)
+    return scalars.compare_leaf(left, relation, right)
 
 
-def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> Truth:
+def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> scalars.Truth:
     """Compare two scalars, leaf by leaf."""
     left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
     if left.branches and right.branches and pairs > _MOST_PAIRS:
         raise scope.fault(node, "Two long CASEs are compared.", "Compare one of them with constants.")
     scope.work(node, pairs * max(left.width, right.width, pairs))
-    tests: dict[tuple[int, int], Truth] = {}
+    tests: dict[tuple[int, int], scalars.Truth] = {}
 
-    def tested(one: Leaf, other: Leaf) -> Truth:
+    def tested(one: Leaf, other: Leaf) -> scalars.Truth:
         place = id(one), id(other)
         if place not in tests:
             tests[place] = _compare_leaves(one, relation, other)
@@ -352,26 +313,24 @@ def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Opera
     try:
         true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
         false = left.where(lambda one: right.where(lambda other: tested(one, other)[1]))
-    except Mismatch as fault:
+    except scalars.Mismatch as fault:
         fixed = [side.node for side in sides if not side.value.width]
         raise scope.fault(fixed[-1] if len(fixed) == 1 else node, *fault.args) from None
     return true, false
 
 
-def _null_safe(scope: Scope, node: exp.Expr) -> Truth:
+def _null_safe(scope: Scope, node: exp.Expr) -> scalars.Truth:
     """Compile IS [NOT] DISTINCT FROM: true or false everywhere, with NULL as an ordinary value."""
-    sides = (
-        _Operand(node.this, compile_scalar(scope, node.this)),
-        _Operand(node.expression, compile_scalar(scope, node.expression)),
-    )
+    first, second = (_Operand(side, compile_scalar(scope, side)) for side in (node.this, node.expression))
+    sides = first, second
     equal, _ = _compare_scalars(scope, node, sides, "=")
-    nulls = conjunction(*(side.value.where(_is_null) for side in sides))
-    same = disjunction(equal, nulls)
-    pair = same, complement(same)
+    nulls = predicates.conjunction(*(side.value.where(_is_null) for side in sides))
+    same = predicates.disjunction(equal, nulls)
+    pair = same, predicates.complement(same)
     return pair if isinstance(node, exp.NullSafeEQ) else (pair[1], pair[0])
 
 
-def _is(scope: Scope, node: exp.Expr) -> Truth:
+def _is(scope: Scope, node: exp.Expr) -> scalars.Truth:
     match node.expression:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
@@ -384,28 +343,24 @@ def _is(scope: Scope, node: exp.Expr) -> Truth:
             found = pair[0] if wanted else pair[1]
         case _:
             raise scope.fault(node.expression, "IS is followed by something else than NULL, TRUE or FALSE.", "Write =.")
-    return found, complement(found)
+    return found, predicates.complement(found)
 
 
-def _is_null(leaf: Leaf) -> Predicate:
+def _is_null(leaf: Leaf) -> predicates.Predicate:
     """Return where a leaf is NULL. `<outside>` is not NULL, although its value is unknown."""
     if isinstance(leaf, Subject):
-        return null_predicate(leaf.attribute)
-    return complement(leaf_present(leaf))
+        return scalars.null_predicate(leaf.attribute)
+    return predicates.complement(leaf_present(leaf))
 
 
-def _in(scope: Scope, node: exp.Expr) -> Truth:
-    return compile_in(scope, node, lambda part: compile_scalar(scope, part))
-
-
-def _like(scope: Scope, node: exp.Expr) -> Truth:
+def _like(scope: Scope, node: exp.Expr) -> scalars.Truth:
     one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern = other.otherwise
     if one.branches or other.branches or not isinstance(one.otherwise, Subject) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     subject, folded = one.otherwise, str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, subject.attribute.size * len(pattern))
-    true, false = locate_mismatch(scope, node, lambda: match_like(subject, pattern, folded=folded))
+    true, false = locate_mismatch(scope, node, lambda: scalars.match_like(subject, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -414,9 +369,8 @@ def _case(scope: Scope, node: exp.Expr) -> Scalar:
     ifs = [node] if isinstance(node, exp.If) else node.args["ifs"]
     default = node.args.get("false" if isinstance(node, exp.If) else "default")
     if len(ifs) > _MOST_BRANCHES:
-        raise scope.fault(
-            node, f"This CASE has more than {_MOST_BRANCHES} branches.", "Write IN (...), or fewer branches."
-        )
+        what = f"This CASE has more than {_MOST_BRANCHES} branches."
+        raise scope.fault(node, what, "Write IN (...), or fewer branches.")
     subject = _compile_operand(scope, node.this) if isinstance(node, exp.Case) and node.this is not None else None
     branches = []
     for branch in ifs:
@@ -436,36 +390,33 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
     if len(parts) > _MOST_BRANCHES:
         raise scope.fault(node, f"coalesce has more than {_MOST_BRANCHES} arguments.", "Write fewer.")
     found = [compile_scalar(scope, part) for part in parts]
-    branches = [(complement(part.where(_is_null)), part) for part in found[:-1]]
+    branches = [(predicates.complement(part.where(_is_null)), part) for part in found[:-1]]
     scope.bounded(node, *(guard for guard, _ in branches))
     return build_case(branches, found[-1])
 
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
     """Compile a cast of constants, or one that changes nothing."""
-    to = type_kind(node.args["to"])
+    to = scalars.type_kind(node.args["to"])
     inner = compile_scalar(scope, node.this)
-    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: cast_leaf(leaf, to)))
-
-
-def _column(scope: Scope, node: exp.Expr) -> Scalar:
-    return scalar_from_leaf(Subject(scope.column(node)))
+    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: scalars.cast_leaf(leaf, to)))
 
 
 def _negative(scope: Scope, node: exp.Expr) -> Scalar:
-    return apply_arithmetic(scope, node, ZERO, compile_scalar(scope, node.this))
+    return scalars.apply_arithmetic(scope, node, scalars.ZERO, compile_scalar(scope, node.this))
 
 
 def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
-    return apply_arithmetic(scope, node, compile_scalar(scope, node.this), compile_scalar(scope, node.expression))
+    left, right = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
+    return scalars.apply_arithmetic(scope, node, left, right)
 
 
-_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Truth]] = {
-    exp.And: _and,
-    exp.Or: _or,
+_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], scalars.Truth]] = {
+    exp.And: lambda scope, node: _chain(scope, node, predicates.conjunction, predicates.disjunction),
+    exp.Or: lambda scope, node: _chain(scope, node, predicates.disjunction, predicates.conjunction),
     exp.Not: _not,
     exp.Is: _is,
-    exp.In: _in,
+    exp.In: lambda scope, node: compile_in(scope, node, lambda part: compile_scalar(scope, part)),
     exp.Between: _between,
     exp.Like: _like,
     exp.ILike: _like,
@@ -475,9 +426,10 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Truth]] = {
 }
 _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Paren: lambda scope, node: compile_scalar(scope, node.this),
-    exp.Column: _column,
+    exp.Column: lambda scope, node: scalar_from_leaf(Subject(scope.column(node))),
     **dict.fromkeys(
-        (exp.Literal, exp.Boolean, exp.Null), lambda scope, node: scalar_from_leaf(literal_constant(scope, node))
+        (exp.Literal, exp.Boolean, exp.Null),
+        lambda scope, node: scalar_from_leaf(scalars.literal_constant(scope, node)),
     ),
     **dict.fromkeys((exp.Case, exp.If), _case),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div), _arithmetic),

@@ -15,180 +15,98 @@ from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
+from dodona.query.column import OPERATORS
 from dodona.sql.scope import InvalidSql, node_start
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
 
 
-RELATIONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+RELATIONS: dict[type[exp.Expr], str] = dict(zip(_COMPARISONS, OPERATORS, strict=True))
 """The comparison operators, as written."""
-_PAIR = frozenset(("this", "expression"))
-_ONE = frozenset(("this",))
-_CALL = frozenset(("this", "expressions"))
-_NONE: frozenset[str] = frozenset()
-
+_ONE, _PAIR = frozenset(("this",)), frozenset(("this", "expression"))
+DATE_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
+"""Functions that take a part of a date."""
 ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     # the statement
     exp.Select: frozenset(("expressions", "distinct", "from_", "where", "group", "having", "order", "limit", "offset")),
-    exp.From: _ONE,
     exp.Table: frozenset(("this", "db", "alias")),
-    exp.TableAlias: _ONE,
-    exp.Where: _ONE,
     exp.Group: frozenset(("expressions", "all")),
-    exp.Having: _ONE,
-    exp.Order: frozenset(("expressions",)),
     exp.Ordered: frozenset(("this", "desc", "nulls_first")),
-    exp.Limit: frozenset(("expression",)),
-    exp.Offset: frozenset(("expression",)),
     exp.Alias: frozenset(("this", "alias")),
+    **dict.fromkeys((exp.From, exp.TableAlias, exp.Where, exp.Having), _ONE),
+    **dict.fromkeys((exp.Limit, exp.Offset), frozenset(("expression",))),
+    **dict.fromkeys((exp.Order, exp.Tuple, exp.Distinct), frozenset(("expressions",))),
     # names and values
     exp.Identifier: frozenset(("this", "quoted")),
     exp.Column: frozenset(("this", "table", "db")),
-    exp.Star: _NONE,
-    exp.Var: _ONE,
     exp.Literal: frozenset(("this", "is_string")),
-    exp.Boolean: _ONE,
-    exp.Null: _NONE,
     exp.Cast: frozenset(("this", "to", "_type")),
     exp.DataType: frozenset(("this", "expressions", "nested")),
-    exp.DataTypeParam: _ONE,
-    # conditions
-    exp.Paren: _ONE,
-    exp.And: _PAIR,
-    exp.Or: _PAIR,
-    exp.Not: _ONE,
-    exp.EQ: _PAIR,
-    exp.NEQ: _PAIR,
-    exp.LT: _PAIR,
-    exp.LTE: _PAIR,
-    exp.GT: _PAIR,
-    exp.GTE: _PAIR,
-    exp.NullSafeEQ: _PAIR,
-    exp.NullSafeNEQ: _PAIR,
-    exp.Is: _PAIR,
-    exp.In: _CALL,
-    exp.Tuple: frozenset(("expressions",)),
-    exp.Distinct: frozenset(("expressions",)),
+    **dict.fromkeys((exp.Star, exp.Null), frozenset[str]()),
+    **dict.fromkeys((exp.Var, exp.Boolean, exp.DataTypeParam, exp.Paren), _ONE),
+    # conditions and arithmetic
     exp.Between: frozenset(("this", "low", "high")),
-    exp.Like: frozenset(("this", "expression", "negate")),
-    exp.ILike: frozenset(("this", "expression", "negate")),
     exp.Case: frozenset(("this", "ifs", "default")),
     exp.If: frozenset(("this", "true", "false")),
-    exp.Coalesce: _CALL,
-    # arithmetic
-    exp.Add: _PAIR,
-    exp.Sub: _PAIR,
-    exp.Mul: _PAIR,
-    exp.Div: _PAIR,
-    exp.Neg: _ONE,
-    # dates
-    exp.DateTrunc: frozenset(("unit", "this")),
-    exp.TimestampTrunc: frozenset(("unit", "this")),
-    exp.Extract: _PAIR,
-    exp.Year: _ONE,
-    exp.Quarter: _ONE,
-    exp.Month: _ONE,
-    exp.Week: _ONE,
-    exp.Day: _ONE,
-    exp.DayOfMonth: _ONE,
-    exp.DayOfWeek: _ONE,
-    exp.DayOfYear: _ONE,
+    **dict.fromkeys((exp.In, exp.Coalesce, exp.Anonymous), frozenset(("this", "expressions"))),
+    **dict.fromkeys((exp.Like, exp.ILike), frozenset(("this", "expression", "negate"))),
+    **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is), _PAIR),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Extract), _PAIR),
+    **dict.fromkeys((exp.Not, exp.Neg, *DATE_PART_NODES), _ONE),
+    **dict.fromkeys((exp.DateTrunc, exp.TimestampTrunc), frozenset(("unit", "this"))),
     # aggregates
     exp.Count: frozenset(("this", "big_int")),
-    exp.CountIf: _ONE,
-    exp.Sum: _ONE,
-    exp.Avg: _ONE,
-    exp.Min: _ONE,
-    exp.Max: _ONE,
-    exp.Variance: _ONE,
-    exp.VariancePop: _ONE,
-    exp.Stddev: _ONE,
-    exp.StddevPop: _ONE,
-    exp.StddevSamp: _ONE,
-    exp.Median: _ONE,
-    exp.Quantile: frozenset(("this", "quantile")),
-    exp.ApproxQuantile: frozenset(("this", "quantile")),
-    exp.PercentileCont: _PAIR,
-    exp.PercentileDisc: _PAIR,
-    exp.WithinGroup: _PAIR,
-    exp.Filter: _PAIR,
-    exp.Anonymous: _CALL,
+    **dict.fromkeys((exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median), _ONE),
+    **dict.fromkeys((exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp), _ONE),
+    **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), frozenset(("this", "quantile"))),
+    **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup, exp.Filter), _PAIR),
 }
 
-_LINKED = "A join could bring a person's rows many times, so one table alone is asked."
-_WITHIN = "A question inside a question is not answered."
-_PLAIN = "Ask one plain SELECT; put conditions into WHERE, FILTER or CASE."
-_ONE_TABLE = "Declare the joined table as a view for the owner to serve, and ask that."
-_WINDOW = "A window function shows rows one by one, and rows are never shown."
-_GROUP = "Write an aggregate with GROUP BY, and ORDER BY over its answer."
 _UNION = ("Answers of several SELECTs are not put together.", "Ask them one by one, or group by a CASE.")
 DISTINCT_REFUSAL = (
     "DISTINCT tells whether a value occurs at all, which one person can decide.",
     "Write count(*) with GROUP BY: every declared group is answered, with noise.",
 )
-_SAMPLE = ("Samples are not drawn.", "Leave it out: the answer is about the whole table.")
+_INTERVAL = ("Reckoning with intervals is not part of a question.", "Write the day itself.")
+_FETCH = ("FETCH is not known.", "Write LIMIT.")
+_TEXTS = ("Texts are not put together.", "Write the labels as they are declared.")
+_FOLDED = ("Labels are compared as they are declared.", "Write the labels with IN (...).")
 _ALWAYS = ("The time of asking is no fact about the data.", "Write the day itself, such as DATE '2024-01-31'.")
-_JOIN = (_LINKED, _ONE_TABLE)
-_NESTED = (_WITHIN, _PLAIN)
-_OVER = (_WINDOW, _GROUP)
+_JOIN = (
+    "A join could bring a person's rows many times, so one table alone is asked.",
+    "Declare the joined table as a view for the owner to serve, and ask that.",
+)
+_NESTED = (
+    "A question inside a question is not answered.",
+    "Ask one plain SELECT; put conditions into WHERE, FILTER or CASE.",
+)
+_OVER = (
+    "A window function shows rows one by one, and rows are never shown.",
+    "Write an aggregate with GROUP BY, and ORDER BY over its answer.",
+)
 _TOTALS = ("Totals over several groupings are several questions.", "Ask them one by one with a GROUP BY each.")
 _NO_LIST = ("Lists and structures are not part of a question.", "Write single values; a list of them with IN (...).")
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 
 REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
-    TokenType.SELECT: _NESTED,
-    TokenType.WITH: _NESTED,
-    TokenType.EXISTS: _NESTED,
-    TokenType.ANY: _NESTED,
-    TokenType.SOME: _NESTED,
-    TokenType.UNION: _UNION,
-    TokenType.INTERSECT: _UNION,
-    TokenType.EXCEPT: _UNION,
-    TokenType.JOIN: _JOIN,
-    TokenType.STRAIGHT_JOIN: _JOIN,
-    TokenType.CROSS: _JOIN,
-    TokenType.NATURAL: _JOIN,
+    **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.ANY, TokenType.SOME), _NESTED),
+    **dict.fromkeys((TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT), _UNION),
+    **dict.fromkeys((TokenType.JOIN, TokenType.STRAIGHT_JOIN, TokenType.CROSS), _JOIN),
+    **dict.fromkeys((TokenType.NATURAL, TokenType.LATERAL), _JOIN),
+    **dict.fromkeys((TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW), _OVER),
+    **dict.fromkeys((TokenType.CURRENT_DATE, TokenType.CURRENT_TIME), _ALWAYS),
+    **dict.fromkeys((TokenType.CURRENT_TIMESTAMP, TokenType.CURRENT_DATETIME), _ALWAYS),
+    **dict.fromkeys((TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS), _TOTALS),
+    **dict.fromkeys((TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.L_BRACE, TokenType.R_BRACE), _NO_LIST),
+    **dict.fromkeys((TokenType.ARRAY, TokenType.LIST, TokenType.MAP, TokenType.STRUCT, TokenType.OBJECT), _NO_LIST),
+    **dict.fromkeys((TokenType.NULLABLE, TokenType.LOWCARDINALITY, TokenType.NESTED), _NO_LIST),
+    **dict.fromkeys((TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW), _NO_LIST),
+    **dict.fromkeys((TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON), _VALUE),
     TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
-    TokenType.LATERAL: _JOIN,
-    TokenType.OVER: _OVER,
-    TokenType.QUALIFY: _OVER,
-    TokenType.WINDOW: _OVER,
-    TokenType.TABLE_SAMPLE: _SAMPLE,
-    TokenType.INTERVAL: ("Reckoning with intervals is not part of a question.", "Write the day itself."),
-    TokenType.CURRENT_DATE: _ALWAYS,
-    TokenType.CURRENT_TIME: _ALWAYS,
-    TokenType.CURRENT_TIMESTAMP: _ALWAYS,
-    TokenType.CURRENT_DATETIME: _ALWAYS,
-    TokenType.FETCH: ("FETCH is not known.", "Write LIMIT."),
-    TokenType.CUBE: _TOTALS,
-    TokenType.ROLLUP: _TOTALS,
-    TokenType.GROUPING_SETS: _TOTALS,
-    TokenType.L_BRACKET: _NO_LIST,
-    TokenType.R_BRACKET: _NO_LIST,
-    TokenType.L_BRACE: _NO_LIST,
-    TokenType.R_BRACE: _NO_LIST,
-    TokenType.ARRAY: _NO_LIST,
-    TokenType.LIST: _NO_LIST,
-    TokenType.MAP: _NO_LIST,
-    TokenType.STRUCT: _NO_LIST,
-    TokenType.NULLABLE: _NO_LIST,
-    TokenType.LOWCARDINALITY: _NO_LIST,
-    TokenType.NESTED: _NO_LIST,
-    TokenType.OBJECT: _NO_LIST,
-    TokenType.ARROW: _NO_LIST,
-    TokenType.DARROW: _NO_LIST,
-    TokenType.HASH_ARROW: _NO_LIST,
-    TokenType.DHASH_ARROW: _NO_LIST,
-    TokenType.PLACEHOLDER: _VALUE,
-    TokenType.PARAMETER: _VALUE,
-    TokenType.COLON: _VALUE,
+    TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
+    TokenType.INTERVAL: _INTERVAL,
+    TokenType.FETCH: _FETCH,
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
 }
@@ -202,30 +120,25 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Join: _JOIN,
     exp.Subquery: _NESTED,
     exp.Window: _OVER,
-    exp.CurrentDate: _ALWAYS,
-    exp.CurrentTimestamp: _ALWAYS,
+    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp), _ALWAYS),
     exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
     exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
-    exp.Fetch: ("FETCH is not known.", "Write LIMIT."),
+    exp.Fetch: _FETCH,
     exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
     exp.Round: ("An answer is rounded where it is shown, not in the question.", "Leave round() out."),
     exp.Mod: ("A remainder is not part of a question.", "Write IN (...) or BETWEEN, or group by bin(column, width)."),
-    exp.Interval: ("Reckoning with intervals is not part of a question.", "Write the day itself."),
+    exp.Interval: _INTERVAL,
     exp.Pow: ("Powers are not part of a question.", "Write var_pop(x) or stddev_pop(x) for a measure of spread."),
     exp.Nullif: ("NULLIF is not known.", "Write a CASE, or a WHERE that leaves the value out."),
-    exp.Concat: ("Texts are not put together.", "Write the labels as they are declared."),
-    exp.DPipe: ("Texts are not put together.", "Write the labels as they are declared."),
-    exp.Lower: ("Labels are compared as they are declared.", "Write the labels with IN (...)."),
-    exp.Upper: ("Labels are compared as they are declared.", "Write the labels with IN (...)."),
+    **dict.fromkeys((exp.Concat, exp.DPipe), _TEXTS),
+    **dict.fromkeys((exp.Lower, exp.Upper), _FOLDED),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
 
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
-    "now": _ALWAYS,
-    "today": _ALWAYS,
-    "getdate": _ALWAYS,
+    **dict.fromkeys(("now", "today", "getdate"), _ALWAYS),
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
 }
 """Refused functions that people try, with the explanation for each."""
@@ -257,18 +170,9 @@ _SIGNS = frozenset((TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TIL
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
 _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
 _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
-_CLOSING = frozenset(
-    (
-        TokenType.FROM,
-        TokenType.R_PAREN,
-        TokenType.WHERE,
-        TokenType.GROUP_BY,
-        TokenType.HAVING,
-        TokenType.ORDER_BY,
-        TokenType.LIMIT,
-        TokenType.SEMICOLON,
-    )
-)
+_CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
+_CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
+_SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
@@ -294,7 +198,7 @@ def parse(text: str) -> exp.Select:
 def _tokenize(text: str) -> list[Token]:
     if len(text) > LONGEST_TEXT:
         what = f"The text has {len(text)} characters; {LONGEST_TEXT} are read."
-        raise InvalidSql(text, LONGEST_TEXT, what, "Write a shorter question: BETWEEN for long lists of IN.")
+        raise InvalidSql(text, LONGEST_TEXT, what, _SHORTER)
     try:
         return Tokenizer().tokenize(text)
     except TokenError as fault:
@@ -311,9 +215,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
         raise InvalidSql(text, start, "Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with.")
     if len(tokens) > MOST_TOKENS:
         what = f"The text has {len(tokens)} words and signs; {MOST_TOKENS} are read."
-        raise InvalidSql(
-            text, tokens[MOST_TOKENS].start, what, "Write a shorter question: BETWEEN for long lists of IN."
-        )
+        raise InvalidSql(text, tokens[MOST_TOKENS].start, what, _SHORTER)
     depth = nots = 0
     for before, token in pairwise(tokens):
         kind = token.token_type
@@ -359,10 +261,8 @@ def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidS
         return InvalidSql(text, token.start, f"Something is missing here: {said.lower()}.", "Write it before this.")
     if said.startswith("Required keyword"):
         return InvalidSql(text, token.start, "Something is missing around here.", "Complete the expression.")
-    shown = token.text[:60]
-    return InvalidSql(
-        text, token.start, f"`{shown}` cannot be read here.", "Look for a missing comma, quote or bracket."
-    )
+    what = f"`{token.text[:60]}` cannot be read here."
+    return InvalidSql(text, token.start, what, "Look for a missing comma, quote or bracket.")
 
 
 def _check_tree(text: str, tree: exp.Select) -> None:
@@ -373,9 +273,8 @@ def _check_tree(text: str, tree: exp.Select) -> None:
         if allowed is None or _is_misplaced(node):
             raise InvalidSql(text, node_start(node, text), *_refusal(node))
         if depth > DEEPEST_TREE:
-            raise InvalidSql(
-                text, node_start(node, text), f"More than {DEEPEST_TREE} steps are chained here.", _SIMPLER
-            )
+            what = f"More than {DEEPEST_TREE} steps are chained here."
+            raise InvalidSql(text, node_start(node, text), what, _SIMPLER)
         for name, value in node.args.items():
             if value is None or value is False or value == []:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,28 +19,25 @@ from dodona.synth.methods import MAX_METHOD_ROUNDS, Annealed, Blr, Guaranteed, M
 from dodona.synth.rows import MOST_ROWS, SUFFIXES
 from dodona.synth.workload import DEFAULT_CELLS, Workload, marginal_block
 
-_METHODS = ("annealed", "mwem", "guaranteed", "blr")
+_METHODS: dict[str, Callable[..., SynthesisMethod]] = {
+    "annealed": Annealed, "mwem": Mwem, "guaranteed": Guaranteed, "blr": Blr,
+}  # fmt: skip
 _KINDS = ("rounded", "sampled", "weighted")
 _LEAST, _MOST = Fraction(1, 10**9), Fraction(10**4)
-_METHOD_SETTINGS = {
-    "annealed": ("rounds", "law"),
-    "mwem": ("rounds", "law", "hypothesis", "update"),
-    "guaranteed": ("rounds", "confidence"),
-    "blr": ("rows", "within", "confidence"),
-}
+_SETTINGS = {name: tuple(inspect.signature(method).parameters) for name, method in _METHODS.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class OutputSettings:
     """The files that are written after a release."""
 
-    path: Path | None
-    kind: str
-    count: int | None
-    report: Path | None
+    path: Path | None = None
+    kind: str = "rounded"
+    count: int | None = None
+    report: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SynthesisFile:
     """The contents of a synthesis file."""
 
@@ -73,16 +71,7 @@ def _read(root: TomlTable, folder: Path) -> SynthesisFile | None:
     root.close()
     if dataset is None or name is None or workload is None or method is None or cells is None:
         return None
-    return SynthesisFile(
-        dataset=folder / dataset,
-        name=name,
-        workload=workload,
-        epsilon=epsilon,
-        share=share,
-        method=method,
-        cells=cells,
-        output=output,
-    )
+    return SynthesisFile(folder / dataset, name, workload, epsilon, share, method, cells, output)
 
 
 def _price(root: TomlTable) -> tuple[Fraction | None, Fraction | None]:
@@ -98,15 +87,15 @@ def _price(root: TomlTable) -> tuple[Fraction | None, Fraction | None]:
 
 def _method(root: TomlTable) -> SynthesisMethod | None:
     """Return the method with its settings; settings of another method are a contradiction."""
-    word = root.choice("method", _METHODS, default="annealed")
+    word = root.choice("method", tuple(_METHODS), default="annealed")
     if not root.has("settings"):
         return None if word is None else _make_method(root, word, {})
     settings = root.table("settings", example="[settings] with rounds = 20")
     if settings is None or word is None:
         return None
     for key in settings.keys:
-        if key in {own for keys in _METHOD_SETTINGS.values() for own in keys} and key not in _METHOD_SETTINGS[word]:
-            settings.note(key, f"means nothing to method {word}; it has {', '.join(_METHOD_SETTINGS[word])}")
+        if key in {own for keys in _SETTINGS.values() for own in keys} and key not in _SETTINGS[word]:
+            settings.note(key, f"means nothing to method {word}; it has {', '.join(_SETTINGS[word])}")
             settings.has(key)
     found: dict[str, object] = {}
     readers: dict[str, Callable[[], object]] = {
@@ -118,7 +107,7 @@ def _method(root: TomlTable) -> SynthesisMethod | None:
         "within": lambda: _number(settings, "within", example="within = 0.2"),
         "confidence": lambda: _number(settings, "confidence", example="confidence = 0.95"),
     }
-    for key in _METHOD_SETTINGS[word]:
+    for key in _SETTINGS[word]:
         if settings.has(key):
             value = readers[key]()
             if value is None:
@@ -134,25 +123,17 @@ def _number(settings: TomlTable, key: str, *, example: str) -> float | None:
 
 
 def _make_method(place: TomlTable, word: str, settings: dict[str, object]) -> SynthesisMethod | None:
-    kinds: dict[str, Callable[..., SynthesisMethod]] = {
-        "annealed": Annealed,
-        "mwem": Mwem,
-        "guaranteed": Guaranteed,
-        "blr": Blr,
-    }
     try:
-        return kinds[word](**settings)
+        return _METHODS[word](**settings)
     except InvalidRequest as fault:
         place.note(None, f"contradicts itself: {fault.message.rstrip('.')}")
         return None
 
 
 def _output(root: TomlTable, folder: Path) -> OutputSettings:
-    if not root.has("output"):
-        return OutputSettings(path=None, kind="rounded", count=None, report=None)
-    output = root.table("output", example='[output] with path = "synthetic.parquet"')
+    output = root.table("output", example='[output] with path = "synthetic.parquet"') if root.has("output") else None
     if output is None:
-        return OutputSettings(path=None, kind="rounded", count=None, report=None)
+        return OutputSettings()
     path = _place(output, "path", folder, SUFFIXES) if output.has("path") else None
     report = _place(output, "report", folder, (".html",)) if output.has("report") else None
     kind = output.choice("kind", _KINDS, default="rounded")
@@ -160,7 +141,7 @@ def _output(root: TomlTable, folder: Path) -> OutputSettings:
     if kind == "weighted" and count is not None:
         output.note("count", "contradicts weighted rows: there is one for each cell; leave it out")
     output.close()
-    return OutputSettings(path=path, kind=kind or "rounded", count=count, report=report)
+    return OutputSettings(path, kind or "rounded", count, report)
 
 
 def _place(output: TomlTable, key: str, folder: Path, suffixes: tuple[str, ...]) -> Path | None:

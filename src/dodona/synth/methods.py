@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import accumulate, combinations
-from typing import Literal, assert_never
+from typing import Literal
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
+from dodona.knowledge.components import Belief, Mixture, MixtureBuilder
 from dodona.knowledge.dense import DenseBelief
-from dodona.knowledge.fit import Belief, FitState, ObservedBlock
+from dodona.knowledge.fit import FitState, ObservedBlock
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.measurement import Noise
 from dodona.privacy.scores import DistanceScores, ExcessScores, distance_sensitivity, excess_sensitivity
 from dodona.query.query import Block
-from dodona.synth.mixture import Mixture, MixtureBuilder
 from dodona.synth.run import SynthesisRun
 from dodona.synth.workload import InvalidWorkload, marginal_block, marginal_columns
 
@@ -41,26 +41,9 @@ def mwem_error(  # noqa: PLR0913  the parameters of the bound
 
     Theorem: mwem-accuracy
     """
-    learned, choice = _error_parts(rows, universe, rounds, epsilon)
+    learned, choice = mwem_error_parts(rows, universe, rounds, epsilon)
     asked = validate_count(questions, argument="questions")
     return learned + choice * (math.log(2 * asked) + math.log(rounds / to_failure_probability(confidence)))
-
-
-def mwem_mean_error(  # noqa: PLR0913  the parameters of the bound
-    rows: int, *, universe: int, questions: int, rounds: int, epsilon: float, confidence: float = 0.95
-) -> float:
-    """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), where G is the 1 - β quantile of the sum of c exponential variables.
-
-    The mechanism is the same: only the mean loss of the choices counts, and a mean is more concentrated.
-
-    Theorem: mwem-accuracy
-    """
-    from scipy.special import gammainccinv
-
-    learned, choice = _error_parts(rows, universe, rounds, epsilon)
-    asked = validate_count(questions, argument="questions")
-    missed = float(gammainccinv(rounds, to_failure_probability(confidence))) / rounds
-    return learned + choice * (math.log(2 * asked) + missed * (1 + 1e-9))
 
 
 def mwem_step(*, universe: int, rounds: int) -> float:
@@ -71,13 +54,12 @@ def mwem_step(*, universe: int, rounds: int) -> float:
     return math.sqrt(8 * _potential(universe) / validate_count(rounds, argument="rounds", upper=MAX_THEOREM_ROUNDS))
 
 
-def _error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> tuple[float, float]:
+def mwem_error_parts(rows: int, universe: int, rounds: int, epsilon: float) -> tuple[float, float]:
     """Return the error left by the weights, and the scale of the error of a choice."""
     if not 0 < epsilon < math.inf:
         raise InvalidArgument("epsilon", epsilon, "write what one choice costs, above 0")
-    learned = math.sqrt(
-        _potential(universe) / (2 * validate_count(rounds, argument="rounds", upper=MAX_THEOREM_ROUNDS))
-    )
+    turns = validate_count(rounds, argument="rounds", upper=MAX_THEOREM_ROUNDS)
+    learned = math.sqrt(_potential(universe) / (2 * turns))
     return learned, 2 / (validate_count(rows, argument="rows") * epsilon)
 
 
@@ -156,9 +138,8 @@ class Blr:
         """Refuse `rows` and `within` together."""
         to_failure_probability(self.confidence)
         if self.rows is not None and self.within is not None:
-            raise InvalidWorkload(
-                "Both rows and within were given. Write the number of rows, or within for the lemma's."
-            )
+            instead = "Write the number of rows, or within for the lemma's."
+            raise InvalidWorkload(f"Both rows and within were given. {instead}")
         if self.rows is not None:
             to_integer(self.rows, argument="rows", lower=1, upper=10**9)
         if self.within is not None and not 0 < self.within < 1:
@@ -174,17 +155,7 @@ def method_name(method: SynthesisMethod) -> str:
     >>> method_name(Blr())
     'blr'
     """
-    match method:
-        case Annealed():
-            return "annealed"
-        case Mwem():
-            return "mwem"
-        case Guaranteed():
-            return "guaranteed"
-        case Blr():
-            return "blr"
-        case _:
-            assert_never(method)
+    return type(method).__name__.lower()
 
 
 def _check_rounds(rounds: int | None) -> None:
@@ -376,9 +347,8 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
         exponents = np.zeros(block.values)
         exponents[own] = side * step
         over = run.workload.over([block])
-        counted = float(
-            belief.expect(over)[own]
-        )  # cells of the answer grow by e^(±step); all others and the spare cell do not
+        # Cells of the answer grow by e^(±step); all others and the spare cell do not.
+        counted = float(belief.expect(over)[own])
         grown = 1 + counted * math.expm1(side * step)
         spare = spare / (spare + (1 - spare) * grown)
         belief = belief.tilted(over, exponents=exponents)
@@ -414,8 +384,7 @@ def plan_rounds(run: SynthesisRun, method: Guaranteed) -> tuple[int, ErrorGuaran
     if method.rounds is not None:
         best = method.rounds
     else:
-        tried = sorted(
-            {max(1, round(math.exp(step / 20))) for step in range(int(20 * math.log(MAX_METHOD_ROUNDS)) + 1)}
-        )
+        steps = range(int(20 * math.log(MAX_METHOD_ROUNDS)) + 1)
+        tried = sorted({max(1, round(math.exp(step / 20))) for step in steps})
         best = min(tried, key=within)
     return best, ErrorGuarantee(within(best), method.confidence, "mwem-accuracy")

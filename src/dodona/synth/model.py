@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from dodona.knowledge.components import ComponentBelief
-from dodona.knowledge.dense import DenseBelief
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.knowledge.components import CellDistribution
 from dodona.knowledge.fit import ObservedBlock
 from dodona.numbers import format_percent
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Schema
 from dodona.synth.methods import ErrorGuarantee
-from dodona.synth.mixture import Mixture
 from dodona.synth.rows import SyntheticRows, round_rows, sample_rows, weight_cells
 from dodona.synth.run import RunStep
 from dodona.synth.workload import Workload
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-CellDistribution = DenseBelief | ComponentBelief | Mixture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
@@ -28,10 +29,6 @@ from dodona.synth.model import SyntheticModel
 from dodona.synth.rows import SyntheticRows
 from dodona.synth.run import describe_block
 from dodona.synth.workload import marginal_block
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 # --- Small SVG charts: bars with intervals, and points against a diagonal. They need no library and no network.
 
@@ -78,9 +75,8 @@ def draw_bars(listed: Sequence[ShareBar], *, title: str) -> str:
         )
         if one.low is not None and one.high is not None:
             first, last = (_LEFT + max(0.0, end) * scale for end in (one.low, one.high))
-            parts.append(
-                f'<line x1="{first:.2f}" x2="{last:.2f}" y1="{middle}" y2="{middle}" stroke="{INK}" stroke-width="2"/>'
-            )
+            across = f'x1="{first:.2f}" x2="{last:.2f}" y1="{middle}" y2="{middle}"'
+            parts.append(f'<line {across} stroke="{INK}" stroke-width="2"/>')
     return _svg(_LEFT + _WIDTH + 10, height, parts, title)
 
 
@@ -97,12 +93,9 @@ def draw_points(series: Sequence[tuple[str, str, Sequence[PlotPoint]]], *, acros
     parts.append(f'<line x1="{_PAD}" y1="{24 + _SIDE}" x2="{_PAD + _SIDE}" y2="24" stroke="{LINE}"/>')
     for power in range(math.ceil(low), math.floor(high) + 1):
         spot = place(10.0**power)
-        parts.append(
-            f'<text x="{_PAD + spot:.1f}" y="{40 + _SIDE}" text-anchor="middle">10{_superscript(power)}</text>'
-        )
-        parts.append(
-            f'<text x="{_PAD - 4}" y="{28 + _SIDE - spot:.1f}" text-anchor="end">10{_superscript(power)}</text>'
-        )
+        label = f'10<tspan dy="-4" font-size="8">{power}</tspan>'
+        parts.append(f'<text x="{_PAD + spot:.1f}" y="{40 + _SIDE}" text-anchor="middle">{label}</text>')
+        parts.append(f'<text x="{_PAD - 4}" y="{28 + _SIDE - spot:.1f}" text-anchor="end">{label}</text>')
     parts.append(f'<text x="{_PAD + _SIDE / 2}" y="{56 + _SIDE}" text-anchor="middle">{escape(across)}</text>')
     turned = f"rotate(-90 10 {24 + _SIDE / 2})"
     parts.append(f'<text x="10" y="{24 + _SIDE / 2}" text-anchor="middle" transform="{turned}">{escape(up)}</text>')
@@ -127,10 +120,6 @@ def _svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
-
-def _superscript(power: int) -> str:
-    return f'<tspan dy="-4" font-size="8">{power}</tspan>'
 
 
 # --- The public report of a release: one HTML file with embedded charts, computed only from public facts. ---
@@ -196,10 +185,8 @@ def answer_names(block: Block, domain: Domain) -> list[str]:
     """Return the name of each answer of a block."""
     keys = [key for key in block.keys if isinstance(key, Partition)]
     if not keys or len(keys) != len(block.keys):
-        return [
-            f"{describe_block(block)} {number + 1}" if block.values > 1 else describe_block(block)
-            for number in range(block.values)
-        ]
+        name = describe_block(block)
+        return [f"{name} {number + 1}" if block.values > 1 else name for number in range(block.values)]
     labels = [[str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)] for key in keys]
     return [", ".join(one) for one in product(*labels)]
 
@@ -222,10 +209,8 @@ def _summary(model: SyntheticModel) -> Section:
         ("Ledger after it", model.head),
     ]
     if model.promise is not None:
-        within, sure = model.promise.within, model.promise.confidence
-        facts.append(
-            ("Promise", f"all answers within {within:.4g} of all rows, at {sure:.0%} ({model.promise.theorem})")
-        )
+        within, sure, theorem = model.promise.within, model.promise.confidence, model.promise.theorem
+        facts.append(("Promise", f"all answers within {within:.4g} of all rows, at {sure:.0%} ({theorem})"))
     note = "<p class='note'>Everything here is computed from what was released. It says nothing more about anybody.</p>"
     return Section("What was released", note + html_table(("", ""), facts))
 
@@ -240,9 +225,8 @@ def _marginals_section(model: SyntheticModel) -> Section:
         shares = model.expect([block]) / model.size
         names = [str(code_label(attribute, code)) for code in range(len(shares))]
         seen = measured.get(block)
-        order = (
-            np.argsort(-shares, kind="stable")[:_SHOWN_VALUES] if len(shares) > _SHOWN_VALUES else range(len(shares))
-        )
+        largest = np.argsort(-shares, kind="stable")[:_SHOWN_VALUES]
+        order = largest if len(shares) > _SHOWN_VALUES else range(len(shares))
         drawn = [_bar(names[place], float(shares[place]), seen, place) for place in map(int, order)]
         pictures.append(draw_bars(drawn, title=name))
     note = "<p class='note'>Bars are the model; lines are 95% intervals of what was measured.</p>"

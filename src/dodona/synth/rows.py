@@ -6,34 +6,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
 from numpy.random import Generator, default_rng  # noqa: TID251  rows of a public law; the seed is public too
+from numpy.typing import NDArray
 
 from dodona.errors import InvalidRequest
 from dodona.knowledge.cells import Support, TooManyCells
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import CellDistribution, ComponentBelief, Mixture
 from dodona.knowledge.dense import DenseBelief
 from dodona.numbers import to_integer
-from dodona.schema.attributes import (
-    OUTSIDE,
-    Attribute,
-    Boolean,
-    Category,
-    Date,
-    Integer,
-    Number,
-    code_label,
-)
+from dodona.schema import attributes
+from dodona.schema.attributes import Attribute
 from dodona.schema.schema import Domain
-from dodona.synth.mixture import Mixture
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Codes = dict[str, NDArray[np.int64]]
+Codes = dict[str, NDArray[np.int64]]
 
 MOST_ROWS = 10**9
 MOST_WEIGHTED = 1 << 24
@@ -95,9 +84,8 @@ def check_output_path(path: str | Path) -> Path:
     """Return a path that rows can be written to; refuse others before anything is charged."""
     place = Path(path)
     if place.suffix not in SUFFIXES or not place.parent.is_dir():
-        raise InvalidRequest(
-            f"{place} is no place for rows: write a file in a folder that exists, that ends in {', '.join(SUFFIXES)}."
-        )
+        instead = f"write a file in a folder that exists, that ends in {', '.join(SUFFIXES)}"
+        raise InvalidRequest(f"{place} is no place for rows: {instead}.")
     return place
 
 
@@ -109,7 +97,7 @@ def weight_column_name(domain: Domain) -> str:
     return name
 
 
-def round_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed: str) -> SyntheticRows:
+def round_rows(law: CellDistribution, count: int, *, seed: str) -> SyntheticRows:
     """Return `count` rows: the cells in order, one each time the running sum of weights passes a half."""
     number = to_integer(count, argument="count", lower=1, upper=MOST_ROWS)
     chance = _uniform_draws(seed)
@@ -130,13 +118,13 @@ def round_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed
     return SyntheticRows(law.support.domain, {name: codes[name] for name in law.support.domain.names})
 
 
-def sample_rows(law: DenseBelief | ComponentBelief | Mixture, count: int, *, seed: str) -> SyntheticRows:
+def sample_rows(law: CellDistribution, count: int, *, seed: str) -> SyntheticRows:
     """Return `count` rows, drawn independently."""
     number = to_integer(count, argument="count", lower=1, upper=MOST_ROWS)
     return SyntheticRows(law.support.domain, law.sample(number, _generator(seed)))
 
 
-def weight_cells(law: DenseBelief | ComponentBelief | Mixture, size: int, *, least: float) -> SyntheticRows:
+def weight_cells(law: CellDistribution, size: int, *, least: float) -> SyntheticRows:
     """Return the cells that weigh at least `least` rows, with their weights, which add up to `size`."""
     if isinstance(law, Mixture) and len(law.parts) == 1:
         return weight_cells(law.parts[0], size, least=least)
@@ -145,9 +133,8 @@ def weight_cells(law: DenseBelief | ComponentBelief | Mixture, size: int, *, lea
     if not isinstance(law, DenseBelief):
         if law.support.size > MOST_WEIGHTED or isinstance(law, Mixture):
             instead = "Ask for rounded or sampled rows."
-            raise TooManyCells(
-                "A table with a row for each cell", cells=law.support.size, limit=MOST_WEIGHTED, instead=instead
-            )
+            what = "A table with a row for each cell"
+            raise TooManyCells(what, cells=law.support.size, limit=MOST_WEIGHTED, instead=instead)
         law = law.copied().tied(law.support.domain.names).parts[0]
     weights = law.probabilities().reshape(-1) * size
     kept = np.flatnonzero(weights >= min(least, float(weights.max())))
@@ -170,22 +157,22 @@ def _uniform_draws(seed: str) -> Callable[[int], NDArray[np.float64]]:
 
 def _value(attribute: Attribute, code: int) -> object:
     if code < attribute.size:
-        value = code_label(attribute, code)
+        value = attributes.code_label(attribute, code)
         return float(value) if isinstance(value, Fraction) else value
-    return OUTSIDE if isinstance(attribute, Category) and code > attribute.size else None
+    return attributes.OUTSIDE if isinstance(attribute, attributes.Category) and code > attribute.size else None
 
 
 def _kind(attribute: Attribute) -> pa.DataType:
     match attribute:
-        case Category():
+        case attributes.Category():
             return pa.string()
-        case Integer():
+        case attributes.Integer():
             return pa.int64()
-        case Number():
+        case attributes.Number():
             return pa.float64()
-        case Date():
+        case attributes.Date():
             return pa.date32()
-        case Boolean():
+        case attributes.Boolean():
             return pa.bool_()
         case _:
             assert_never(attribute)

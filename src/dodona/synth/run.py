@@ -10,21 +10,20 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
-from dodona.numbers import smallest_number
 from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
+from dodona.privacy.bounds import smallest_number
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, noises_from_text
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
@@ -35,96 +34,45 @@ from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
 
-if TYPE_CHECKING:
-    from dodona.knowledge.fit import Belief
-
-
 # --- The currency of a release: how a share of the budget buys noise and choices, in ρ or in pure ε. ---
 
 
-class Currency(Protocol):
-    """Converts a share of the budget into mechanisms."""
+@dataclass(frozen=True, slots=True)
+class Currency:
+    """Converts a share of the budget into mechanisms.
 
-    unit: str
+    In pure ε: Laplace noise, and permute-and-flip, which is never worse than the exponential mechanism there. In ρ:
+    Gaussian or Laplace noise, and the exponential mechanism at its bounded-range price, at most ε²/8.
+    """
+
+    unit: Literal["ε", "ρ"]
     """The letter in which prices are shown."""
+    laplace: bool = False
+    """Whether noise bought in ρ is Laplace noise: for its tails, or to match the mechanism of the literature."""
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return the least noise that costs at most `part`."""
+        """Return the least noise that costs at most `part`: Lap(Δ₁/ε), σ = Δ₂/√(2ρ), or the Laplace noise at ρ."""
+        if self.unit == "ε":
+            return Laplace(scale=_scale_above(sensitivity.l1 / part))
+        if not self.laplace:
+            return Gaussian(scale=_scale_above(math.sqrt(sensitivity.l2_squared / (2 * part))))
 
-    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
-        """Return the most accurate choice mechanism that costs at most `part`."""
-
-    def cost(self, event: Event) -> float:
-        """Return the cost of an event, rounded up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rho:
-    """zCDP: Gaussian noise, and the exponential mechanism at its bounded-range price, at most ε²/8."""
-
-    unit = "ρ"
-
-    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return σ = Δ₂/√(2ρ), rounded up."""
-        return Gaussian(scale=_scale_above(math.sqrt(sensitivity.l2_squared / (2 * part))))
-
-    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
-        """Return the exponential mechanism with ε = √(8ρ)."""
-        return _exponential_mechanism(math.sqrt(8 * part), sensitivity)
-
-    def cost(self, event: Event) -> float:
-        """Return the zCDP price."""
-        return _round_up(event.rho())
-
-
-@dataclass(frozen=True, slots=True)
-class RhoByLaplace:
-    """zCDP with Laplace noise: for its tails, or to match the mechanism of the literature."""
-
-    unit = "ρ"
-
-    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return the Laplace noise with this zCDP price, which decreases in the scale."""
-
-        def affordable(scale: float) -> bool:
+        def affordable(scale: float) -> bool:  # the price decreases in the scale
             return self.cost(Laplace(scale=round_scale_up(scale)).event(sensitivity)) <= part
 
         return Laplace(scale=round_scale_up(smallest_number(affordable, 1e-3, 1e12, near=1e-7, geometric=True)))
 
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
-        """Return the exponential mechanism with ε = √(8ρ)."""
-        return _exponential_mechanism(math.sqrt(8 * part), sensitivity)
+        """Return the most accurate choice mechanism that costs at most `part`: at ε, or at ε = √(8ρ)."""
+        moved = (1 if sensitivity.monotone else 2) * sensitivity.linf
+        if self.unit == "ε":
+            return PermuteAndFlip(scale=_scale_above(moved / part))
+        return Exponential(scale=_scale_above(moved / math.sqrt(8 * part)))
 
     def cost(self, event: Event) -> float:
-        """Return the zCDP price."""
-        return _round_up(event.rho())
-
-
-@dataclass(frozen=True, slots=True)
-class Pure:
-    """Pure ε: Laplace noise, and permute-and-flip, which is never worse than the exponential mechanism there."""
-
-    unit = "ε"
-
-    def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return Lap(Δ₁/ε), rounded up."""
-        return Laplace(scale=_scale_above(sensitivity.l1 / part))
-
-    def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
-        """Return permute-and-flip at ε."""
-        return PermuteAndFlip(scale=_choice_scale(part, sensitivity))
-
-    def cost(self, event: Event) -> float:
-        """Return the pure price."""
-        return _round_up(event.epsilon if event.epsilon is not None else Fraction(10**9))
-
-
-def _exponential_mechanism(epsilon: float, sensitivity: Sensitivity) -> Exponential:
-    return Exponential(scale=_choice_scale(epsilon, sensitivity))
-
-
-def _choice_scale(epsilon: float, sensitivity: Sensitivity) -> Fraction:
-    return _scale_above((1 if sensitivity.monotone else 2) * sensitivity.linf / epsilon)
+        """Return the cost of an event, rounded up."""
+        pure = Fraction(10**9) if event.epsilon is None else event.epsilon
+        return math.nextafter(float(pure if self.unit == "ε" else event.rho()), math.inf)
 
 
 def _scale_above(wanted: float) -> Fraction:
@@ -132,101 +80,8 @@ def _scale_above(wanted: float) -> Fraction:
     return round_scale_up(max(wanted, float(SMALLEST_SCALE)))
 
 
-def _round_up(price: Fraction | Decimal) -> float:
-    return math.nextafter(float(price), math.inf)
-
-
-# --- Paying for the steps of a release, each under its own key, so that a run can be resumed.
-
-
-StepOutcome = Literal["paid", "recalled", "lost"]
-
-
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """The result of a step: empty if its answer was lost after the charge."""
-
-    step: str
-    event: Event
-    how: StepOutcome
-    release: Release | None
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedSteps:
-    """Pays for the steps of one run."""
-
-    desk: Desk
-    run: str
-    """The digest of the whole declaration: other runs have other keys."""
-
-    @property
-    def dataset(self) -> Dataset:
-        """The dataset that is released."""
-        return self.desk.dataset
-
-    @property
-    def analyst(self) -> str | None:
-        """The analyst who pays."""
-        return self.desk.analyst
-
-    def measured(self, step: str, measurement: Measurement, *, text: str) -> StepResult:
-        """Return the noisy answers of a measurement."""
-        return self._bought(step, measurement, release_measurement, text)
-
-    def chosen(self, step: str, selection: ScoredCandidates, *, text: str) -> StepResult:
-        """Return the index of the chosen candidate."""
-        return self._bought(step, selection, release_choice, text)
-
-    def _bought(
-        self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release], text: str
-    ) -> StepResult:
-        """Return the recorded result of a step; otherwise pay for it."""
-        earlier = self._earlier(step, asked.query)
-        if earlier is not None:
-            return earlier
-        purchase = Purchase(
-            event=asked.event(self.dataset.schema.unit),
-            purpose=asked.purpose,
-            deliver=partial(deliver, asked, text=text),
-            max_price=WHOLE_BUDGET,  # the whole run was agreed to
-        )
-        try:
-            bought = self.desk.buy(purchase, key=self._key(step))
-        except KeyReused:  # an earlier attempt paid here for a choice that was rounded differently
-            return self._lost(step)
-        return StepResult(step, bought.receipt.event, "paid", bought.item)
-
-    def charge(self, step: str) -> Event | None:
-        """Return the event that an earlier attempt charged for a step; None if there was none."""
-        receipt = self.dataset.ledger.receipt(self._key(step), analyst=self.analyst)
-        return None if receipt is None else receipt.event
-
-    def _key(self, step: str) -> str:
-        return f"release {self.run} {step}"
-
-    def _earlier(self, step: str, query: Query) -> StepResult | None:
-        """Return the result of this step from an earlier attempt at the run."""
-        key = self._key(step)
-        try:
-            recalled = self.desk.recall(key, wait=False)  # a step that broke off in this process goes on
-        except AnswerInterrupted:
-            return self._lost(step)
-        if recalled is None:
-            return None
-        receipt, release = recalled
-        if release.question != to_json(query):
-            raise KeyReused(key)
-        return StepResult(step, receipt.event, "recalled", release)
-
-    def _lost(self, step: str) -> StepResult:
-        event = self.charge(step)
-        if event is None:
-            raise KeyReused(self._key(step))
-        return StepResult(step, event, "lost", None)
-
-
-# --- A run: what is declared before the first charge, what has been spent, and the results. ---
+# --- A run: what is declared before the first charge, what has been spent, and the results. Each step is paid for under
+# its own key, so that a run can be resumed. ---
 
 
 ProgressCallback = Callable[[float, str], None]
@@ -249,7 +104,9 @@ class SynthesisRun:
     """The state of a run. It changes in whole steps."""
 
     workload: Workload
-    till: KeyedSteps
+    desk: Desk
+    digest: str
+    """The digest of the whole declaration: other runs have other keys."""
     currency: Currency
     total: float
     """The total cost of all steps, in the currency."""
@@ -260,19 +117,19 @@ class SynthesisRun:
     steps: list[RunStep] = field(default_factory=list)
 
     @property
-    def left(self) -> float:
-        """What is left of the total."""
-        return self.total - self.spent
+    def dataset(self) -> Dataset:
+        """The dataset that is released."""
+        return self.desk.dataset
 
     @property
     def size(self) -> int:
         """The declared, public number of rows of the table."""
-        return max(1, self.till.dataset.schema.unit.size)
+        return max(1, self.dataset.schema.unit.size)
 
     @property
     def unit(self) -> Unit:
         """The protected unit, for which prices hold."""
-        return self.till.dataset.schema.unit
+        return self.dataset.schema.unit
 
     def sensitivity(self, blocks: Sequence[Block]) -> Sensitivity:
         """Return the sensitivity of the counts of some blocks to one unit."""
@@ -309,29 +166,71 @@ class SynthesisRun:
         noise = self.currency.noise(part, self.sensitivity(blocks))
         measurement = Measurement(self.asked(blocks), (noise,) * len(blocks))
         about = ", ".join(map(describe_block, blocks))
-        bought = self.till.measured(step, measurement, text=f"release {self.till.run[:12]}, {step}: {about}"[:5000])
-        self._note(bought, f"measure {about}")
-        if bought.release is None:
+        text = f"release {self.digest[:12]}, {step}: {about}"[:5000]
+        release = self._buy(step, measurement, partial(release_measurement, text=text), f"measure {about}")
+        if release is None:
             return ()
-        noises, values, start, found = noises_from_text(bought.release.mechanism), bought.release.values, 0, []
+        noises, start, found = noises_from_text(release.mechanism), 0, []
         for block, own in zip(blocks, noises, strict=True):
-            counts = [int(value) for value in values[start : start + block.values]]
+            counts = [int(value) for value in release.values[start : start + block.values]]
             start += block.values
             found.append(ObservedBlock.of(block, counts, own, size=self.size))
         return tuple(found)
 
     def choose(self, step: str, selection: ScoredCandidates) -> int | None:
         """Return the index of the chosen candidate; None if it was lost."""
-        bought = self.till.chosen(step, selection, text=f"release {self.till.run[:12]}, {step}: choose")
-        self._note(bought, "choose what to measure")
-        return None if bought.release is None else int(bought.release.values[0])
+        text = f"release {self.digest[:12]}, {step}: choose"
+        release = self._buy(step, selection, partial(release_choice, text=text), "choose what to measure")
+        return None if release is None else int(release.values[0])
 
-    def _note(self, bought: StepResult, about: str) -> None:
-        price = self.currency.cost(bought.event)
+    def charge(self, step: str) -> Event | None:
+        """Return the event that an earlier attempt charged for a step; None if there was none."""
+        receipt = self.dataset.ledger.receipt(self._key(step), analyst=self.desk.analyst)
+        return None if receipt is None else receipt.event
+
+    def _key(self, step: str) -> str:
+        return f"release {self.digest} {step}"
+
+    def _buy(
+        self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release], about: str
+    ) -> Release | None:
+        """Return the recorded result of a step, or pay for it; None if its answer was lost after the charge."""
+        event, how, release = self._bought(step, asked, deliver)
+        price = self.currency.cost(event)
         self.spent += price
-        mechanism = "" if bought.release is None else bought.release.mechanism
-        self.steps.append(RunStep(bought.step, about, mechanism, price, bought.how))
+        self.steps.append(RunStep(step, about, "" if release is None else release.mechanism, price, how))
         self.progress(min(1.0, self.spent / self.total), about)
+        return release
+
+    def _bought(
+        self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release]
+    ) -> tuple[Event, str, Release | None]:
+        """Return what was charged, how the step was settled, and its result."""
+        key = self._key(step)
+        try:
+            recalled = self.desk.recall(key, wait=False)  # a step that broke off in this process goes on
+        except AnswerInterrupted:
+            return self._lost(step), "lost", None
+        if recalled is not None:
+            receipt, release = recalled
+            if release.question != to_json(asked.query):
+                raise KeyReused(key)
+            return receipt.event, "recalled", release
+        # The whole run was agreed to.
+        event, delivery = asked.event(self.unit), partial(deliver, asked)
+        purchase = Purchase(event=event, purpose=asked.purpose, deliver=delivery, max_price=WHOLE_BUDGET)
+        try:
+            bought = self.desk.buy(purchase, key=key)
+        except KeyReused:  # an earlier attempt paid here for a choice that was rounded differently
+            return self._lost(step), "lost", None
+        return bought.receipt.event, "paid", bought.item
+
+    def _lost(self, step: str) -> Event:
+        """Return what was charged for a step whose answer was lost."""
+        event = self.charge(step)
+        if event is None:
+            raise KeyReused(self._key(step))
+        return event
 
 
 def describe_block(block: Block) -> str:

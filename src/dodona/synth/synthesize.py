@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
 from dodona.curator.request import Dataset, effective_max_price
 from dodona.errors import InvalidRequest
+from dodona.knowledge.components import CellDistribution
 from dodona.knowledge.fit import FitState
 from dodona.ledger.errors import BudgetExhausted
 from dodona.ledger.ledger import Ledger
@@ -18,27 +19,13 @@ from dodona.privacy.accountants import Accountant
 from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import UnevenGaussianEvent
-from dodona.synth.blr import plan_database_rows as blr_planned
-from dodona.synth.blr import run_blr
-from dodona.synth.methods import (
-    Annealed,
-    Blr,
-    ErrorGuarantee,
-    Guaranteed,
-    Mwem,
-    SynthesisMethod,
-    method_name,
-    run_annealed,
-    run_guaranteed,
-    run_mwem,
-)
-from dodona.synth.methods import plan_rounds as mwem_planned
-from dodona.synth.model import CellDistribution, SyntheticModel
-from dodona.synth.run import Currency, KeyedSteps, ProgressCallback, Pure, Rho, RhoByLaplace, SynthesisRun, run_digest
+from dodona.schema.schema import Unit
+from dodona.synth import methods
+from dodona.synth.blr import plan_database_rows, run_blr
+from dodona.synth.methods import Blr, ErrorGuarantee, Guaranteed, SynthesisMethod
+from dodona.synth.model import SyntheticModel
+from dodona.synth.run import Currency, ProgressCallback, SynthesisRun, run_digest
 from dodona.synth.workload import DEFAULT_CELLS, InvalidWorkload, SynthesisStopped, SynthesisTooExpensive, Workload
-
-if TYPE_CHECKING:
-    from dodona.schema.schema import Unit
 
 _CLOSE = Fraction(1, 1000)
 """The whole budget's own ε counts as all of it: two conversions of it differ by less than this."""
@@ -62,10 +49,8 @@ class SynthesisOffer:
 
     def __str__(self) -> str:
         fits = "" if self.share * (1 - _ROUNDING) <= self.left else ": it would be refused"
-        told = (
-            f"Method {self.method}: takes {format_percent(self.share)} of the budget ({self.unit} {self.price:.4g}). "
-        )
-        told += f"{format_percent(self.left)} of the budget is left{fits}."
+        price = f"{format_percent(self.share)} of the budget ({self.unit} {self.price:.4g})"
+        told = f"Method {self.method}: takes {price}. {format_percent(self.left)} of the budget is left{fits}."
         if self.promise is None:
             return told
         within, sure = self.promise.within, self.promise.confidence
@@ -92,30 +77,30 @@ def synthesize(  # noqa: PLR0913  the public interface
     The same release under the same name is never charged twice: after an interruption it resumes, and once complete it
     is replayed.
     """
-    run, way = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, progress)
+    run, way = _make_run(curator, workload, epsilon, share, method or methods.Annealed(), cells, name, progress)
     _require_affordable(run, _most(run, share, max_price))
-    ledger = run.till.dataset.ledger
+    ledger = run.dataset.ledger
     try:
         law, fitted, part, promise = _run_method(run, way)
     except BudgetExhausted:
         if not run.steps:
             raise
-        left = float(ledger.left(analyst=run.till.analyst))
+        left = float(ledger.left(analyst=run.desk.analyst))
         raise SynthesisStopped(steps=len(run.steps), left=left) from None
     return SyntheticModel(
-        schema=run.till.dataset.schema,
+        schema=run.dataset.schema,
         workload=workload,
         law=law,
         part=part,
         seen=() if fitted is None else fitted.seen,
         steps=tuple(run.steps),
-        method=method_name(way),
+        method=methods.method_name(way),
         share=_share(run, run.spent),
         unit=run.currency.unit,
         promise=promise,
-        run=run.till.run,
+        run=run.digest,
         head=ledger.head,
-        version=run.till.dataset.source.version,
+        version=run.dataset.source.version,
     )
 
 
@@ -124,14 +109,14 @@ def _run_method(
 ) -> tuple[CellDistribution, FitState | None, float, ErrorGuarantee | None]:
     """Return the law that a method produces, its measurements, its share of the rows, and its guarantee."""
     match method:
-        case Annealed():
-            fitted = run_annealed(run, method)
+        case methods.Annealed():
+            fitted = methods.run_annealed(run, method)
             return fitted.belief, fitted, 1.0, None
-        case Mwem():
-            fitted, mean = run_mwem(run, method)
+        case methods.Mwem():
+            fitted, mean = methods.run_mwem(run, method)
             return fitted.belief if mean is None else mean, fitted, 1.0, None
         case Guaranteed():
-            mixture, part, promise = run_guaranteed(run, method)
+            mixture, part, promise = methods.run_guaranteed(run, method)
             return mixture, None, part, promise
         case Blr():
             database, promise = run_blr(run, method)
@@ -152,7 +137,9 @@ def require_affordable_synthesis(  # noqa: PLR0913  the public interface
     max_price: Exact | None = None,
 ) -> None:
     """Refuse what `synthesize` would refuse before its first charge; nothing is charged here."""
-    run, _ = _make_run(curator, workload, epsilon, share, method or Annealed(), cells, name, lambda _part, _about: None)
+    run, _ = _make_run(
+        curator, workload, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
+    )
     _require_affordable(run, _most(run, share, max_price))
 
 
@@ -168,26 +155,21 @@ def quote_synthesis(  # noqa: PLR0913  the public interface
 ) -> SynthesisOffer:
     """Return the price of a release without charging it. It refuses what `synthesize` would refuse."""
     run, way = _make_run(
-        curator, workload, epsilon, share, method or Annealed(), cells, name, lambda _part, _about: None
+        curator, workload, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
     )
     promise: ErrorGuarantee | None = None
-    match way:
-        case Annealed() | Mwem():
-            pass
-        case Guaranteed():
-            promise = mwem_planned(run, way)[1]
-        case Blr():
-            promise = blr_planned(run, way)[1]
-        case _:
-            assert_never(way)
+    if isinstance(way, Guaranteed):
+        promise = methods.plan_rounds(run, way)[1]
+    elif isinstance(way, Blr):
+        promise = plan_database_rows(run, way)[1]
     return SynthesisOffer(
-        method=method_name(way),
+        method=methods.method_name(way),
         share=_share(run, run.total),
         price=run.total,
         unit=run.currency.unit,
-        left=run.till.dataset.ledger.left(analyst=run.till.analyst),
+        left=run.dataset.ledger.left(analyst=run.desk.analyst),
         promise=promise,
-        run=run.till.run,
+        run=run.digest,
     )
 
 
@@ -213,17 +195,16 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
     version, unit = dataset.source.version, dataset.schema.unit
     declared = (dataset.name, version, unit, method, currency.unit, total.hex(), cells, name, workload.values_only)
     run = run_digest(*declared, query=workload.query)
-    found = SynthesisRun(workload, KeyedSteps(desk, run), currency, total, cells, progress)
-    if isinstance(method, Annealed | Mwem):
+    found = SynthesisRun(workload, desk, run, currency, total, cells, progress)
+    if isinstance(method, methods.Annealed | methods.Mwem):
         found.refuse_wide()
     return found, method
 
 
 def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:
-    if dataset.ledger.budget.accountant is Accountant.PURE:
-        return Pure()
-    laplace = isinstance(method, Annealed | Mwem) and method.law == "laplace"
-    return RhoByLaplace() if laplace else Rho()
+    pure = dataset.ledger.budget.accountant is Accountant.PURE
+    laplace = isinstance(method, methods.Annealed | methods.Mwem) and method.law == "laplace"
+    return Currency("ε" if pure else "ρ", laplace)
 
 
 def _total(
@@ -242,15 +223,9 @@ def _total(
         part = to_share(share if share is not None else 1, argument="share")
         part = to_fraction(part, argument="share", lower=Fraction(1, 10**9), upper=Fraction(1))
     # The total is what was offered before any charge: a resumed run has already spent a part of it.
-    return (
-        float(min(part, Fraction(1)) * whole)
-        if part <= 1 + _CLOSE
-        else _refuse_total(part, ledger.left(analyst=analyst))
-    )
-
-
-def _refuse_total(asked: Fraction, left: Fraction) -> float:
-    raise SynthesisTooExpensive(asked=asked, left=left)
+    if part > 1 + _CLOSE:
+        raise SynthesisTooExpensive(asked=part, left=ledger.left(analyst=analyst))
+    return float(min(part, Fraction(1)) * whole)
 
 
 def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
@@ -261,7 +236,7 @@ def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
 
 
 def _share(run: SynthesisRun, price: float) -> Fraction:
-    whole = _whole(run.till.dataset.ledger, run.unit, run.currency)
+    whole = _whole(run.dataset.ledger, run.unit, run.currency)
     return Fraction(price) / whole
 
 
@@ -269,7 +244,7 @@ def _most(run: SynthesisRun, share: Exact | None, max_price: Exact | None) -> Fr
     """Return the largest share that a run may take; a share already states it."""
     if max_price is None and share is not None:
         return WHOLE_BUDGET
-    return effective_max_price(max_price, run.till.desk.dataset.default)
+    return effective_max_price(max_price, run.dataset.default)
 
 
 def _share_that_fits(most: Fraction) -> AffordableRequest:
@@ -279,10 +254,10 @@ def _share_that_fits(most: Fraction) -> AffordableRequest:
 
 def _require_affordable(run: SynthesisRun, most: Fraction) -> None:
     """Refuse a run that exceeds its limit; a run that has begun continues, and each step is decided separately."""
-    if any(run.till.charge(step) is not None for step in ("singles", "database", "1 choose")):
+    if any(run.charge(step) is not None for step in ("singles", "database", "1 choose")):
         return
-    left = run.till.dataset.ledger.left(analyst=run.till.analyst)
+    left = run.dataset.ledger.left(analyst=run.desk.analyst)
     asked = _share(run, run.total)
     if asked * (1 - _ROUNDING) > left:
         raise SynthesisTooExpensive(asked=asked, left=left)
-    run.till.desk.require_affordable(asked * (1 - _ROUNDING), most, _share_that_fits)
+    run.desk.require_affordable(asked * (1 - _ROUNDING), most, _share_that_fits)

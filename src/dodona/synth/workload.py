@@ -8,21 +8,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from dodona.errors import InvalidRequest, Refused
 from dodona.knowledge.cells import Support, format_cells
-from dodona.knowledge.components import ComponentBelief
+from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import DenseBelief
 from dodona.numbers import format_decimal_rounded_down, format_percent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, ONE, Block, PeopleWeight, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-
-if TYPE_CHECKING:
-    from dodona.knowledge.fit import Belief
-
 
 # --- Errors for releases that cannot be made. Nothing has been charged in these cases, except in SynthesisStopped. ---
 
@@ -56,14 +52,9 @@ class SynthesisTooExpensive(Refused):
     def __init__(self, *, asked: Fraction, left: Fraction) -> None:
         """Report what was asked, what is left, and what would fit."""
         self.asked, self.left = asked, left
-        fits = (
-            f'write share = "{format_decimal_rounded_down(left)}" or less'
-            if left > 0
-            else "the owner can raise the budget"
-        )
-        super().__init__(
-            f"This release takes {format_percent(asked)} of the budget; {format_percent(left)} is left: {fits}."
-        )
+        less = f'write share = "{format_decimal_rounded_down(left)}" or less'
+        fits = f"{format_percent(left)} is left: {less if left > 0 else 'the owner can raise the budget'}"
+        super().__init__(f"This release takes {format_percent(asked)} of the budget; {fits}.")
 
 
 class SynthesisStopped(Refused):
@@ -155,29 +146,24 @@ class Workload:
 
     def uniform(self, *, cells: int = DEFAULT_CELLS) -> Belief:
         """Return the uniform belief: dense if it is small enough, else in components."""
-        return uniform_hypothesis(self.support, cells=cells)
-
-
-def uniform_hypothesis(support: Support, *, cells: int) -> Belief:
-    """Return the uniform belief."""
-    return DenseBelief.uniform(support) if support.size <= cells else ComponentBelief.uniform(support, limit=cells)
+        if self.support.size <= cells:
+            return DenseBelief.uniform(self.support)
+        return ComponentBelief.uniform(self.support, limit=cells)
 
 
 def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
     """Return the block of a marginal; its keys are in the order of the table."""
     if not names or len(set(names)) != len(names):
-        raise InvalidWorkload(
-            f"by = {', '.join(names) or 'nothing'} is no marginal. Write one column or more, each once."
-        )
+        told = ", ".join(names) or "nothing"
+        raise InvalidWorkload(f"by = {told} is no marginal. Write one column or more, each once.")
     ordered = [attribute for attribute in domain if attribute.name in set(names)]
     if len(ordered) != len(names):
         unknown = ", ".join(name for name in names if name not in domain)
         raise InvalidWorkload(f"by has {unknown}, and the table has no such column: {', '.join(domain.names)}.")
     block = Block(EVERYTHING, tuple(Partition.every(attribute, 1) for attribute in ordered))
     if math.prod(key.groups for key in block.keys) > MOST_VALUES:
-        raise InvalidWorkload(
-            f"The marginal of {', '.join(names)} has {block.values} cells, and {MOST_VALUES} are asked."
-        )
+        told = ", ".join(names)
+        raise InvalidWorkload(f"The marginal of {told} has {block.values} cells, and {MOST_VALUES} are asked.")
     return block
 
 

@@ -1,6 +1,6 @@
-"""The only source of randomness: an AES-256-CTR keystream keyed by the operating system.
+"""The only source of noise: an AES-256-CTR keystream keyed by the operating system.
 
-All of Dodona's random draws come from here. A failed or short fill raises; it never yields zeros.
+All random draws of answers come from here. A failed or short fill raises; it never yields zeros.
 """
 
 from __future__ import annotations
@@ -8,18 +8,15 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 from dodona.errors import EntropyFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 KEY_BYTES = 32
 NONCE_BYTES = 16

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from operator import index
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import Halted, InvalidArgument
 from dodona.ledger.entries import Receipt, Release, WatchUsage
@@ -24,22 +25,17 @@ from dodona.ledger.ledger import Ledger
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
-from dodona.privacy.selection import Exponential, PermuteAndFlip, ScoredCandidates
+from dodona.privacy.selection import Exponential, PermuteAndFlip, ScoredCandidates, Whole
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
 from dodona.query.canonical import to_json
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity, unit_sensitivity
 from dodona.schema.schema import Domain, Unit
-from dodona.trusted import samplers
-from dodona.trusted.noise import draw_one, draw_runs
+from dodona.trusted.samplers import contest
+from dodona.trusted.samplers.draw import draw_one, draw_runs
 from dodona.trusted.source import Source, SourceFailed, Unpaid, unseal
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dodona.privacy.selection import Whole
-
-    Exact = NDArray[np.int64] | list[int]
+Exact = NDArray[np.int64] | list[int]
 
 Result = TypeVar("Result")
 _LARGEST = 1 << 62  # integers up to this cannot overflow when noise is added
@@ -186,7 +182,7 @@ def _noise_runs(measurement: Measurement | ResidualMeasurement) -> list[tuple[No
 # --- Choices: which answers are largest, without their values. ---
 
 
-_DRAWS = {Exponential: samplers.ContestLaw.GUMBEL, PermuteAndFlip: samplers.ContestLaw.EXPONENTIAL}
+_DRAWS = {Exponential: contest.ContestLaw.GUMBEL, PermuteAndFlip: contest.ContestLaw.EXPONENTIAL}
 
 
 def release_choice(  # noqa: PLR0913  all inputs of a release are named
@@ -224,9 +220,9 @@ def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
 def _choose_one(selection: ScoredCandidates, scores: list[int]) -> int:
     """Return the index of one choice. Gaps are capped at 2^62: candidates that far behind are never chosen."""
     best = max(scores)
-    gaps = np.array([-min(best - score, samplers.LARGEST_VALUE) for score in scores], dtype=np.int64)
+    gaps = np.array([-min(best - score, contest.LARGEST_VALUE) for score in scores], dtype=np.int64)
     unit, draw = 1 / selection.choice.scale, _DRAWS[type(selection.choice)]
-    return int(samplers.contests(gaps, 1, unit=unit, draw=draw, rare=selection.rarities)[0])
+    return int(contest.contests(gaps, 1, unit=unit, draw=draw, rare=selection.rarities)[0])
 
 
 def draw_candidate(scores: Sequence[int], rarities: Sequence[int], *, scale: Fraction) -> int:
@@ -237,11 +233,11 @@ def draw_candidate(scores: Sequence[int], rarities: Sequence[int], *, scale: Fra
 
     Theorem: choice-privacy
     """
-    chosen = samplers.contests(
+    chosen = contest.contests(
         np.array(scores, dtype=np.int64),
         1,
         unit=1 / scale,
-        draw=samplers.ContestLaw.GUMBEL,
+        draw=contest.ContestLaw.GUMBEL,
         rare=[*map(Fraction, rarities)],
     )
     return int(chosen[0])

@@ -6,16 +6,14 @@ Only `trusted` queries a source, and only after the charge is durable. Error mes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol, final
+from typing import NoReturn, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dodona.errors import InvariantBroken, Unavailable
 from dodona.query.query import Query
 from dodona.trusted.entropy import KEY_BYTES, SYSTEM
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 # --- Errors of `trusted`. Their text is constant: an error must not carry data. ---
 

@@ -9,9 +9,10 @@ import pytest
 
 from dodona.curator.weights_design import best_design, guarantee, verdict_error_bound, verdict_failure_probability
 from dodona.errors import InvalidArgument
+from dodona.lab.conversion import zcdp_epsilon
 from dodona.lab.mechanisms import Gaussian, Laplace, SparseVector
 from dodona.lab.weights import sharp_updates
-from dodona.privacy.conversion import zcdp_epsilon, zcdp_limit
+from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import ComposedEvent, GaussianEvent, PureEvent
 from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.schema.schema import Neighbours, Unit

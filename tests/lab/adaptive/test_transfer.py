@@ -18,7 +18,7 @@ from dodona.lab.adaptive.transfer import (
     renyi_transfer,
     stable_transfer,
 )
-from dodona.privacy.conversion import gdp_delta
+from dodona.lab.gaussian_composition import gdp_delta
 from tests.lab.adaptive.worlds import World, worlds
 
 NORMAL = NormalDist()

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from argon2 import PasswordHasher
 
 from dodona.errors import InvalidArgument
 from dodona.server.account_store import (
@@ -192,6 +193,18 @@ def test_the_right_password_is_accepted_and_no_other(accounts: Accounts):
         assert accounts.authenticate_password(name, password) is None
     with pytest.raises(PasswordRefused):
         accounts.set_password("ada", "short")
+    assert accounts.authenticate_password("ada", PASSWORD) is not None
+
+
+def test_a_password_of_an_older_cost_is_hashed_anew_at_the_next_login(accounts: Accounts):
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(PASSWORD)
+    accounts.set_password("ada", PASSWORD)
+    accounts.act(lambda run: run("UPDATE dodona_accounts SET password = ?", (cheap,)))
+    assert accounts.authenticate_password("ada", "a wrong password") is None
+    assert accounts.store.read("SELECT password FROM dodona_accounts") == [(cheap,)]
+    assert accounts.authenticate_password("ada", PASSWORD) is not None
+    ((stored,),) = accounts.store.read("SELECT password FROM dodona_accounts")
+    assert stored.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert accounts.authenticate_password("ada", PASSWORD) is not None
 
 

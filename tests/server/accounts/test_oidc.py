@@ -15,8 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from joserfc import jwt
-from joserfc.jwk import OctKey, RSAKey
+from joserfc.jwk import KeySet, OctKey, RSAKey
 
 from dodona.errors import InvalidArgument
 from dodona.server.accounts import AccountExists, Accounts, Identity
@@ -480,3 +482,43 @@ def test_settings_that_others_could_read_along_are_refused(wrong: dict[str, Any]
     assert SECRET not in repr(ProviderSettings(**right))
     with pytest.raises(InvalidArgument):
         ProviderSettings(**(right | wrong))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["iss", "sub", "aud", "azp", "exp", "iat", "nbf", "nonce", "jti", "email", "groups"])
+HEADERS = st.sampled_from(["alg", "kid", "typ", "crit", "b64", "jwk", "jku", "x5u", "x5c", "zip", "enc"])
+GARBAGE = st.text(max_size=60) | st.lists(st.binary(max_size=40).map(encoded), max_size=5).map(".".join)
+
+
+@pytest.fixture(scope="module")
+def key() -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": "known"})
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    claims=st.dictionaries(NAMES, JSON, max_size=6),
+    header=st.dictionaries(HEADERS, JSON | st.sampled_from(["RS256", "HS256", "none", "ES256", "known"]), max_size=4),
+    garbage=st.none() | GARBAGE,
+)
+def test_whatever_comes_in_place_of_a_statement_is_refused_in_words(
+    accounts: Accounts, key: RSAKey, claims: dict[str, object], header: dict[str, object], garbage: str | None
+):
+    """100 statements: of random text, of random headers that nobody signed, and of random claims that are signed."""
+
+    async def whole() -> None:
+        async with httpx.AsyncClient(trust_env=False, verify=TLS) as client:
+            provider = Browser("http://127.0.0.1:9", accounts, client).provider
+            provider._keys, provider._keys_at = KeySet([key]), accounts.clock.steady()
+            unsigned = (json.dumps(header).encode(), json.dumps(claims).encode(), b"signature")
+            signed = jwt.encode({"alg": "RS256", "kid": "known"}, dict(claims), key)
+            for token in (".".join(map(encoded, unsigned)), signed, garbage):
+                if token is not None:
+                    with pytest.raises(LoginFailed):
+                        await provider._verify(token, nonce="the nonce")
+
+    asyncio.run(whole())

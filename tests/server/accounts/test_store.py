@@ -2,12 +2,14 @@
 
 import logging
 import os
+import socket
 import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -21,6 +23,7 @@ from dodona.server.account_store import (
     PostgresAccounts,
     Row,
     SqliteAccounts,
+    _Line,
     create_store,
     display_place,
     exists,
@@ -147,9 +150,7 @@ def test_a_database_whose_connections_break_is_used_again(tmp_path: Path):
         accounts.add("ada")
         for number in range(3):
             assert isinstance(accounts.store, PostgresAccounts)
-            assert accounts.store._reader is not None
-            assert accounts.store._writer is not None
-            ours = [one.info.backend_pid for one in (accounts.store._reader, accounts.store._writer)]
+            ours = [line.connection().info.backend_pid for line in (accounts.store._reader, accounts.store._writer)]
             with psycopg.connect(shared_server().address, autocommit=True) as other:
                 for process in ours:
                     assert other.execute("SELECT pg_terminate_backend(%s, 10000)", (process,)).fetchone() == (True,)
@@ -163,6 +164,35 @@ def test_a_database_that_is_away_is_unavailable_and_not_named():
         open_store("postgresql://owner:hunter2@127.0.0.1:9/x")
     assert caught.value.__cause__ is None
     assert "hunter2" not in repr(caught.value)
+
+
+def test_a_database_that_cannot_be_reached_is_tried_once_a_second():
+    now, tries = 0.0, 0
+
+    def refuse(server: socket.socket) -> None:
+        nonlocal tries
+        with suppress(OSError):
+            while True:
+                caller, _ = server.accept()
+                tries += 1
+                caller.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(refuse, server)
+        line = _Line(f"postgresql://owner@127.0.0.1:{server.getsockname()[1]}/x", steady=lambda: now)
+        with pytest.raises(psycopg.OperationalError):
+            line.connection()
+        first = tries
+        assert first > 0
+        for _ in range(20):
+            with pytest.raises(AccountsUnavailable):
+                line.connection()
+        assert tries == first
+        now = 1.0
+        with pytest.raises(psycopg.OperationalError):
+            line.connection()
+        assert tries > first
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_full_disk_loses_nothing_and_locks_nobody_out(tmp_path: Path):

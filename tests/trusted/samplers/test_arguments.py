@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.trusted import samplers
+from dodona.lab import sampling
 from dodona.trusted.entropy import Keystream
 
 
@@ -62,7 +62,7 @@ bad_scales = st.one_of(
 
 
 @settings(max_examples=1_500, deadline=None)
-@given(bad_scales, st.sampled_from([samplers.laplace, samplers.gaussian, samplers.geometric]))
+@given(bad_scales, st.sampled_from([sampling.laplace, sampling.gaussian, sampling.geometric]))
 def test_a_wrong_scale_is_refused(scale: object, sampler: Callable[..., object]):
     refused(lambda stream: sampler(scale, 5, stream=stream), "scale")
 
@@ -70,7 +70,7 @@ def test_a_wrong_scale_is_refused(scale: object, sampler: Callable[..., object])
 @settings(max_examples=500, deadline=None)
 @given(bad_scales)
 def test_noisy_max_refuses_a_wrong_scale(scale: object):
-    refused(lambda stream: samplers.noisy_max([1, 2], scale, stream=stream), "scale")
+    refused(lambda stream: sampling.noisy_max([1, 2], scale, stream=stream), "scale")
 
 
 @settings(max_examples=500, deadline=None)
@@ -78,16 +78,16 @@ def test_noisy_max_refuses_a_wrong_scale(scale: object):
     st.one_of(st.integers(max_value=-1), st.integers(min_value=2**40 + 1, max_value=2**4000), st.just(0.5), st.none())
 )
 def test_a_wrong_count_is_refused(count: object):
-    for sampler in (samplers.laplace, samplers.gaussian, samplers.geometric, samplers.bernoulli):
+    for sampler in (sampling.laplace, sampling.gaussian, sampling.geometric, sampling.bernoulli):
         refused(lambda stream, sampler=sampler: sampler(1, count, stream=stream), "count")
 
 
 @pytest.mark.parametrize("exponent", [-1, "-1/2", 10**13, math.nan, None, True, "x"], ids=repr)
 def test_a_wrong_exponent_is_refused(exponent: object):
-    refused(lambda stream: samplers.bernoulli(exponent, 5, stream=stream), "exponent")
+    refused(lambda stream: sampling.bernoulli(exponent, 5, stream=stream), "exponent")
 
 
-CHOICES = pytest.mark.parametrize("choice", [samplers.choose, samplers.permute_and_flip], ids=["choose", "flip"])
+CHOICES = pytest.mark.parametrize("choice", [sampling.choose, sampling.permute_and_flip], ids=["choose", "flip"])
 
 
 @CHOICES
@@ -129,17 +129,17 @@ def test_what_is_no_list_of_scores_is_refused(choice: Callable[..., int], scores
     ids=repr,
 )  # fmt: skip
 def test_noisy_max_takes_a_flat_list_of_integers(scores: object):
-    refused(lambda stream: samplers.noisy_max(scores, 1, stream=stream), "scores")
+    refused(lambda stream: sampling.noisy_max(scores, 1, stream=stream), "scores")
 
 
 def test_the_limits_of_scores_and_scales_are_accepted():
-    assert samplers.laplace("1/1000", 3).tolist() == [0, 0, 0]  # false alarm 6·e^-1000
-    assert samplers.geometric(10**12, 3).min() >= 0
-    assert samplers.gaussian(10**12, 0).size == 0
-    assert samplers.noisy_max([2**62, -(2**62)], 10**12) == 0
-    assert samplers.choose([Fraction(-(10**12)), 10**12]) == 1
+    assert sampling.laplace("1/1000", 3).tolist() == [0, 0, 0]  # false alarm 6·e^-1000
+    assert sampling.geometric(10**12, 3).min() >= 0
+    assert sampling.gaussian(10**12, 0).size == 0
+    assert sampling.noisy_max([2**62, -(2**62)], 10**12) == 0
+    assert sampling.choose([Fraction(-(10**12)), 10**12]) == 1
 
 
 def test_many_reports_of_a_count_in_any_writing_have_that_many_rows():
     for times in (3, 3.0, "3", np.int64(3)):
-        assert samplers.noisy_maxima([1, 2], 1, times).shape == (3, 2)
+        assert sampling.noisy_maxima([1, 2], 1, times).shape == (3, 2)

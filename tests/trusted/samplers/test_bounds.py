@@ -8,9 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.trusted import samplers
+from dodona.lab import sampling
+from dodona.lab.sampling import logistic_floor
 from dodona.trusted.samplers.contest import ContestLaw, contest_winners
-from dodona.trusted.samplers.law import law_thresholds, logistic_floor, power_floor
+from dodona.trusted.samplers.law import law_thresholds, power_floor
 from tests.trusted.samplers.adversary import ALL, NAMES, SCALES, Replay, product_law, random_scale
 from tests.trusted.samplers.oracle import DEPTH, Noise, fixed, meaning_of, rational, real
 
@@ -109,14 +110,14 @@ def test_flips_compare_every_word_with_the_power():
             plans += [([second, third - 1], True), ([second, third + 1], False)]
         replay = Replay([word for plan, _ in plans for word in plan])
         drawn = np.array(words + [first] * len(plans), dtype=np.uint64)
-        found = samplers.flips(exponent, drawn, replay.more).tolist()
+        found = sampling.flips(exponent, drawn, replay.more).tolist()
         assert found == [word < first for word in words] + [below for _, below in plans], exponent
         assert replay.left == []
 
 
 def test_an_exponent_of_zero_is_certain_and_asks_for_nothing():
     words = np.array([0, ALL, 1 << 63], dtype=np.uint64)
-    assert samplers.flips(Fraction(0), words, Replay([]).more).all()
+    assert sampling.flips(Fraction(0), words, Replay([]).more).all()
 
 
 def test_a_threshold_that_is_off_by_one_unit_is_noticed():

@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dodona.trusted import samplers
+from dodona.lab import sampling
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import ContestLaw, compiled, vector
+from dodona.trusted.samplers import compiled, contest, draw
+from dodona.trusted.samplers.contest import ContestLaw
 from tests.trusted.samplers.fit import ALARM, p_value
 
 pytestmark = pytest.mark.distribution
 
 ROUNDS = 400_000
 SCORES = ([0, 1, 2, 3], [0, 0], [5, 4, 4, 5], [Fraction(1, 3), Fraction(-1, 2), 0, "0.75", 1])
-KERNELS = pytest.mark.parametrize("kernel", [vector, compiled], ids=["vector", "compiled"])
+KERNELS = pytest.mark.parametrize("kernel", [draw.numpy_values, compiled.values], ids=["vector", "compiled"])
 
 
 def exponential(scores: list[float]) -> np.ndarray:
@@ -72,7 +73,7 @@ LAWS = {ContestLaw.GUMBEL: exponential, ContestLaw.EXPONENTIAL: permute_and_flip
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 def test_a_contest_is_won_as_often_as_its_law_says(draw: ContestLaw, scores: list[Fraction]):
     """400,000 contests; the other contest's law, where it differs, is refused."""
-    won = samplers.contests(scores, ROUNDS, unit=1, draw=draw)
+    won = contest.contests(scores, ROUNDS, unit=1, draw=draw)
     counts = np.bincount(won, minlength=len(scores))
     numbers = [float(Fraction(score)) for score in scores]
     assert p_value(counts, LAWS[draw](numbers)) > ALARM
@@ -84,7 +85,7 @@ def test_a_contest_is_won_as_often_as_its_law_says(draw: ContestLaw, scores: lis
 @pytest.mark.parametrize("draw", list(ContestLaw))
 def test_single_choices_follow_the_same_law(draw: ContestLaw):
     """10,000 calls on an array of integers with a unit of 1/2."""
-    one = samplers.choose if draw is ContestLaw.GUMBEL else samplers.permute_and_flip
+    one = sampling.choose if draw is ContestLaw.GUMBEL else sampling.permute_and_flip
     scores = np.array([0, 2, 4])
     counts = np.bincount([one(scores, unit="1/2") for _ in range(10_000)], minlength=3)
     assert p_value(counts, LAWS[draw]([0, 1, 2])) > ALARM
@@ -94,13 +95,13 @@ def test_single_choices_follow_the_same_law(draw: ContestLaw):
 @KERNELS
 @pytest.mark.parametrize("scores", [[0, 1, 2, 3], [0, 0], [7, 7, 5], [-3, 0, 0, 0, 1]], ids=str)
 @pytest.mark.parametrize("scale", ["1/2", "3", "7/3"])
-def test_noisy_max_is_won_as_often_as_its_law_says(scores: list[int], scale: str, kernel: samplers.SamplingKernel):
+def test_noisy_max_is_won_as_often_as_its_law_says(scores: list[int], scale: str, kernel: draw.SamplingKernel):
     """400,000 reports; ties that go to the first leader are refused."""
-    won = samplers.noisy_maxima(scores, scale, ROUNDS, kernel=kernel)[:, 0]
+    won = sampling.noisy_maxima(scores, scale, ROUNDS, kernel=kernel)[:, 0]
     counts = np.bincount(won, minlength=len(scores))
     width = float(Fraction(scale))
     assert p_value(counts, noisy_max(scores, width)) > ALARM
-    unfair = np.array(scores) + samplers.laplace(scale, ROUNDS * len(scores)).reshape(ROUNDS, -1)
+    unfair = np.array(scores) + sampling.laplace(scale, ROUNDS * len(scores)).reshape(ROUNDS, -1)
     assert p_value(np.bincount(unfair.argmax(axis=1), minlength=len(scores)), noisy_max(scores, width)) < ALARM
 
 
@@ -113,7 +114,7 @@ def test_the_law_of_noisy_max_sums_to_one():
 @pytest.mark.parametrize(("exponent", "off"), [("0.001", 1.5), ("1/3", 1.05), ("1", 1.05), ("5/2", 1.05), ("7", 1.2)])
 def test_bernoulli_is_true_as_often_as_the_power_says(exponent: str, off: float):
     """10^6 flips; an exponent 5% larger is refused (20% at 7, 50% at 0.001)."""
-    true = int(samplers.bernoulli(exponent, 1_000_000).sum())
+    true = int(sampling.bernoulli(exponent, 1_000_000).sum())
     counts = np.array([true, 1_000_000 - true])
     power = float(Fraction(exponent))
     assert p_value(counts, coin(math.exp(-power))) > ALARM
@@ -124,7 +125,7 @@ def test_bernoulli_is_true_as_often_as_the_power_says(exponent: str, off: float)
 def test_truths_are_told_as_often_as_the_logistic_function_says(epsilon: str):
     """10^6 answers; an epsilon 50% larger is refused."""
     loss = Fraction(epsilon)
-    told = int(samplers.truths(loss, SYSTEM.words(1_000_000), SYSTEM.word).sum())
+    told = int(sampling.truths(loss, SYSTEM.words(1_000_000), SYSTEM.word).sum())
     counts = np.array([told, 1_000_000 - told])
     assert p_value(counts, coin(1 / (1 + math.exp(-loss)))) > ALARM
     assert p_value(counts, coin(1 / (1 + math.exp(-loss * 1.5)))) < ALARM
@@ -136,11 +137,11 @@ def coin(chance: float) -> np.ndarray:
 
 @pytest.mark.parametrize("exponent", [0, "0"])
 def test_a_coin_of_exponent_zero_is_always_true(exponent: str):
-    assert samplers.bernoulli(exponent, 10_000).all()
+    assert sampling.bernoulli(exponent, 10_000).all()
 
 
 def test_a_coin_of_a_large_exponent_is_never_true():
-    assert not samplers.bernoulli(10**12, 10_000).any()  # false alarm 10^4·e^-(10^12)
+    assert not sampling.bernoulli(10**12, 10_000).any()  # false alarm 10^4·e^-(10^12)
 
 
 def test_words_are_even_in_every_bit():

@@ -12,8 +12,8 @@ from scipy.stats import chi2
 
 from dodona.errors import InvalidArgument
 from dodona.lab import direct
+from dodona.lab.sampling import roll_dice, toss_coins
 from dodona.trusted.entropy import Keystream
-from dodona.trusted.samplers.coins import roll_dice, toss_coins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dodona.errors import InvalidArgument
-from dodona.trusted import samplers
+from dodona.lab import sampling
 from dodona.trusted.entropy import Keystream
 from dodona.trusted.samplers.contest import ContestLaw, contest_winners
 from tests.trusted.samplers.adversary import ALL, Replay, Tape
@@ -105,10 +105,10 @@ def test_the_ends_of_the_unit_interval_are_decided_by_what_follows(draw: Contest
 def test_scores_as_far_apart_as_they_may_be_keep_their_order():
     """The best candidate leads by 2^63 units; the other wins with probability e^-(2^63)."""
     far = np.array([1 << 62, -(1 << 62)])
-    assert samplers.choose(far) == 0
-    assert samplers.choose(far[::-1].copy()) == 1
-    assert samplers.permute_and_flip(far) == 0
-    assert samplers.noisy_max(far, 1) == 0
+    assert sampling.choose(far) == 0
+    assert sampling.choose(far[::-1].copy()) == 1
+    assert sampling.permute_and_flip(far) == 0
+    assert sampling.noisy_max(far, 1) == 0
 
 
 class Script:
@@ -139,31 +139,31 @@ HALF = 1 << 63
 def test_noisy_max_never_reports_a_candidate_that_does_not_lead(words: tuple[int, ...]):
     """Whatever the words that order the candidates: noise 0, so the second leads alone."""
     stream = scripted(HALF, HALF, HALF, 1, *words, 1)
-    assert samplers.noisy_max([0, 10, 0], "1/1000", stream=stream) == 1
+    assert sampling.noisy_max([0, 10, 0], "1/1000", stream=stream) == 1
 
 
 def test_leaders_with_equal_words_stand_in_the_order_of_the_list():
     """Equal words, one pair in 2^64: an order that were drawn again would depend on who leads."""
     for following in range(64):
         stream = scripted(HALF, HALF, 77, 77, following << 58, HALF, HALF - following, 5)
-        won, gap = samplers.noisy_maxima([10, 10], "1/1000", 1, stream=stream)[0].tolist()
+        won, gap = sampling.noisy_maxima([10, 10], "1/1000", 1, stream=stream)[0].tolist()
         assert (won, gap) == (0, 0)
 
 
 def test_a_tie_in_noisy_max_is_broken_by_the_next_word():
     """At scale 1/1000 the noise is zero but for a chance of e^-1000, so equal scores tie: each of three wins."""
-    won = {samplers.noisy_max([4, 7, 7, 7, -1], "1/1000") for _ in range(200)}
+    won = {sampling.noisy_max([4, 7, 7, 7, -1], "1/1000") for _ in range(200)}
     assert won == {1, 2, 3}  # false alarm 3·(2/3)^200 < 10^-34
 
 
-@pytest.mark.parametrize("choice", [samplers.choose, samplers.permute_and_flip])
+@pytest.mark.parametrize("choice", [sampling.choose, sampling.permute_and_flip])
 @pytest.mark.parametrize("scores", [[1], [Fraction(-3, 7)], np.array([5]), ["0.25"], [10**12]])
-def test_a_single_candidate_wins(choice: type[samplers.choose], scores: Sequence[int]):
+def test_a_single_candidate_wins(choice: type[sampling.choose], scores: Sequence[int]):
     assert choice(scores) == 0
 
 
-@pytest.mark.parametrize("choice", [samplers.choose, samplers.permute_and_flip])
-def test_a_hopeless_candidate_does_not_win(choice: type[samplers.choose]):
+@pytest.mark.parametrize("choice", [sampling.choose, sampling.permute_and_flip])
+def test_a_hopeless_candidate_does_not_win(choice: type[sampling.choose]):
     assert choice([0, 10**6, 0]) == 1  # false alarm e^-1000000
     assert choice(np.array([0, 1000]), unit=10) == 1  # false alarm e^-10000
 
@@ -179,8 +179,8 @@ def test_the_matching_word_is_a_near_tie():
     assert exp(-1 / 3) < 1
 
 
-@pytest.mark.parametrize("choice", [samplers.choose, samplers.permute_and_flip])
-def test_a_unit_outside_its_range_is_refused(choice: type[samplers.choose]):
+@pytest.mark.parametrize("choice", [sampling.choose, sampling.permute_and_flip])
+def test_a_unit_outside_its_range_is_refused(choice: type[sampling.choose]):
     for unit in (0, -1, "1e-13", 10**13, float("nan"), None):
         with pytest.raises(InvalidArgument, match=r"^unit = "):
             choice([1, 2], unit=unit)

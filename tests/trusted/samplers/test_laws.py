@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, chi2_contingency
 
-from dodona.trusted import samplers
-from dodona.trusted.samplers import compiled, vector
+from dodona.lab import sampling
+from dodona.trusted.samplers import compiled, draw
 from tests.trusted.samplers import textbook
 from tests.trusted.samplers.adversary import NAMES
 from tests.trusted.samplers.fit import ALARM, MISS, bins_of, cumulative, miss, p_value
@@ -34,11 +34,11 @@ def shown(noise: Noise) -> str:
     return f"{noise.name}-{noise.scale}"
 
 
-@pytest.mark.parametrize("kernel", [vector, compiled], ids=["vector", "compiled"])
+@pytest.mark.parametrize("kernel", [draw.numpy_values, compiled.values], ids=["vector", "compiled"])
 @pytest.mark.parametrize("noise", NOISES, ids=shown)
-def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: samplers.SamplingKernel):
+def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: draw.SamplingKernel):
     draws = 4_000_000 if noise.scale < 1 else 1_000_000
-    drawn = getattr(samplers, noise.name)(noise.scale, draws, kernel=kernel)
+    drawn = getattr(sampling, noise.name)(noise.scale, draws, kernel=kernel)
     assert drawn.size == draws
     bins = bins_of(noise, draws)
     counts, truth = bins.counts(drawn), bins.chances(noise)
@@ -87,7 +87,7 @@ def test_sign_and_magnitude_are_independent(noise: Noise):
 
     10^6 draws, or 10^7 at scale 1/4, where few are not zero.
     """
-    drawn = getattr(samplers, noise.name)(noise.scale, 10_000_000 if noise.scale < 1 else 1_000_000)
+    drawn = getattr(sampling, noise.name)(noise.scale, 10_000_000 if noise.scale < 1 else 1_000_000)
     drawn = drawn[drawn != 0]
     assert even_signs(drawn) > ALARM
     far = np.flatnonzero(np.abs(drawn) >= np.median(np.abs(drawn)))[::4]
@@ -116,7 +116,7 @@ def test_draws_that_follow_each_other_are_independent(noise: Noise):
 
     The Gaussian of scale 1/4 is left out: two draws in a row that are not zero are too few to count.
     """
-    drawn = getattr(samplers, noise.name)(noise.scale, 1_000_000)
+    drawn = getattr(sampling, noise.name)(noise.scale, 1_000_000)
     assert pairs(drawn) > ALARM
     repeating = drawn.copy()
     repeating[1::20] = repeating[::20]

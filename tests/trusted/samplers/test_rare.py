@@ -9,7 +9,7 @@ import pytest
 from mpmath import mp
 
 from dodona.errors import InvalidArgument
-from dodona.trusted import samplers
+from dodona.trusted.samplers import contest
 from dodona.trusted.samplers.contest import ContestLaw, contest_winners
 
 ALL = 2**64 - 1
@@ -63,7 +63,7 @@ def test_near_ties_of_rare_and_common_candidates_are_decided_by_all_bits():
 
 def test_rare_candidates_win_as_often_as_their_copies_would():
     """10^5 contests of weights 1, 2 and 6 at equal scores: off by more than 6 deviations once in 10^8 runs."""
-    won = samplers.contests(
+    won = contest.contests(
         [0, 0, 0], 100_000, unit=1, draw=ContestLaw.GUMBEL, rare=[Fraction(6), Fraction(3), Fraction(1)]
     )
     shares = np.bincount(won, minlength=3) / 100_000
@@ -72,4 +72,4 @@ def test_rare_candidates_win_as_often_as_their_copies_would():
 
 def test_as_many_numbers_as_candidates_are_needed():
     with pytest.raises((InvalidArgument, ValueError)):
-        samplers.contests([0, 0, 0], 5, unit=1, draw=ContestLaw.GUMBEL, rare=[Fraction(2), Fraction(1)])
+        contest.contests([0, 0, 0], 5, unit=1, draw=ContestLaw.GUMBEL, rare=[Fraction(2), Fraction(1)])

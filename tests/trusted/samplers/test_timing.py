@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from dodona.trusted.entropy import SYSTEM
-from dodona.trusted.samplers import BufferedDraws
 from dodona.trusted.samplers import law as laws
+from dodona.trusted.samplers.draw import BufferedDraws
 
 DRAWS = 100_000
 LIMIT = 0.02

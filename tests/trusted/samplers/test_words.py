@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.trusted.samplers import compiled, vector
-from dodona.trusted.samplers.draw import decide_values
+from dodona.trusted.samplers import compiled
+from dodona.trusted.samplers.draw import decide_values, numpy_values
 from dodona.trusted.samplers.law import REJECTED, DiscreteLaw, prepare_table
 from tests.trusted.samplers.adversary import NAMES, SCALES, Adversary, Case, Replay, Tape, product_law, random_scale
 from tests.trusted.samplers.oracle import Noise, meaning_of
 
-KERNELS = (vector, compiled)
+KERNELS = (numpy_values, compiled.values)
 NOISES = [Noise(name, scale) for name in NAMES for scale in SCALES]
 
 
@@ -46,7 +46,7 @@ def compared(noise: Noise, cases: list[Case], rng: np.random.Generator, law: Dis
         wrong = np.flatnonzero(found != wanted)
         assert wrong.size == 0, (noise, kernel.__name__, cases[wrong[0]], found[wrong[0]], wanted[wrong[0]])
         assert replay.left == [], (noise, kernel.__name__)
-        count.exact += kernel.values(prepare_table(law), words)[1].size
+        count.exact += kernel(prepare_table(law), words)[1].size
     return count
 
 

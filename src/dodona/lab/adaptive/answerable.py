@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from dodona.lab.adaptive.certificate import Certificate, Route, Values
 from dodona.lab.adaptive.quantity import MOST_QUERIES, MOST_ROWS, chance
 from dodona.lab.adaptive.routes import certificate
-from dodona.numbers import largest_integer
+from dodona.numbers import smallest_integer
 
 SERVED = (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.CONCENTRATED, Route.LAPLACE)
 """The routes that can be best; each other one is never better than one of these."""
@@ -64,3 +64,18 @@ def rows_needed(
         middle = (low + high) // 2
         low, high = (low, middle) if met(middle) else (middle, high)
     return high
+
+
+def largest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest integer from `low` to `high` up to which a condition holds.
+
+    It is assumed true at `low`, which is not tested. Steps double from there, so large numbers are tested only if the
+    result is large.
+
+    >>> largest_integer(lambda number: number**2 <= 50, 0, 1000)
+    7
+    """
+    step = 1
+    while low + step <= high and holds(low + step):
+        low, step = low + step, 2 * step
+    return smallest_integer(lambda number: not holds(number), low, min(low + step, high + 1)) - 1

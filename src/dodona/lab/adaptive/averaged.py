@@ -10,8 +10,8 @@ import math
 from statistics import NormalDist
 
 from dodona.lab.adaptive.quantity import chance, positive, queries_of
-from dodona.numbers import minimize_unimodal, smallest_number
-from dodona.privacy.bounds import add_rounding_margin
+from dodona.lab.conversion import add_rounding_margin
+from dodona.privacy.bounds import minimize_unimodal, smallest_number
 
 _NORMAL = NormalDist()
 

@@ -6,7 +6,7 @@ import math
 
 from dodona.lab.adaptive.quantity import chance
 from dodona.lab.adaptive.splitting import within_of
-from dodona.privacy.bounds import add_rounding_margin
+from dodona.lab.conversion import add_rounding_margin
 
 
 def tree(queries: int, levels: int) -> float:

@@ -22,7 +22,7 @@ from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.measurement import Noise
 from dodona.trusted.gate import OpenSparseVector
-from dodona.trusted.noise import draw_one
+from dodona.trusted.samplers.draw import draw_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

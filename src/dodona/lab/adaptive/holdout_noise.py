@@ -10,8 +10,8 @@ from dodona.lab.adaptive.averaged import averaged_gaussian, averaged_laplace, av
 from dodona.lab.adaptive.grid import moved, rough
 from dodona.lab.adaptive.holdout_design import HoldoutCase, HoldoutDesign, Method
 from dodona.lab.adaptive.transfer import concentrated_transfer, pure_transfer
-from dodona.numbers import minimize_unimodal
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up
+from dodona.privacy.bounds import minimize_unimodal
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import SparseVector
 from dodona.query.sensitivity import Sensitivity

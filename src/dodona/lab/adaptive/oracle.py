@@ -20,7 +20,7 @@ from dodona.lab.adaptive.told import Source, Told, told
 from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.measurement import Noise
-from dodona.trusted.noise import draw_many, draw_one
+from dodona.trusted.samplers.draw import draw_many, draw_one
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

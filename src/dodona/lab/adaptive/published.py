@@ -6,8 +6,8 @@ import math
 from statistics import NormalDist
 
 from dodona.lab.adaptive.quantity import chance, positive, queries_of, rows_of
-from dodona.numbers import minimize_unimodal
-from dodona.privacy.bounds import add_rounding_margin
+from dodona.lab.conversion import add_rounding_margin
+from dodona.privacy.bounds import minimize_unimodal
 
 _NORMAL = NormalDist()
 

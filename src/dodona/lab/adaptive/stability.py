@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from dodona.errors import InvalidArgument
 from dodona.lab.adaptive.quantity import chance, positive, queries_of, rows_of, share
-from dodona.privacy.bounds import add_rounding_margin
+from dodona.lab.conversion import add_rounding_margin
 
 
 def gaussian_stability(*, rows: int, scale: float, queries: int = 1) -> float:

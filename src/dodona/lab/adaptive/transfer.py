@@ -12,8 +12,8 @@ from collections.abc import Callable
 from statistics import NormalDist
 
 from dodona.lab.adaptive.quantity import chance, positive, share
-from dodona.numbers import minimize_unimodal, smallest_number
-from dodona.privacy.bounds import add_rounding_margin
+from dodona.lab.conversion import add_rounding_margin
+from dodona.privacy.bounds import minimize_unimodal, smallest_number
 
 _NORMAL = NormalDist()
 _NEAR = 1e-12

@@ -14,7 +14,7 @@ from dodona.errors import InvalidArgument, Refused
 from dodona.lab.plan.forecast import METHODS, method_of, promised
 from dodona.lab.plan.promise import Method, Task, Unsuitable, shown
 from dodona.lab.plan.setting import MOST_QUESTIONS, MOST_ROWS, Setting
-from dodona.numbers import smallest_number
+from dodona.privacy.bounds import smallest_number
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-9, 1e4
 _DIGITS = Context(prec=4, rounding=ROUND_CEILING)

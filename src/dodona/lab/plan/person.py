@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dodona.errors import InvalidArgument
+from dodona.lab.conversion import validate_delta
 from dodona.numbers import Exact, format_percent
 from dodona.privacy.additive_noise import validate_noise_epsilon
-from dodona.privacy.bounds import validate_delta
 
 
 @dataclass(frozen=True, slots=True, init=False)

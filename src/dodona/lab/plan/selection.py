@@ -7,11 +7,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
+from dodona.lab.iterated_selection import NoisyMax
 from dodona.lab.plan import noise, shares
 from dodona.lab.plan.promise import Asked, Found, Method, Task
 from dodona.lab.plan.setting import Setting
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE
-from dodona.privacy.selection import Exponential, NoisyMax, PermuteAndFlip, choice_epsilon
+from dodona.privacy.selection import Exponential, PermuteAndFlip, choice_epsilon
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Self
 
 from dodona.errors import InvalidArgument
+from dodona.lab.conversion import validate_delta
 from dodona.lab.plan.marginals import Marginals
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_epsilon
-from dodona.privacy.bounds import validate_delta
 from dodona.schema.schema import Neighbours
 
 MOST_ROWS = 10**11

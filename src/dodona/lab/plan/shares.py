@@ -12,12 +12,13 @@ from functools import lru_cache
 from dodona.curator.weights_design import ZcdpLimit
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import MechanismGroup, calibrate_epsilon, homogeneous_delta
+from dodona.lab.conversion import MOST_TIMES
 from dodona.lab.convolution import Plan
+from dodona.lab.gaussian_composition import gdp_limit
 from dodona.lab.plan.promise import Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_EPSILON, SMALLEST_SCALE, round_scale_up
-from dodona.privacy.bounds import MOST_TIMES
-from dodona.privacy.conversion import gdp_limit, zcdp_limit
+from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import GaussianEvent
 from dodona.schema.schema import Neighbours
 

@@ -14,7 +14,8 @@ from dodona.lab.plan import noise, shares
 from dodona.lab.plan.promise import Asked, Found, Method, Task
 from dodona.lab.plan.purse import Purse, purses
 from dodona.lab.plan.setting import Setting
-from dodona.privacy.theorems import exponential_error, numeric_sparse_error, sparse_error
+from dodona.lab.theorems import numeric_sparse_error, sparse_error
+from dodona.privacy.selection import exponential_error
 from dodona.schema.schema import Neighbours
 
 _HALVINGS = 40

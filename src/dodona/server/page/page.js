@@ -119,8 +119,13 @@ async function working(action) {
 function quote() {
   return working(async () => {
     const offer = await call("POST", `/datasets/${encodeURIComponent(current.dataset)}/quotes`, body());
-    const price = offer.price ? `It would take ${percent(offer.price.share)} of the budget; nothing is spent yet.` : "";
-    say([price, offer.source ? `Source: ${offer.source}.` : ""].filter(Boolean).join(" "));
+    const free = percent(offer.price.share) === "0%";
+    const price = free ? "It is free." : `It would take ${percent(offer.price.share)} of the budget; nothing is spent yet.`;
+    const expected = (offer.accuracy ?? [])
+      .filter((one) => Number.isFinite(one.within))
+      .map((one) => `${one.column} within ±${number(one.within)}`);
+    const accuracy = expected.length > 0 ? `Expected: ${expected.join(", ")}, each with probability ${offer.confidence}.` : "";
+    say([price, accuracy, `Source: ${offer.source}.`, offer.explanation ?? ""].filter(Boolean).join("\n"));
   });
 }
 

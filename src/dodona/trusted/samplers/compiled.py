@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.trusted.samplers.law import GUIDE_BITS, REJECTED, SERIES_TERMS, LawTable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _GUIDE_SHIFT = np.uint64(64 - GUIDE_BITS)
 _ONE = np.uint64(1)

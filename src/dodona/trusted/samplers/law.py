@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 # --- Exact comparisons with exponentials and logarithms. ---
 
@@ -57,21 +53,6 @@ def power_floor(exponent: Fraction, bits: int) -> int:
         if low == high:
             return int(low)
         digits *= 2
-
-
-def logistic_floor(exponent: Fraction, bits: int) -> int:
-    """Return floor(2^bits / (1 + e^-exponent)), exactly, for an exponent > 0.
-
-    Theorem: exact-thresholds
-    """
-    precision = bits + WORD
-    while True:
-        power = power_floor(exponent, precision)
-        one = 1 << precision
-        low, high = (one << bits) // (one + power + 1), (one << bits) // (one + power)
-        if low == high:
-            return low
-        precision *= 2
 
 
 def below_power(exponent: Fraction, word: int, bits: int, more: NextWord) -> bool:

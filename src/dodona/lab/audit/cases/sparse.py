@@ -13,6 +13,7 @@ from dodona.lab.audit.cases.case import Case, on_both, pure
 from dodona.lab.audit.features import PATTERN, PATTERN_AND_ANSWER, PATTERN_AND_GAP, Feature, Outputs, tally
 from dodona.lab.direct import watch
 from dodona.lab.mechanisms import SparseVector
+from dodona.lab.sparse_vector import above_threshold, numeric_sparse, sparse
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 
@@ -36,13 +37,13 @@ def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
     # One step below the threshold and on it: where the grid lets the verdict tell most.
     tables = ((-1,) * questions, (0,) * (questions - 1) + (last,))
     one = {
-        "above threshold": SparseVector.above_threshold(1, sensitivity),
+        "above threshold": above_threshold(1, sensitivity),
         "one threshold": SparseVector.for_privacy(1, sensitivity, questions=questions),
     }
     for name, mechanism in one.items():
         yield _case(name, mechanism, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
     longer = Sensitivity.counts(16, neighbours)
-    numeric = SparseVector.numeric_sparse(4, longer, positives=1)
+    numeric = numeric_sparse(4, longer, positives=1)
     # What gives a faulty answer away is a long row of negatives, which is rare: this one is longer and run more often.
     streams = ((-1,) * 16, (0,) * 15 + (last,))
     yield replace(_case("numeric", numeric, longer, streams, PATTERN_AND_ANSWER, PATTERN_AND_GAP), share=2)
@@ -54,7 +55,7 @@ def _swapped() -> Iterator[Case]:
         sensitivity = Sensitivity.counts(16, neighbours)
         falling = 0 if neighbours is Neighbours.ADD_REMOVE else -1
         tables: tuple[Stream, Stream] = ((-1, 0) * 8, (0, falling) * 8)
-        restarting = SparseVector.sparse(16, sensitivity, positives=8)
+        restarting = sparse(16, sensitivity, positives=8)
         yield _case("8 positives, restarting", restarting, sensitivity, tables, PATTERN)
         standing = SparseVector.for_privacy(3, sensitivity, questions=16, positives=3)
         yield _case("3 positives, one threshold", standing, sensitivity, tables, PATTERN, PATTERN_AND_GAP)

@@ -6,8 +6,8 @@ from dodona.lab.audit.mutants.mutant import Mutant
 from dodona.lab.audit.patch import replacing
 
 _DIRECT = "dodona.lab.direct"
-_SAMPLERS = "dodona.trusted.samplers"
-_CONTESTS = "            return samplers.contests(_scores(scores), count, "
+_SAMPLERS = "dodona.lab.sampling"
+_CONTESTS = "            return contest.contests(_scores(scores), count, "
 
 MUTANTS = (
     Mutant(
@@ -16,8 +16,8 @@ MUTANTS = (
         (
             replacing(
                 _DIRECT,
-                "            honest = samplers.truths(epsilon, words, SYSTEM.word)",
-                "            honest = samplers.truths(2 * epsilon, words, SYSTEM.word)",
+                "            honest = sampling.truths(epsilon, words, SYSTEM.word)",
+                "            honest = sampling.truths(2 * epsilon, words, SYSTEM.word)",
                 symbol="_respond",
             ),
         ),
@@ -82,8 +82,8 @@ MUTANTS = (
         (
             replacing(
                 _DIRECT,
-                f"{_CONTESTS}unit=1 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)",
-                f"{_CONTESTS}unit=2 / mechanism.scale, draw=samplers.ContestLaw.GUMBEL)",
+                f"{_CONTESTS}unit=1 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)",
+                f"{_CONTESTS}unit=2 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)",
                 symbol="repeat",
             ),
         ),

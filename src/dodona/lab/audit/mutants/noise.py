@@ -6,13 +6,13 @@ from dodona.lab.audit.mutants.mutant import Mutant
 from dodona.lab.audit.patch import Patch, replacing
 
 _DIRECT = "dodona.lab.direct"
-_NOISE = "dodona.trusted.noise"
+_DRAW = "dodona.trusted.samplers.draw"
 _VECTOR_PATH = "            return values + draw_many(mechanism, values.size)"
 
 
 def _scaled(factor: str) -> tuple[Patch, ...]:
-    old = "            return laws.laplace_law(scale)"
-    return (replacing(_NOISE, old, f"            return laws.laplace_law(scale * {factor})", symbol="noise_law"),)
+    old = "            return laplace_law(scale)"
+    return (replacing(_DRAW, old, f"            return laplace_law(scale * {factor})", symbol="noise_law"),)
 
 
 def _instead(*lines: str) -> tuple[Patch, ...]:
@@ -64,9 +64,9 @@ MUTANTS = (
         "the variance is divided by four: a composition forgot a factor",
         (
             replacing(
-                _NOISE,
-                "            return laws.gaussian_law(scale**2)",
-                "            return laws.gaussian_law(scale**2 / 4)",
+                _DRAW,
+                "            return gaussian_law(scale**2)",
+                "            return gaussian_law(scale**2 / 4)",
                 symbol="noise_law",
             ),
         ),
@@ -87,7 +87,7 @@ MUTANTS = (
         "noise is negative once in four times",
         (
             replacing(
-                "dodona.trusted.samplers.vector",
+                _DRAW,
                 "    negative: NDArray[np.int64] = -(words[0] & np.uint64(1)).view(np.int64)",
                 "    negative: NDArray[np.int64] = -((words[0] & np.uint64(3)) > 2).astype(np.int64)",
                 symbol="_negative",
@@ -100,7 +100,7 @@ MUTANTS = (
         "above a scale of 32, zero is kept with both its signs",
         (
             replacing(
-                "dodona.trusted.samplers.vector",
+                _DRAW,
                 "        magnitude[zero[negative[zero] < 0]] = REJECTED  # zero has one sign only",
                 "",
                 symbol="_add_offsets",

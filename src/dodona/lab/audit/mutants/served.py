@@ -132,10 +132,12 @@ MUTANTS = (
         (
             replacing(
                 "dodona.curator.planner",
-                "        event = measurement.event(self.unit)",
-                "        wider = tuple(type(noise)(scale=2 * noise.scale) for noise in measurement.noises)\n"
-                "        event = Measurement(measurement.query, wider).event(self.unit)",
-                symbol="Planner._planned",
+                "        events = [measurement.event(self.unit) for measurement in measurements]",
+                "        events = []\n"
+                "        for own in measurements:\n"
+                "            wider = tuple(type(noise)(scale=2 * noise.scale) for noise in own.noises)\n"
+                "            events.append(Measurement(own.query, wider).event(self.unit))",
+                symbol="Planner._price",
             ),
             replacing(
                 _RELEASE,

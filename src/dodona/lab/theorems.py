@@ -11,7 +11,8 @@ import math
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count
-from dodona.privacy.additive_noise import validate_noise_delta, validate_noise_epsilon
+from dodona.privacy.additive_noise import validate_noise_epsilon
+from dodona.privacy.bounds import validate_noise_delta
 
 
 def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.95, answers: int = 1) -> float:
@@ -28,18 +29,6 @@ def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.9
         raise InvalidArgument("sensitivity", sensitivity, "write how far one row moves the answers, above 0")
     logs = math.log(validate_count(answers, argument="answers") / to_failure_probability(confidence))
     return logs * sensitivity / float(validate_noise_epsilon(epsilon))
-
-
-def exponential_error(scale: float, *, confidence: float, candidates: int, best: int = 1) -> float:
-    """Return scale·(ln(|R|/|R_opt|) + ln(1/β)): how far below the best a choice may be (3.11, corollary 3.12).
-
-    For general scores the scale is 2Δ/ε.
-
-    Theorem: choice-accuracy
-    """
-    among = validate_count(candidates, argument="candidates")
-    leaders = validate_count(best, argument="best", upper=among)
-    return scale * (math.log(among / leaders) - math.log(to_failure_probability(confidence)))
 
 
 def noisy_max_error(scale: float, *, confidence: float, candidates: int) -> float:

@@ -1,0 +1,137 @@
+"""A key gives back what it bought: the same numbers for nothing, whatever was released since or is requested now."""
+
+from itertools import product
+
+import pytest
+
+from dodona.curator.curator import Curator
+from dodona.curator.request import Dataset
+from dodona.engines.memory import MemorySource
+from dodona.ledger import memory
+from dodona.ledger.errors import KeyReused
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.schema.attributes import Attribute, Category, Integer, Number
+from dodona.schema.schema import Schema
+from tests.curator.scene import DEFAULT
+
+ROWS = 2_000
+GROUPS = "SELECT a, count(*) FROM t GROUP BY a"
+RENYI, PURE = Budget(20, "1e-9", "renyi"), Budget(100, 0, "pure")
+REQUESTS = (
+    {"within": 60},
+    {"within": 15},
+    {"within": 900},
+    {"within": "1%", "confidence": 0.5},
+    {"epsilon": "0.001"},
+    {"epsilon": 1},
+)
+
+
+COLUMNS = (
+    Category("a", ["x", "y"], otherwise="x"),
+    Integer("b", 0, 799, otherwise=0),
+    Number("c", 0, 30, "0.5", otherwise=0),
+)
+
+
+def curator_of(budget: Budget, neighbours: str = "replace", columns: tuple[Attribute, ...] = COLUMNS) -> Curator:
+    schema = Schema.of("t", *columns, size=ROWS, neighbours=neighbours)
+    values = {
+        "a": ["xy"[row % 2] for row in range(ROWS)],
+        "b": [row % 800 for row in range(ROWS)],
+        "c": [row % 60 / 2 for row in range(ROWS)],
+        "d": ["pqrs"[row % 4] for row in range(ROWS)],
+    }
+    ledger = memory.create_memory_ledger(
+        LedgerTerms(datasets={"t": schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
+    )
+    source = MemorySource(schema, {own.name: values[own.name] for own in columns})
+    return Curator(Dataset(name="t", schema=schema, source=source, ledger=ledger, default=DEFAULT))
+
+
+def values(answer):
+    return [[cell.value for cell in row.estimates] for row in answer.rows]
+
+
+def learn_more(curator: Curator) -> None:
+    """Buy much of what follows from a bundle again, more accurately."""
+    curator.ask("SELECT count(*) FROM t", within=3)
+    curator.ask(GROUPS, within=3)
+    curator.ask("SELECT count(*) FROM t WHERE a = 'x'", within=3)
+
+
+@pytest.mark.parametrize(
+    ("budget", "kind"), [(RENYI, "SCOPE_LATTICE"), (PURE, "SCOPE_TABLE")], ids=["residuals", "a table"]
+)
+def test_a_bundle_answers_the_same_under_its_key_whatever_was_released_since_or_is_requested(budget, kind):
+    curator = curator_of(budget)
+    curator.ask("SELECT count(*) FROM t WHERE b = 7", within=60)
+    first = curator.ask(GROUPS, within=60, key="k")
+    recalled = curator.desk.recall("k")
+    assert recalled is not None
+    assert recalled[0].purpose.endswith(f" {kind}")
+    for more in (lambda _: None, learn_more):
+        more(curator)
+        charges = curator.budget.charges
+        for request in REQUESTS:
+            again = curator.ask(GROUPS, key="k", **request)
+            assert values(again) == values(first), request
+            assert again.price.share == 0
+        assert curator.budget.charges == charges
+
+
+def test_a_number_that_a_bundle_holds_as_such_is_not_told_instead_of_its_answer():
+    """The number of rows is one of the numbers of a table; the sum of its counts makes it more accurate."""
+    curator = curator_of(PURE, "add-remove", (Category("d", list("pqrstuvwxyz")),))
+    curator.ask("SELECT count(*) FROM t WHERE d <> 'p'", epsilon=1)
+    curator.ask("SELECT count(*) FROM t WHERE d IN ('p', 'q', 'r', 't', 'v', 'z')", epsilon=1)
+    total = "SELECT count(*) FROM t"
+    first = curator.ask(total, within=2, confidence=0.5, key="k")
+    recalled = curator.desk.recall("k")
+    assert recalled is not None
+    assert recalled[0].purpose.endswith(" TABLE")
+    for request in ({}, {"key": "k"}):
+        assert values(curator.ask(total, within=2, confidence=0.5, **request)) == values(first)
+
+
+def test_a_batch_answers_the_same_under_its_key_where_a_part_of_it_was_free_and_better_is_known_since():
+    curator = curator_of(RENYI, "add-remove")
+    average, total = "SELECT avg(c) FROM t", "SELECT count(*) FROM t"
+    curator.ask(average, epsilon="0.1")
+    curator.ask(total, within=50)
+    batch = [average, "SELECT sum(c) FROM t WHERE a = 'x'", total, "SELECT avg(b) FROM t"]
+    first = curator.ask_many(batch, within={"avg": "5%", "sum": "5%", "count": "5%"}, key="k")
+    assert [one.source for one in first] == ["replayed", "measured", "replayed", "measured"]
+    for text in batch:
+        curator.ask(text, epsilon=1)
+    again = curator.ask_many(batch, within={"avg": "5%", "sum": "5%", "count": "5%"}, key="k")
+    assert [*map(values, again)] == [*map(values, first)]
+
+
+def test_a_batch_from_a_bundle_answers_the_same_under_its_key():
+    curator = curator_of(RENYI)
+    batch = ["SELECT count(*) FROM t WHERE a = 'x'", GROUPS, "SELECT b, count(*) FROM t WHERE a = 'y' GROUP BY b"]
+    first = curator.ask_many(batch, within=60, key="k")
+    assert {one.source for one in first} == {"measured"}
+    learn_more(curator)
+    assert [*map(values, curator.ask_many(batch, within=60, key="k"))] == [*map(values, first)]
+
+
+@pytest.mark.parametrize("budget", [RENYI, PURE], ids=["residuals", "a table"])
+def test_a_key_is_refused_for_a_question_that_does_not_follow_from_what_it_bought(budget):
+    curator = curator_of(budget)
+    others = [
+        "SELECT avg(c) FROM t",
+        "SELECT count(*) FROM t WHERE b < 400 AND a = 'x'",
+        "SELECT b, count(*) FROM t GROUP BY b",
+    ]
+    for text in others:
+        curator.ask(text, epsilon=1)  # free from now on, but not under a key that bought something else
+    curator.ask(GROUPS, within=60, key="bundle")
+    curator.ask("SELECT a, count(*) FROM t WHERE b < 300 GROUP BY a", epsilon="0.5", key="table")
+    for key, text in product(("bundle", "table"), others):
+        with pytest.raises(KeyReused):
+            curator.ask(text, epsilon="0.1", key=key)
+    with pytest.raises(KeyReused):
+        curator.ask("SELECT count(*) FROM t WHERE b < 300 AND a = 'x'", within=900, key="table")
