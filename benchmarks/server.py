@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -37,6 +38,7 @@ NOTE = (
 )
 ANALYSTS = tuple(f"analyst-{number}" for number in range(16))
 _LARGE = "10000"  # a budget that the load does not use up
+_ROUNDS_A_SERVER = 40  # each has a dataset of its own, and a worker holds them all open
 _BETWEEN_KILLS = 20  # answers, so that each kill meets a server at work
 Say = Callable[[str], None]
 
@@ -326,25 +328,30 @@ async def measure_charged(folder: Path, load: Load) -> dict[str, float]:
 
 async def measure_races(folder: Path, load: Load) -> dict[str, float]:
     """Many clients race for half as many charges as they want; each asks twice at once under one key."""
-    figures = {"overspend": 0.0, "lost": 0.0, "double_charges": 0.0, "race_faults": 0.0}
-    fitting = load.racers // 2
-    price = Fraction(1, 100)
-    for number in range(load.rounds):
-        budget = f'accountant = "pure"\nepsilon = "{price * fitting}"'
-        path = folder / f"round-{number}.toml"
+    figures = dict.fromkeys(("overspend", "lost", "double_charges", "race_faults"), 0.0)
+    for first in range(0, load.rounds, _ROUNDS_A_SERVER):
+        rounds = range(first, min(first + _ROUNDS_A_SERVER, load.rounds))
+        found = await _race_rounds(folder / str(first), load.racers, rounds)
+        figures = {name: figures[name] + found[name] for name in figures}
+    return figures
+
+
+async def _race_rounds(folder: Path, racers: int, rounds: range) -> dict[str, float]:
+    """Race once for each of some datasets, whose budgets fit half of the racers exactly."""
+    figures = dict.fromkeys(("overspend", "lost", "double_charges", "race_faults"), 0.0)
+    fitting, price = racers // 2, Fraction(1, 100)
+    for number in rounds:
         dataset(folder, f"round-{number}", rows=200)
-        _rewrite(path, budget)
+        _rewrite(folder / f"round-{number}.toml", f'accountant = "pure"\nepsilon = "{price * fitting}"')
     async with serve(folder) as server:
-        pairs = [(server.client(ANALYSTS[n % len(ANALYSTS)]), server.client(ANALYSTS[n % len(ANALYSTS)]))
-                 for n in range(load.racers)]  # fmt: skip
-        for number in range(load.rounds):
+        pairs = [(server.client(name), server.client(name)) for name in islice(cycle(ANALYSTS), racers)]
+        for number in rounds:
             replies = await asyncio.gather(
                 *(_race(client, f"round-{number}", racer, price) for racer, pair in enumerate(pairs) for client in pair)
             )
             charges = await server.history(f"round-{number}")
-            figures["overspend"] += max(0, len(charges) - fitting)
-            found = _judge(replies, charges)
-            figures = {name: figures[name] + found.get(name, 0) for name in figures}
+            found = _judge(replies, charges) | {"overspend": max(0, len(charges) - fitting)}
+            figures = {name: figures[name] + found[name] for name in figures}
     return figures
 
 

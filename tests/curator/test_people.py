@@ -91,8 +91,15 @@ def charged(asked: Curator) -> list[Charged]:
 @BOTH
 @BUDGETS
 def test_a_stream_about_people_is_mostly_free_and_its_intervals_hold(neighbours: str, delta: str):
-    """60 intervals at .95, whose errors go together: fewer than 45 that hold come less than once in 10^6 runs."""
-    asked = curator(neighbours, delta=delta)
+    """60 intervals at .95, whose errors go together: of 380 streams 4 had fewer than 45 that hold.
+
+    Three streams in a row have fewer about once in 10^6 runs.
+    """
+    assert any(_held(curator(neighbours, delta=delta)) >= 45 for _ in range(3))
+
+
+def _held(asked: Curator) -> int:
+    """Ask the stream, and return how many intervals hold."""
     sources, held = Counter[str](), 0
     for text in questions():
         answer = asked.ask(text)
@@ -101,7 +108,7 @@ def test_a_stream_about_people_is_mostly_free_and_its_intervals_hold(neighbours:
         assert cell.within <= 0.1 * SIZE
         held += to_float(cell.low) <= truth(asked, text) <= to_float(cell.high)
     assert sources["derived"] + sources["replayed"] >= 30
-    assert held >= 45
+    return held
 
 
 @BOTH

@@ -300,6 +300,11 @@ def test_every_reply_has_the_security_headers(server, path):
     assert "server" not in reply.headers
 
 
+def test_headers_of_a_proxy_are_not_believed_where_there_is_none(server):
+    reply = httpx.get(server.analysts + "/", headers={"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.1"})
+    assert "strict-transport-security" not in reply.headers
+
+
 def test_the_page_has_no_inline_script_or_style(server):
     page = httpx.get(server.analysts + "/").text
     assert '<script src="/page.js" defer></script>' in page

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import redirect_stderr
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidRequest
@@ -95,7 +96,15 @@ def test_bodies_may_be_nested_to_the_limit_and_no_deeper(depth):
         checked(b"[" * (depth + 1) + b"]" * (depth + 1), depth=depth)
 
 
-@given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+VALUES = st.recursive(
+    st.text(max_size=20) | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
+@given(VALUES)
 def test_depth_is_that_of_the_value_whatever_its_texts_hold(value):
     def depth(one: object) -> int:
         inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
@@ -108,6 +117,7 @@ def test_depth_is_that_of_the_value_whatever_its_texts_hold(value):
             checked(body, depth=depth(value) - 1)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200).map(lambda noise: b'"[{\\' + noise), st.integers(1, 5))
 def test_no_body_confuses_the_check(body, depth):
     try:
@@ -133,6 +143,30 @@ def test_no_body_confuses_the_check(body, depth):
 )
 def test_the_media_type_is_the_one_that_the_client_likes_best(accept, kind):
     assert negotiate(accept, ("application/json", "text/csv")) == kind
+
+
+class Full:
+    """A stream on a disk that is full."""
+
+    def write(self, _: str) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written_keeps_nobody_from_an_answer():
+    with redirect_stderr(Full()):  # type: ignore[type-var]
+        start, _ = play(fails)
+    assert start["status"] == 500
+
+
+def test_a_connection_whose_body_was_not_read_is_closed():
+    async def turns_away(*_: object) -> None:
+        raise AssertionError
+
+    start, _ = play(turns_away, b"x" * 2_000_000, content_length="2000000")
+    assert start["status"] == 413
+    assert (b"connection", b"close") in start["headers"]
+    start, _ = play(fails, b"{}", content_length="2", content_type="application/json")
+    assert (b"connection", b"close") not in start["headers"]
 
 
 def test_libraries_log_without_their_arguments(capsys):

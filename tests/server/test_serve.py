@@ -169,6 +169,24 @@ def test_settings_that_would_send_tokens_in_plain_text_or_cannot_work_are_refuse
         ServeSettings(**({"folder": tmp_path, "state": tmp_path} | changed))
 
 
+def test_the_cores_limits_come_from_a_file_and_mistakes_in_it_are_refused(tmp_path):
+    file = tmp_path / "limits.txt"
+    file.write_text("paid_workers = 2\nquantum = 0.1\nfree_seconds = 5\n[quanta]\nstays = 0.2\n")
+    settings = ServeSettings(tmp_path, tmp_path, limits=file)
+    found = json.loads(settings.core())["limits"]
+    assert found == {
+        "paid_workers": 2,
+        "quantum": 0.1,
+        "free_seconds": 5,
+        "quanta": {"stays": 0.2},
+        "socket_mode": 0o600,
+    }
+    for mistake in ("workers = 2", "paid_workers = 1.5", "quantum = true", "socket_mode = 511", "peers = [0]", "="):
+        file.write_text(mistake)
+        with pytest.raises(InvalidRequest, match="paid_workers"):
+            settings.core()
+
+
 def test_a_proxy_in_front_may_end_tls(tmp_path):
     settings = ServeSettings(tmp_path, tmp_path, analysts=Address("0.0.0.0", 0), behind_proxy=True)  # noqa: S104
     assert settings.front("analysts", fd=3, operations_fd=None).proxy_address == "127.0.0.1"
@@ -233,9 +251,9 @@ def is_ready(address: str) -> bool:
 
 
 def test_each_part_runs_alone_for_a_service_manager(folder):
-    places, operations = StateFolder(folder / ".dodona"), free_port()
-    ports = ("--port", str(free_port()), "--operations-port", str(operations))
-    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *ports, "--share-group", "--only"]
+    places, port, operations = StateFolder(folder / ".dodona"), free_port(), free_port()
+    options = ("--port", str(port), "--operations-port", str(operations), "--share-group", "--behind-proxy")
+    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *options, "--only"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     core = subprocess.Popen([*command, "core"], **quiet)  # type: ignore[call-overload]
     started = [core]
@@ -248,6 +266,10 @@ def test_each_part_runs_alone_for_a_service_manager(folder):
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o710
         assert stat.S_IMODE(places.core.stat().st_mode) == 0o700
         assert stat.S_IMODE(places.accounts.stat().st_mode) == 0o660
+        plain = httpx.get(f"http://127.0.0.1:{port}/")
+        proxied = httpx.get(f"http://127.0.0.1:{port}/", headers={"X-Forwarded-Proto": "https"})
+        assert "strict-transport-security" not in plain.headers
+        assert "strict-transport-security" in proxied.headers  # the proxy said that it ended TLS
     finally:
         for process in started:
             process.terminate()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
@@ -32,6 +32,7 @@ DURATIONS = {"first": 0.002, "second": 0.012}
 _CODES = 16  # times are told apart to a sixteenth of the quantum
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # other processes may be busy
 @given(st.floats(0.001, 10), st.floats(0, 1e6), st.floats(0, 1000), st.floats(0, 1000))
 def test_all_that_is_ready_between_two_points_leaves_at_the_second(
     quantum: float, arrived: float, first: float, second: float

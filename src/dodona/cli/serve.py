@@ -57,6 +57,7 @@ def serve(  # noqa: PLR0913  each is an option
         "127.0.0.1"
     ),
     login: Annotated[Path | None, typer.Option(help="The file about the OpenID Connect provider.")] = None,
+    limits: Annotated[Path | None, typer.Option(help="A TOML file with the core's limits.")] = None,
     only: Annotated[Part | None, typer.Option(help="Run one part alone, as a service manager does.")] = None,
     share_group: Annotated[
         bool, typer.Option("--share-group", help="With --only core: fronts of the core's group may connect.")
@@ -106,6 +107,7 @@ def serve(  # noqa: PLR0913  each is an option
             proxy_address=proxy_address,
             login=login,
             users=Users(core_user, front_user, owners_user),
+            limits=limits,
             share_group=share_group,
             log_texts=log_texts,
             client_seconds=client_seconds,

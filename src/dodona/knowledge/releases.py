@@ -144,7 +144,7 @@ class ReleasedBlocks:
                 return None
             found = self._first(0)
             found.begin()
-            found._knowledge, found.lock = knowledge, self.lock
+            found._knowledge, found.lock = knowledge, self.lock  # noqa: SLF001  of its own class
             return found
 
     def _first(self, number: int) -> ReleasedBlocks:

@@ -20,7 +20,7 @@ class Limits:
     paid_workers: int = 1
     free_threads: int = 2
     paid_threads: int = 16
-    job_threads: int = 2
+    job_threads: int = 4
     running: int = 16
     """Calls of one caller that workers have at once."""
     waiting: int = 256

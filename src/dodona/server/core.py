@@ -94,7 +94,7 @@ class Core:
 
     def _admit(self, front: Front, header: bytes, call: Mapping[str, object]) -> Job:
         name, dataset, caller = str(call["act"]), call["dataset"], cast("dict[str, object]", call["caller"])
-        key = cast("dict[str, object]", call["arguments"]).get("key")
+        arguments = cast("dict[str, object]", call["arguments"])
         act = permitted_act(call, owners=front.owners)
         if dataset in self._broken:
             raise DatasetUnavailable
@@ -113,8 +113,8 @@ class Core:
             link=front,
             owners=front.owners,
             arrived=_now(),
-            kind=Kind.CALL_IF_FREE if act.free_first else Kind.CALL,
-            key=cast("str | None", key),
+            kind=Kind.CALL_IF_FREE if act.free_first and not arguments.get("fresh") else Kind.CALL,
+            key=cast("str | None", arguments.get("key")),
         )
 
     def _enqueue(self, job: Job, *, first: bool = False) -> None:

@@ -30,7 +30,8 @@ _OPENING = re.compile(rb"[\[{]")
 # A text ends at a quotation mark or at the end of the body, so that the pattern never has to start again.
 _TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
-_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -72,6 +73,8 @@ class Note:
     identity: Any = None
     started: bool = False
     complete: bool = False
+    unread: bool = False
+    """Whether a body is on its way that nobody has read."""
     status: int = 0
     size: int = 0
     began: float = field(default_factory=time.perf_counter)
@@ -121,8 +124,10 @@ class Guard:
             self._finish(scope, note)
 
     async def _answer(self, scope: Scope, receive: Receive, reply: _Reply, note: Note) -> None:
+        note.unread = any(name in _BODY_HEADERS for name, _ in scope["headers"])
         await self.authenticate(scope, note)
         body = await self._body(scope, receive)
+        note.unread = False
         given = False
 
         async def replay() -> Message:
@@ -193,6 +198,7 @@ class Guard:
         )
 
 
+_BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding"})
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -227,8 +233,8 @@ class _Reply:
         if self.note.started:
             raise ConnectionAbortedError
         extra = [(name.encode(), value.encode()) for name, value in problems.headers(fault).items()]
-        if fault.http_status in {408, 413}:
-            extra.append((b"connection", b"close"))  # the rest of the body is not read
+        if self.note.unread:
+            extra.append((b"connection", b"close"))  # the rest of the body never is
         start = {
             "type": "http.response.start",
             "status": fault.http_status,

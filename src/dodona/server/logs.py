@@ -12,6 +12,7 @@ import logging
 import sys
 import time
 import traceback
+from contextlib import suppress
 
 _LIBRARIES = ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio", "fastapi", "httpx", "authlib")
 
@@ -21,8 +22,9 @@ def write(event: str, **facts: object) -> None:
     now = time.time()
     moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
     line = {"time": moment, "event": event} | {name: fact for name, fact in facts.items() if fact is not None}
-    sys.stderr.write(json.dumps(line) + "\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # a full disk must not keep anyone from an answer
+        sys.stderr.write(json.dumps(line) + "\n")
+        sys.stderr.flush()
 
 
 def write_fault(event: str, fault: BaseException, **facts: object) -> None:

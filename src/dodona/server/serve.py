@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import dataclasses
 import http.client
 import json
 import os
@@ -15,8 +16,10 @@ import pwd
 import signal
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,6 +27,7 @@ from typing import Any
 
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
+from dodona.server.admission import Limits
 from dodona.server.places import StateFolder, Users, create_accounts
 from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
 
@@ -33,6 +37,7 @@ _START_SECONDS, _STOP_SECONDS = 60.0, 15.0
 _MOST_STARTS = 4
 """How often a part is started again before the server has answered once."""
 _LONGEST_SOCKET_PATH = 107
+_LIMIT_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "Mapping[str, float]": (dict,)}
 _SETTINGS_ARE_WRONG = 2
 """The exit code of a child that cannot start as it was told to: starting it again does not help."""
 
@@ -82,6 +87,8 @@ class ServeSettings:
     proxy_address: str = "127.0.0.1"
     login: Path | None = None
     users: Users = field(default_factory=Users)
+    limits: Path | None = None
+    """A file with the core's limits: workers, threads, seconds, memory and the time grid."""
     share_group: bool = False
     """Whether fronts of the core's group, which other units start, may reach its sockets."""
     log_texts: bool = False
@@ -143,10 +150,11 @@ class ServeSettings:
 
     def core(self) -> str:
         """Return the settings of the core, as its process reads them."""
-        limits: dict[str, object] = {"socket_mode": 0o660 if self.share_group else 0o600}
+        limits = {} if self.limits is None else read_limits(self.limits)
+        limits |= {"socket_mode": 0o660 if self.share_group else 0o600}
         if self.users.front is not None:
             fronts = [self.users.entry(name) for name in (self.users.front, self.users.owners)]
-            limits = {"socket_mode": 0o660, "peers": [one.pw_uid for one in fronts if one is not None]}
+            limits |= {"socket_mode": 0o660, "peers": [one.pw_uid for one in fronts if one is not None]}
         places = self.places
         found = {
             "folder": str(self.folder.resolve()),
@@ -156,6 +164,20 @@ class ServeSettings:
             "limits": limits,
         }
         return json.dumps(found)
+
+
+def read_limits(path: Path) -> dict[str, object]:
+    """Read the core's limits from TOML; a name that there is not, or a value of another type, is refused."""
+    known = {one.name: str(one.type) for one in dataclasses.fields(Limits)} | {"socket_mode": "", "peers": ""}
+    accepted = f"write TOML with {', '.join(name for name, kind in known.items() if kind in _LIMIT_TYPES)}"
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        raise InvalidArgument("--limits", str(path), accepted) from None
+    for name, value in found.items():
+        if not isinstance(value, _LIMIT_TYPES.get(known.get(name, ""), ())) or isinstance(value, bool):
+            raise InvalidArgument("--limits", name, accepted)
+    return found
 
 
 # --- One part alone, for systemd. ---
@@ -220,7 +242,7 @@ class _Part:
             stderr=self.log,
             pass_fds=self.fds,
             start_new_session=True,  # an interrupt from the keyboard is the supervisor's to hand on
-            preexec_fn=_end_with_parent,
+            preexec_fn=partial(_end_with_parent, os.getpid()),
             **rights,
         )
         return self.process
@@ -242,10 +264,12 @@ _SET_PARENT_DEATH_SIGNAL = 1  # of prctl
 _LIBC = ctypes.CDLL(None)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """Ask the system to end a part whose supervisor was killed: nobody would stop or restart it otherwise."""
     if sys.platform == "linux":
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
+    if os.getppid() != parent:  # it was killed before the system was asked
+        os._exit(1)
 
 
 class Supervisor:

@@ -94,14 +94,18 @@ class Worker:
                 found = channel.receive(self._link)
             if found is None:
                 os._exit(0)
-            kind, job, flags, content = found
-            self._working[own] = (job, _thread_seconds(own))
+            self._working[own] = (found[1], _thread_seconds(own))
             try:
-                self._carry_out(kind, job, flags, content)
-            except MemoryError:
-                self._send(Kind.OVERRUN, job)
+                self.take(*found)
             finally:
                 self._working.pop(own, None)
+
+    def take(self, kind: Kind, job: int, flags: int, content: bytes) -> None:
+        """Carry out one job, or ask to be ended if there is not enough memory for it."""
+        try:
+            self._carry_out(kind, job, flags, content)
+        except MemoryError:
+            self._send(Kind.OVERRUN, job)
 
     def _carry_out(self, kind: Kind, job: int, flags: int, content: bytes) -> None:
         header = json.loads(content)
