@@ -18,8 +18,9 @@ from weakref import WeakValueDictionary
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.curator.desk import WHOLE_BUDGET, Desk
-from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, SharedKnowledge
+from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
 from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
+from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.errors import KeyReused
 from dodona.ledger.limits import ApprovalRequest
