@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import dodona.ledger.errors as _  # noqa: F401  its classes are then known by their codes
@@ -13,8 +12,6 @@ from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, Refused,
 
 _REFUSALS = frozenset({401, 403, 429})
 _BUG = 500
-_ELSEWHERE = "dodona.elsewhere"
-"""The module of errors that are defined on the server, and not here."""
 
 
 class NotConnected(Unavailable):
@@ -55,6 +52,7 @@ def read_problem(status: int, body: bytes, *, charged: bool | None) -> DodonaErr
     kind = error_class(code, status)
     fault = kind.__new__(kind)  # its constructor takes other arguments; the message is all there
     DodonaError.__init__(fault, detail, charged=told if told is None else bool(told))
+    vars(fault).update(code=code, http_status=status)  # those of its class, unless only its family is known here
     for name in ("asked", "left"):
         if isinstance(document.get(name), str):
             setattr(fault, name, Fraction(document[name]))
@@ -67,13 +65,12 @@ def read_problem(status: int, body: bytes, *, charged: bool | None) -> DodonaErr
 def error_class(code: str, status: int) -> type[DodonaError]:
     """Return the class of errors with a code: every class that a program can catch is loaded, and so it is found.
 
-    >>> error_class("budget-exhausted", 403).__name__, error_class("from-the-future", 429).__mro__[1].__name__
+    A code that is not known here is an error of its family.
+
+    >>> error_class("budget-exhausted", 403).__name__, error_class("from-the-future", 429).__name__
     ('BudgetExhausted', 'Refused')
     """
-    for kind in _kinds(DodonaError):
-        if vars(kind).get("code") == code and kind.__module__ != _ELSEWHERE:
-            return kind
-    return _unknown_class(code, status)
+    return next((kind for kind in _kinds(DodonaError) if vars(kind).get("code") == code), _family(status))
 
 
 def _kinds(kind: type[DodonaError]) -> Iterator[type[DodonaError]]:
@@ -88,10 +85,3 @@ def _family(status: int) -> type[DodonaError]:
     if status == _BUG:
         return InvariantBroken
     return Unavailable if status > _BUG else InvalidRequest
-
-
-@lru_cache(maxsize=256)
-def _unknown_class(code: str, status: int) -> type[DodonaError]:
-    """Return a class of its family for a code that is not known here, named after it."""
-    name = "".join(part for part in code.title() if part.isalnum()) or "Problem"
-    return type(name, (_family(status),), {"code": code, "http_status": status, "__module__": _ELSEWHERE})
