@@ -23,7 +23,7 @@ LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-
 # What every command imports: compiled once here, as some machines keep no bytecode of what they run.
 COMPILED := cryptography,duckdb,numpy,pydantic,pydantic_core,rich,sqlglot,typer
 
-.PHONY: help setup demo test lint check soak bench bench-check audit docs lock java clean
+.PHONY: help setup demo test lint check soak bench bench-check audit docs client lock java clean
 
 help:  ## show this screen
 	@echo "Dodona: a private oracle for data"
@@ -71,6 +71,9 @@ audit: $(READY)  ## try to prove the mechanisms wrong, and catch every broken co
 
 docs: $(READY)  ## build the pages into build/docs; a broken link is an error
 	@$(RUN) -m mkdocs build --strict
+
+client: $(READY)  ## build the small distribution of the client into build/client
+	@cd client && ../$(RUN) -m hatchling build -t wheel -d ../build/client
 
 lock: $(READY)  ## pin requirements/*.in again, with hashes
 	@$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt

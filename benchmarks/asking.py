@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 from benchmarks import clock, table
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.engines.duckdb import DuckDBSource
 from dodona.engines.duckdb_session import connect, declared_table, parquet_sql
 from dodona.query.predicate import among_mask, as_box, conjunction, unpack_bits

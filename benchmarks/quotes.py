@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import dodona
 from benchmarks.report import Row
-from dodona.answer.rows import Estimate
+from dodona.answer.estimate import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import duckdb
 
 from benchmarks import asking, coverage, grouping, table
 from benchmarks.report import Row
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.engines.duckdb import DuckDBSource
 
 LINES = """

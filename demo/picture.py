@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from demo.tour import Told, Tour
 from demo.truth import Judged
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 
 # Of the palette of Okabe and Ito, which colour-blind readers can tell apart.
 BLUE, ORANGE = "#0072B2", "#D55E00"

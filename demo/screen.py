@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.truth import Judged
+from dodona.answer.estimate import decimal_places, format_number, to_float
 from dodona.answer.offer import Offer
-from dodona.answer.rows import decimal_places, format_number, to_float
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ class Screen:
 def gauge(one: Judged) -> Text:
     """Return the interval with the answer and the truth in it; a truth that is outside is beside it, and red.
 
-    >>> from dodona.answer.rows import Estimate
+    >>> from dodona.answer.estimate import Estimate
     >>> print(gauge(Judged("", "count", Estimate(10, 5, 15), 12.0)).plain.strip())
     ├─────────●───◆─────┤
     """

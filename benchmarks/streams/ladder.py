@@ -15,7 +15,7 @@ from benchmarks.streams.baselines import turns
 from benchmarks.streams.certified import DELTA, Cost, cost_of
 from benchmarks.streams.run import Run, Trail
 from benchmarks.streams.stream import Stream
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.curator.curator import Curator
 from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.request import Dataset, Request

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dodona.client import connect as connect
+    from dodona.client import connect_async as connect_async
     from dodona.dataset import create_ledger, open_dataset, rehearse
     from dodona.lab import local, mechanisms, textbook
     from dodona.lab.adaptive.holdout import ReusableHoldout
@@ -28,12 +30,15 @@ __all__ = [
     "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "local", "mechanisms", "rehearse",
     "synthesize", "textbook",
 ]  # fmt: skip
-# `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`.
+# `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`. Neither are
+# `dodona.connect` and `dodona.connect_async`: they need httpx, which a local installation may not have.
 
 __version__ = "0.1.0"
 
 _LAZY = {
     "open": ("dodona.dataset", "open_dataset"),
+    "connect": ("dodona.client", "connect"),
+    "connect_async": ("dodona.client", "connect_async"),
     "rehearse": ("dodona.dataset", "rehearse"),
     "create_ledger": ("dodona.dataset", "create_ledger"),
     "synthesize": ("dodona.synth.synthesize", "synthesize"),
@@ -62,7 +67,13 @@ def __getattr__(name: str) -> object:
     if name not in _LAZY:
         raise AttributeError(f"module 'dodona' has no attribute {name!r}")
     place, attribute = _LAZY[name]
-    module = import_module(place)
+    try:
+        module = import_module(place)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not missing.name.startswith("dodona."):
+            raise
+        why = f"dodona.{name} is no part of dodona-client, which only asks servers: install dodona instead."
+        raise ModuleNotFoundError(why, name=missing.name) from missing
     return getattr(module, attribute) if attribute else module
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 import unicodedata
 from typing import ClassVar, Self
 
+_CHARGED = {
+    True: "The charge stands.",
+    False: "Nothing was charged.",
+    None: "Whether it was charged is not known here; the same key asks again, and is charged once at most.",
+}
+
 
 class DodonaError(Exception):
     """The base class of every error that Dodona raises deliberately.
@@ -17,12 +23,12 @@ class DodonaError(Exception):
     http_status: ClassVar[int] = 500
     sqlstate: ClassVar[str] = "XX000"
 
-    def __init__(self, message: str, *, charged: bool = False) -> None:
-        """Store the message, followed by whether the budget was charged."""
+    def __init__(self, message: str, *, charged: bool | None = False) -> None:
+        """Store the message, followed by whether the budget was charged; None if that is not known."""
         message = printable(message)
         self.message = message
         self.charged = charged
-        super().__init__(f"{message} {'The charge stands.' if charged else 'Nothing was charged.'}")
+        super().__init__(f"{message} {_CHARGED[charged]}")
 
     def after_charge(self) -> Self:
         """Return the same error marked as charged, for a charge that the code raising it did not know about."""

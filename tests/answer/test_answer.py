@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dodona.answer.answer import Answer
+from dodona.answer.estimate import Estimate
 from dodona.answer.measured import MeasuredValues
-from dodona.answer.rows import Estimate
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.accuracy import sampling_error

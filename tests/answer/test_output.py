@@ -11,9 +11,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from dodona.answer.estimate import Estimate, decimal_places, format_number, round_outward
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.offer import ExpectedAccuracy, Offer
-from dodona.answer.rows import Estimate, decimal_places, format_number, round_outward
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Laplace
 from dodona.privacy.budget import Price
@@ -84,8 +84,13 @@ def test_json_has_a_form_that_stays() -> None:
         "warnings",
         "any_choice",
         "reused",
+        "keys",
     ]
-    assert told["columns"][:2] == [{"name": "ward", "kind": "label"}, {"name": "n", "kind": "estimate"}]
+    assert told["columns"][:2] == [
+        {"name": "ward", "kind": "label", "key": 0},
+        {"name": "n", "kind": "estimate", "lower": 0.0},
+    ]
+    assert told["keys"][0]["values"][:2] == ["<b>east</b>", "west & south"]
     assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
     assert told["rows"][2][3] == {"value": None, "low": None, "high": None}
     assert told["price"] == {"share": "1/80", "epsilon": pytest.approx(0.25)}
@@ -239,6 +244,7 @@ def test_an_offer_is_readable_and_escaped() -> None:
             ExpectedAccuracy("each", math.inf),
         ),
         confidence=0.95,
+        foreseen=True,
         explanation="A replay would be free.",
     )
     assert str(offer).splitlines() == [

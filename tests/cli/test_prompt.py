@@ -14,7 +14,7 @@ import pytest
 
 import dodona
 from dodona.dataset import open_dataset_ledger
-from dodona.ledger.book import BudgetState
+from dodona.privacy.budget import BudgetState
 from tests.dataset.scene import written
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dodona.answer.estimate import to_float
 from dodona.answer.laws import ConfirmedLaw
-from dodona.answer.rows import to_float
 from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.curator.predictions import design_epoch, draft_epoch
 from dodona.errors import Halted, InvalidArgument

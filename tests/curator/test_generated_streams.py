@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dodona.answer.rows import Estimate, to_float
+from dodona.answer.estimate import Estimate, to_float
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource

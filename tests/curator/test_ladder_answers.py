@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.privacy.budget import Budget
 from dodona.query.predicate import among, conjunction

@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.curator.request import Dataset
 from dodona.errors import InvalidArgument
 from dodona.knowledge.model import MOST_MODEL_CELLS, PredictionModel

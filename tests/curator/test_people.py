@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset, Request
 from dodona.engines.memory import MemorySource

@@ -15,7 +15,7 @@ from demo.dataset import make
 from demo.screen import Screen, gauge
 from demo.tour import Tour, tour
 from demo.truth import Judged
-from dodona.answer.rows import Estimate
+from dodona.answer.estimate import Estimate
 from dodona.dataset.file import DatasetFile
 from dodona.ledger import opening
 from tests.house.tree import ROOT

@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.answer.derived import DerivedValues
+from dodona.answer.estimate import Estimate, to_float
 from dodona.answer.measured import MeasuredValues, key_labels
-from dodona.answer.rows import Estimate, to_float
+from dodona.answer.recorded import RecordedAnswer
 from dodona.errors import InvalidRequest, Refused
 from dodona.schema.partition import Partition
 from tests.house.tree import ROOT
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.answer.offer import Offer
     from dodona.curator.curator import Curator
-    from dodona.ledger.book import BudgetState
+    from dodona.privacy.budget import BudgetState
 
 Got = TypeVar("Got")
 Batch = tuple[Question, ...]
@@ -513,8 +514,11 @@ class _Player:
         way = self.random.choice(ways)
         try:
             way()
+            again = RecordedAnswer.from_json(answer.to_json())
         except Exception as fault:
             raise Broken("every answer can be shown", _shown(fault)) from fault
+        if str(again) != str(answer) or again.to_json() != answer.to_json():
+            raise Broken("an answer is read back from its JSON as it was", f"{answer}\n{again}")
 
     # --- the truth --------------------------------------------------------------------------------------------------
 

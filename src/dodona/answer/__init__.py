@@ -5,5 +5,7 @@
 - `laws`, `sums`: the laws of their errors, and `half_width`
 - `evaluation`, `bands`, `ratios`, `quantiles`, `view`: intervals of expressions over those values
 - `prediction`: how accurate an answer would be
-- `rows`, `display`, `picture`: rows, text and drawings of an answer
+- `rows`, `mechanism`: rows of an answer, and its noise in words
+- `estimate`, `display`, `picture`, `recorded`, `results`, `description`: values with their intervals, their text and
+  drawings, and whatever else a caller gets; standard library only, as clients of a server use them without the rest
 """

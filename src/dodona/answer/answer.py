@@ -5,15 +5,23 @@ Rows and intervals are computed when they are first read. Noisy values are never
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
-from dodona.answer import derived, display
+from dodona.answer import derived, display, mechanism
 from dodona.answer.derived import Evidence
-from dodona.answer.rows import Estimate, Row, displayed_columns, make_rows
+from dodona.answer.estimate import (
+    AnswerSource,
+    ColumnAccuracy,
+    Coverage,
+    Estimate,
+    Row,
+    column_accuracy,
+    single_estimate,
+)
+from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
@@ -28,22 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-AnswerSource = Literal["replayed", "derived", "confirmed", "measured", "model"]
-"""Where an answer came from."""
 _REUSE_WARNING = (
     "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
     "any_choice(), or ask with fresh=True."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnAccuracy:
-    """The accuracy of a column's values at the answer's confidence."""
-
-    column: str
-    worst: float
-    typical: float
-    """The median of all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -94,6 +90,24 @@ class Answer:
         return tuple(not isinstance(column.expression, known) for column in displayed_columns(self.question))
 
     @property
+    def key_places(self) -> tuple[int | None, ...]:
+        """For each column, which of a row's keys it shows; None if it shows none."""
+        order = key_order(self.question)
+        shown = (column.expression for column in displayed_columns(self.question))
+        return tuple(order.index(one.key) if isinstance(one, KeyLabel) else None for one in shown)
+
+    @property
+    def lower_bounds(self) -> tuple[float, ...]:
+        """For each column, the least number that any table could have."""
+        return tuple(lower_bound(column.expression, self.question) for column in displayed_columns(self.question))
+
+    @property
+    def coverage(self) -> Coverage:
+        """What the intervals hold for."""
+        view = self.view
+        return Coverage(against=view.against, together=view.together, any_choice=view.draws is not None)
+
+    @property
     def rows(self) -> tuple[Row, ...]:
         """The displayed rows, in order."""
         found = self._rows
@@ -105,34 +119,22 @@ class Answer:
     @property
     def value(self) -> Estimate:
         """The single estimate of an answer with one cell."""
-        cells = [estimate for row in self.rows for estimate in row.estimates]
-        if len(cells) != 1:
-            raise InvalidRequest(
-                f"This answer has {len(cells)} estimates, in {len(self.rows)} rows; `value` is for one. "
-                "Read `rows`, or take `to_pandas()`."
-            )
-        return cells[0]
+        return single_estimate(self.rows)
 
     @property
     def accuracy(self) -> tuple[ColumnAccuracy, ...]:
         """The worst and the typical half-width of each column of estimates."""
-        found = []
-        for number, (name, estimated) in enumerate(zip(self.columns, self.estimated, strict=True)):
-            cells = (row.cells[number] for row in self.rows)
-            widths = [cell.within for cell in cells if isinstance(cell, Estimate)]
-            if estimated and widths:
-                found.append(ColumnAccuracy(name, max(widths), statistics.median(widths)))
-        return tuple(found)
+        return column_accuracy(self.columns, self.estimated, self.rows)
 
     @property
     def mechanism(self) -> str:
         """The added noise, in words."""
-        return display.describe_mechanism(self.measured)
+        return mechanism.describe_mechanism(self.measured)
 
     @property
     def theorem(self) -> str:
         """The ids of the theory pages: on the privacy of the noise, then on the intervals."""
-        return display.theorem_ids(self.measured)
+        return mechanism.theorem_ids(self.measured)
 
     @property
     def warnings(self) -> tuple[str, ...]:

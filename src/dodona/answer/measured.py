@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 
+from dodona.answer.estimate import KeyValue
 from dodona.errors import InvalidArgument
 from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace
@@ -65,10 +66,6 @@ class MeasuredValues:
 
 
 # --- Labels of the groups of a question. ---
-
-
-KeyValue = str | int | float | bool | date | None
-"""What a group stands for, to a program."""
 
 
 def group_labels(question: Question) -> list[tuple[Label, ...]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
+from typing import Any, Self
 
-from dodona.answer.answer import AnswerSource
-from dodona.answer.rows import decimal_places, format_number
+from dodona.answer.display import QuestionText, RecordedQuestion
+from dodona.answer.estimate import AnswerSource, decimal_places, format_number
 from dodona.errors import printable, printable_json
 from dodona.privacy.budget import Price
-from dodona.query.question import KeyLabel, Question, Total
 
 _GUESS = (
     "What is no count or sum is foreseen from what is public or was released: how many rows each group has, else that "
@@ -51,15 +52,11 @@ def _round_half_width(within: float) -> str:
     return format_number(within, max(decimal_places(within), 0))
 
 
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and math.isfinite(number) else None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Offer:
     """A question, the way it would be answered, its price, and the expected accuracy."""
 
-    question: Question
+    question: QuestionText
     price: Price
     source: AnswerSource
     mechanism: str
@@ -68,6 +65,8 @@ class Offer:
     allowed: Fraction = Fraction(1)
     """What the call may take of the budget: the lesser of its highest price and of what is left."""
     explanation: str = ""
+    foreseen: bool = False
+    """Whether some columns are no counts or sums, so that their accuracy is foreseen and not promised."""
     about: str = ""
     """What answers are about, where people are protected: how many rows of each count. Else nothing."""
 
@@ -77,23 +76,42 @@ class Offer:
         return self.price.share <= self.allowed
 
     def to_json(self) -> str:
-        """Return the offer as JSON text; what cannot be bounded is null."""
+        """Return the offer as JSON text; an accuracy of which nothing could be said is null."""
         document = {
             "question": self.question.text,
-            "price": {"share": str(self.price.share), "epsilon": self.price.epsilon},
+            "price": self.price.to_document(),
             "source": self.source,
             "mechanism": self.mechanism,
             "confidence": self.confidence,
             "accuracy": [
-                {"column": one.column} | {side: _finite(getattr(one, side)) for side in ("within", "low", "high")}
+                {"column": one.column, "within": _finite(one.within)}
+                | {"low": _finite(one.low), "high": _finite(one.high), "because": one.because}
                 for one in self.accuracy
             ],
+            "foreseen": self.foreseen,
             "allowed": str(self.allowed),
             "affordable": self.affordable,
             "explanation": self.explanation,
             "about": self.about,
         }
-        return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        return printable_json(json.dumps(document, ensure_ascii=False))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the offer that `to_json` wrote."""
+        document = json.loads(text)
+        return cls(
+            question=RecordedQuestion(document["question"]),
+            price=Price.from_document(document["price"]),
+            source=document["source"],
+            mechanism=document["mechanism"],
+            accuracy=tuple(map(_read_accuracy, document["accuracy"])),
+            confidence=document["confidence"],
+            allowed=Fraction(document["allowed"]),
+            explanation=document["explanation"],
+            foreseen=document["foreseen"],
+            about=document["about"],
+        )
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -110,9 +128,22 @@ class Offer:
         lines.append(f"Price: {self.price}; nothing is spent yet.")
         if expected:
             lines.append(f"Expected: {expected}, each with probability {self.confidence:g} or more.")
-            if any(not isinstance(column.expression, Total | KeyLabel) for column in self.question.columns):
+            if self.foreseen:
                 lines.append(_GUESS)
         if self.about:
             lines.append(self.about)
         lines.append(f"Source: {self.source}. Mechanism: {self.mechanism}.")
         return [printable(line) for line in ([*lines, self.explanation] if self.explanation else lines)]
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _read_accuracy(document: Mapping[str, Any]) -> ExpectedAccuracy:
+    within, low, high = document["within"], document["low"], document["high"]
+    if low is not None and high is None:
+        high = math.inf
+    return ExpectedAccuracy(
+        document["column"], math.inf if within is None else within, low, high, because=document["because"]
+    )

@@ -9,16 +9,13 @@ from datetime import date
 from html import escape
 from typing import TYPE_CHECKING
 
-from dodona.answer.display import answer_notes, cell_text, interval_text
-from dodona.answer.rows import Estimate, Row, decimal_places, displayed_columns, format_number, to_float
+from dodona.answer.display import AnswerTable, answer_notes, cell_text, interval_text
+from dodona.answer.estimate import Estimate, Row, decimal_places, format_number, to_float
 from dodona.errors import InvalidRequest, printable
-from dodona.query.question import KeyLabel
 from dodona.schema.attributes import RESERVED_LABELS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from dodona.answer.answer import Answer
 
 _ROWS_OF_TABLE = 200
 _BARS = 40
@@ -50,14 +47,13 @@ class EstimateBar:
         return [end for end in (self.value, self.low, self.high) if end is not None and math.isfinite(end)]
 
 
-def estimate_bars(answer: Answer) -> tuple[str, list[EstimateBar]]:
+def estimate_bars(answer: AnswerTable) -> tuple[str, list[EstimateBar]]:
     """Return the name of the first column of estimates, and its bars."""
     for number, estimated in enumerate(answer.estimated):
         if estimated:
             rows = answer.rows[:_BARS]
             cells = [(row, cell) for row in rows if isinstance(cell := row.cells[number], Estimate)]
-            shown = enumerate(displayed_columns(answer.question))
-            named = [place for place, key in shown if isinstance(key.expression, KeyLabel)]
+            named = [place for place, key in enumerate(answer.key_places) if key is not None]
             return printable(answer.columns[number]), [_bar(row, named, cell) for row, cell in cells]
     return "", []
 
@@ -78,7 +74,7 @@ def _split_declared(bars: list[EstimateBar]) -> tuple[list[EstimateBar], list[Es
     return (declared, [bar for bar in bars if not bar.declared]) if declared else (bars, [])
 
 
-def to_html(answer: Answer) -> str:
+def to_html(answer: AnswerTable) -> str:
     """Return a table of values and intervals, a small plot, and notes. It contains no script."""
     head = "".join(f'<th style="{_CELL};text-align:left">{escape(name)}</th>' for name in _heads(answer))
     body = "".join(f"<tr>{''.join(_cells(row))}</tr>" for row in answer.rows[:_ROWS_OF_TABLE])
@@ -89,7 +85,7 @@ def to_html(answer: Answer) -> str:
     return f'<div style="font-family:sans-serif;font-size:13px">{table}{rest}{to_svg(answer)}{under}</div>'
 
 
-def _heads(answer: Answer) -> list[str]:
+def _heads(answer: AnswerTable) -> list[str]:
     found: list[str] = []
     for name, estimated in zip(answer.columns, answer.estimated, strict=True):
         found += [printable(name), "interval"] if estimated else [printable(name)]
@@ -108,7 +104,7 @@ def _cells(row: Row) -> list[str]:
     return found
 
 
-def to_svg(answer: Answer) -> str:
+def to_svg(answer: AnswerTable) -> str:
     """Return a small plot of the first column of estimates; an unbounded interval runs to the edge.
 
     The scale is set by the declared groups. Missing and outside groups are separate, and may exceed it.
@@ -162,7 +158,7 @@ def _mark(bar: EstimateBar, y: float, place: Callable[[float], float], ink: str,
     )
 
 
-def plot(answer: Answer, axes: Axes | None) -> Axes:
+def plot(answer: AnswerTable, axes: Axes | None) -> Axes:
     """Draw the first column of estimates with its intervals, on given or new axes; spans of days as a time series.
 
     The scale is set by the declared groups. Missing and outside groups are drawn separately.

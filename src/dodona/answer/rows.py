@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from dodona.answer import measured as measurement
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
+from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, round_estimate
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
@@ -27,127 +28,6 @@ from dodona.schema.attributes import MISSING, Boolean, Date, Integer, Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-
-# --- Readable numbers: no more digits than the error supports. ---
-
-
-_MOST_DIGITS = 12
-_ALL = -1
-
-
-def decimal_places(within: float) -> int:
-    """Return how many decimal places show an error of this size to two digits; -1, meaning all, if there is none.
-
-    >>> [decimal_places(within) for within in (250.0, 31.0, 1.96, 0.034, 0.0)]
-    [0, 0, 1, 3, -1]
-    """
-    if within == 0:
-        return _ALL
-    if math.isinf(within):
-        return 0
-    return min(_MOST_DIGITS, max(0, 1 - math.floor(math.log10(within))))
-
-
-def format_number(value: float | Fraction | date | str | None, digits: int) -> str:
-    """Return a value with this many decimal places; integers are shown without any.
-
-    >>> [format_number(value, 2) for value in (12.3456, 7, Fraction(1, 3), float("inf"), None)]
-    ['12.35', '7', '0.33', '∞', '?']
-    """
-    match value:
-        case None:
-            return "?"
-        case str():
-            return value
-        case date():
-            return value.isoformat()
-        case int():
-            return str(value)
-        case _:
-            number = float(value)
-            if math.isinf(number):
-                return "∞" if number > 0 else "-∞"
-            text = f"{number:.12g}" if digits == _ALL else f"{number:.{digits}f}"
-            return text.removeprefix("-") if float(text) == 0 else text
-
-
-def round_outward(low: float, high: float, within: float) -> tuple[float, float]:
-    """Return an interval that contains this one, with ends rounded to the digits that an error of this size supports.
-
-    >>> round_outward(12.3456, 15.6789, 1.7)
-    (12.3, 15.7)
-    """
-    if not math.isfinite(low) or not math.isfinite(high):
-        return low, high
-    scale = 10 ** decimal_places(within)
-    return math.floor(low * scale) / scale, math.ceil(high * scale) / scale
-
-
-# --- An estimate: a noisy value and an interval for the exact value at the confidence. ---
-
-
-EstimateValue = int | float | Fraction | date
-"""What a value may be; dates come from quantiles of dates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with its interval. Counts and sums are exact numbers; an unknown bound is infinite.
-
-    >>> print(Estimate(1203, 1150, 1256))
-    1203 ± 53
-    >>> Estimate(Fraction(5, 2), Fraction(1), Fraction(3)).within
-    1.5
-    """
-
-    value: EstimateValue | None
-    """None where the noise leaves nothing to say, as for a division by a noisy 0."""
-    low: EstimateValue
-    high: EstimateValue
-
-    @property
-    def within(self) -> float:
-        """The largest distance to the exact value, at the confidence; in days for a date."""
-        if self.value is None:
-            return math.inf
-        return max(_distance(self.low, self.value), _distance(self.value, self.high))
-
-    def __float__(self) -> float:
-        return math.nan if self.value is None else to_float(self.value)
-
-    def __str__(self) -> str:
-        within = self.within
-        if self.value is None or math.isinf(within):
-            return self._span(3)
-        digits = decimal_places(within)
-        if isinstance(self.value, date):
-            return self._span(digits)
-        below, above = _distance(self.low, self.value), _distance(self.value, self.high)
-        if max(below, above) > 1.1 * min(below, above) + 1e-9:
-            return self._span(digits)
-        whole = isinstance(self.value, int) and within.is_integer()
-        return f"{format_number(self.value, digits)} ± {format_number(int(within) if whole else within, digits)}"
-
-    def _span(self, digits: int) -> str:
-        value, low, high = (format_number(end, digits) for end in (self.value, self.low, self.high))
-        return f"{value} (from {low} to {high})"
-
-
-def to_float(measure: EstimateValue) -> float:
-    """Return a value as a float; dates count days.
-
-    >>> to_float(Fraction(1, 4)), to_float(date(1, 1, 2))
-    (0.25, 2.0)
-    """
-    return float(measure.toordinal()) if isinstance(measure, date) else float(measure)
-
-
-def _distance(low: EstimateValue, high: EstimateValue) -> float:
-    """Return high - low; exact numbers are subtracted before rounding."""
-    if isinstance(low, int | Fraction) and isinstance(high, int | Fraction):
-        return float(high - low)
-    return to_float(high) - to_float(low)
 
 
 # --- Conditions and orders over the groups of an answer, evaluated on the noisy values. ---
@@ -217,26 +97,6 @@ def _compare(compare: Callable[[Any, Any], bool], name: str, left: Comparable, r
 # --- The rows of an answer: which groups are shown, in which order, and with which cells. ---
 
 
-Cell = Estimate | Label
-"""An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One group: its labels in the order of SELECT, and a cell for each displayed column."""
-
-    keys: tuple[Label, ...]
-    """As people read them; keys that are not shown come last."""
-    cells: tuple[Cell, ...]
-    values: tuple[measurement.KeyValue, ...]
-    """The same keys for programs: texts, whole numbers, floats, truths and dates, and None for `<missing>`."""
-
-    @property
-    def estimates(self) -> tuple[Estimate, ...]:
-        """The cells that are estimates."""
-        return tuple(cell for cell in self.cells if isinstance(cell, Estimate))
-
-
 def displayed_columns(question: asked.Question) -> tuple[asked.AnswerColumn, ...]:
     """Return the displayed columns: those of the question, preceded by the keys if it names none of them."""
     if not question.keys or any(isinstance(column.expression, asked.KeyLabel) for column in question.columns):
@@ -301,7 +161,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
 
 def _group_keys(
     question: asked.Question, order: tuple[int, ...], chosen: Sequence[int]
-) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[measurement.KeyValue, ...]]]:
+) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
     """Return the labels of the displayed groups, and their typed values."""
     if not order:
         return ((),) * len(chosen), ((),) * len(chosen)
@@ -352,7 +212,7 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
             ]
     if not view.rounded:
         return list(found)
-    return [_round_estimate(cell, least=_lower_bound(expression, measured)) for cell in found]
+    return [round_estimate(cell, least=lower_bound(expression, measured.question)) for cell in found]
 
 
 def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Sequence[int]) -> list[Estimate]:
@@ -377,19 +237,8 @@ def _number_converter(expression: asked.Expression, measured: Evidence) -> Calla
             return float
 
 
-def _lower_bound(expression: asked.Expression, measured: Evidence) -> float:
+def lower_bound(expression: asked.Expression, question: asked.Question) -> float:
     """Return the lower bound of a count or sum that holds for any rows."""
-    blocks = measured.question.query.blocks
+    blocks = question.query.blocks
     rising = isinstance(expression, asked.Total) and weight_range(blocks[expression.block].weight)[0] >= 0
     return 0.0 if rising else -math.inf
-
-
-def _round_estimate(cell: Estimate, *, least: float) -> Estimate:
-    """Return an estimate for display: only the digits its error supports, ends rounded outward, no negative counts."""
-    if cell.value is None or isinstance(cell.value, date) or math.isinf(cell.within):
-        return cell
-    low, high = round_outward(to_float(cell.low), to_float(cell.high), cell.within)
-    whole = isinstance(cell.value, int)
-    ends = [max(end, least) for end in (low, high)]
-    value = max(to_float(cell.value) if whole else round(to_float(cell.value), decimal_places(cell.within)), least)
-    return Estimate(int(value), *map(int, ends)) if whole else Estimate(value, *ends)

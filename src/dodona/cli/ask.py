@@ -5,7 +5,6 @@ What may be asked, what it would cost, the answer, and what was spent.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import dodona
-from dodona.answer.rows import Estimate, to_float
+from dodona.answer.estimate import Estimate, to_float
 from dodona.cli import terminal
+from dodona.cli.opening import AskedDataset, ServerOption, is_paid, open_curator, read_budget, read_charges
 from dodona.errors import InvalidRequest, printable
 from dodona.numbers import format_percent
 
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dodona.answer.answer import Answer
-    from dodona.curator.curator import Curator
+    from dodona.answer.recorded import RecordedAnswer
+    from dodona.cli.opening import OpenCurator
+
+    ShownAnswer = Answer | RecordedAnswer
 
 
 # --- Ask and quote. ---
@@ -69,12 +71,13 @@ def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> s
 
 
 def ask(  # noqa: PLR0913  each is an option
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     question: terminal.SqlArgument,
     *,
     within: terminal.WithinOption = None,
     epsilon: terminal.EpsilonOption = None,
     confidence: terminal.ConfidenceOption = None,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     max_price: terminal.MaxPriceOption = None,
     fresh: terminal.FreshOption = False,
@@ -93,7 +96,7 @@ def ask(  # noqa: PLR0913  each is an option
         check_output(output)
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
         text, accuracy = terminal.read_sql(question), terminal.parse_tolerance(within)
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             wish: dict[str, Any] = {"within": accuracy, "epsilon": epsilon, "confidence": confidence, "fresh": fresh}
             most = _agree_on_price(curator, text, wish, max_price, key) if asking else max_price
             answer = curator.ask(text, **wish, max_price=most, key=key)
@@ -106,7 +109,7 @@ def ask(  # noqa: PLR0913  each is an option
 
 
 def quote(  # noqa: PLR0913  each is an option
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     question: terminal.SqlArgument,
     *,
     within: terminal.WithinOption = None,
@@ -114,12 +117,13 @@ def quote(  # noqa: PLR0913  each is an option
     confidence: terminal.ConfidenceOption = None,
     max_price: terminal.MaxPriceOption = None,
     fresh: terminal.FreshOption = False,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """Say what a question would cost and how accurate it would be. Nothing is spent."""
     with terminal.report_errors():
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             offer = curator.quote(
                 terminal.read_sql(question),
                 within=terminal.parse_tolerance(within),
@@ -135,11 +139,10 @@ def quote(  # noqa: PLR0913  each is an option
 
 
 def _agree_on_price(
-    curator: Curator, text: str, wish: dict[str, Any], max_price: str | None, key: str | None
+    curator: OpenCurator, text: str, wish: dict[str, Any], max_price: str | None, key: str | None
 ) -> Fraction | str | None:
     """Show the price and return it if the user agrees: no more than that is charged."""
-    desk = curator.desk
-    if key is not None and desk.dataset.ledger.receipt(key, analyst=desk.analyst) is not None:
+    if key is not None and is_paid(curator, key):
         return max_price  # already paid for
     offer = curator.quote(text, **wish, max_price=max_price)
     if offer.price.share == 0 or not offer.affordable:
@@ -152,7 +155,7 @@ def _agree_on_price(
     return offer.price.share
 
 
-def show_answer(answer: Answer, output: Path | None = None) -> None:
+def show_answer(answer: ShownAnswer, output: Path | None = None) -> None:
     """Print an answer: its first rows and columns, a bar for each estimate, and what the numbers mean."""
     from dodona.answer.display import answer_notes
 
@@ -181,12 +184,12 @@ def check_output(output: Path | None) -> None:
         import pyarrow.parquet  # noqa: F401  a missing library is reported before anything is charged
 
 
-def write_answer(answer: Answer, output: Path) -> None:
+def write_answer(answer: ShownAnswer, output: Path) -> None:
     """Write all rows of an answer: estimates with their intervals, labels as texts."""
     _WRITERS[output.suffix](answer, output)
 
 
-def _write_csv(answer: Answer, output: Path) -> None:
+def _write_csv(answer: ShownAnswer, output: Path) -> None:
     import csv
 
     from dodona.answer.display import plain_columns
@@ -198,13 +201,13 @@ def _write_csv(answer: Answer, output: Path) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
-def _write_parquet(answer: Answer, output: Path) -> None:
+def _write_parquet(answer: ShownAnswer, output: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(answer.to_arrow(), output)
 
 
-def _write_json(answer: Answer, output: Path) -> None:
+def _write_json(answer: ShownAnswer, output: Path) -> None:
     with output.open("x", encoding="utf-8") as file:
         file.write(f"{answer.to_json()}\n")
 
@@ -212,7 +215,7 @@ def _write_json(answer: Answer, output: Path) -> None:
 _WRITERS = {".csv": _write_csv, ".parquet": _write_parquet, ".json": _write_json}
 
 
-def _count_fitting_columns(answer: Answer, width: int) -> int:
+def _count_fitting_columns(answer: ShownAnswer, width: int) -> int:
     """Return how many columns fit on a screen, at least one."""
     from dodona.answer.display import cell_text
 
@@ -225,10 +228,9 @@ def _count_fitting_columns(answer: Answer, width: int) -> int:
     return len(answer.columns)
 
 
-def _table(answer: Answer, columns: int) -> Table:
+def _table(answer: ShownAnswer, columns: int) -> Table:
 
     from dodona.answer.display import cell_text
-    from dodona.answer.rows import Estimate
 
     table = terminal.make_table()
     drawn: dict[int, list[str]] = {}
@@ -255,17 +257,21 @@ def _table(answer: Answer, columns: int) -> Table:
 
 
 def describe(
-    dataset: terminal.DatasetArgument, *, analyst: terminal.AnalystOption = None, as_json: terminal.JsonOption = False
+    dataset: AskedDataset,
+    *,
+    server: ServerOption = None,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Show what may be asked: columns and their values, who is protected, the budget and the defaults."""
     with terminal.report_errors():
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             description = curator.describe()
         if as_json:
             print(description.to_json())
             return
 
-        from dodona.curator.description import HEADINGS
+        from dodona.answer.description import HEADINGS
 
         table = terminal.make_table(*HEADINGS)
         for row in description.rows:
@@ -275,41 +281,41 @@ def describe(
 
 
 def budget(
-    dataset: terminal.DatasetArgument, *, analyst: terminal.AnalystOption = None, as_json: terminal.JsonOption = False
+    dataset: AskedDataset,
+    *,
+    server: ServerOption = None,
+    analyst: terminal.AnalystOption = None,
+    as_json: terminal.JsonOption = False,
 ) -> None:
     """Show what was spent and what is left."""
     with terminal.report_errors():
         from dodona.cli.ledger import state_tables
-        from dodona.dataset import open_dataset_ledger
 
-        with open_dataset_ledger(dataset) as ledger:
-            state = ledger.state()
-            left = ledger.left(analyst=analyst)
-            if as_json:
-                print(json.dumps(state.to_json() | {"yours": str(left)}))
-                return
-            terminal.say(*state_tables(state, []))
-            if analyst is not None:
-                terminal.say(f"{analyst} may still spend {format_percent(left)} of the whole budget.")
+        state, left, name = read_budget(dataset, server=server, analyst=analyst)
+        if as_json:
+            print(json.dumps(state.to_json() | {"yours": str(left)}))
+            return
+        terminal.say(*state_tables(state, []))
+        if name is not None:
+            terminal.say(f"{name} may still spend {format_percent(left)} of the whole budget.")
 
 
 def history(
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     *,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     last: Annotated[int, typer.Option(help="How many charges to show.")] = 20,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """Show what was charged, the latest last."""
     with terminal.report_errors():
-        from dodona.curator.description import read_history, shorten
-        from dodona.dataset import DatasetFile, open_dataset_ledger
+        from dodona.answer.description import shorten
 
-        with open_dataset_ledger(dataset) as ledger:
-            ledger.permit(analyst)
-            charges = read_history(ledger, dataset=DatasetFile.read(dataset).dataset).charges
+        found = read_charges(dataset, server=server, analyst=analyst)
+        charges = found.charges
         if as_json:
-            print(json.dumps([dataclasses.asdict(charge) | {"share": str(charge.share)} for charge in charges]))
+            print(found.to_json())
             return
 
         table = terminal.make_table("time", "analyst", "share", "answered", "question")

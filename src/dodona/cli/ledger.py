@@ -15,8 +15,8 @@ from rich.table import Table
 from dodona.cli.terminal import DatasetArgument, JsonOption, check_picture, report_errors, say
 from dodona.errors import InvalidArgument, printable
 from dodona.ledger import opening
-from dodona.ledger.book import BudgetState
 from dodona.numbers import format_percent
+from dodona.privacy.budget import BudgetState
 
 if TYPE_CHECKING:
     from dodona.ledger.ledger import Ledger

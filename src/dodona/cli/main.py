@@ -22,6 +22,8 @@ COMMANDS = {
     "backup": "dodona.cli.owner:backup",
     "restore": "dodona.cli.owner:restore",
     # for analysts
+    "login": "dodona.cli.login:login",
+    "logout": "dodona.cli.login:logout",
     "describe": "dodona.cli.ask:describe",
     "quote": "dodona.cli.ask:quote",
     "ask": "dodona.cli.ask:ask",

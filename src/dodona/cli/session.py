@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import dodona
 from dodona.cli import terminal
+from dodona.cli.opening import AskedDataset, ServerOption, check_questions, open_curator
 from dodona.errors import InvalidRequest, printable_json
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what it would
 
 
 def choose(  # noqa: PLR0913  each is an option
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     question: terminal.SqlArgument,
     *,
     epsilon: RequiredEpsilonOption,
     count: Annotated[int, typer.Option(help="How many to choose.")] = 1,
     max_price: terminal.MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     key: KeyOption = None,
     as_json: terminal.JsonOption = False,
@@ -41,7 +42,7 @@ def choose(  # noqa: PLR0913  each is an option
     Try: dodona choose stays.toml "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis" --epsilon 0.1 --count 3
     """
     with terminal.report_errors():
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             choice = curator.choose(
                 terminal.read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key
             )
@@ -57,7 +58,7 @@ def choose(  # noqa: PLR0913  each is an option
 
 
 def above(  # noqa: PLR0913  each is an option
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     threshold: Annotated[int, typer.Argument(help="The count that an alert is about.")],
     questions: QuestionsArgument = None,
     *,
@@ -65,6 +66,7 @@ def above(  # noqa: PLR0913  each is an option
     alerts: Annotated[int, typer.Option(help="How many alerts are paid for; after the last it ends.")] = 1,
     file: FileOption = None,
     max_price: terminal.MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
@@ -75,9 +77,8 @@ def above(  # noqa: PLR0913  each is an option
     """
     with terminal.report_errors():
         listed = _read_questions(questions, file)
-        with dodona.open(dataset, analyst=analyst) as curator:
-            for question in listed:
-                curator.read(question)  # a mistake in the last one is reported before anything is charged
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
+            check_questions(curator, listed)  # a mistake in the last one is reported before anything is charged
             watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed), max_price=max_price)
             found: list[tuple[str, bool]] = []
             for question in listed:
@@ -100,7 +101,7 @@ def above(  # noqa: PLR0913  each is an option
 
 
 def prepare(  # noqa: PLR0913  each is an option
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     questions: QuestionsArgument = None,
     *,
     within: terminal.WithinOption = None,
@@ -108,6 +109,7 @@ def prepare(  # noqa: PLR0913  each is an option
     file: FileOption = None,
     dry_run: DryRunOption = False,
     max_price: terminal.MaxPriceOption = None,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     key: KeyOption = None,
     as_json: terminal.JsonOption = False,
@@ -118,7 +120,7 @@ def prepare(  # noqa: PLR0913  each is an option
     """
     with terminal.report_errors():
         listed, wanted = _read_questions(questions, file), terminal.parse_tolerance(within)
-        with dodona.open(dataset, analyst=analyst) as curator:
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
             if dry_run:
                 offer = curator.quote(listed, within=wanted, confidence=confidence)
                 price, bought = offer.price, offer.mechanism
@@ -134,7 +136,7 @@ def prepare(  # noqa: PLR0913  each is an option
 
 
 def weights(  # noqa: PLR0913  each is an option
-    dataset: terminal.DatasetArgument,
+    dataset: AskedDataset,
     questions: QuestionsArgument = None,
     *,
     epsilon: RequiredEpsilonOption,
@@ -144,38 +146,31 @@ def weights(  # noqa: PLR0913  each is an option
     confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
     file: FileOption = None,
     max_price: terminal.MaxPriceOption = None,
+    key: KeyOption = None,
+    server: ServerOption = None,
     analyst: terminal.AnalystOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
     """Answer very many counts for one charge, by multiplicative weights over some columns."""
     with terminal.report_errors():
-        from dodona.curator.watch import single_count_query
-        from dodona.curator.weights import cell_weights
-
         listed = _read_questions(questions, file)
-        with dodona.open(dataset, analyst=analyst) as curator:
-            queries = [single_count_query(curator.read(question)) for question in listed]
-            used = frozenset[str]().union(*(block.attributes for query in queries for block in query.blocks))
-            named = tuple(sorted(used)) if columns is None else tuple(name.strip() for name in columns.split(","))
-            for query in queries:
-                cell_weights(query, curator.schema.domain, named)  # a mistake is reported before anything is charged
-            opened = curator.weights(
-                questions=len(listed), epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price
+        named = None if columns is None else [name.strip() for name in columns.split(",")]
+        with open_curator(dataset, server=server, analyst=analyst) as curator:
+            run = curator.ask_by_weights(
+                listed, epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price, key=key
             )
-            answers = [opened.ask(query) for query in queries]
-        price, first = opened.price, answers[0]
+        pairs = list(zip(listed, run.answers, strict=True))
         if as_json:
-            rows = [{"question": text, "value": one.count} for text, one in zip(listed, answers, strict=True)]
-            within = first.within * first.rows
-            print(json.dumps({"within": within, "confidence": confidence, "answers": rows} | _price(price)))
+            rows = [{"question": text, "value": None if one is None else one.count} for text, one in pairs]
+            print(json.dumps({"within": run.within, "confidence": confidence, "answers": rows} | _price(run.price)))
             return
-        for text, one in zip(listed, answers, strict=True):
-            terminal.say(f"{one!s:>16}  {text}")
+        for text, one in pairs:
+            terminal.say(f"{'-' if one is None else one!s:>16}  {text}")
         terminal.say(
             f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more."
         )
-        terminal.say(opened.advice)
-        terminal.say(f"Price: {price}.")
+        terminal.say(run.advice)
+        terminal.say(f"Price: {run.price}.")
 
 
 def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:

@@ -5,54 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
+from dodona.answer.results import Choice
 from dodona.curator.desk import Desk, Purchase, affordable_epsilon, mark_errors_charged
 from dodona.curator.request import Dataset
-from dodona.errors import InvalidRequest, printable
+from dodona.errors import InvalidRequest
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import KeyReused
 from dodona.numbers import Exact, to_integer
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.additive_noise import validate_noise_epsilon
-from dodona.privacy.budget import FREE, Price
+from dodona.privacy.budget import FREE
 from dodona.privacy.selection import Exponential, PermuteAndFlip, Selection, selection_sensitivity, stack_queries
 from dodona.query.query import Query
 from dodona.query.question import KeyLabel, Question, Total
 from dodona.schema.partition import Partition, group_label
 from dodona.trusted.gate import release_choice
-
-# --- A choice: the result of `choose`. ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The names of the chosen candidates, in the order in which they were chosen; their scores stay private."""
-
-    names: tuple[str, ...]
-    price: Price
-    source: str
-    mechanism: str
-    within: float
-    """How far a chosen candidate's score may be below the best that was left, in the scores' unit."""
-    confidence: float
-    receipt: str
-    head: str
-    about: str = ""
-    """What it is about, where people are protected: how many rows of each count. Else nothing."""
-
-    @property
-    def name(self) -> str:
-        """The first choice."""
-        return self.names[0]
-
-    def __str__(self) -> str:
-        best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.0%}"
-        about = f" {self.about}" if self.about else ""
-        return f"{printable(', '.join(self.names))} ({best}; {self.price}){about}"
-
 
 # --- Private selection: the candidates with the largest answers. ---
 

@@ -18,13 +18,14 @@ from weakref import WeakValueDictionary
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.curator.desk import WHOLE_BUDGET, Desk
-from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder, PreparedWorkload, SharedKnowledge
+from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
 from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
+from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.ledger.book import BudgetState
 from dodona.ledger.errors import KeyReused
 from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact, format_percent
+from dodona.privacy.budget import BudgetState
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
@@ -32,10 +33,10 @@ from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql
 
 if TYPE_CHECKING:  # imported lazily by the calls that need it
-    from dodona.curator.choose import Choice
-    from dodona.curator.description import Description, History
+    from dodona.answer.description import Description, History
+    from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
     from dodona.curator.watch import Watch
-    from dodona.curator.weights import Weights, WeightsAnswers
+    from dodona.curator.weights import Weights
 
 Progress = Callable[[int, int], None]
 """Is called with how many are done, and of how many."""

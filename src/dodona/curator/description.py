@@ -1,229 +1,19 @@
-"""The public description of a dataset, and the history of its charges."""
+"""The description of an open dataset, and the history of its charges, read from its ledger."""
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
-from html import escape
 from itertools import islice
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from dodona.errors import printable, printable_json
+from dodona.answer.description import DefaultRequest, Description, History, HistoryEntry
 from dodona.ledger.entries import Charged, Released, entry_from_json, entry_time
 from dodona.ledger.ledger import Ledger
-from dodona.numbers import format_decimal, format_percent
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Label, Number
-from dodona.schema.schema import Neighbours
 from dodona.trusted.gate import CHECKING, CONFIRMING, WATCHING
 
 if TYPE_CHECKING:
-    from dodona.curator.request import Dataset, Request
-    from dodona.ledger.book import BudgetState
-    from dodona.schema.schema import Unit
+    from dodona.curator.request import Dataset
 
-
-# --- The description of a dataset: what an analyst may know before asking. All of it is declared and public. ---
-
-
-_MOST_SHOWN = 8
-HEADINGS = ("column", "kind", "values", "groups", "anything else")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
-    """The columns of a dataset, the protected unit, the remaining budget, and the default accuracy."""
-
-    dataset: str
-    table: str
-    columns: tuple[Attribute, ...]
-    unit: Unit
-    budget: BudgetState
-    default: Request
-    analyst: str | None
-    left: Fraction
-    """What this analyst may still spend, as a share of the whole budget."""
-    left_out: str
-    """What was published of the rows that the cap leaves out, in words; empty where nothing was."""
-
-    @property
-    def rows(self) -> list[tuple[str, str, str, str, str]]:
-        """One row of texts per column, under the headings."""
-        return [
-            (
-                one.name,
-                one.kind,
-                printable(_describe_values(one)),
-                printable(_describe_groups(one)),
-                printable(_describe_other_values(one)),
-            )
-            for one in self.columns
-        ]
-
-    @property
-    def sentences(self) -> list[str]:
-        """The protection, the budget and the defaults, in words."""
-        return [printable(line) for line in (self._protected(), *self._spending(), *self._defaults())]
-
-    def to_json(self) -> str:
-        """Return everything as JSON text."""
-        unit, total = self.unit, self.budget.total
-        document = {
-            "dataset": self.dataset,
-            "table": self.table,
-            "columns": [_json_column(one) for one in self.columns],
-            "unit": {
-                "protects": "row" if unit.id is None else "person",
-                "id": unit.id,
-                "rows": unit.rows,
-                "neighbours": unit.neighbours.value,
-                "size": unit.size,
-                "left_out": self.left_out,
-            },
-            "budget": {
-                "epsilon": str(total.epsilon),
-                "delta": str(total.delta),
-                "accountant": total.accountant.value,
-                "spent": str(self.budget.spent),
-                "left": str(self.budget.left),
-                "yours": str(self.left),
-                "closed": self.budget.closed,
-            },
-            "defaults": {name: _plain(getattr(self.default, name)) for name in type(self.default).__dataclass_fields__},
-        }
-        return printable_json(json.dumps(document, ensure_ascii=False))
-
-    def __str__(self) -> str:
-        table = [HEADINGS, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
-        ]
-        lines.insert(1, "  ".join("-" * width for width in widths))
-        return "\n".join([self.title, "", *lines, "", *self.sentences])
-
-    __repr__ = __str__  # so that a prompt shows the table
-
-    @property
-    def title(self) -> str:
-        """The names of the dataset and its table."""
-        return f"Dataset {printable(self.dataset)}, table {self.table}, about {self.unit.size:,} rows"
-
-    def _repr_html_(self) -> str:
-        cell = "padding:2px 10px;border-bottom:1px solid #e5e5e5;text-align:left"
-        head = "".join(f'<th style="{cell}">{escape(name)}</th>' for name in HEADINGS)
-        cells = ("".join(f'<td style="{cell}">{escape(text)}</td>' for text in row) for row in self.rows)
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        under = "".join(f'<p style="margin:2px 0;color:#555">{escape(line)}</p>' for line in self.sentences)
-        table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        title = f'<p style="margin:2px 0"><b>{escape(self.title)}</b></p>'
-        return f'<div style="font-family:sans-serif;font-size:13px">{title}{table}{under}</div>'
-
-    def _protected(self) -> str:
-        unit = self.unit
-        size = "exactly" if unit.fixed else "about"
-        change = "changing" if unit.neighbours is Neighbours.REPLACE else "adding or removing"
-        if unit.id is None:
-            return (
-                f"Protected: every row, against {change} it. There are {size} {unit.size:,} rows; 1% means 1% of that."
-            )
-        counted = "one row counts" if unit.rows == 1 else f"at most {unit.rows} rows count"
-        return (
-            f"Protected: every person ({unit.id}), against {change} them with all their rows; of each, {counted}. "
-            f"There are {size} {unit.size:,} rows; 1% means 1% of that. count(DISTINCT {unit.id}) counts people."
-            f"{' ' if self.left_out else ''}{self.left_out}"
-        )
-
-    def _spending(self) -> list[str]:
-        yours = (
-            f" {self.analyst} may spend {format_percent(self.left)} of the whole." if self.analyst is not None else ""
-        )
-        return [f"{self.budget}{yours}"]
-
-    def _defaults(self) -> list[str]:
-        default = self.default
-        wanted = f"within {default.within}" if default.epsilon is None else f"epsilon {default.epsilon}"
-        return [
-            f"By default: {wanted}, intervals that hold with probability {default.confidence:g} or more.",
-            f"One call takes at most {format_percent(default.max_price)} of the budget, unless it says max_price.",
-        ]
-
-
-def describe(dataset: Dataset, analyst: str | None) -> Description:
-    """Return the public facts of a dataset, and the analyst's remaining budget."""
-    return Description(
-        dataset=dataset.name,
-        table=dataset.schema.table,
-        columns=dataset.schema.domain.attributes,
-        unit=dataset.schema.unit,
-        budget=dataset.ledger.state(),
-        default=dataset.default,
-        analyst=analyst,
-        left=dataset.ledger.left(analyst=analyst),
-        left_out=dataset.left_out,
-    )
-
-
-def _describe_values(attribute: Attribute) -> str:
-    match attribute:
-        case Category(labels=labels):
-            more = f", … ({len(labels):,} in all)" if len(labels) > _MOST_SHOWN else ""
-            return ", ".join(labels[:_MOST_SHOWN]) + more
-        case Integer() | Date():
-            return f"{attribute.lower} to {attribute.upper}"
-        case Number():
-            lower, upper, step = map(format_decimal, (attribute.lower, attribute.upper, attribute.step))
-            return f"{lower} to {upper} in steps of {step}"
-        case Boolean():
-            return "false, true"
-        case _:
-            assert_never(attribute)
-
-
-def _describe_groups(attribute: Attribute) -> str:
-    """Return the groups that GROUP BY makes of a column, except `<missing>` and `<outside>`."""
-    if isinstance(attribute, Category | Boolean) or attribute.bins is None:
-        return f"{attribute.size:,}: each value"
-    if isinstance(attribute.bins, str):
-        return f"{len(attribute.starts or ()):,}: by {attribute.bins}"
-    edges = [_text(edge) for edge in attribute.bins]
-    shown = edges if len(edges) <= _MOST_SHOWN else [*edges[: _MOST_SHOWN - 2], "…", edges[-1]]
-    return f"{len(edges) - 1:,}: from {', '.join(shown)}"
-
-
-def _describe_other_values(attribute: Attribute) -> str:
-    """Return how missing and undeclared values are handled."""
-    if attribute.otherwise is None:
-        return "<missing>, <outside>"
-    return f"counts as {_text(attribute.otherwise)}"
-
-
-def _text(value: Label) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return format_decimal(value) if isinstance(value, Fraction) else str(value)
-
-
-def _json_column(attribute: Attribute) -> dict[str, object]:
-    """Return a column with the keys of the dataset file."""
-    found: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
-    for key in ("labels", "lower", "upper", "step", "bins", "otherwise"):
-        value = getattr(attribute, key, None)
-        if value is not None:
-            found[key] = [_plain(one) for one in value] if isinstance(value, tuple) else _plain(value)
-    return found
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, str | int | float | None) else _text(value)  # type: ignore[arg-type]
-
-
-# --- The history of charges, in the order of the ledger. ---
-
-
-_LONGEST = 100
 _PURPOSE_NAMES = {
     WATCHING: "a watch on counts",
     CHECKING: "multiplicative weights",
@@ -231,44 +21,25 @@ _PURPOSE_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry:
-    """One charge and its outcome."""
-
-    time: str
-    analyst: str | None
-    text: str
-    """The question as it was written, or what it was for."""
-    share: Fraction
-    """Of the whole budget."""
-    version: str
-    receipt: str
-    answered: bool
-    """Whether its answer was recorded; a watch, weights and checks count as answered: they tell while open."""
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """All charges of a dataset."""
-
-    charges: tuple[HistoryEntry, ...]
-
-    def __iter__(self) -> Iterator[HistoryEntry]:
-        return iter(self.charges)
-
-    def __len__(self) -> int:
-        return len(self.charges)
-
-    def __getitem__(self, number: int) -> HistoryEntry:
-        return self.charges[number]
-
-    def __str__(self) -> str:
-        lines = (
-            f"{charge.time[:19]}  {100 * float(charge.share):8.4f}%  {printable(charge.analyst or '-'):<12}  "
-            f"{shorten(charge.text)}"
-            for charge in self.charges
-        )
-        return "\n".join(lines) if self.charges else "Nothing was charged yet."
+def describe(dataset: Dataset, analyst: str | None) -> Description:
+    """Return the public facts of a dataset, and the analyst's remaining budget."""
+    default = dataset.default
+    return Description(
+        dataset=dataset.name,
+        table=dataset.schema.table,
+        columns=dataset.schema.domain.attributes,
+        unit=dataset.schema.unit,
+        budget=dataset.ledger.state(),
+        default=DefaultRequest(
+            within=default.within if isinstance(default.within, int | float | str) else None,
+            epsilon=default.epsilon,
+            confidence=default.confidence,
+            max_price=default.max_price,
+        ),
+        analyst=analyst,
+        left=dataset.ledger.left(analyst=analyst),
+        left_out=dataset.left_out,
+    )
 
 
 class HistoryReader:
@@ -334,13 +105,3 @@ def _describe_purpose(purpose: str) -> str:
         return _PURPOSE_NAMES[_kind(purpose)]
     *words, last = purpose.split(" ")
     return " ".join([*words, f"{last[:12]}…" if len(last) > 20 else last])  # noqa: PLR2004  a digest is longer
-
-
-def shorten(text: str) -> str:
-    r"""Return a question on one line; a batch of thousands is truncated.
-
-    >>> shorten("SELECT count(*)\n  FROM stays")
-    'SELECT count(*) FROM stays'
-    """
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

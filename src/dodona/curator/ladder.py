@@ -15,6 +15,7 @@ from functools import partial
 
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.offer import Offer
+from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
 from dodona.curator.confirm import Confirmer
 from dodona.curator.desk import (
@@ -26,12 +27,10 @@ from dodona.curator.desk import (
 )
 from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
-from dodona.curator.planner import Planner, PurchaseOrder
-from dodona.curator.predictions import ModelTracker
-from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
-from dodona.curator.request import Dataset, Request, validate_tolerances
+from dodona.curator.planner import PurchaseOrder
+from dodona.curator.request import Request, validate_tolerances
+from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidRequest, InvariantBroken
-from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.ledger.ledger import LedgerView
@@ -39,26 +38,12 @@ from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
-from dodona.query.question import Question
-from dodona.trusted.gate import read_public_rows, release_measurement
+from dodona.query.question import KeyLabel, Question, Total
+from dodona.trusted.gate import release_measurement
 
 _LONGEST_TEXT = 10_000
 _SHOWN = 10
 _MOST_LOOKS = 8  # after this many looks a call proceeds, whatever others release meanwhile
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedWorkload:
-    """The number of questions that are now free, and the price of that."""
-
-    questions: int
-    price: Price
-    bought: str
-
-    def __str__(self) -> str:
-        return f"Prepared {self.questions} questions. Price: {self.price}. Bought: {self.bought}."
-
-    __repr__ = __str__
 
 
 @dataclass(slots=True)
@@ -187,22 +172,6 @@ _FREE_RUNGS = (replay, derive)
 _FREE_SOURCES = frozenset(("replayed", "derived"))
 
 
-class SharedKnowledge:
-    """What was learned about one open dataset, and how it is used: the same for all of its analysts."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        """Take an open dataset; releases are read when the first question is asked."""
-        ledger, schema = dataset.ledger, dataset.schema
-        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share_each)
-        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
-        version = dataset.source.version
-        self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
-        self.lookup = Lookup(self.releases, schema.unit.size)
-        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
-        self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
-        self.tracker = ModelTracker(self.releases, schema.unit.size)
-
-
 class Ladder:
     """The rungs of one dataset for one analyst."""
 
@@ -275,6 +244,7 @@ class Ladder:
         words = explain_price(self, call, price, left) + hint_at_cheaper_ways(self, call, order)
         return Offer(
             question=asked[0],
+            foreseen=not all(isinstance(column.expression, Total | KeyLabel) for column in asked[0].columns),
             price=price,
             source="measured" if order is not None or known is None else known.source,
             mechanism=order.described if order is not None else "earlier releases",

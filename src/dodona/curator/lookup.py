@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from dodona.answer.answer import AnswerSource
 from dodona.answer.derived import DerivedValues, make_derived_values
+from dodona.answer.estimate import AnswerSource
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.curator.planner import predict_error

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import numpy as np
 
+from dodona.answer.results import WeightsAnswer, WeightsAnswers
 from dodona.curator.desk import Bought, Desk, Purchase, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
@@ -138,27 +139,6 @@ def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -
 QueryT = TypeVar("QueryT")
 CheckEstimate = Callable[[QueryT, int], int | None]
 """Returns None where the estimate, in rows, stands, and else a fresh noisy count. It raises Halted at the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsAnswer:
-    """An answer, as a share of all rows."""
-
-    value: float
-    source: Literal["confirmed", "measured"]
-    """Whether the hypothesis knew it, or it was answered anew."""
-    within: float
-    confidence: float
-    """Of all answers together, for as many questions as the design is for."""
-    rows: int
-
-    @property
-    def count(self) -> float:
-        """The answer in rows."""
-        return self.value * self.rows
-
-    def __str__(self) -> str:
-        return f"{self.count:.0f} ± {math.ceil(self.within * self.rows)}"
 
 
 class PrivateMultiplicativeWeights(Generic[QueryT]):
@@ -382,21 +362,6 @@ def _open_weights(  # noqa: PLR0913, PLR0917  the same
     return opened, bought
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsAnswers:
-    """The answers to a list of counts that were asked together, and their price."""
-
-    answers: tuple[WeightsAnswer | None, ...]
-    """None for those that were left when the last update was used."""
-    columns: tuple[str, ...]
-    within: float
-    """How far off all answers together are at most, in rows, at the confidence."""
-    confidence: float
-    price: Price
-    receipt: str
-    advice: str
-
-
 def answer_by_weights(  # noqa: PLR0913  weights have this many sides
     desk: Desk,
     read: Callable[[object], Question],
@@ -462,6 +427,7 @@ def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Pr
         price=price,
         receipt=release.receipt,
         advice=plan.advice,
+        rows=design.rows,
     )
 
 

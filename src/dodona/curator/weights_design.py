@@ -25,10 +25,9 @@ from dodona.privacy.additive_noise import (
     Laplace,
     round_scale_down,
     round_scale_up,
-    validate_noise_delta,
     validate_noise_epsilon,
 )
-from dodona.privacy.bounds import largest_number, minimize_unimodal
+from dodona.privacy.bounds import largest_number, minimize_unimodal, validate_noise_delta
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector

@@ -25,8 +25,8 @@ from dodona.lab.composition import product_sharp
 from dodona.lab.conversion import EpsilonDelta
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count
-from dodona.privacy.additive_noise import Laplace, round_scale_up, validate_noise_delta, validate_noise_epsilon
-from dodona.privacy.bounds import smallest_number
+from dodona.privacy.additive_noise import Laplace, round_scale_up, validate_noise_epsilon
+from dodona.privacy.bounds import smallest_number, validate_noise_delta
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.measurement import Noise
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector

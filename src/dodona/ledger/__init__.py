@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dodona.ledger.book import BudgetState
     from dodona.ledger.entries import Receipt, Release
     from dodona.ledger.errors import BudgetExhausted, NotPermitted
     from dodona.ledger.ledger import Ledger
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
     from dodona.ledger.store import Reservation
 
 __all__ = [
-    "BudgetExhausted", "BudgetState", "Ledger", "LedgerTerms", "NotPermitted", "Receipt", "Release", "Reservation",
+    "BudgetExhausted", "Ledger", "LedgerTerms", "NotPermitted", "Receipt", "Release", "Reservation",
     "create_ledger_at", "create_memory_ledger", "open_ledger", "recover_ledger",
 ]  # fmt: skip
 
 _MODULES = {
-    "book": ("BudgetState",),
     "entries": ("Receipt", "Release"),
     "errors": ("BudgetExhausted", "NotPermitted"),
     "ledger": ("Ledger",),

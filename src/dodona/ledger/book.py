@@ -17,77 +17,13 @@ from dodona.ledger import entries, errors
 from dodona.ledger.account import Account, AnalystAccount, remaining_share, restore_filter
 from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
 from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard
-from dodona.numbers import format_percent
 from dodona.privacy.accountants import odometer
 from dodona.privacy.bounds import float_above
-from dodona.privacy.budget import Budget
+from dodona.privacy.budget import AnalystState, BudgetState
 from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
 
 # --- What is left, as of one line of the ledger. ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalystState:
-    """What one analyst has spent, as a share of what they may spend."""
-
-    name: str
-    share: Fraction
-    spent: Fraction
-    left: Fraction
-    stopped: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetState:
-    """The budget, what has been spent and what is left, as shares of the budget."""
-
-    total: Budget
-    spent: Fraction
-    left: Fraction
-    epsilon_spent: float
-    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself if that is smaller.
-
-    These are two separate statements, each at δ; page odometer explains what holds for both together.
-    """
-    charges: int
-    releases: int
-    analysts: tuple[AnalystState, ...]
-    closed: bool
-    recovered: bool
-    head: str
-    """The hash of the last line: two readers with the same head see the same ledger."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return the state as a JSON object."""
-        return {
-            "epsilon": str(self.total.epsilon),
-            "delta": str(self.total.delta),
-            "accountant": self.total.accountant.value,
-            "spent": str(self.spent),
-            "left": str(self.left),
-            "epsilon_spent": self.epsilon_spent,
-            "charges": self.charges,
-            "releases": self.releases,
-            "analysts": [
-                {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
-                | {"stopped": one.stopped}
-                for one in self.analysts
-            ],
-            "closed": self.closed,
-            "recovered": self.recovered,
-            "head": self.head,
-        }
-
-    def __str__(self) -> str:
-        total = self.total
-        facts = (("closed", self.closed), ("recovered", self.recovered))
-        ended = "".join(f" It is {word}." for word, so in facts if so)
-        return (
-            f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
-            f"Spent: {format_percent(self.spent)} (epsilon so far, whenever you stop: {self.epsilon_spent:.3g}). "
-            f"Left: {format_percent(self.left)}.{ended}"
-        )
 
 
 def _epsilon_spent(account: Account) -> float:

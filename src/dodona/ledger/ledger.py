@@ -14,7 +14,7 @@ from typing import Self, cast
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.ledger import entries, errors
 from dodona.ledger.account import enlarge_budget, enlarge_limit
-from dodona.ledger.book import MOST_FAILURES, Book, BudgetState, ChargeState
+from dodona.ledger.book import MOST_FAILURES, Book, ChargeState
 from dodona.ledger.entries import Charged, Entry, Line, Receipt, Release
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
@@ -22,7 +22,7 @@ from dodona.ledger.limits import Allowance, ApprovalRequest, Limits
 from dodona.ledger.store import Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
-from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.budget import Analyst, Budget, BudgetState
 from dodona.privacy.events import Event
 
 _LONGEST_RECORD = 1 << 26

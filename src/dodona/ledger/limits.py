@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any, Self
 
 from dodona.errors import InvalidArgument
 from dodona.ledger.errors import NotPermitted
@@ -99,6 +101,19 @@ class ApprovalRequest:
         """Return it as an object of plain values."""
         fields = ("id", "dataset", "analyst", "key", "text", "time", "state", "decided_by")
         return {name: getattr(self, name) for name in fields} | {"share": str(self.share)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the request that `to_json` described; the digest of its question is not told."""
+        fields = ("id", "dataset", "analyst", "key", "text", "time", "decided_by")
+        state = document["state"]
+        return cls(
+            **{name: document[name] for name in fields},
+            question="",
+            share=Fraction(document["share"]),
+            granted=None if state == "waiting" else state != "declined",
+            used=state == "used",
+        )
 
     @property
     def state(self) -> str:

@@ -21,7 +21,7 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_fraction, to_fraction
 from dodona.privacy import accuracy
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
-from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number
+from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number, validate_noise_delta
 from dodona.privacy.events import GaussianEvent, LaplaceEvent
 from dodona.query.sensitivity import Sensitivity
 
@@ -52,14 +52,6 @@ def validate_scale(value: Exact) -> Fraction:
 def validate_noise_epsilon(value: Exact) -> Fraction:
     """Return a privacy loss as a fraction from 10^-12 to 10^4."""
     return to_fraction(value, argument="epsilon", lower=SMALLEST_EPSILON, upper=LARGEST_EPSILON)
-
-
-def validate_noise_delta(value: Exact) -> Fraction:
-    """Return δ, the failure probability of privacy, strictly between 0 and 1."""
-    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
-    if delta in (0, 1):
-        raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
-    return delta
 
 
 def round_scale_down(value: float) -> Fraction:

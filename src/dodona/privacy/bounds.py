@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
+from dodona.errors import InvalidArgument
+from dodona.numbers import Exact, to_fraction
+
 # --- Safe numbers: validated arguments, and floats that are never below the number they represent. ---
+
+
+def validate_noise_delta(value: Exact) -> Fraction:
+    """Return δ, the failure probability of privacy, strictly between 0 and 1."""
+    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
+    if delta in (0, 1):
+        raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
+    return delta
 
 
 def float_above(number: Fraction) -> float:

@@ -1,10 +1,12 @@
-"""Budgets, analysts and prices: what the owner allows and what an answer costs. Data only."""
+"""Budgets, analysts and prices: what the owner allows, what is left of it, and what an answer costs. Data only."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Self
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_percent, to_fraction, to_share
@@ -97,6 +99,98 @@ def _name(value: str) -> str:
     return value
 
 
+# --- What is left of a budget. ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalystState:
+    """What one analyst has spent, as a share of what they may spend."""
+
+    name: str
+    share: Fraction
+    spent: Fraction
+    left: Fraction
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    """The budget, what has been spent and what is left, as shares of the budget."""
+
+    total: Budget
+    spent: Fraction
+    left: Fraction
+    epsilon_spent: float
+    """Holds for all answers so far, at the budget's δ: the odometer, or the budget itself if that is smaller.
+
+    These are two separate statements, each at δ; page odometer explains what holds for both together.
+    """
+    charges: int
+    releases: int
+    analysts: tuple[AnalystState, ...]
+    closed: bool
+    recovered: bool
+    head: str
+    """The hash of the last line: two readers with the same head see the same ledger."""
+
+    def __str__(self) -> str:
+        total = self.total
+        ended = "".join(
+            f" It is {word}." for word, so in (("closed", self.closed), ("recovered", self.recovered)) if so
+        )
+        return (
+            f"Budget: epsilon {total.epsilon}, delta {float(total.delta):g}, {total.accountant.value}. "
+            f"Spent: {format_percent(self.spent)} (epsilon so far, whenever you stop: {self.epsilon_spent:.3g}). "
+            f"Left: {format_percent(self.left)}.{ended}"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the state as a JSON object: shares are exact fractions, written as texts."""
+        return {
+            "epsilon": str(self.total.epsilon),
+            "delta": str(self.total.delta),
+            "accountant": self.total.accountant.value,
+            "spent": str(self.spent),
+            "left": str(self.left),
+            "epsilon_spent": self.epsilon_spent,
+            "charges": self.charges,
+            "releases": self.releases,
+            "analysts": [
+                {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
+                | {"stopped": one.stopped}
+                for one in self.analysts
+            ],
+            "closed": self.closed,
+            "recovered": self.recovered,
+            "head": self.head,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the state that `to_json` described."""
+        return cls(
+            total=Budget(document["epsilon"], document["delta"], document["accountant"]),
+            spent=Fraction(document["spent"]),
+            left=Fraction(document["left"]),
+            epsilon_spent=float(document["epsilon_spent"]),
+            charges=int(document["charges"]),
+            releases=int(document["releases"]),
+            analysts=tuple(
+                AnalystState(
+                    name=one["name"],
+                    share=Fraction(one["share"]),
+                    spent=Fraction(one["spent"]),
+                    left=Fraction(one["left"]),
+                    stopped=one["stopped"],
+                )
+                for one in document.get("analysts", ())
+            ),
+            closed=document["closed"],
+            recovered=document["recovered"],
+            head=document["head"],
+        )
+
+
 # --- A price: the share of the budget that an answer takes. ---
 
 
@@ -116,17 +210,30 @@ class Price:
     events: tuple[Event, ...] = ()
     delta: Fraction = Fraction(0)
     """That of the budget."""
+    stated: float = 0.0
+    """The ε of what has no events here, as a price that was read from JSON."""
 
     @property
     def epsilon(self) -> float:
         """The ε of the question asked alone, rounded up: a label, which is computed when it is read."""
         alone = [standalone_epsilon(event, self.delta) for event in self.events]
+        alone += [self.stated] if self.stated else []
         total = math.fsum(alone)
         return total if len(alone) < 2 else math.nextafter(total, math.inf)  # noqa: PLR2004  nothing was rounded
 
     def plus(self, other: Price) -> Price:
         """Return the price of both together, out of one budget."""
-        return Price(self.share + other.share, self.events + other.events, max(self.delta, other.delta))
+        stated = self.stated + other.stated
+        return Price(self.share + other.share, self.events + other.events, max(self.delta, other.delta), stated)
+
+    def to_document(self) -> dict[str, object]:
+        """Return the price as JSON represents it: the share is an exact fraction, written as a text."""
+        return {"share": str(self.share), "epsilon": self.epsilon}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the price that `to_document` described."""
+        return cls(Fraction(document["share"]), stated=float(document["epsilon"]))
 
     def __str__(self) -> str:
         if self.share == 0:

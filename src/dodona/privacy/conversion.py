@@ -14,8 +14,7 @@ from functools import lru_cache
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact
-from dodona.privacy.additive_noise import validate_noise_delta
-from dodona.privacy.bounds import float_above, minimize_unimodal
+from dodona.privacy.bounds import float_above, minimize_unimodal, validate_noise_delta
 from dodona.privacy.events import Event, validate_order
 
 # --- Conversions between zCDP, Rényi and (ε, δ) prices, in both directions, at the optimal order.

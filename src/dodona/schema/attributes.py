@@ -11,9 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, TypeGuard, assert_never
-
-import numpy as np
+from typing import Any, ClassVar, TypeGuard, assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, Integers, format_decimal, format_fraction, to_fraction, to_integer
@@ -140,10 +138,10 @@ def date_code(value: object, *, lower: dt.date, upper: dt.date) -> int | None:
 def to_date(value: object) -> dt.date | None:
     """Convert to a date, including from numpy; None if it is not a date or has a time of day.
 
-    >>> to_date(np.datetime64("2024-01-31")), to_date("2024-01-31"), to_date(dt.datetime(2024, 1, 31))
+    >>> to_date(dt.date(2024, 1, 31)), to_date("2024-01-31"), to_date(dt.datetime(2024, 1, 31))
     (datetime.date(2024, 1, 31), None, None)
     """
-    day = value.item() if isinstance(value, np.datetime64) else value
+    day = value.item() if _is_numpy(value, "datetime64") else value
     return day if isinstance(day, dt.date) and not isinstance(day, dt.datetime) else None
 
 
@@ -151,9 +149,14 @@ def boolean_code(value: object) -> int | None:
     """Return 1 for true and 0 for false."""
     if value is None:
         return None
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, bool) and not _is_numpy(value, "bool", "bool_"):
         raise _invalid_value(value, "write true or false")
     return int(value)
+
+
+def _is_numpy(value: Any, *types: str) -> TypeGuard[Any]:  # noqa: ANN401  any value may be declared
+    """Whether a value is a numpy scalar of one of these types, without loading numpy, which a client may not have."""
+    return type(value).__module__ == "numpy" and type(value).__name__ in types
 
 
 def _invalid_value(value: object, accepted: str) -> InvalidArgument:
@@ -548,17 +551,25 @@ def _calendar_starts(attribute: BinnedAttribute, word: str) -> tuple[int, ...] |
         raise InvalidArgument("bins", word, f"write {accepted}a list of edges")
     if word == "day":
         return None
-    days = np.arange(attribute.lower.toordinal(), attribute.upper.toordinal() + 1, dtype=np.int64)
-    return (0, *(np.flatnonzero(np.diff(period_starts(days, word))) + 1).tolist())
+    days = (attribute.lower + dt.timedelta(days=code) for code in range(1, attribute.size))
+    return (0, *((day - attribute.lower).days for day in days if _starts_period(day, word)))
+
+
+def _starts_period(day: dt.date, word: str) -> bool:
+    """Whether a week, month, quarter or year begins on this day; without numpy, which a client may not have."""
+    if word == "week":
+        return day.weekday() == 0
+    return day.day == 1 and (day.month - 1) % {"month": 1, "quarter": 3, "year": 12}[word] == 0
 
 
 def period_starts(days: Integers, unit: str) -> Integers:
     """Return the first day of the day, week, month, quarter or year that each day is in; days are ordinals."""
     if unit in {"day", "week"}:  # the first day of year 1 was a Monday
         return days - (days + 6) % 7 * (unit == "week")
-    months = (days - _EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    months = (days - _EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype("int64")
     firsts = months - months % {"month": 1, "quarter": 3, "year": 12}[unit]
-    return firsts.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) + _EPOCH
+    found: Integers = firsts.astype("datetime64[M]").astype("datetime64[D]").astype("int64") + _EPOCH
+    return found
 
 
 def _describe_values(attribute: BinnedAttribute) -> str:

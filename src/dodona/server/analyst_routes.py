@@ -112,9 +112,18 @@ async def rehearse(request: Request, dataset: Dataset, body: models.RehearseBody
 
 
 @router.get("/datasets/{dataset}/answers/{key:path}", tags=["asking"], responses=replies(_ANSWER, kinds=TABLES))
-async def recall(request: Request, dataset: Dataset, key: PathKey, view: ViewQuery = "single") -> Response:
+async def recall(
+    request: Request,
+    dataset: Dataset,
+    key: PathKey,
+    view: ViewQuery = "single",
+    confidence: Annotated[float | None, Query(gt=0, lt=1, description="How sure an interval is.")] = None,
+) -> Response:
     """Show again what the caller bought under a key. Free."""
-    return await _relay(request).call(request, "recall", dataset, {"key": key, "view": view}, offered=TABLES)
+    arguments: dict[str, object] = {"key": key, "view": view}
+    if confidence is not None:
+        arguments["confidence"] = confidence
+    return await _relay(request).call(request, "recall", dataset, arguments, offered=TABLES)
 
 
 @router.post(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from dodona.curator.curator import Curator
 from dodona.curator.description import HistoryReader
-from dodona.curator.ladder import SharedKnowledge
 from dodona.curator.request import Dataset
+from dodona.curator.shared import SharedKnowledge
 from dodona.curator.watch import Watch
 from dodona.dataset.file import DatasetFile
 from dodona.dataset.opening import open_for_serving, rehearse

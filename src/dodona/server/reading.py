@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dodona.curator.description import HistoryEntry
+from dodona.answer.description import HistoryEntry
 from dodona.curator.description import describe as describe_dataset
 from dodona.dataset.file import DatasetFile
 from dodona.errors import DodonaError, InvalidArgument, printable_json

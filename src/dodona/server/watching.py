@@ -9,11 +9,11 @@ from dodona.curator.watch import Watch, integer_threshold
 from dodona.errors import InvalidArgument
 from dodona.server.asking import NothingBought, allowed_price, capped, curator_of, expect, text, texts
 from dodona.server.keeping import kept_path, read_kept, write_kept
+from dodona.server.link import JSON, Reply
 from dodona.server.reading import json_reply, price_to_json
 
 if TYPE_CHECKING:
     from dodona.server.calls import ActCall
-    from dodona.server.link import Reply
 
 _WATCHES = "watches"
 _NUMBERS = ("threshold", "epsilon", "alerts", "questions")
@@ -63,19 +63,7 @@ def weights(call: ActCall) -> Reply:
             max_price=allowed_price(call),
             key=call.key,
         )
-    return json_reply(
-        {
-            "columns": list(answered.columns),
-            "within": answered.within,
-            "confidence": answered.confidence,
-            "price": price_to_json(answered.price),
-            "receipt": answered.receipt,
-            "advice": answered.advice,
-            "answers": [
-                None if one is None else {"value": one.count, "source": one.source} for one in answered.answers
-            ],
-        }
-    )
+    return Reply(200, JSON, answered.to_json().encode())
 
 
 def _held(call: ActCall, numbers: dict[str, object]) -> Watch | None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dodona.answer.results import WeightsAnswer
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset, Request
-from dodona.curator.weights import Weights, WeightsAnswer, plan_weights
+from dodona.curator.weights import Weights, plan_weights
 from dodona.curator.weights_design import NoUsefulGuarantee, UniverseTooLarge
 from dodona.engines.memory import MemorySource
 from dodona.errors import Halted, InvalidArgument, InvalidRequest

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.errors import InvalidArgument
 from dodona.lab.local.bloom import Bloom
 from dodona.lab.local.channel import Support

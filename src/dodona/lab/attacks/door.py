@@ -13,7 +13,7 @@ import numpy as np
 
 import dodona
 from dodona import Boolean, Budget, Integer, Query, Schema
-from dodona.answer.rows import EstimateValue, to_float
+from dodona.answer.estimate import EstimateValue, to_float
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.lab.attacks.target import Numbers, Secrets, Sets
 from dodona.privacy.accountants import Accountant

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-from dodona.answer.rows import Estimate, to_float
+from dodona.answer.estimate import Estimate, to_float
 from dodona.errors import InvalidArgument
 from dodona.lab.local.alphabet import shown
 from dodona.lab.local.channel import Support

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.rows import to_float
+from dodona.answer.estimate import to_float
 from dodona.curator.bundles import design_count_table
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.errors import InvariantBroken

@@ -1,0 +1,207 @@
+"""Recorded answers: an answer read back from the JSON that `to_json` wrote, with everything that was in it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+from dodona.answer import display
+from dodona.answer.display import JSON_FORMAT, RecordedQuestion
+from dodona.answer.estimate import (
+    AnswerSource,
+    Cell,
+    ColumnAccuracy,
+    Coverage,
+    Estimate,
+    EstimateValue,
+    KeyValue,
+    Row,
+    column_accuracy,
+    round_estimate,
+    single_estimate,
+)
+from dodona.errors import InvalidRequest
+from dodona.privacy.accuracy import Against
+from dodona.privacy.budget import Price
+from dodona.schema.attributes import Label
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)  # beside days, a column may show spans of them, and `<missing>`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RecordedAnswer:
+    """An answer as it was recorded: the same rows, intervals and words, but nothing to compute others from.
+
+    Exact fractions were rounded to doubles when they were written.
+    """
+
+    question: RecordedQuestion
+    columns: tuple[str, ...]
+    estimated: tuple[bool, ...]
+    """Whether each column holds estimates; other columns hold labels or constants."""
+    key_places: tuple[int | None, ...]
+    """For each column, which of a row's keys it shows; None if it shows none."""
+    lower_bounds: tuple[float, ...]
+    """For each column, the least number that any table could have."""
+    rows: tuple[Row, ...]
+    confidence: float
+    coverage: Coverage
+    """What the intervals hold for."""
+    source: AnswerSource
+    price: Price
+    mechanism: str
+    theorem: str
+    receipt: str | None
+    head: str | None
+    version: str | None
+    stale: bool
+    about: str
+    warnings: tuple[str, ...]
+    reused: bool
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Return the answer that `to_json` wrote."""
+        return cls.from_document(json.loads(text))
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], **further: Any) -> Self:  # noqa: ANN401  fields of a subclass
+        """Return the answer that a parsed JSON object holds; a subclass may have further fields."""
+        if document.get("format") != JSON_FORMAT:
+            raise InvalidRequest("This answer is of another version of Dodona. Install the version that wrote it.")
+        columns = document["columns"]
+        return cls(
+            question=RecordedQuestion(document["question"]),
+            columns=tuple(column["name"] for column in columns),
+            estimated=tuple(column["kind"] == "estimate" for column in columns),
+            key_places=tuple(column.get("key") for column in columns),
+            lower_bounds=tuple(column.get("lower", -math.inf) for column in columns),
+            rows=_read_rows(columns, document["rows"], document["keys"]),
+            confidence=document["confidence"],
+            coverage=Coverage(
+                against=Against(document["against"]),
+                together=document["simultaneous"],
+                any_choice=document["any_choice"],
+            ),
+            source=document["source"],
+            price=Price.from_document(document["price"]),
+            mechanism=document["mechanism"],
+            theorem=document["theorem"],
+            receipt=document["receipt"],
+            head=document["head"],
+            version=document["version"],
+            stale=document["stale"],
+            about=document["about"],
+            warnings=tuple(document["warnings"]),
+            reused=document["reused"],
+            **further,
+        )
+
+    @property
+    def value(self) -> Estimate:
+        """The single estimate of an answer with one cell."""
+        return single_estimate(self.rows)
+
+    @property
+    def accuracy(self) -> tuple[ColumnAccuracy, ...]:
+        """The worst and the typical half-width of each column of estimates."""
+        return column_accuracy(self.columns, self.estimated, self.rows)
+
+    def rounded(self) -> Self:
+        """Return the answer for display: fewer digits, no negative counts. The values are no longer unbiased."""
+
+        def shown(row: Row) -> Row:
+            pairs = zip(row.cells, self.lower_bounds, strict=True)
+            cells = (round_estimate(cell, least=low) if isinstance(cell, Estimate) else cell for cell, low in pairs)
+            return replace(row, cells=tuple(cells))
+
+        return replace(self, rows=tuple(map(shown, self.rows)))
+
+    def to_json(self) -> str:
+        """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
+        return display.to_json(self)
+
+    def to_arrow(self, *, typed: bool = False) -> pa.Table:
+        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
+
+        With `typed`, keys are numbers, booleans and dates, and null for missing values.
+        """
+        return display.to_arrow(self, typed=typed)
+
+    def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
+        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
+        return display.to_pandas(self, typed=typed)
+
+    def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
+        """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
+        return display.to_polars(self, typed=typed)
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the values with their intervals; needs matplotlib."""
+        from dodona.answer import picture
+
+        return picture.plot(self, axes)
+
+    def __str__(self) -> str:
+        return display.to_text(self)
+
+    __repr__ = __str__  # so that a prompt shows the table
+
+    def _repr_html_(self) -> str:
+        from dodona.answer import picture
+
+        return picture.to_html(self)
+
+
+def _read_rows(
+    columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[Any]], keys: Sequence[Mapping[str, Any]]
+) -> tuple[Row, ...]:
+    """Return the rows with values of the types that they had."""
+    days = [column.get("type") == "date" for column in columns]
+    cells = [tuple(_read_cell(cell, day=day) for cell, day in zip(row, days, strict=True)) for row in rows]
+    shown = {column["key"]: number for number, column in reversed(list(enumerate(columns))) if "key" in column}
+    found = []
+    for number, row in enumerate(cells):
+        labels = (
+            row[shown[place]]
+            if place in shown
+            else _read_label(key["labels"][number], day=key.get("label_type") == "date")
+            for place, key in enumerate(keys)
+        )
+        values = (_read_key(key["values"][number], day=key.get("type") == "date") for key in keys)
+        found.append(Row(tuple(label for label in labels if not isinstance(label, Estimate)), row, tuple(values)))
+    return tuple(found)
+
+
+def _read_cell(cell: Any, *, day: bool) -> Cell:  # noqa: ANN401  a JSON value
+    if not isinstance(cell, dict):
+        return _read_label(cell, day=day)
+    value, low, high = (_read_number(cell[name], day=day) for name in ("value", "low", "high"))
+    return Estimate(value, -math.inf if low is None else low, math.inf if high is None else high)
+
+
+def _read_number(value: Any, *, day: bool) -> EstimateValue | None:  # noqa: ANN401  a JSON value
+    return date.fromisoformat(value) if day and isinstance(value, str) else value
+
+
+def _read_label(label: Any, *, day: bool) -> Label:  # noqa: ANN401  a JSON value
+    """Return a label; numbers that are not whole are exact decimals, rounded to doubles when they were written."""
+    if isinstance(label, float):
+        return Fraction(repr(label))
+    return date.fromisoformat(label) if day and isinstance(label, str) and _DAY.fullmatch(label) else label
+
+
+def _read_key(value: Any, *, day: bool) -> KeyValue:  # noqa: ANN401  a JSON value
+    return date.fromisoformat(value) if day and isinstance(value, str) else value

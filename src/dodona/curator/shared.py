@@ -1,0 +1,29 @@
+"""What all analysts of one open dataset share: the releases so far, what follows from them, and how to plan."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dodona.curator.lookup import Lookup
+from dodona.curator.planner import Planner
+from dodona.curator.predictions import ModelTracker
+from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
+from dodona.curator.request import Dataset
+from dodona.knowledge.releases import ReleasedBlocks
+from dodona.trusted.gate import read_public_rows
+
+
+class SharedKnowledge:
+    """What was learned about one open dataset, and how it is used: the same for all of its analysts."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        """Take an open dataset; releases are read when the first question is asked."""
+        ledger, schema = dataset.ledger, dataset.schema
+        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share_each)
+        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
+        version = dataset.source.version
+        self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
+        self.lookup = Lookup(self.releases, schema.unit.size)
+        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
+        self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
+        self.tracker = ModelTracker(self.releases, schema.unit.size)
