@@ -68,7 +68,7 @@ JsonValue = str | int | list["JsonValue"] | dict[str, "JsonValue"]
 def to_json(query: queries.Query) -> str:
     """Return the unique JSON form of a query.
 
-    >>> from dodona.schema.attributes import Boolean
+    >>> from dodona import Boolean, Domain, Query
     >>> to_json(Query.histogram(Domain((Boolean("emergency"),)), ["emergency"]))
     '{"format":1,"blocks":[{"by":[{"column":"emergency"}]}]}'
     """

@@ -41,7 +41,7 @@ def comparison_mask(attribute: kinds.Attribute, operator: str, value: LiteralVal
     Categories support only = and <>, with `<outside>` as a separate value; `= '<missing>'` and `= '<outside>'` select
     these two cells. Numbers are compared with the grid points as exact fractions.
 
-    >>> bin(comparison_mask(Integer("age", 0, 5), ">=", 3))
+    >>> bin(comparison_mask(kinds.Integer("age", 0, 5), ">=", 3))
     '0b111000'
     """
     if operator not in OPERATORS:
@@ -65,7 +65,7 @@ def comparison_mask(attribute: kinds.Attribute, operator: str, value: LiteralVal
 def null_comparison_mask(attribute: kinds.Attribute) -> int:
     """Return the codes for which every comparison is NULL: `<missing>`, and `<outside>` except for categories.
 
-    >>> bin(null_comparison_mask(Boolean("emergency")))
+    >>> bin(null_comparison_mask(kinds.Boolean("emergency")))
     '0b1100'
     """
     if attribute.missing_code is None:

@@ -181,6 +181,7 @@ class Schema:
     ) -> Self:
         """Build a schema from columns in one call.
 
+        >>> from dodona import Boolean, Integer
         >>> Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000).domain.shape
         (113, 4)
         """
