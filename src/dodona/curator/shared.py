@@ -20,7 +20,7 @@ class SharedKnowledge:
         """Take an open dataset; releases are read when the first question is asked."""
         ledger, schema = dataset.ledger, dataset.schema
         self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share_each)
-        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit) if schema.unit.fixed else None
+        rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         version = dataset.source.version
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
