@@ -49,8 +49,10 @@ def whole(fault: BaseException) -> str:
 
 @pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_what_is_no_address_is_refused_without_being_shown_and_makes_no_file(address: str, act, tmp_path: Path):
-    os.chdir(tmp_path)
+def test_what_is_no_address_is_refused_without_being_shown_and_makes_no_file(
+    address: str, act, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
     for where in (address, Path(address)):
         with pytest.raises(DodonaError) as caught:
             act(where, tmp_path / "head")
@@ -72,8 +74,10 @@ def test_what_a_driver_says_of_an_address_is_not_passed_on(address: str, act, tm
 @pytest.mark.parametrize(
     "command", [("ask", "FILE", "SELECT count(*) FROM stays"), ("ledger", "create", "FILE"), ("ledger", "show", "ENV")]
 )
-def test_no_command_shows_the_address_that_a_variable_holds(address: str, command: tuple[str, ...], tmp_path: Path):
-    os.chdir(tmp_path)
+def test_no_command_shows_the_address_that_a_variable_holds(
+    address: str, command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
     text = TOML.replace('path = "stays.ledger"', 'url = "env:STAYS_LEDGER"\nhead = "head"')
     path = str(written(tmp_path, text))
     before = set(os.listdir(tmp_path))  # noqa: PTH208

@@ -32,6 +32,7 @@ from dodona.server.oidc import (
     tie_login,
 )
 from dodona.server.sessions import Sessions
+from tests.house.tree import ROOT
 from tests.server.accounts.provider import CLIENT, REDIRECT, SECRET
 from tests.server.accounts.scene import Time
 
@@ -43,7 +44,7 @@ ADA = {"email": "Ada@example.org", "email_verified": True}
 def issuer() -> Iterator[str]:
     """The address of a provider that ends with the tests."""
     command = [sys.executable, "-m", "tests.server.accounts.provider"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         assert process.stdin is not None
