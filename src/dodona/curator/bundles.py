@@ -60,7 +60,7 @@ def design_residuals(
     """Return the residuals that meet targets at this variance for the least price, minus what is already known.
 
     If a wider lattice contains them and meets the targets too, they get their variances from it, so that they need not
-    be bought again with it. None if there are too many, or if nothing is left to buy.
+    be bought again with it. None if there are too many, or if nothing is left to buy but the number of rows.
 
     Theorem: residual-allotment
     """
