@@ -249,7 +249,7 @@ def test_people_of_a_draft_are_protected_once_it_is_confirmed(awkward: Path):
     assert run("confirm", awkward, "--by", "ada", "--yes").exit_code == 0
     assert run("ledger", "create", awkward).exit_code == 0
     answer = run(
-        "ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", "100", "--max-price", "100%"
+        "ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", "400", "--max-price", "100%"
     )
     assert answer.exit_code == 0, answer.output
 

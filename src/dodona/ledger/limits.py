@@ -140,11 +140,18 @@ class SpendingGuard:
     by_analyst: defaultdict[str | None, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
     by_dataset: defaultdict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))
     requests: dict[str, ApprovalRequest] = field(default_factory=dict)
+    idle: bool = field(init=False)
+    """Whether there is nothing to hold a charge to."""
     _keys: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Notice whether there is a limit."""
+        self.idle = self.limits == NO_LIMITS
 
     def change(self, limits: Limits, *, time: str) -> None:
         """Replace the limits. The owner's act also sets the day, so that a clock that was ahead can be corrected."""
         self.limits = limits
+        self.idle = limits == NO_LIMITS and not self.requests
         if day_of(time) not in {"", self.day}:
             self._begin(day_of(time))
 
@@ -200,11 +207,6 @@ class SpendingGuard:
         if analyst is None or key is None or (analyst, key) not in self._keys:
             return None
         return self.requests[self._keys[analyst, key]]
-
-    @property
-    def idle(self) -> bool:
-        """Whether there is nothing to hold a charge to."""
-        return self.limits == NO_LIMITS and not self.requests
 
     def _move(self, day: str) -> None:
         if day > self.day:
