@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import dodona
+from dodona.curator.desk import PriceAboveMaximum
 from dodona.dataset import open_dataset_ledger
 from dodona.errors import InvalidRequest
 from dodona.ledger.errors import KeyReused, PriceAboveLimit
@@ -83,6 +84,9 @@ def test_an_approved_question_is_asked_once_under_its_key(stays: Path):
             ledger.decide(request.id, granted=True, by="olga")
         with pytest.raises(KeyReused):
             curator.ask("SELECT count(*) FROM stays", within=5, key="monthly")
+        with pytest.raises(PriceAboveMaximum):  # what was approved does not undo what the caller allows
+            curator.ask(COUNT, within=5, key="monthly", max_price="1%")
+        assert curator.budget.spent == 0
         answer = curator.ask(COUNT, within=5, key="monthly")
         assert answer.price.share == request.share
         assert curator.ask(COUNT, within=5, key="monthly").price.share == 0

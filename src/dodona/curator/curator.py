@@ -132,7 +132,8 @@ class Curator:
         after an interruption.
         """
         asked = (self.read(question),)
-        request = self._approved(self._request(within, confidence, epsilon, max_price, fresh=fresh), asked, key)
+        request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        request = self._approved(request, asked, key, max_price)
         with self._held(key):
             return self._ladder.answers(asked, request, key)[0]
 
@@ -185,7 +186,7 @@ class Curator:
                 progress(number + 1, len(once))
         if not asked:
             return ()
-        request = self._approved(request, tuple(asked), key)
+        request = self._approved(request, tuple(asked), key, max_price)
         with self._held(key):
             answers = self._ladder.answers(tuple(asked), request, key)
         return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
@@ -207,7 +208,7 @@ class Curator:
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         asked = tuple(map(self.read, _deduplicate(listed)[0]))
-        request = self._approved(self._request(within, confidence, None, max_price), asked, key)
+        request = self._approved(self._request(within, confidence, None, max_price), asked, key, max_price)
         with self._held(key):
             return self._ladder.prepare(asked, request, key)
 
@@ -420,8 +421,13 @@ class Curator:
         self._hold_open()
         return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
-    def _approved(self, request: Request, asked: tuple[Question, ...], key: str | None) -> Request:
-        """Return the request with the price that the owner approved for these questions under this key, if any."""
+    def _approved(
+        self, request: Request, asked: tuple[Question, ...], key: str | None, max_price: Exact | None
+    ) -> Request:
+        """Return the request with the price that the owner approved for these questions under this key, if any.
+
+        A maximum that the caller states holds all the same.
+        """
         if key is None:
             return request
         self._permit()
@@ -430,7 +436,7 @@ class Curator:
             return request
         if found.question != _digest(asked):
             raise KeyReused(key)
-        return replace(request, max_price=found.share) if found.granted else request
+        return replace(request, max_price=found.share) if found.granted and max_price is None else request
 
     def _most(self, max_price: Exact | None) -> Fraction:
         return effective_max_price(max_price, self._dataset.default)
