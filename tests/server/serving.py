@@ -33,6 +33,8 @@ class Running:
     analysts: str
     owners: str
     operations: str
+    sql: str = ""
+    """Where PostgreSQL's clients connect, if there is an SQL door."""
 
     @property
     def accounts(self) -> Path:
@@ -59,7 +61,7 @@ class Running:
                 continue
             if parent == self.process.pid and "-m" in words:
                 module, settings = words[words.index("-m") + 1 : words.index("-m") + 3]
-                name = "core" if module.endswith("core") else json.loads(settings)["door"]
+                name = "core" if module.endswith("core") else json.loads(settings).get("door", "sql")
                 found[name] = int(path.parent.name)
         return found
 
@@ -88,7 +90,8 @@ def serving(folder: Path, options: Sequence[str] = (), *, ready: bool = True) ->
                 assert line, log.read_text()
                 text += line
             found = [
-                re.search(pattern, text) for pattern in (r"at (\S+)", r"Owners: (\S+)\. ", r"Operators: (\S+)/health")
+                re.search(pattern, text)
+                for pattern in (r"at (\S+)", r"Owners: (\S+)\. ", r"Operators: (\S+)/health", r"clients: (\S+)/DATASET")
             ]
             yield Running(process, folder, log, tokens, *(one[1] if one else "" for one in found))
         finally:

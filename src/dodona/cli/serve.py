@@ -46,6 +46,11 @@ def serve(  # noqa: PLR0913  each is an option
     owners_port: Annotated[int, typer.Option(help="The owners' port.")] = 8701,
     operations_host: Annotated[str, typer.Option(help="Where operators connect.")] = "127.0.0.1",
     operations_port: Annotated[int, typer.Option(help="The port of /health, /ready and /metrics.")] = 8702,
+    sql: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Let PostgreSQL's clients connect to this port; 0 for any.")
+    ] = None,
+    sql_host: Annotated[str, typer.Option(help="Where PostgreSQL's clients connect.")] = "127.0.0.1",
+    sql_user: UserOption = None,
     state: Annotated[Path | None, typer.Option(help="The folder of sockets and accounts; else FOLDER/.dodona.")] = None,
     accounts: Annotated[
         str | None, typer.Option(help="Where the accounts are: a file, or env:NAME with a database's address.")
@@ -100,6 +105,8 @@ def serve(  # noqa: PLR0913  each is an option
             analysts=server.Address(host, port),
             owners=server.Address(owners_host, owners_port),
             operations=server.Address(operations_host, operations_port),
+            sql=None if sql is None else server.Address(sql_host, sql),
+            sql_user=sql_user,
             accounts=accounts,
             tls_cert=tls_cert,
             tls_key=tls_key,
@@ -131,6 +138,8 @@ def _greet(running: Supervisor, made: Demo | None) -> None:
 
     say(f"Dodona serves {running.settings.folder} at {running.url('analysts')}", style="bold")
     say(f"Owners: {running.url('owners')}. Operators: {running.url('operations')}/health, /ready and /metrics.")
+    if running.settings.sql is not None:
+        say(f"PostgreSQL's clients: {running.url('sql')}/DATASET, with the name of an account and a token as password.")
     if made is not None:
         say(
             "\nThe hospital is made up. Open the address above and log in with a token, or ask from another terminal:\n"
@@ -143,5 +152,7 @@ def _greet(running: Supervisor, made: Demo | None) -> None:
             f"    -H 'Authorization: Bearer {made.tokens['ada']}' -H 'Idempotency-Key: first' \\\n"
             f"    -H 'Content-Type: application/json' -H 'Accept: text/csv' -d '{body}'\n"
         )
+        if running.settings.sql is not None:
+            say(f'  PGPASSWORD={made.tokens["ada"]} psql "{running.url("sql")}/hospital-stays?user=ada" -c "{_QUESTION}"\n')
         say(f"The log is in {running.settings.state / 'log.jsonl'}.")
     say(f"Press Ctrl+C to stop. Process {os.getpid()}.")

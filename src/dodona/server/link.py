@@ -87,6 +87,7 @@ def problem_reply(error: DodonaError, *, headers: Mapping[str, str] | None = Non
         "status": error.http_status,
         "detail": error.message,
         "code": error.code,
+        "sqlstate": error.sqlstate,
         "charged": error.charged,
     }
     for name in _FIGURES:

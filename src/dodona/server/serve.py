@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import pwd
+import resource
 import signal
 import sys
 import time
@@ -28,8 +29,9 @@ from typing import Any
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
 from dodona.server.admission import Limits
+from dodona.server.door.sidecar import Sidecar, environment, make_sidecar
 from dodona.server.places import StateFolder, Users, create_accounts
-from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
+from dodona.server.settings import CLIENT_SECONDS, DoorSettings, FrontSettings, listen
 
 ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT = 8700, 8701, 8702
 _FIRST_PAUSE, _LONGEST_PAUSE, _STABLE_SECONDS = 0.2, 5.0, 30.0
@@ -79,6 +81,10 @@ class ServeSettings:
     analysts: Address = field(default_factory=lambda: Address("127.0.0.1", ANALYSTS_PORT))
     owners: Address = field(default_factory=lambda: Address("127.0.0.1", OWNERS_PORT))
     operations: Address = field(default_factory=lambda: Address("127.0.0.1", OPERATIONS_PORT))
+    sql: Address | None = None
+    """Where PostgreSQL's clients connect; None for no SQL door."""
+    sql_user: str | None = None
+    """The user of the sidecar; None for one that the system has."""
     accounts: str | None = None
     """A path, or `env:NAME` for the address of a database; None for a file in the state folder."""
     tls_cert: Path | None = None
@@ -110,8 +116,8 @@ class ServeSettings:
         for argument, path in (("--tls-cert", self.tls_cert), ("--tls-key", self.tls_key), ("--login", self.login)):
             if path is not None and not path.is_file():
                 raise InvalidArgument(argument, str(path), "write the path of a file")
-        for argument, address in (("--host", self.analysts), ("--owners-host", self.owners)):
-            if not address.on_loopback and self.tls_cert is None and not self.behind_proxy:
+        for argument, address in (("--host", self.analysts), ("--owners-host", self.owners), ("--sql-host", self.sql)):
+            if address is not None and not address.on_loopback and self.tls_cert is None and not self.behind_proxy:
                 accepted = (
                     "others on the network would read tokens: give --tls-cert and --tls-key, or --behind-proxy if a "
                     "proxy in front ends TLS"
@@ -146,6 +152,18 @@ class ServeSettings:
             client_seconds=self.client_seconds,
             drain_seconds=self.drain_seconds,
             login=None if self.login is None else str(self.login),
+        )
+
+    def door(self, sidecar: Sidecar, *, fd: int) -> DoorSettings:
+        """Return the settings of the SQL door."""
+        return DoorSettings(
+            core=str(self.places.analysts_socket),
+            accounts=self.accounts or str(self.places.accounts),
+            sidecar=str(sidecar.socket),
+            fd=fd,
+            tls_cert=None if self.tls_cert is None else str(self.tls_cert),
+            tls_key=None if self.tls_key is None else str(self.tls_key),
+            drain_seconds=self.drain_seconds,
         )
 
     def core(self) -> str:
@@ -226,6 +244,9 @@ class _Part:
     fds: tuple[int, ...] = ()
     user: pwd.struct_passwd | None = None
     log: Any = None
+    memory: int | None = None
+    """Bytes of address space that each of its processes may have."""
+    environment: dict[str, str] | None = None
     process: asyncio.subprocess.Process | None = None
     restarts: int = 0
     began: float = 0.0
@@ -242,7 +263,8 @@ class _Part:
             stderr=self.log,
             pass_fds=self.fds,
             start_new_session=True,  # an interrupt from the keyboard is the supervisor's to hand on
-            preexec_fn=partial(_end_with_parent, os.getpid()),
+            preexec_fn=partial(_end_with_parent, os.getpid(), self.memory),
+            env=self.environment,
             **rights,
         )
         return self.process
@@ -264,8 +286,10 @@ _SET_PARENT_DEATH_SIGNAL = 1  # of prctl
 _LIBC = ctypes.CDLL(None)
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with_parent(parent: int, memory: int | None) -> None:
     """Ask the system to end a part whose supervisor was killed: nobody would stop or restart it otherwise."""
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     if sys.platform == "linux":
         _LIBC.prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
     if os.getppid() != parent:  # it was killed before the system was asked
@@ -285,6 +309,11 @@ class Supervisor:
             "owners": listen(settings.owners.host, settings.owners.port, argument="--owners-host"),
             "operations": listen(settings.operations.host, settings.operations.port, argument="--operations-host"),
         }
+        if settings.sql is not None:
+            self._sockets["sql"] = listen(settings.sql.host, settings.sql.port, argument="--sql")
+        self._log = log
+        self._sidecar: Sidecar | None = None
+        self._sql: tuple[_Part, ...] = ()
         users = settings.users
         core, front, owners = (users.entry(name) for name in (users.core, users.front, users.owners or users.front))
         fds = {name: found.fileno() for name, found in self._sockets.items()}
@@ -308,6 +337,7 @@ class Supervisor:
         listening = self._sockets[door]
         host, port = listening.getsockname()[:2]
         scheme = "https" if self.settings.tls_cert is not None and door != "operations" else "http"
+        scheme = "postgresql" if door == "sql" else scheme
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -321,6 +351,9 @@ class Supervisor:
         asked = asyncio.create_task(self._stop.wait())
         waiting = asyncio.create_task(self._until_ready())
         try:
+            if self.settings.sql is not None:  # while the core starts
+                self._sql = await asyncio.to_thread(self._make_door)
+                keepers += [asyncio.create_task(self._keep(part)) for part in self._sql]
             await asyncio.wait((asked, waiting, *keepers), return_when=asyncio.FIRST_COMPLETED)
             self._raise_failures(keepers)
             if waiting.done():
@@ -335,10 +368,24 @@ class Supervisor:
                 task.cancel()
             # Fronts first: they finish what was asked, for which they need the core.
             patience = self.settings.drain_seconds + _STOP_SECONDS
-            await asyncio.gather(*(part.stop(patience) for part in self._fronts))
-            await self._core.stop(patience)
+            await asyncio.gather(*(part.stop(patience) for part in (*self._fronts, *self._sql[1:])))
+            await asyncio.gather(*(part.stop(patience) for part in (self._core, *self._sql[:1])))
+            if self._sidecar is not None:
+                self._sidecar.remove()
             for listening in self._sockets.values():
                 listening.close()
+
+    def _make_door(self) -> tuple[_Part, _Part]:
+        """Return the sidecar and the SQL door in front of it."""
+        settings = self.settings
+        front = settings.users.entry(settings.users.front)
+        self._sidecar = sidecar = make_sidecar(user=settings.sql_user, door=front)
+        listening = self._sockets["sql"].fileno()
+        command = [sys.executable, "-m", "dodona.server.door.door", settings.door(sidecar, fd=listening).to_json()]
+        return (
+            _Part("sidecar", sidecar.command, (), sidecar.user, self._log, sidecar.memory, environment()),
+            _Part("sql", command, (listening,), front, self._log),
+        )
 
     @staticmethod
     def _raise_failures(keepers: Sequence[asyncio.Task[None]]) -> None:

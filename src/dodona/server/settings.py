@@ -38,6 +38,24 @@ class FrontSettings:
         return json.dumps(asdict(self))
 
 
+@dataclass(frozen=True, slots=True)
+class DoorSettings:
+    """What the process of the SQL door has to know. `fd` is a socket that listens already."""
+
+    core: str
+    accounts: str
+    sidecar: str
+    """The socket of the sidecar."""
+    fd: int
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    drain_seconds: float = 30.0
+
+    def to_json(self) -> str:
+        """Return the settings as the process reads them."""
+        return json.dumps(asdict(self))
+
+
 def listen(host: str, port: int, *, argument: str) -> socket.socket:
     """Return a socket that listens, and that a child process may inherit."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,221 @@
+"""What a door does with a statement: pass it on, quote it, or put the answers to its questions into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dodona.errors import InvalidRequest
+from dodona.server.door.lexer import Token, split_statements, tokens_of
+from dodona.server.door.shape import Catalog, Range, Select, Shape
+from dodona.server.door.splice import (
+    ANSWER,
+    Piece,
+    apply_edits,
+    edit_names,
+    mirror_edits,
+    read_pieces,
+)
+
+Kind = Literal["pass", "query", "explain", "copy", "declare"]
+_WRITES = ("insert", "update", "delete", "merge", "into")
+
+
+class PreparedInSql(InvalidRequest):
+    """A question was prepared by the statement PREPARE, whose execution the door would not see."""
+
+    code = "prepared-in-sql"
+    sqlstate = "0A000"
+
+    def __init__(self) -> None:
+        """Say what to do instead."""
+        super().__init__(
+            "PREPARE is not possible over a dataset. Send the statement itself; drivers prepare it by the protocol."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What PostgreSQL says about a question over the mirror."""
+
+    names: tuple[str, ...]
+    """Of the columns of the SELECT, quoted."""
+    types: tuple[str, ...]
+    """Of the keys, then of the aggregates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One statement of a text, and what is to be done with it."""
+
+    text: str
+    tokens: Sequence[Token]
+    whole: Range
+    kind: Kind = "pass"
+    query: Range = (0, 0)
+    pieces: tuple[Piece, ...] = ()
+    relations: tuple[tuple[Range, str], ...] = ()
+    outermost: int | None = None
+    """Which piece is the outermost SELECT."""
+    probe: bool = False
+    """Whether it only asks which columns there would be: LIMIT 0, or WHERE FALSE."""
+    mirror: str = ""
+    """The query over the mirror, for the types of its parameters and for PostgreSQL's own errors."""
+
+    @property
+    def written(self) -> str:
+        """The statement as it was written."""
+        return self.text[self.tokens[self.whole[0]].start : self.tokens[self.whole[1] - 1].end]
+
+    @property
+    def sources(self) -> int:
+        """How many answers go into it."""
+        return len(self.pieces) + len(self.relations)
+
+    def outer(
+        self, described: Sequence[Described], sources: Sequence[str], relations: Mapping[str, str], *, intervals: bool
+    ) -> str:
+        """Return the statement over the answers; `sources` are those as SQL, of the pieces and then of the relations."""
+        edits: list[tuple[Range, str]] = []
+        for number, (piece, facts, source) in enumerate(zip(self.pieces, described, sources, strict=False)):
+            edits += _piece_edits(piece, facts, source, intervals=intervals and number == self.outermost)
+        for (place, name), source in zip(self.relations, sources[len(self.pieces) :], strict=True):
+            edits.append(self._relation_edit(place, name, source, relations[name]))
+        part = self.query if self.kind == "explain" else self.whole
+        return apply_edits(self.text, self.tokens, part, edits)
+
+    def _relation_edit(self, place: Range, name: str, source: str, columns: str) -> tuple[Range, str]:
+        first, last = place
+        alias = name
+        after = self.tokens[last] if last < self.whole[1] else None
+        if after is not None and after.says("as"):
+            alias, last = self.tokens[last + 1].text, last + 2
+        elif after is not None and after.names and not after.says(*_AFTER_A_TABLE):
+            alias, last = after.text, last + 1
+        return (first, last), f"json_to_recordset({source}) AS {alias}({columns})"
+
+
+_AFTER_A_TABLE = (
+    "where", "group", "having", "window", "order", "limit", "offset", "fetch", "for", "on", "using", "join", "inner",
+    "left", "right", "full", "cross", "natural", "union", "intersect", "except", "tablesample",
+)  # fmt: skip
+
+
+def _piece_edits(piece: Piece, facts: Described, source: str, *, intervals: bool) -> Iterator[tuple[Range, str]]:
+    columns = []
+    for name, kind in zip(piece.columns, facts.types, strict=True):
+        columns.append(f"{name} {kind}")
+        if name.startswith("a"):
+            columns += [f"{name}_low {kind}", f"{name}_high {kind}"]
+    definition = ", ".join(columns) or "k0 text"
+    yield piece.source, f"FROM json_to_recordset({source}) AS {ANSWER}({definition}) "
+    names = dict(enumerate(facts.names))
+    inserted: dict[int, str] = {}
+    for place, edit in piece.edits:
+        if place[0] == place[1]:
+            inserted[place[0]] = edit_names(edit, names)
+        else:
+            yield place, edit
+    if intervals:
+        for end, item, number in piece.shown:
+            for which in ("low", "high"):
+                name = f'"{names[item][1:-1]}_{which}"'
+                inserted[end] = f"{inserted.get(end, '')}, {ANSWER}.a{number}_{which} AS {name}"
+    for end, text in inserted.items():
+        yield (end, end), text
+
+
+# --- Reading a text. ---
+
+
+def read_plans(text: str, catalog: Catalog) -> list[Plan]:
+    """Return the statements of a text; raises Unreadable for one that cannot be cut into tokens."""
+    tokens = tokens_of(text)
+    return [_read(text, tokens, whole, catalog) for whole in split_statements(tokens)]
+
+
+def _read(text: str, tokens: Sequence[Token], whole: Range, catalog: Catalog) -> Plan:
+    passed = Plan(text, tokens, whole)
+    if not catalog.touched_by(tokens[slice(*whole)]):
+        return passed
+    if tokens[whole[0]].says("prepare"):
+        raise PreparedInSql
+    kind, query = _query_of(tokens, whole)
+    if kind == "pass" or _writes(tokens, query):
+        return passed
+    shape = Shape(tokens[: whole[1]], catalog)
+    shape.read(query)
+    if not shape.pieces and not shape.relations:
+        return passed
+    shape.pieces.sort(key=lambda select: select.whole)
+    edits = mirror_edits(shape)
+    return Plan(
+        text,
+        tokens,
+        whole,
+        kind,
+        query,
+        tuple(read_pieces(shape)),
+        tuple(shape.relations),
+        next((number for number, one in enumerate(shape.pieces) if one is shape.outermost), None),
+        _is_probe(shape),
+        apply_edits(text, tokens, query, edits),
+    )
+
+
+def _query_of(tokens: Sequence[Token], whole: Range) -> tuple[Kind, Range]:
+    """Return what kind of statement it is, and where the query in it is."""
+    start, end = whole
+    first = tokens[start]
+    if first.says("select", "with", "("):
+        return "query", whole
+    if first.says("explain"):
+        start += 1
+        if tokens[start].says("(") and not tokens[start + 1].says("select", "with", "("):
+            while start < end and not tokens[start].says(")"):
+                start += 1
+            start += 1
+        while start < end and tokens[start].says("analyze", "analyse", "verbose"):
+            start += 1
+        return (
+            ("explain", (start, end)) if start < end and tokens[start].says("select", "with", "(") else ("pass", whole)
+        )
+    if first.says("declare"):
+        found = next((place for place in range(start, end) if tokens[place].says("for")), end) + 1
+        return ("declare", (found, end)) if found < end else ("pass", whole)
+    if first.says("copy") and start + 1 < end and tokens[start + 1].says("("):
+        depth, place = 1, start + 2
+        while place < end and depth:
+            depth += tokens[place].says("(") - tokens[place].says(")")
+            place += 1
+        return "copy", (start + 2, place - 1)
+    return "pass", whole
+
+
+def _writes(tokens: Sequence[Token], query: Range) -> bool:
+    """Return whether a query also writes: PostgreSQL refuses that itself, and nothing may be charged for it."""
+    return any(
+        tokens[place].says(*_WRITES) and (place == query[0] or not tokens[place - 1].says(".", "as"))
+        for place in range(*query)
+    )
+
+
+def _is_probe(shape: Shape) -> bool:
+    select = shape.outermost
+    if select is None:
+        return False
+    limit = [shape.tokens[place].text for place in range(*select.clause("limit"))]
+    return limit[1:] == ["0"] or _is_false(shape, select)
+
+
+def _is_false(shape: Shape, select: Select) -> bool:
+    words = [shape.tokens[place] for place in range(*select.clause("where"))][1:]
+    while len(words) > 2 and words[0].says("(") and words[-1].says(")"):  # noqa: PLR2004  brackets around something
+        words = words[1:-1]
+    match words:
+        case [one]:
+            return one.says("false")
+        case [left, sign, right] if left.kind == right.kind == "number":
+            return (left.text == right.text) == sign.says("<>", "!=") and sign.says("=", "<>", "!=")
+    return False

@@ -1,0 +1,206 @@
+"""PostgreSQL's messages, version 3 of the protocol: reading them off a stream, and writing those of the door."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LONGEST_MESSAGE = 16 << 20
+"""Of a client: a statement with its parameters."""
+_CHUNK = 1 << 16
+_HEAD = struct.Struct("!cI")
+_COUNT = struct.Struct("!H")
+_LENGTH = struct.Struct("!i")
+
+SYNC, FLUSH, TERMINATE = b"S\0\0\0\4", b"H\0\0\0\4", b"X\0\0\0\4"
+
+
+class Broken(ConnectionError):
+    """The other side sent what no message is, or more than one may be."""
+
+
+class Stream:
+    """Cuts what arrives on a connection into messages, and gathers what is to be sent."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, longest: int = LONGEST_MESSAGE
+    ) -> None:
+        """Take both ends of a connection."""
+        self.reader, self.writer = reader, writer
+        self._longest = longest
+        self._buffer = bytearray()
+        self._out: list[bytes] = []
+        self._gathered = 0
+
+    async def next(self) -> tuple[bytes, bytes]:
+        """Return the type and the body of the next message; raises IncompleteReadError at the end."""
+        while True:
+            found = self.ready()
+            if found is not None:
+                return found
+            data = await self.reader.read(_CHUNK)
+            if not data:
+                raise asyncio.IncompleteReadError(b"", None)
+            self._buffer += data
+
+    def ready(self) -> tuple[bytes, bytes] | None:
+        """Return the next message if it has arrived."""
+        if len(self._buffer) < _HEAD.size:
+            return None
+        kind, length = _HEAD.unpack_from(self._buffer)
+        if not 4 <= length <= self._longest:
+            raise Broken
+        if len(self._buffer) < length + 1:
+            return None
+        body = bytes(self._buffer[5 : length + 1])
+        del self._buffer[: length + 1]
+        return kind, body
+
+    def put(self, data: bytes) -> None:
+        """Gather what is to be sent."""
+        self._out.append(data)
+        self._gathered += len(data)
+
+    async def flush(self, *, beyond: int = 0) -> None:
+        """Send what was gathered, if it is more than some bytes; waits for a reader that is slow."""
+        if self._gathered <= beyond:
+            return
+        data, self._out, self._gathered = b"".join(self._out), [], 0
+        self.writer.write(data)
+        await self.writer.drain()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.writer.close()
+
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    """Return a message."""
+    return _HEAD.pack(kind, len(body) + 4) + body
+
+
+def text_of(value: str) -> bytes:
+    """Return a text as messages hold it."""
+    return value.encode("utf-8", "replace").replace(b"\0", b"") + b"\0"
+
+
+def parse_message(name: bytes, statement: str, types: Sequence[int] = ()) -> bytes:
+    """Return the message Parse."""
+    return message(b"P", name + b"\0" + text_of(statement) + struct.pack(f"!H{len(types)}I", len(types), *types))
+
+
+def describe_statement(name: bytes) -> bytes:
+    """Return the message Describe of a statement."""
+    return message(b"D", b"S" + name + b"\0")
+
+
+def close_statement(name: bytes) -> bytes:
+    """Return the message Close of a statement."""
+    return message(b"C", b"S" + name + b"\0")
+
+
+def close_portal(name: bytes) -> bytes:
+    """Return the message Close of a portal."""
+    return message(b"C", b"P" + name + b"\0")
+
+
+def execute_message(portal: bytes, rows: int = 0) -> bytes:
+    """Return the message Execute."""
+    return message(b"E", portal + b"\0" + struct.pack("!I", rows))
+
+
+def notice(severity: str, sqlstate: str, text: str, *, kind: bytes = b"N", detail: str = "", hint: str = "") -> bytes:
+    """Return a notice, or with kind E an error."""
+    found: Mapping[str, str] = {"S": severity, "V": severity, "C": sqlstate, "M": text, "D": detail, "H": hint}
+    return message(kind, b"".join(name.encode() + text_of(value) for name, value in found.items() if value) + b"\0")
+
+
+def plain_error(body: bytes) -> bytes:
+    """Return an error without the lines of the sidecar's own functions in its context."""
+    return b"\0".join(part for part in body.split(b"\0") if not (part[:1] == b"W" and b" dodona." in part))
+
+
+def cells_of(body: bytes) -> list[str | None]:
+    """Return the values of a row that has all of them as text."""
+    place, out = 2, list[str | None]()
+    for _ in range(_COUNT.unpack_from(body)[0]):
+        (length,) = _LENGTH.unpack_from(body, place)
+        place += 4
+        out.append(None if length < 0 else body[place : place + length].decode())
+        place += max(length, 0)
+    return out
+
+
+def columns_of(body: bytes) -> list[tuple[str, int, int]]:
+    """Return the name, the type and the type's modifier of each column of a RowDescription."""
+    place, out = 2, []
+    for _ in range(_COUNT.unpack_from(body)[0]):
+        end = body.index(b"\0", place)
+        _, _, kind, _, modifier, _ = struct.unpack_from("!IhIhih", body, end + 1)
+        out.append((body[place:end].decode(), kind, modifier))
+        place = end + 19
+    return out
+
+
+def types_of(body: bytes) -> list[int]:
+    """Return the types of a ParameterDescription."""
+    (count,) = _COUNT.unpack_from(body)
+    return list(struct.unpack_from(f"!{count}I", body, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """The message Bind, taken apart, so that answers can be bound after the client's own parameters."""
+
+    portal: bytes
+    statement: bytes
+    formats: tuple[int, ...]
+    """One for each parameter."""
+    values: tuple[bytes | None, ...]
+    results: bytes
+    """The formats of the columns, as they were sent."""
+
+    @classmethod
+    def read(cls, body: bytes) -> Bind:
+        """Return the parts of a message; raises Broken if it is none."""
+        try:
+            portal, statement, rest = body.split(b"\0", 2)
+            (count,) = _COUNT.unpack_from(rest)
+            formats = struct.unpack_from(f"!{count}H", rest, 2)
+            place = 2 + 2 * count
+            (number,) = _COUNT.unpack_from(rest, place)
+            place += 2
+            values: list[bytes | None] = []
+            for _ in range(number):
+                (length,) = _LENGTH.unpack_from(rest, place)
+                place += 4
+                values.append(None if length < 0 else rest[place : place + length])
+                place += max(length, 0)
+            if place > len(rest):
+                raise Broken
+        except (ValueError, struct.error):
+            raise Broken from None
+        if len(formats) <= 1:
+            formats = (formats or (0,)) * number
+        return cls(portal, statement, tuple(formats), tuple(values), rest[place:])
+
+    def message(
+        self, extra: Sequence[bytes] = (), *, portal: bytes | None = None, statement: bytes | None = None,
+        results: bytes | None = None,
+    ) -> bytes:  # fmt: skip
+        """Return the message with more parameters, as text, and perhaps of another portal or statement."""
+        formats = (*self.formats, *(0 for _ in extra))
+        parts = [
+            (self.portal if portal is None else portal) + b"\0",
+            (self.statement if statement is None else statement) + b"\0",
+            struct.pack(f"!H{len(formats)}H", len(formats), *formats),
+            _COUNT.pack(len(formats)),
+        ]
+        for value in (*self.values, *extra):
+            parts.append(_LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value)
+        return message(b"B", b"".join([*parts, self.results if results is None else results]))
+
+
+NO_VALUES = Bind(b"", b"", (), (), b"\0\0")
