@@ -183,3 +183,17 @@ def opened_door(folder: Path, *options: str, tls: bool = True) -> Iterator[OpenD
 def words_of(text: str) -> set[str]:
     """Return the words of a text."""
     return set(re.findall(r"\w+", text.lower()))
+
+
+def find_sidecar(server: Running) -> tuple[int, Path]:
+    """Return the process of the sidecar, and the folder of its socket."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            words = (path.parent / "cmdline").read_text().split("\0")
+        except OSError:
+            continue
+        found = [word.partition("=")[2] for word in words if word.startswith("--unix_socket_directories=")]
+        if parent == server.process.pid and found:
+            return int(path.parent.name), Path(found[0])
+    raise AssertionError("there is no sidecar")

@@ -69,6 +69,8 @@ def _constant(shape: Shape, place: int) -> bool:
     if not token.names:
         return True
     if place + 1 < len(shape.tokens) and shape.tokens[place + 1].says("("):
+        if shape.tokens[place - 1].says("from", "join", "lateral"):
+            return False  # a table
         return token.word not in shape.catalog.aggregates and token.word not in {"select", "exists"}
     return token.kind == "name" and token.word in _CONSTANT_NAMES
 

@@ -206,6 +206,11 @@ class Door:
                 await backend.cancel()
                 text = "The statement took too long, or the sidecar was restarted. What was charged is free to ask again."
                 await session.end("57P01", text)
+        except Ended:
+            raise
+        except Exception as fault:  # noqa: BLE001  a bug must not end the door, nor hang a client
+            logs.write_fault("fault", fault, door="sql")
+            await session.end("XX000", "The door made a mistake. What was charged is free to ask again.")
         finally:
             del self.sessions[key]
             backend.close()

@@ -19,6 +19,7 @@ from dodona.server.door.splice import (
 )
 
 Kind = Literal["pass", "query", "explain", "copy", "declare"]
+_QUERIES = ("select", "with", "values", "table", "(")
 _WRITES = ("insert", "update", "delete", "merge", "into")
 
 
@@ -168,7 +169,7 @@ def _query_of(tokens: Sequence[Token], whole: Range) -> tuple[Kind, Range]:
     """Return what kind of statement it is, and where the query in it is."""
     start, end = whole
     first = tokens[start]
-    if first.says("select", "with", "("):
+    if first.says(*_QUERIES):
         return "query", whole
     if first.says("explain"):
         start += 1
@@ -179,7 +180,7 @@ def _query_of(tokens: Sequence[Token], whole: Range) -> tuple[Kind, Range]:
         while start < end and tokens[start].says("analyze", "analyse", "verbose"):
             start += 1
         return (
-            ("explain", (start, end)) if start < end and tokens[start].says("select", "with", "(") else ("pass", whole)
+            ("explain", (start, end)) if start < end and tokens[start].says(*_QUERIES) else ("pass", whole)
         )
     if first.says("declare"):
         found = next((place for place in range(start, end) if tokens[place].says("for")), end) + 1

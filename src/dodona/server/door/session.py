@@ -147,8 +147,6 @@ class Session:
                 await self.backend.fetch(_failure(problem), (), bind, self.client)
             except StepFailed as failed:
                 self.client.put(message(b"E", wire.plain_error(failed.body)))
-        except (ValueError, IndexError):
-            await self.end("08P01", "The message cannot be read.")
 
     async def end(self, sqlstate: str, text: str) -> None:
         """Tell the client why the session ends, and end it."""
@@ -268,7 +266,10 @@ class Session:
         values: list[str] = []
         if constants:
             listed = ", ".join(f"to_json({one})" for one in constants)
-            (row,) = await self.backend.fetch(f"SELECT {listed}", known.types, bind, self.client)
+            found = await self.backend.fetch(f"SELECT {listed}", known.types, bind, self.client)
+            if len(found) != 1:
+                raise Problem("0A000", "A function of a question returns rows: only constants are possible there.")
+            (row,) = found
             values = [literal(None if cell is None else json.loads(cell)) for cell in row]
         questions = []
         for piece in known.plan.pieces:
@@ -351,7 +352,7 @@ class Session:
     # --- The extended protocol. ---
 
     async def _parse(self, body: bytes) -> None:
-        name, given, rest = body.split(b"\0", 2)
+        name, given, rest = wire.parts_of(body, 3)
         text = self._own_role(given.decode("utf-8", "replace"))
         body = name + b"\0" + wire.text_of(text) + rest
         plans = self._plans(text)
@@ -399,7 +400,7 @@ class Session:
             self.client.put(message(kind, reply))
 
     async def _execute(self, body: bytes) -> None:
-        portal = self.portals.get(body.split(b"\0", 1)[0])
+        portal = self.portals.get(wire.parts_of(body, 2)[0])
         if portal is not None and not portal.filled:
             await self._fill(portal)
         await self._pass(message(b"E", body), b"C", b"s", b"I")

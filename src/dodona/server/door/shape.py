@@ -13,7 +13,7 @@ from dodona.server.door.lexer import Token, closings
 
 _CLAUSES = ("into", "from", "where", "group", "having", "window", "order", "limit", "offset", "fetch", "for")
 _SET_OPERATORS = ("union", "intersect", "except")
-_BEFORE_A_TABLE = ("from", "join", ",", "only", "lateral", "(")
+_BEFORE_A_TABLE = ("from", "join", ",", "only", "lateral", "(", "table")
 Range = tuple[int, int]
 
 
@@ -54,6 +54,7 @@ class Select:
     whole: Range
     clauses: Mapping[str, Range]
     distinct: bool
+    """Whether it lists values of columns: SELECT DISTINCT sex, ward."""
     scope: Scope
 
     def clause(self, name: str) -> Range:
@@ -109,6 +110,9 @@ class Shape:
                 rows |= self._select((first, last), inside, outermost=depth == 0 and len(parts) == 1)
             elif self.tokens[first].says("table"):
                 rows |= any(True for _ in self._datasets((first, last), inside))
+            else:
+                for inner in self.subqueries((first, last)):
+                    self._query(inner, inside, depth=1)
         return rows
 
     def _with(self, whole: Range, scope: dict[str, Cte]) -> int:
@@ -164,8 +168,14 @@ class Shape:
             marks.append((token.text.lower(), place))
         limits = [*(place for _, place in marks[1:]), end]
         clauses = {name: (place, limit) for (name, place), limit in zip(marks, limits, strict=True)}
-        distinct = self.tokens[start + 1].says("distinct") if start + 1 < end else False
-        return Select(whole, clauses, distinct, scope)
+        return Select(whole, clauses, self._lists_values(clauses["items"]), scope)
+
+    def _lists_values(self, items: Range) -> bool:
+        """Return whether the columns are DISTINCT, and named one by one."""
+        start, end = items
+        if start >= end or not self.tokens[start].says("distinct") or self.tokens[start + 1].says("on"):
+            return False
+        return not any(self.tokens[place].says("*") for place in self._top_level(start, end))
 
     def _begins_clause(self, place: int, end: int) -> bool:
         """Return whether a keyword begins a clause: not GROUP in WITHIN GROUP, not FROM in IS DISTINCT FROM."""

@@ -118,11 +118,8 @@ class _PieceReader:
     def __post_init__(self) -> None:
         """Find the columns, the aggregates and the keys."""
         start, end = self.select.clause("items")
-        tokens = self.shape.tokens
         if self.select.distinct:
             start += 1
-            if start < end and tokens[start].says("on") and start + 1 in self.shape.closing:
-                start = self.shape.closing[start + 1] + 1
         self.items = self.shape.split_list((start, end))
         self.aliases = [self._alias(item) for item in self.items]
         for part in self._outer_parts():

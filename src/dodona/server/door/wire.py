@@ -145,9 +145,20 @@ def columns_of(body: bytes) -> list[tuple[str, int, int]]:
 
 
 def types_of(body: bytes) -> list[int]:
-    """Return the types of a ParameterDescription."""
-    (count,) = _COUNT.unpack_from(body)
-    return list(struct.unpack_from(f"!{count}I", body, 2))
+    """Return the types of a ParameterDescription, or of the end of Parse; raises Broken if it is none."""
+    try:
+        (count,) = _COUNT.unpack_from(body)
+        return list(struct.unpack_from(f"!{count}I", body, 2))
+    except struct.error:
+        raise Broken from None
+
+
+def parts_of(body: bytes, count: int) -> list[bytes]:
+    """Return the texts that a message begins with, and its rest; raises Broken if it has fewer."""
+    found = body.split(b"\0", count - 1)
+    if len(found) != count:
+        raise Broken
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,7 @@ class Bind:
     def read(cls, body: bytes) -> Bind:
         """Return the parts of a message; raises Broken if it is none."""
         try:
-            portal, statement, rest = body.split(b"\0", 2)
+            portal, statement, rest = parts_of(body, 3)
             (count,) = _COUNT.unpack_from(rest)
             formats = struct.unpack_from(f"!{count}H", rest, 2)
             place = 2 + 2 * count
@@ -180,7 +191,7 @@ class Bind:
                 place += max(length, 0)
             if place > len(rest):
                 raise Broken
-        except (ValueError, struct.error):
+        except struct.error:
             raise Broken from None
         if len(formats) <= 1:
             formats = (formats or (0,)) * number

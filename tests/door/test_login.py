@@ -1,0 +1,167 @@
+"""Who gets in, over which connection, what they see of others, and what ends a session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import time
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from dodona.server.accounts import Accounts
+from dodona.server.door import scram
+from dodona.server.secrets import ScramVerifier
+from tests.door.scene import OpenDoor, find_sidecar
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"channel_binding": "require"},
+        {"channel_binding": "disable"},
+        {"sslmode": "require", "sslnegotiation": "direct"},
+        {"max_protocol_version": "latest"},
+        {"sslmode": "verify-full", "sslrootcert": "its own"},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_clients_log_in_by_tls_and_scram(door: OpenDoor, options) -> None:
+    if "sslrootcert" in options:
+        options = options | {"sslrootcert": str(door.certificate)}
+    with door.connect(**options) as connection:
+        assert connection.execute("SELECT current_database()").fetchone() == ("stays",)
+        assert connection.pgconn.ssl_in_use
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"password": "dodona_wrong"}, "password authentication failed"),
+        ({"user": "nobody", "password": "x"}, "password authentication failed"),
+        ({"user": "bob"}, "password authentication failed"),
+        ({"sslmode": "disable"}, "Connect with TLS"),
+        ({"dbname": "nowhere"}, 'There is no dataset "nowhere" for this account.*: "stays"'),
+        ({"dbname": "template1", "user": "eve"}, "password authentication failed"),
+        ({"options": "-c session_authorization=dodona"}, "permission denied|cannot"),
+    ],
+    ids=lambda one: "",
+)
+def test_others_do_not_get_in(door: OpenDoor, options, said) -> None:
+    with pytest.raises(psycopg.OperationalError, match=said):
+        door.connect(**options)
+
+
+def test_a_name_without_an_account_gets_the_same_challenge_each_time() -> None:
+    first, again, other = (scram.decoy(name, b"key").salt for name in ("zoe", "zoe", "yan"))
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "first", "certificate"),
+    [
+        ("SCRAM-SHA-1", "n,,n=,r=abc", None),
+        ("SCRAM-SHA-256", "n,,n=,r=", None),
+        ("SCRAM-SHA-256", "y,,n=,r=abc", b"digest"),  # somebody took the binding out of the offer
+        ("SCRAM-SHA-256", "p=tls-server-end-point,,n=,r=abc", b"digest"),
+        ("SCRAM-SHA-256-PLUS", "n,,n=,r=abc", b"digest"),
+        ("SCRAM-SHA-256-PLUS", "p=tls-unique,,n=,r=abc", b"digest"),
+        ("SCRAM-SHA-256-PLUS", "p=tls-server-end-point,,n=,r=abc", None),
+    ],
+)
+def test_a_first_message_that_does_not_fit_is_refused(mechanism, first, certificate) -> None:
+    verifier = ScramVerifier.of("token", salt=b"0123456789abcdef")
+    with pytest.raises(scram.WrongProof):
+        scram.challenge(mechanism, first, verifier, certificate)
+
+
+def test_psql_finds_the_only_dataset_by_the_name_of_the_user(door: OpenDoor) -> None:
+    with door.connect(dbname="ada") as connection:
+        assert connection.execute("SELECT current_database()").fetchone() == ("stays",)
+
+
+def test_an_auditor_may_look_and_not_ask(door: OpenDoor) -> None:
+    with door.connect("eve") as connection:
+        assert connection.execute("SELECT charges >= 0 FROM dodona.budget").fetchone() == (True,)
+        with pytest.raises(errors.InsufficientPrivilege, match=r"analysts and owners.*Nothing was charged"):
+            connection.execute("SELECT count(*) FROM stays WHERE age = 3")
+
+
+def test_nobody_learns_the_names_of_others(door: OpenDoor) -> None:
+    with door.connect("bob") as other, door.connect() as connection:
+        own = connection.execute("SELECT session_user").fetchone()[0]
+        assert other.execute("SELECT session_user").fetchone()[0] != own
+        assert connection.execute("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_'").fetchall() == [(own,)]
+        assert connection.execute("SELECT usename FROM pg_user").fetchall() == [(own,)]
+        shown = connection.execute(
+            """SELECT string_agg(oid::regrole::text, ' ') FROM generate_series(10, 20000) AS g (oid)
+            UNION ALL SELECT string_agg(datacl::text, ' ') FROM pg_database
+            UNION ALL SELECT string_agg(s::text, ' ') FROM pg_settings AS s"""
+        ).fetchall()
+        text = " ".join(str(one) for (one,) in shown)
+        assert not {"ada", "bob", "eve", "grace"} & set(text.replace("'", " ").split())
+        with pytest.raises(errors.InsufficientPrivilege):
+            connection.execute("SELECT * FROM pg_stat_activity")
+
+
+def test_a_revoked_token_ends_its_session_within_seconds(door: OpenDoor) -> None:
+    with Accounts.open(door.server.accounts) as accounts:
+        issued = accounts.create_token("bob", "short")
+        connection = psycopg.connect(door.address("bob", password=issued.text), autocommit=True)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        accounts.revoke("bob", issued.info.id)
+    until = time.monotonic() + 20
+    with pytest.raises(psycopg.OperationalError, match="The token of this session has ended|server closed"):
+        while time.monotonic() < until:
+            connection.execute("SELECT 1")
+            time.sleep(0.1)
+    connection.close()
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(door.address("bob", password=issued.text))
+
+
+def test_a_token_for_another_dataset_does_not_get_in(door: OpenDoor) -> None:
+    with Accounts.open(door.server.accounts) as accounts:
+        issued = accounts.create_token("bob", "elsewhere", datasets=["visits"])
+    with pytest.raises(psycopg.OperationalError, match="There is no dataset"):
+        psycopg.connect(door.address("bob", password=issued.text))
+
+
+def test_a_token_s_cap_holds_at_the_door(door: OpenDoor) -> None:
+    with Accounts.open(door.server.accounts) as accounts:
+        issued = accounts.create_token("bob", "small", max_price="0.0001%")
+    with psycopg.connect(door.address("bob", password=issued.text), autocommit=True) as connection:
+        with pytest.raises(errors.InsufficientPrivilege, match=r"the token may spend.*Nothing was charged"):
+            connection.execute("SELECT count(*) FROM stays WHERE age = 41")
+
+
+def test_bytes_sent_before_tls_are_not_taken_for_encrypted_ones(door: OpenDoor) -> None:
+    with socket.create_connection(("127.0.0.1", door.port), timeout=10) as client:
+        client.sendall(struct.pack("!II", 8, 80877103) + b"Q\0\0\0\x0dSELECT 1\0")
+        assert client.recv(10) in {b"", b"S"}
+        assert client.recv(10) == b""
+
+
+def test_a_killed_sidecar_loses_no_charge_and_is_started_again(door: OpenDoor) -> None:
+    question = "SELECT sex, count(*) FROM stays WHERE age > 33 GROUP BY sex ORDER BY sex"
+    with door.connect() as connection:
+        first = connection.execute(question).fetchall()
+        charged = door.charges()
+        pid, _ = find_sidecar(door.server)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(psycopg.OperationalError):
+            for _ in range(100):
+                connection.execute("SELECT pg_sleep(0.1)")
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with door.connect() as connection:
+                assert connection.execute(question).fetchall() == first
+                break
+        except psycopg.OperationalError:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+    assert door.charges() == charged
