@@ -113,7 +113,9 @@ class Session:
         """Do what a message says; return whether the session goes on."""
         if kind == b"X":
             return False
-        if kind == b"Q":
+        if self._skipping and kind != b"S":
+            pass
+        elif kind == b"Q":
             await self._simple(self._own_role(body[:-1].decode("utf-8", "replace")))
         elif kind == b"S":
             self._skipping = False
@@ -124,7 +126,7 @@ class Session:
         elif kind == b"F":
             self.backend.stream.put(message(kind, body))
             await self._relay(b"Z")
-        elif self._skipping or kind in {b"d", b"c", b"f", b"H"}:
+        elif kind in {b"d", b"c", b"f", b"H"}:
             pass  # the client's own copying has ended by then, or never began
         else:
             step = {b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute, b"C": self._close}
@@ -304,7 +306,6 @@ class Session:
     # --- The simple protocol: one text, perhaps of several statements. ---
 
     async def _simple(self, text: str) -> None:
-        self._skipping = False
         stepped = False
         try:
             plans = self._plans(text)
