@@ -23,7 +23,7 @@ LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-
 # What every command imports: compiled once here, as some machines keep no bytecode of what they run.
 COMPILED := cryptography,duckdb,numpy,pydantic,pydantic_core,rich,sqlglot,typer
 
-.PHONY: help setup demo test lint check soak bench bench-check audit docs client lock java clean
+.PHONY: help setup demo test lint check soak bench bench-check audit docs client clients lock java psql clean
 
 help:  ## show this screen
 	@echo "Dodona: a private oracle for data"
@@ -75,6 +75,9 @@ docs: $(READY)  ## build the pages into build/docs; a broken link is an error
 client: $(READY)  ## build the small distribution of the client into build/client
 	@cd client && ../$(RUN) -m hatchling build -t wheel -d ../build/client
 
+clients: $(READY)  ## install R, ODBC, node, dbt and Superset apart, and let them ask at the SQL door; half an hour the first time
+	@$(RUN) -m tests.door.heavy
+
 lock: $(READY)  ## pin requirements/*.in again, with hashes
 	@$(LOCK) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(LOCK) requirements/dev.in -o requirements/dev.txt
@@ -106,6 +109,7 @@ $(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml | .venv
 	@.venv/bin/uv pip install --quiet --python $(RUN) --no-deps --no-build-isolation -e .
 	@$(RUN) -m compileall -q -x /tests/ src .venv/lib/python3*/site-packages/{$(COMPILED)}
 	@command -v java > /dev/null || test -n "$${JAVA_HOME:-}" || $(MAKE) java
+	@command -v psql > /dev/null && test -e /usr/share/java/postgresql.jar || $(MAKE) psql
 	@touch $@
 
 # Spark runs on Java 17. Tests that ask it fail where there is none; they are never skipped.
@@ -114,4 +118,12 @@ java:
 		apt-get update -qq && apt-get install -qq -y --no-install-recommends openjdk-17-jre-headless > /dev/null; \
 	else \
 		echo "There is no Java. Spark, and the tests that ask it, need Java 17: install it, or set JAVA_HOME." >&2; \
+	fi
+
+# psql and PostgreSQL's driver for Java ask at the SQL door in tests, which fail where they are missing.
+psql:
+	@if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql-client libpostgresql-jdbc-java > /dev/null; \
+	else \
+		echo "There is no psql, or no PostgreSQL driver for Java. Tests of the SQL door need both: install postgresql-client and libpostgresql-jdbc-java." >&2; \
 	fi

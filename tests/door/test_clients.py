@@ -46,10 +46,10 @@ def psql(door: OpenDoor, script: str, *options: str) -> subprocess.CompletedProc
 
 def test_psql_lists_and_describes_everything(door: OpenDoor) -> None:
     commands = (
-        r"\d \d+ \d_stays \d+_stays \dt \dt+ \di \ds \dv \dm \dn \dn+ \du \dp \dC \dD \dT \dF \dg \dL \do \dO \dx \df \da"
-        r" \l \l+ \conninfo \encoding \dRp \des \dew \det \dy \ddp \dconfig \drds \sv \z"
+        r"\d \d+ \d_stays \d+_stays \dt \dt+ \di \ds \dv \dm \dn \dn+ \du \dp \dC \dD \dT \dF \dg \dL \do \dO \dx \df"
+        r" \da \l \l+ \conninfo \encoding \dRp \des \dew \det \dy \ddp \dconfig \drds \z"
     )
-    script = "\n".join(word.replace("_", " ") for word in commands.split() if word != r"\sv")
+    script = "\n".join(word.replace("_", " ") for word in commands.split())
     done = psql(door, script + "\n\\dt+ stays\n")
     assert set(done.stderr.splitlines()) <= {"Did not find any relations.", "Did not find any settings."}
     assert "CHECK (age >= 0 AND age <= 110)" in done.stdout
@@ -83,7 +83,9 @@ def test_asyncpg_prepares_binds_streams_and_copies(door: OpenDoor) -> None:
         try:
             heard: list[Any] = []
             connection.add_log_listener(lambda _, notice: heard.append(notice))
-            prepared = await connection.prepare("SELECT ward, count(*)::int AS n FROM stays WHERE age >= $1 GROUP BY ward ORDER BY 1")
+            prepared = await connection.prepare(
+                "SELECT ward, count(*)::int AS n FROM stays WHERE age >= $1 GROUP BY ward ORDER BY 1"
+            )
             assert [one.name for one in prepared.get_parameters()] == ["int4"]
             assert [one.type.name for one in prepared.get_attributes()] == ["text", "int4"]
             assert heard == []
@@ -131,7 +133,9 @@ def test_sqlalchemy_reflects_and_pandas_reads(door: OpenDoor, driver) -> None:
         month = sa.func.date_trunc("month", table.c.admitted).label("month")
         question = sa.select(month, sa.func.count().label("n")).where(table.c.age > 17).group_by(month).order_by(month)
         assert len(connection.execute(question).all()) == 12 + 2  # what is missing, and what is outside
-        share = sa.select(table.c.ward, sa.func.count(), sa.func.rank().over(order_by=sa.desc(sa.func.count()))).group_by(table.c.ward)
+        share = sa.select(
+            table.c.ward, sa.func.count(), sa.func.rank().over(order_by=sa.desc(sa.func.count()))
+        ).group_by(table.c.ward)
         assert sorted(one[2] for one in connection.execute(share)) == [1, 2, 3]
         frame = pd.read_sql_query(sa.text(GROUPS), connection)
         assert list(frame["ward"]) == WARDS
@@ -146,7 +150,17 @@ def test_polars_reads_by_adbc(door: OpenDoor) -> None:
 
 
 def test_pgcli_completes_and_asks(door: OpenDoor, tmp_path) -> None:
-    command = [sys.executable, "-m", "pgcli.main", "--warn", "off", "--less-chatty", "--pgclirc", str(tmp_path / "rc"), door.url(query="?sslmode=require")]
+    command = [
+        sys.executable,
+        "-m",
+        "pgcli.main",
+        "--warn",
+        "off",
+        "--less-chatty",
+        "--pgclirc",
+        str(tmp_path / "rc"),
+        door.url(query="?sslmode=require"),
+    ]
     outside = os.environ | {"HOME": str(tmp_path), "PAGER": "cat", "TERM": "dumb"}
     done = subprocess.run(
         command, input=f"\\d\n{GROUPS};\nexit\n", capture_output=True, text=True, check=False, timeout=120, env=outside
@@ -188,7 +202,9 @@ def test_jdbc_describes_binds_fetches_in_parts_and_warns(door: OpenDoor, java, m
             names.append((columns.getString("COLUMN_NAME"), columns.getInt("DATA_TYPE")))
         assert names[:4] == [("sex", 12), ("ward", 12), ("age", 4), ("stay", 8)]
         connection.setAutoCommit(False)
-        asking = connection.prepareStatement("SELECT ward, count(*) AS n FROM stays WHERE age >= ? GROUP BY ward ORDER BY 1")
+        asking = connection.prepareStatement(
+            "SELECT ward, count(*) AS n FROM stays WHERE age >= ? GROUP BY ward ORDER BY 1"
+        )
         asking.setFetchSize(2)
         asking.setInt(1, 18)
         rows, found = asking.executeQuery(), []
@@ -208,7 +224,6 @@ def test_jdbc_describes_binds_fetches_in_parts_and_warns(door: OpenDoor, java, m
 
 
 def test_a_file_of_answers_is_what_was_answered(door: OpenDoor) -> None:
-    """\\copy and SELECT tell the same."""
     done = psql(door, f"\\copy ({GROUPS}) TO STDOUT CSV HEADER\n")
     with door.connect() as connection:
         expected = connection.execute(GROUPS).fetchall()

@@ -13,20 +13,21 @@ from tests.door.raw import PATIENCE, RawClient, log_in
 from tests.door.scene import OpenDoor
 
 NAMES = (b"", b"a", b"b", b"dodona_step", b"dodona_late")
+COUNT = "SELECT 'q{0}' AS q, count(*) FROM stays WHERE age >= {0}"
 TEXTS = (
-    "SELECT 'q{0}' AS q, count(*) FROM stays WHERE age >= {0}", "SELECT 'q{0}' AS q, count(*) FROM stays WHERE age >= {0} -- again",
-    "DECLARE c CURSOR WITH HOLD FOR SELECT 'q{0}' AS q, count(*) FROM stays WHERE age >= {0}", "FETCH 1 FROM c", "CLOSE c",
-    "COPY (SELECT 'q{0}' AS q, count(*) FROM stays WHERE age >= {0}) TO STDOUT", "SELECT * FROM stays", "SELECT * FROM stays LIMIT 0",
-    "EXPLAIN SELECT 'q{0}' AS q, count(*) FROM stays WHERE age >= {0}", "SELECT 'q{0}', count(*) FROM stays WHERE age >= $1",
-    "BEGIN", "COMMIT", "ROLLBACK", "SELECT 1/0", "SELECT $1::int + 1", "SELEC", "", ";", "SELECT 1; SELECT 2", "COPY stays FROM STDIN",
-    "SET dodona.within = '9%'", "SET dodona.within = 'x'", "RESET ALL", "DISCARD ALL", "DEALLOCATE ALL", "SHOW dodona.within",
-    "SELECT * FROM dodona.budget LIMIT 0", "SELECT 'q{0}' AS q, (SELECT count(*) FROM stays WHERE age >= {0}) FROM generate_series(1, 3)",
+    COUNT, f"{COUNT} -- again", f"DECLARE c CURSOR WITH HOLD FOR {COUNT}", "FETCH 1 FROM c", "CLOSE c",
+    f"COPY ({COUNT}) TO STDOUT", "SELECT * FROM stays", "SELECT * FROM stays LIMIT 0", f"EXPLAIN {COUNT}",
+    "SELECT 'q{0}', count(*) FROM stays WHERE age >= $1", "BEGIN", "COMMIT", "ROLLBACK", "SELECT 1/0",
+    "SELECT $1::int + 1", "SELEC", "", ";", "SELECT 1; SELECT 2", "COPY stays FROM STDIN", "SET dodona.within = '9%'",
+    "SET dodona.within = 'x'", "RESET ALL", "DISCARD ALL", "DEALLOCATE ALL", "SHOW dodona.within",
+    "SELECT * FROM dodona.budget LIMIT 0",
+    "SELECT 'q{0}' AS q, (SELECT count(*) FROM stays WHERE age >= {0}) FROM generate_series(1, 3)",
 )  # fmt: skip
 AGES = range(30)
 _SEEN = re.compile(r"q(\d+)")
 
 
-def a_message(draw: random.Random) -> bytes:
+def a_message(draw: random.Random) -> bytes:  # noqa: C901, PLR0911  one case a kind of message
     """Return a message that a client could send, though perhaps not now."""
     name, other = draw.choice(NAMES), draw.choice(NAMES)
     text = draw.choice(TEXTS).format(draw.choice(AGES))
@@ -37,7 +38,9 @@ def a_message(draw: random.Random) -> bytes:
             return parse_message(name, text, draw.choice([(), (), (23,), (0,)]))
         case 4 | 5:
             values = draw.choice([(), (), (b"7",), (b"7", None)])
-            body = b"".join(struct.pack("!i", -1) if one is None else struct.pack("!i", len(one)) + one for one in values)
+            body = b"".join(
+                struct.pack("!i", -1) if one is None else struct.pack("!i", len(one)) + one for one in values
+            )
             return message(b"B", name + b"\0" + other + b"\0\0\0" + struct.pack("!H", len(values)) + body + b"\0\0")
         case 6:
             return message(b"D", draw.choice([b"S", b"P"]) + name + b"\0")
@@ -70,7 +73,7 @@ def broken(draw: random.Random, data: bytes) -> bytes:
 
 
 def run_session(door: OpenDoor, draw: random.Random, count: int) -> list[tuple[int, int]]:
-    """Send messages in any order; return the answers that came back, and check that the session goes on or was ended."""
+    """Send messages in any order; return the answers that came back. The session goes on, or was ended in order."""
     client = log_in(door)
     spoiled = draw.random() < 0.3
     sent = [a_message(draw) for _ in range(count)]
@@ -79,7 +82,9 @@ def run_session(door: OpenDoor, draw: random.Random, count: int) -> list[tuple[i
         sent[place] = broken(draw, sent[place])
     try:
         client.send(b"".join(sent))
-        client.send(message(b"f", b"no\0") + message(b"S") + message(b"Q", b"ROLLBACK\0") + message(b"Q", b"SELECT 'the end'\0"))
+        client.send(
+            message(b"f", b"no\0") + message(b"S") + message(b"Q", b"ROLLBACK\0") + message(b"Q", b"SELECT 'the end'\0")
+        )
     except OSError:
         assert spoiled
     try:
@@ -117,7 +122,7 @@ def read_all(client: RawClient, *, cut: bool) -> tuple[list[tuple[int, int]], bo
 
 @pytest.mark.parametrize("messages", [2_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_messages_in_any_order_never_hang_nor_show_what_was_not_answered(door: OpenDoor, messages) -> None:
-    draw = random.Random(18 + messages)
+    draw = random.Random(18 + messages)  # noqa: S311  a seed, so that a failure can be repeated
     each = 40
     answers: list[tuple[int, int]] = []
     with door.connect("bob") as healthy:
@@ -143,7 +148,9 @@ def test_a_session_that_misbehaves_does_not_block_others(door: OpenDoor) -> None
             case 0:
                 client.send(b"Q\0\0\1\0SELECT")  # the rest never comes
             case 1:
-                client.send(message(b"Q", b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)\0"))  # nobody reads it
+                client.send(
+                    message(b"Q", b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)\0")
+                )  # nobody reads it
             case 2:
                 client.send(message(b"Q", b"SELECT pg_sleep(50)\0"))
             case _:

@@ -153,6 +153,7 @@ def _greet(running: Supervisor, made: Demo | None) -> None:
             f"    -H 'Content-Type: application/json' -H 'Accept: text/csv' -d '{body}'\n"
         )
         if running.settings.sql is not None:
-            say(f'  PGPASSWORD={made.tokens["ada"]} psql "{running.url("sql")}/hospital-stays?user=ada" -c "{_QUESTION}"\n')
+            address = f"{running.url('sql')}/hospital-stays?user=ada"
+            say(f'  PGPASSWORD={made.tokens["ada"]} psql "{address}" -c "{_QUESTION}"\n')
         say(f"The log is in {running.settings.state / 'log.jsonl'}.")
     say(f"Press Ctrl+C to stop. Process {os.getpid()}.")

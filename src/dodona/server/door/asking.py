@@ -13,7 +13,7 @@ from typing import Any
 from dodona.errors import InvalidArgument, Unavailable
 from dodona.numbers import format_percent, to_share
 from dodona.server import secrets
-from dodona.server.door.plan import Piece
+from dodona.server.door.splice import Piece
 from dodona.server.identity import Identity, RoleMissing
 from dodona.server.link import Caller, CoreLink, CoreUnreachable
 
@@ -105,10 +105,9 @@ class Asker:
         The key follows from who asks what and how: a statement that is sent again after a failure is charged once.
         """
         arguments = wishes.arguments()
-        told = json.dumps(
-            [identity.account, self.dataset, list(questions), arguments | {"max_price": None}], sort_keys=True
-        )
-        key = f"sql-{hashlib.sha256(told.encode()).hexdigest()}"
+        told = json.dumps([identity.account, self.dataset, *questions, arguments | {"max_price": None}], sort_keys=True)
+        drawn = secrets.random_bytes(secrets.SECRET_BYTES) if "fresh" in arguments else b""
+        key = f"sql-{hashlib.sha256(told.encode() + drawn).hexdigest()}"
         try:
             return await self._ask(identity, questions, arguments | {"key": key})
         except Problem as problem:
@@ -188,9 +187,9 @@ class Asker:
         found: dict[str, Any] = json.loads(reply.body)
         if reply.status >= HTTPStatus.BAD_REQUEST:
             detail, state = str(found["detail"]), str(found.get("sqlstate", "XX000"))
-            charge = {True: " The charge stands.", False: " Nothing was charged."}.get(found.get("charged"), "")
-            known = "charged" in detail
-            raise Problem(state, detail if known else detail + charge, code=str(found.get("code", "")))
+            if "charged" not in detail:
+                detail += " The charge stands." if found.get("charged") else " Nothing was charged."
+            raise Problem(state, detail, code=str(found.get("code", "")))
         return found
 
 
@@ -202,7 +201,7 @@ def _share(text: object) -> float | None:
 
 
 def rows_of(piece: Piece, types: Sequence[str], answer: Mapping[str, Any]) -> str:
-    """Return the rows of an answer as JSON: keys with their types, NULL for what is missing, counts as whole numbers."""
+    """Return the rows of an answer as JSON: typed keys, NULL for what is missing, whole numbers for counts."""
     keys = [one["values"] for one in answer["keys"]]
     places = [column.get("key") if column["kind"] == "label" else None for column in answer["columns"]]
     rows = []

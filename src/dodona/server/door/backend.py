@@ -91,7 +91,7 @@ class Backend:
             while True:
                 kind, body = await backend.next()
                 if kind == b"E":
-                    raise StepFailed(body)
+                    raise StepFailed(body)  # noqa: TRY301  closed below
                 if kind == b"K":
                     backend.key = body
                 said.append((kind, body))

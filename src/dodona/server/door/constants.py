@@ -1,7 +1,7 @@
 """The parts of a question that no row changes: parameters, casts, dates of today. PostgreSQL computes them first.
 
-So a question reaches the core with plain constants, whatever a client binds and in whatever format, and PostgreSQL alone
-decides what `$1`, `'65'::int`, `to_date(...)` or `current_date - interval '30 days'` mean.
+So a question reaches the core with plain constants, whatever a client binds and in whatever format, and PostgreSQL
+alone decides what `$1`, `'65'::int`, `to_date(...)` or `current_date - interval '30 days'` mean.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from collections.abc import Iterator
 from dodona.server.door.lexer import Token
 from dodona.server.door.shape import Range, Shape
 
-_BOUNDARIES = frozenset(
-    "and or not in is like ilike similar between symmetric case when then else end where from as distinct all any some "
-    "select order by group filter within asc desc nulls first last on using join inner left right full cross over "
-    "partition escape".split()
-) | {",", "=", "<>", "!=", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*"}
-_CONSTANT_NAMES = frozenset(
-    "interval date time timestamp timestamptz timetz with without zone at current_date current_timestamp current_time "
-    "localtimestamp localtime int int2 int4 int8 integer smallint bigint numeric decimal real float float4 float8 double "
-    "precision text varchar character varying char bool boolean true false null array year month day hour minute second "
-    "to pg_catalog name bpchar".split()
-)
+_BOUNDARIES = frozenset({
+    "and", "or", "not", "in", "is", "like", "ilike", "similar", "between", "symmetric", "case", "when", "then",
+    "else", "end", "where", "from", "as", "distinct", "all", "any", "some", "select", "order", "by", "group",
+    "filter", "within", "asc", "desc", "nulls", "first", "last", "on", "using", "join", "inner", "left", "right",
+    "full", "cross", "over", "partition", "escape",
+    ",", "=", "<>", "!=", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*",
+})  # fmt: skip
+_CONSTANT_NAMES = frozenset({
+    "interval", "date", "time", "timestamp", "timestamptz", "timetz", "with", "without", "zone", "at", "current_date",
+    "current_timestamp", "current_time", "localtimestamp", "localtime", "int", "int2", "int4", "int8", "integer",
+    "smallint", "bigint", "numeric", "decimal", "real", "float", "float4", "float8", "double", "precision", "text",
+    "varchar", "character", "varying", "char", "bool", "boolean", "true", "false", "null", "array", "year", "month",
+    "day", "hour", "minute", "second", "to", "pg_catalog", "name", "bpchar",
+})  # fmt: skip
 _MIDNIGHT = re.compile(r"(\d{4}-\d\d-\d\d)T00:00:00(?:\.0+)?(?:[+-]\d\d(?::\d\d)?|Z)?")
 
 
@@ -32,7 +35,7 @@ def find_constants(shape: Shape, part: Range) -> Iterator[Range]:
     first = part[0]
     place = part[0]
     while place <= part[1]:
-        if place == part[1] or shape.tokens[place].text.lower() in _BOUNDARIES and shape.tokens[place].kind != "quoted":
+        if place == part[1] or shape.tokens[place].says(*_BOUNDARIES):
             if first < place:
                 yield from _of_operand(shape, (first, place))
             first = place + 1
@@ -54,7 +57,7 @@ def _of_operand(shape: Shape, part: Range) -> Iterator[Range]:
         if place in shape.closing:
             yield from find_constants(shape, (place + 1, shape.closing[place]))
             place = shape.closing[place]
-        elif tokens[place].kind == "parameter" or (tokens[place].kind == "text" and not tokens[place].text[0] == "'"):
+        elif tokens[place].kind == "parameter" or (tokens[place].kind == "text" and tokens[place].text[0] != "'"):
             last = place + 1
             while last + 1 < end and tokens[last].says("::") and tokens[last + 1].names:
                 last += 2

@@ -16,6 +16,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from dodona.errors import DodonaError
 from dodona.server import logs, secrets
@@ -33,7 +34,7 @@ from dodona.server.settings import DoorSettings
 
 _SSL, _GSS, _CANCEL, _VERSION = 80877103, 80877104, 80877102, 3
 _HANDSHAKE = 0x16
-_LONGEST_START = 10_000
+_START_HEAD, _LONGEST_START = 8, 10_000
 _LOGIN_SECONDS = 15.0
 _IDLE_SECONDS = 12 * 3600.0
 _WATCH_SECONDS = 1.0
@@ -61,7 +62,7 @@ class Door:
     async def serve(self, listening: socket.socket) -> None:
         """Take connections until the task is cancelled."""
         loop = asyncio.get_running_loop()
-        listening.setblocking(False)
+        listening.setblocking(False)  # noqa: FBT003  its only argument
         while True:
             try:
                 connection, _ = await loop.sock_accept(listening)
@@ -104,10 +105,7 @@ class Door:
     ) -> tuple[Stream, Identity, dict[str, str], str] | None:
         """Return the client, who it is, its parameters and the id of its token; None if it only cancelled."""
         while True:
-            length, code = struct.unpack("!II", await reader.readexactly(8))
-            if not 8 <= length <= _LONGEST_START:
-                raise Broken
-            body = await reader.readexactly(length - 8)
+            code, body = await _read_start(reader)
             if code == _SSL and self.tls is not None and not encrypted:
                 if reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001  bytes that somebody sent before TLS
                     raise Broken
@@ -125,27 +123,19 @@ class Door:
                 break
         client = Stream(reader, writer)
         if code >> 16 != _VERSION:
-            return await _refuse(client, "0A000", "The door speaks version 3 of PostgreSQL's protocol.")
+            await _refuse(client, "0A000", "The door speaks version 3 of PostgreSQL's protocol.")
         if self.tls is not None and not encrypted:
-            return await _refuse(client, "28000", "Connect with TLS: sslmode=require, or better verify-full.")
-        parts = body.split(b"\0")
-        parameters = {
-            name.decode(): value.decode() for name, value in zip(parts[::2], parts[1::2], strict=False) if name
-        }
-        if code & 0xFFFF:
-            asked = [name for name in parameters if name.startswith("_pq_.")]
-            listed = b"".join(wire.text_of(name) for name in asked)
-            client.put(message(b"v", struct.pack("!II", _VERSION << 16, len(asked)) + listed))
-        parameters = {name: value for name, value in parameters.items() if not name.startswith("_pq_.")}
+            await _refuse(client, "28000", "Connect with TLS: sslmode=require, or better verify-full.")
+        parameters = _read_parameters(client, code, body)
         name = parameters.get("user", "")
         try:
             token = await self._prove(client, name, encrypted=encrypted)
         except scram.WrongProof:
             logs.write("login", door="sql", status="refused")
-            return await _refuse(client, "28P01", f'password authentication failed for user "{name}"')
+            await _refuse(client, "28P01", f'password authentication failed for user "{name}"')
         identity = await asyncio.to_thread(self.accounts.token_identity, token)
         if identity is None:
-            return await _refuse(client, "28P01", f'password authentication failed for user "{name}"')
+            await _refuse(client, "28P01", f'password authentication failed for user "{name}"')
         return client, identity, parameters, token
 
     async def _prove(self, client: Stream, name: str, *, encrypted: bool) -> str:
@@ -179,7 +169,6 @@ class Door:
         of_account = sum(one.identity.account == identity.account for one in open_now)
         if len(open_now) >= MOST_SESSIONS or of_account >= MOST_OF_AN_ACCOUNT:
             await _refuse(client, "53300", "There are too many connections. Close some of them.")
-            return
         try:
             wanted = parameters.get("database") or identity.account
             dataset, knowledge = await self.mirrors.open(wanted, identity)
@@ -191,7 +180,6 @@ class Door:
             return
         except (Problem, DodonaError) as problem:
             await _refuse(client, problem.sqlstate, str(problem))
-            return
         key = secrets.random_bytes(8)
         asker = Asker(self.link, dataset)
         session = Session(client, backend, identity, asker, knowledge, self.running, _IDLE_SECONDS)
@@ -204,7 +192,9 @@ class Door:
         except _LOST:
             with suppress(*_LOST, Ended):
                 await backend.cancel()
-                text = "The statement took too long, or the sidecar was restarted. What was charged is free to ask again."
+                text = (
+                    "The statement took too long, or the sidecar was restarted. What was charged is free to ask again."
+                )
                 await session.end("57P01", text)
         except Ended:
             raise
@@ -257,14 +247,37 @@ class Door:
         await asyncio.gather(*self.clients, return_exceptions=True)
 
 
-async def _refuse(client: Stream, sqlstate: str, text: str) -> None:
+async def _read_start(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Return the code and the body of one of the messages that a connection begins with."""
+    length, code = struct.unpack("!II", await reader.readexactly(_START_HEAD))
+    if not _START_HEAD <= length <= _LONGEST_START:
+        raise Broken
+    return code, await reader.readexactly(length - _START_HEAD)
+
+
+def _read_parameters(client: Stream, code: int, body: bytes) -> dict[str, str]:
+    """Return what a client asks for when it connects; newer versions of the protocol are answered with this one."""
+    parts = body.split(b"\0")
+    try:
+        found = {name.decode(): value.decode() for name, value in zip(parts[::2], parts[1::2], strict=False) if name}
+    except UnicodeDecodeError:
+        raise Broken from None
+    unknown = [name for name in found if name.startswith("_pq_.")]
+    if code & 0xFFFF or unknown:
+        listed = b"".join(wire.text_of(name) for name in unknown)
+        client.put(message(b"v", struct.pack("!II", _VERSION << 16, len(unknown)) + listed))
+    return {name: value for name, value in found.items() if name not in unknown}
+
+
+async def _refuse(client: Stream, sqlstate: str, text: str) -> NoReturn:
     client.put(wire.notice("FATAL", sqlstate, text, kind=b"E"))
     await client.flush()
+    raise Ended
 
 
 async def _begins_with_handshake(connection: socket.socket) -> bool:
     """Return whether a client begins TLS at once (sslnegotiation=direct); nothing is taken off the connection."""
-    connection.setblocking(False)
+    connection.setblocking(False)  # noqa: FBT003  its only argument
     loop, arrived = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection.fileno(), arrived.set)
     try:

@@ -1,7 +1,7 @@
 """The mirror of a dataset in the sidecar: its table with types, bounds and comments, one row of NULLs, and a guard.
 
-There are no data in it. Tools find there what a dataset file declares, all of which is public. Whatever is executed over
-the mirror itself raises an error: only the answers that the door puts into a statement are ever computed with.
+There are no data in it. Tools find there what a dataset file declares, all of which is public. Whatever is executed
+over the mirror itself raises an error: only the answers that the door puts into a statement are ever computed with.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Mirror:
         yield f"CREATE TABLE {table} ({', '.join(lines)})"
         yield f"INSERT INTO {table} DEFAULT VALUES"
         protects = "row" if self.person is None else "person"
-        about = f"Protects each {protects}. Answers are noisy; EXPLAIN shows the price, SELECT * FROM dodona.budget what is left."
+        about = f"Protects each {protects}. Answers are noisy. EXPLAIN shows a price, dodona.budget what is left."
         yield f"COMMENT ON TABLE {table} IS {quote(about)}"
         for column in self.columns:
             yield f"COMMENT ON COLUMN {table}.{identifier(column['name'])} IS {quote(_about(column))}"
@@ -82,17 +82,17 @@ class Mirror:
             yield f"COMMENT ON COLUMN {table}.{identifier(self.person)} IS {quote(about)}"
         yield from _guard(table)
         if self.size is not None:
-            yield f"UPDATE pg_class SET reltuples = {self.size}, relpages = 1 WHERE oid = {quote(table)}::regclass"
+            where = f"WHERE oid = {quote(table)}::regclass"
+            yield f"UPDATE pg_class SET reltuples = {self.size}, relpages = 1 {where}"  # noqa: S608  all is quoted
         yield from self._columns()
 
     def _columns(self) -> Iterator[str]:
         yield "DELETE FROM dodona.columns"
         for place, column in enumerate(self.columns):
-            values = [
-                str(place + 1), quote(self.table), quote(column["name"]), quote(column["kind"]), _text(column.get("lower")),
-                _text(column.get("upper")), _array(column.get("labels")), _array(column.get("bins")),
-            ]  # fmt: skip
-            yield f"INSERT INTO dodona.columns VALUES ({', '.join(values)})"
+            facts = (quote(self.table), quote(column["name"]), quote(column["kind"]))
+            bounds = (_text(column.get("lower")), _text(column.get("upper")))
+            values = (str(place + 1), *facts, *bounds, _array(column.get("labels")), _array(column.get("bins")))
+            yield f"INSERT INTO dodona.columns VALUES ({', '.join(values)})"  # noqa: S608  all is quoted
 
 
 def _guard(table: str, raises: str = "dodona.refuse()") -> Iterator[str]:
@@ -103,7 +103,7 @@ def _guard(table: str, raises: str = "dodona.refuse()") -> Iterator[str]:
 
 def _type(column: Mapping[str, Any]) -> str:
     if column["kind"] == "integer":
-        small = -_INT4 <= int(column["lower"]) and int(column["upper"]) < _INT4
+        small = int(column["lower"]) >= -_INT4 and int(column["upper"]) < _INT4
         return "integer" if small else "bigint"
     if column["kind"] == "timestamp":
         return "timestamp without time zone"

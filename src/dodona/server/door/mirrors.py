@@ -76,7 +76,7 @@ class Mirrors:
             (name,) = listed
         if name not in listed:
             shown = ", ".join(identifier(one) for one in listed) or "none"
-            text = f"There is no dataset {identifier(wanted)} for this account. The name of a database is that of a dataset: {shown}."
+            text = f"There is no dataset {identifier(wanted)} for this account. Databases are datasets: {shown}."
             raise Problem("3D000", text)
         async with self._lock:
             return name, await self._current(name)
@@ -105,7 +105,7 @@ class Mirrors:
         name = identifier(mirror.dataset)
         backend = await self._administrate("postgres")
         try:
-            rows = await backend.run(f"SELECT 1 FROM pg_database WHERE datname = {quote(mirror.dataset)}")
+            rows = await backend.run(f"SELECT 1 FROM pg_database WHERE datname = {quote(mirror.dataset)}")  # noqa: S608
             if not rows:
                 await backend.run(f"CREATE DATABASE {name}", f"REVOKE ALL ON DATABASE {name} FROM PUBLIC")
         finally:
@@ -130,7 +130,7 @@ class Mirrors:
                 return role
             backend = await self._administrate("postgres")
             try:
-                rows = await backend.run(f"SELECT 1 FROM pg_authid WHERE rolname = {quote(role)}")
+                rows = await backend.run(f"SELECT 1 FROM pg_authid WHERE rolname = {quote(role)}")  # noqa: S608
                 if not rows:
                     await backend.run(f"CREATE ROLE {role} LOGIN")
                 await backend.run(f"GRANT CONNECT ON DATABASE {identifier(dataset)} TO {role}")

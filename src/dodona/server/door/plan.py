@@ -77,7 +77,7 @@ class Plan:
     def outer(
         self, described: Sequence[Described], sources: Sequence[str], relations: Mapping[str, str], *, intervals: bool
     ) -> str:
-        """Return the statement over the answers; `sources` are those as SQL, of the pieces and then of the relations."""
+        """Return the statement over the answers, which `sources` has as SQL: of the pieces, then of the relations."""
         edits: list[tuple[Range, str]] = []
         for number, (piece, facts, source) in enumerate(zip(self.pieces, described, sources, strict=False)):
             edits += _piece_edits(piece, facts, source, intervals=intervals and number == self.outermost)
@@ -179,9 +179,7 @@ def _query_of(tokens: Sequence[Token], whole: Range) -> tuple[Kind, Range]:
             start += 1
         while start < end and tokens[start].says("analyze", "analyse", "verbose"):
             start += 1
-        return (
-            ("explain", (start, end)) if start < end and tokens[start].says(*_QUERIES) else ("pass", whole)
-        )
+        return ("explain", (start, end)) if start < end and tokens[start].says(*_QUERIES) else ("pass", whole)
     if first.says("declare"):
         found = next((place for place in range(start, end) if tokens[place].says("for")), end) + 1
         return ("declare", (found, end)) if found < end else ("pass", whole)

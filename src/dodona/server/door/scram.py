@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side (RFC 5802, 5929, 7677): a client proves that it knows a token."""
+"""SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side (RFC 5802, 5929, 7677): a client proves to know a token."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Challenge:
 def challenge(mechanism: str, first: str, verifier: ScramVerifier, certificate: bytes | None) -> Challenge:
     """Return the answer to a client's first message.
 
-    `certificate` is the digest of the server's certificate that clients bind the exchange to, None without TLS. A client
-    that says it would have, had the server offered it, was lied to by somebody in between.
+    `certificate` is the digest of the server's certificate that clients bind the exchange to, None without TLS. A
+    client that says it would have, had the server offered it, was lied to by somebody in between.
     """
     found = _FIRST.fullmatch(first)
     if found is None or mechanism not in {PLAIN, PLUS}:

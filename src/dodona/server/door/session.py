@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dodona.errors import DodonaError
 from dodona.server.door import wire
@@ -150,7 +150,7 @@ class Session:
             except StepFailed as failed:
                 self.client.put(message(b"E", wire.plain_error(failed.body)))
 
-    async def end(self, sqlstate: str, text: str) -> None:
+    async def end(self, sqlstate: str, text: str) -> NoReturn:
         """Tell the client why the session ends, and end it."""
         self.client.put(wire.notice("FATAL", sqlstate, text, kind=b"E"))
         await self.client.flush()
@@ -206,7 +206,7 @@ class Session:
 
     def _own_role(self, text: str) -> str:
         """Return ALTER ROLE of the caller's account as one of the caller's role, whose name says nothing."""
-        if not text.lstrip()[:5].lower() == "alter":
+        if text.lstrip()[:5].lower() != "alter":
             return text
         with suppress(Unreadable):
             match tokens_of(text):
@@ -289,7 +289,7 @@ class Session:
     async def _wait(self, call: Awaitable[_T]) -> _T:
         """Return what a call of the core returns; a client that cancels does not wait for it."""
         task = asyncio.ensure_future(call)
-        self.running.add(task)  # type: ignore[arg-type]
+        self.running.add(task)
         task.add_done_callback(self.running.discard)
         cancelled = asyncio.ensure_future(self.cancelled.wait())
         self.asking = True

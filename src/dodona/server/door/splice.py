@@ -1,8 +1,8 @@
 """From a statement to the questions in it, and to the same statement over their answers. The rest of it stays as it is.
 
-Of a SELECT that aggregates over a dataset, FROM, WHERE and GROUP BY become one question, which has the keys of the groups
-and the aggregates as its columns. In the statement the answer stands in their place: a key or an aggregate becomes a column
-of it, HAVING becomes WHERE, and all else, windows and sorting and limits, is computed by PostgreSQL.
+Of a SELECT that aggregates over a dataset, FROM, WHERE and GROUP BY become one question, which has the keys of the
+groups and the aggregates as its columns. In the statement the answer stands in their place: a key or an aggregate
+becomes a column of it, HAVING becomes WHERE, and all else, windows and sorting and limits, is computed by PostgreSQL.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Piece:
     """The text; a number stands for a constant that PostgreSQL computes first."""
     constants: tuple[str, ...]
     described: str
-    """A query over the mirror with the columns of the SELECT, then the keys, then the aggregates: PostgreSQL tells names
-    and types."""
+    """A query over the mirror with the columns of the SELECT, then the keys, then the aggregates: it tells names and
+    types."""
     items: int
     keys: int
     estimates: int
@@ -80,12 +80,10 @@ def read_pieces(shape: Shape) -> list[Piece]:
 
 
 def apply_edits(text: str, tokens: Sequence[Token], whole: Range, edits: Sequence[tuple[Range, str]]) -> str:
-    """Return the text of a range of tokens with some of them replaced; an empty range is an insertion before its token."""
+    """Return the text of a range of tokens, some of them replaced; an empty range inserts after the token before it."""
     out, place = [], tokens[whole[0]].start
     for (first, last), replacement in sorted(edits):
-        start = tokens[first].start if first < last or first < whole[1] else tokens[first - 1].end
-        if first == last:
-            start = tokens[first - 1].end
+        start = tokens[first].start if first < last else tokens[first - 1].end
         out += [text[place:start], replacement]
         place = tokens[last - 1].end if last > first else start
     out.append(text[place : tokens[whole[1] - 1].end])
@@ -167,9 +165,9 @@ class _PieceReader:
 
     def _named(self, argument: Range) -> Range:
         """Return the aggregate that an argument of DP_INTERVAL_LOW means."""
-        for found in self.estimates:
-            if self._meaning(found) == self._meaning(argument):
-                return found
+        for estimate in self.estimates:
+            if self._meaning(estimate) == self._meaning(argument):
+                return estimate
         word = self.shape.tokens[argument[0]].word if argument[1] - argument[0] == 1 else None
         for item, alias in zip(self.items, self.aliases, strict=True):
             found = self._whole_estimate(item)
@@ -363,7 +361,7 @@ class _PieceReader:
                 yield from self._rendered(self._uncast(key), constants)
 
     def _uncast(self, key: Range) -> Range:
-        """Return the key that is asked for date_trunc(...)::date: the cast changes no group, and PostgreSQL makes it."""
+        """Return the key that is asked for date_trunc(...)::date: the cast changes no group."""
         (start, end), tokens, closing = key, self.shape.tokens, self.shape.closing
         if tokens[start].says("cast") and closing.get(start + 1) == end - 1:
             start, end = start + 2, closing.get(start + 3, start) + 3
@@ -429,8 +427,8 @@ class _PieceReader:
                 changed.append(found)
                 yield found, f"{ANSWER}.k{number}"
         if "having" in self.select.clauses:
-            place = self.select.clauses["having"][0]
-            yield (place, place + 1), "WHERE"
+            having = self.select.clauses["having"][0]
+            yield (having, having + 1), "WHERE"
         for number, (start, end) in enumerate(self.items):
             if self.aliases[number] is None and any(start <= one[0] < end for one in changed):
                 yield (end, end), f"{{{number}}}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 LONGEST_MESSAGE = 16 << 20
 """Of a client: a statement with its parameters."""
 _CHUNK = 1 << 16
+_SHORTEST = 4
 _HEAD = struct.Struct("!cI")
 _COUNT = struct.Struct("!H")
 _LENGTH = struct.Struct("!i")
@@ -50,7 +51,7 @@ class Stream:
         if len(self._buffer) < _HEAD.size:
             return None
         kind, length = _HEAD.unpack_from(self._buffer)
-        if not 4 <= length <= self._longest:
+        if not _SHORTEST <= length <= self._longest:
             raise Broken
         if len(self._buffer) < length + 1:
             return None
@@ -111,10 +112,10 @@ def execute_message(portal: bytes, rows: int = 0) -> bytes:
     return message(b"E", portal + b"\0" + struct.pack("!I", rows))
 
 
-def notice(severity: str, sqlstate: str, text: str, *, kind: bytes = b"N", detail: str = "", hint: str = "") -> bytes:
+def notice(severity: str, sqlstate: str, text: str, *, kind: bytes = b"N") -> bytes:
     """Return a notice, or with kind E an error."""
-    found: Mapping[str, str] = {"S": severity, "V": severity, "C": sqlstate, "M": text, "D": detail, "H": hint}
-    return message(kind, b"".join(name.encode() + text_of(value) for name, value in found.items() if value) + b"\0")
+    found = {b"S": severity, b"V": severity, b"C": sqlstate, b"M": text}
+    return message(kind, b"".join(name + text_of(value) for name, value in found.items()) + b"\0")
 
 
 def plain_error(body: bytes) -> bytes:
@@ -209,8 +210,8 @@ class Bind:
             struct.pack(f"!H{len(formats)}H", len(formats), *formats),
             _COUNT.pack(len(formats)),
         ]
-        for value in (*self.values, *extra):
-            parts.append(_LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value)
+        values = (*self.values, *extra)
+        parts += [_LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value for value in values]
         return message(b"B", b"".join([*parts, self.results if results is None else results]))
 
 
