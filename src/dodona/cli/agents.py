@@ -16,23 +16,14 @@ import typer
 
 from dodona.cli.opening import ServerOption, find_remote, is_local, open_curator
 from dodona.cli.terminal import AnalystOption, report_errors
-from dodona.errors import InvalidRequest, Refused
+from dodona.errors import InvalidRequest
+from dodona.server.identity import RoleMissing
 
 if TYPE_CHECKING:
     from dodona.cli.opening import OpenCurator
     from dodona.server.agents.spending import Document
 
 ResultT = TypeVar("ResultT")
-
-
-class NotAnAnalyst(Refused):
-    """An agent was given the token of somebody who is no analyst of the dataset."""
-
-    code = "not-an-analyst"
-
-    def __init__(self) -> None:
-        """Use a constant message."""
-        super().__init__("Agents ask as analysts. Use a token of an account with that role for the dataset.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ class CuratorOracle:
         curator = self._curator(dataset)
         name = (await asyncio.to_thread(curator.describe)).analyst
         if name is None and not is_local(curator):  # an owner or an auditor, who would see those of everyone
-            raise NotAnAnalyst
+            raise RoleMissing("analyst")
         for charge in reversed((await asyncio.to_thread(lambda: curator.history)).charges):
             if charge.analyst == name:
                 yield {

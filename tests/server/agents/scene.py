@@ -82,17 +82,17 @@ async def beside(
     person: Person | None = None,
     *,
     protocol: str = "auto",
-    purse: Purse | None = None,
+    kind: type[CuratorOracle] = CuratorOracle,
 ) -> AsyncIterator[Agent]:
     """Connect an agent to a curator in this process."""
-    oracle = CuratorOracle({curator.describe().dataset: curator})
-    server = make_server(Door(purse or Purse(caps), lambda _: oracle, _raise))
+    oracle = kind({curator.describe().dataset: curator})
+    server = make_server(Door(Purse(caps), lambda _: oracle, _ignore))
     async with Client(server, mode=protocol, elicitation_callback=person) as client:
         yield Agent(client)
 
 
-def _raise(fault: BaseException) -> None:
-    raise fault
+def _ignore(_: BaseException) -> None:
+    """Write no log."""
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import dodona
+from dodona.cli.agents import CuratorOracle
 from dodona.curator.curator import Curator
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.ledger.errors import KeyReused
@@ -184,7 +186,7 @@ async def test_a_call_that_is_repeated_has_the_same_key() -> None:
     with pytest.raises(Unavailable):
         await purse.buy(oracle, await purse.deal(oracle, ASKED, "50%"))
     fresh = Purse(FREE_HAND)  # another process, another conversation, another limit
-    await fresh.buy(oracle, await fresh.deal(oracle, ASKED, "2%"))
+    await fresh.buy(oracle, await fresh.deal(oracle, replace(ASKED), "2%"))
     assert oracle.asked[0][1] == oracle.asked[1][1]
 
 
@@ -213,6 +215,37 @@ async def test_the_same_call_sent_four_times_at_once_is_charged_once(curator, pr
     assert len({str(reply["data"]["rows"]) for reply in replies}) == 1
     assert len(curator.history) == 1
     assert spent(curator) == price
+
+
+class Forgetful(CuratorOracle):
+    """Cannot say what is left once something was charged."""
+
+    async def left(self, _: str) -> Fraction:
+        raise Unavailable("The ledger cannot be read.")
+
+
+class Broken(CuratorOracle):
+    """Has a bug, whose message quotes the question."""
+
+    async def ask(self, _: str, request: Document, __: str) -> Document:
+        raise RuntimeError(request["question"])
+
+
+@scripted
+async def test_an_answer_that_was_paid_for_is_shown_whatever_fails_then(curator, price) -> None:
+    async with beside(curator, FREE_HAND, kind=Forgetful) as agent:
+        answer = await agent.call("ask", **question(1))
+    assert (answer["source"], answer["left"], answer["left_today"]) == ("measured", None, None)
+    assert spent(curator) == price
+
+
+@scripted
+async def test_a_bug_is_a_constant_text_that_does_not_claim_to_know_what_was_charged(curator) -> None:
+    async with beside(curator, FREE_HAND, kind=Broken) as agent:
+        answered, told = await agent.attempt("ask", **question(1))
+    assert not answered
+    assert (told["code"], told["charged"]) == ("internal-fault", None)
+    assert "SELECT" not in str(told)
 
 
 @pytest.mark.parametrize("cap", ["-1%", "101%", "much", "nan"])

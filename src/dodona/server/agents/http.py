@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from dodona.errors import DodonaError, Unavailable
-from dodona.server import logs, problems
+from dodona.server import logs
 from dodona.server.agents.spending import AgentCaps, Document, Purse
 from dodona.server.analyst_routes import visible
 from dodona.server.guard import Note, Receive, Scope, Send
@@ -38,15 +38,6 @@ class AgentsMissing(Unavailable):
     def __init__(self) -> None:
         """Use a constant message."""
         super().__init__("Agents cannot be served here: the operator has to install dodona[mcp].")
-
-
-class CoreProblem(DodonaError):
-    """An error that the core replied: its words, its code, and whether a charge stands."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        """Take the problem."""
-        super().__init__(str(document["detail"]), charged=document["charged"])
-        vars(self).update(code=str(document["code"]), http_status=document["status"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +96,19 @@ class CoreOracle:
         return note
 
     async def _call(self, act: str, dataset: str | None, arguments: Mapping[str, object]) -> Document:
-        try:
-            reply = await self.relay.call(self.request, act, dataset, arguments)
-        except problems.ReplyLost as lost:
-            raise CoreProblem(json.loads(problems.problem(lost))) from None
+        reply = await self.relay.call(self.request, act, dataset, arguments)
         self._note.act = self.act
         found: Document = json.loads(bytes(reply.body))
         if reply.status_code >= HTTPStatus.BAD_REQUEST:
-            raise CoreProblem(found)
+            raise core_problem(found)
         return found
+
+
+def core_problem(document: Mapping[str, Any]) -> DodonaError:
+    """Return an error that the core replied: its words, its code, and whether a charge stands."""
+    fault = DodonaError(str(document["detail"]), charged=document["charged"])
+    vars(fault).update(code=str(document["code"]), http_status=document["status"])
+    return fault
 
 
 @dataclass(slots=True)

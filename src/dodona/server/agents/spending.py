@@ -133,6 +133,8 @@ class AgentQuestion:
         """Return the key of the question: the same call has the same key, in this conversation and in any other.
 
         A raised version of the data needs another key for the same question, so there is a number in it.
+
+        Theorem: agent-spending
         """
         digest = hashlib.sha256(json.dumps([self.dataset, self.request], sort_keys=True).encode()).hexdigest()
         return f"mcp-{digest[:40]}" if number == 0 else f"mcp-{digest[:40]}-{number}"
@@ -149,7 +151,10 @@ class Deal:
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """Spends for agents, within caps."""
+    """Spends for agents, within caps.
+
+    Theorem: agent-spending
+    """
 
     caps: AgentCaps
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -157,9 +162,7 @@ class Purse:
     async def deal(self, oracle: Oracle, question: AgentQuestion, max_price: Exact) -> Deal:
         """Quote a question, and refuse a price above what the agent said, or above a cap."""
         said = to_share(max_price, argument="max_price")
-        offer = await oracle.quote(
-            question.dataset, question.request | {"max_price": str(min(said, self.caps.question))}
-        )
+        offer = await oracle.quote(question.dataset, question.request | {"max_price": str(said)})
         price = Fraction(offer["price"]["share"])
         if price > said:
             raise AgentCap(price=price, most=said, because="max_price of this call")

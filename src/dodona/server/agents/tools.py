@@ -24,7 +24,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from dodona import __version__
-from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, printable
+from dodona.errors import DodonaError, InvalidRequest, printable
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.server.agents.guidance import EXPLANATIONS, INSTRUCTIONS, NOTICE, PROMPT
 from dodona.server.agents.spending import (
@@ -37,6 +37,7 @@ from dodona.server.agents.spending import (
     Purse,
     consent_text,
 )
+from dodona.server.problems import InternalFault, problem
 
 _MOST_ROWS = 200
 _MOST_CHARGES = 50
@@ -52,16 +53,6 @@ class Door:
     """Returns whom to ask in the name of the caller of a request."""
     write_fault: Callable[[BaseException], None]
     """Notes a bug for the operator; the agent gets a constant text."""
-
-
-class InternalFault(InvariantBroken):
-    """A bug of the agents' door."""
-
-    code = "internal-fault"
-
-    def __init__(self) -> None:
-        """Use a constant message."""
-        super().__init__("The agents' door made a mistake. The same call is charged once at most.", charged=None)
 
 
 # --- What tools return. ---
@@ -124,8 +115,8 @@ class Answer(Reply):
     source: str
     confidence: float
     accuracy: list[dict[str, Any]]
-    left: str = Field(description="What is left of the budget for you.")
-    left_today: str = Field(description="What is left of today's cap on agents.")
+    left: str | None = Field(description="What is left of the budget for you; null if that cannot be told now.")
+    left_today: str | None = Field(description="What is left of today's cap on agents; null if that cannot be told.")
     warnings: list[str]
     rows_in_all: int
     first_row: int
@@ -186,8 +177,9 @@ def _door(context: Context[Any, Any]) -> tuple[Door, Oracle]:
 
 
 def _problem(fault: DodonaError) -> CallToolResult:
-    """Return an error as a tool error: its words, its code, and whether a charge stands."""
-    document = {"code": fault.code, "detail": printable(str(fault)), "charged": fault.charged, "notice": NOTICE}
+    """Return an error as a tool error: its words, its code, and whether a charge stands; null if that is not known."""
+    told = json.loads(problem(fault))
+    document = {"code": told["code"], "detail": told["detail"], "charged": told["charged"], "notice": NOTICE}
     text = TextContent(type="text", text=json.dumps(document, ensure_ascii=False))
     return CallToolResult(content=[text], structured_content=document, is_error=True)
 
@@ -333,6 +325,8 @@ async def consent_to(
     """Return whether the price is agreed to; ask a person if it is above what an agent may decide alone.
 
     What is asked states the price: if that has changed when the answer comes, the SDK asks again.
+
+    Theorem: agent-spending
     """
     purse = _door(ctx)[0].purse
     if isinstance(deal, DodonaError) or not purse.needs_consent(deal.price):
@@ -379,13 +373,14 @@ async def ask(  # noqa: PLR0913, PLR0917  the tool's arguments
     _require_consent(door.purse, deal, consent)
     found = await door.purse.buy(oracle, deal, view=intervals)
     rows = found["rows"]
+    left, left_today = await _left_after(door.purse, oracle, dataset)
     return Answer(
         price=_price(found),
         source=found["source"],
         confidence=found["confidence"],
         accuracy=_readable(found["accuracy"]),
-        left=format_percent(await oracle.left(dataset)),
-        left_today=format_percent(await door.purse.left_today(oracle, dataset)),
+        left=left,
+        left_today=left_today,
         warnings=_readable([*found["warnings"], *([found["about"]] if found["about"] else [])]),
         rows_in_all=len(rows),
         first_row=first_row,
@@ -402,6 +397,14 @@ def _require_consent(purse: Purse, deal: Deal, consent: object) -> None:
         raise agreed
     if not isinstance(agreed, Consent) or not agreed.pay:
         raise ConsentMissing(price=deal.price, most=purse.caps.consent, because="nobody did")
+
+
+async def _left_after(purse: Purse, oracle: Oracle, dataset: str) -> tuple[str | None, str | None]:
+    """Return what is left of the budget and of the day; an answer that was paid for is not lost if that fails."""
+    try:
+        return format_percent(await oracle.left(dataset)), format_percent(await purse.left_today(oracle, dataset))
+    except DodonaError:
+        return None, None
 
 
 @_guarded
@@ -468,7 +471,7 @@ async def schema(dataset: str, ctx: Context[Any, Any]) -> str:
         raise ResourceError(printable(str(fault))) from None
     except Exception as fault:  # noqa: BLE001  whatever it is, the agent gets a constant text
         door.write_fault(fault)
-        raise ResourceError(str(InternalFault())) from None
+        raise ResourceError(InternalFault().message) from None
     return json.dumps({"notice": NOTICE, "data": found}, ensure_ascii=False)
 
 
