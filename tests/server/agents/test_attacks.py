@@ -175,6 +175,20 @@ async def test_an_agent_sees_no_question_of_others_and_no_answer_under_their_key
 
 
 @scripted
+async def test_an_agent_on_a_file_sees_the_questions_of_its_analyst_alone(tmp_path: Path) -> None:
+    path = make_dataset(tmp_path, epsilon="5")
+    with dodona.open(path, analyst="bob") as bob:
+        bob.ask(COUNT.format(age=41), within=60)
+    with dodona.open(path, analyst="ada") as curator:
+        curator.ask(COUNT.format(age=14), within=60)
+        async with beside(curator, AgentCaps()) as agent:
+            own = await agent.call("history", dataset="stays")
+            left = await agent.call("budget", dataset="stays")
+    assert [one["question"] for one in own["data"]] == [COUNT.format(age=14)]
+    assert left["spent_today"] == own["data"][0]["price"]
+
+
+@scripted
 async def test_an_owners_token_shows_an_agent_nobodys_questions_and_buys_nothing(server: Running) -> None:
     async with over_http(server.analysts, server.tokens["grace"], Person()) as agent:
         assert (await agent.refused("history", dataset="stays"))["code"] == "role-missing"

@@ -16,7 +16,16 @@ from dodona.curator.curator import Curator
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.ledger.errors import KeyReused
 from dodona.numbers import format_percent
-from dodona.server.agents.spending import AgentCap, AgentCaps, AgentQuestion, ConsentMissing, Document, Purse, make_caps
+from dodona.server.agents.spending import (
+    AgentCap,
+    AgentCaps,
+    AgentQuestion,
+    ConsentMissing,
+    Deal,
+    Document,
+    Purse,
+    make_caps,
+)
 from tests.server.agents.scene import COUNT, PROTOCOLS, Person, beside, price_of, scripted, spent
 from tests.server.scene import make_dataset
 
@@ -215,6 +224,38 @@ async def test_the_same_call_sent_four_times_at_once_is_charged_once(curator, pr
     assert len({str(reply["data"]["rows"]) for reply in replies}) == 1
     assert len(curator.history) == 1
     assert spent(curator) == price
+
+
+class Slow(Recorder):
+    """Charges a while after it was asked, as a core does, whether or not the caller is still there."""
+
+    working: set[asyncio.Task[Document]] = frozenset()  # type: ignore[assignment]
+
+    async def ask(self, dataset: str, request: Document, key: str) -> Document:
+        task = asyncio.create_task(self.charge(dataset, request, key))
+        self.working = self.working | {task}
+        return await asyncio.shield(task)
+
+    async def charge(self, dataset: str, request: Document, key: str) -> Document:
+        await asyncio.sleep(0.02)
+        self.own.insert(0, {"time": "2999-01-01T00:00:00+00:00", "share": request["max_price"]})
+        return await super().ask(dataset, request, key)
+
+
+@scripted
+async def test_an_agent_that_cancels_every_call_gets_no_more_than_its_day() -> None:
+    oracle, purse = Slow(price=Fraction(1, 100)), Purse(make_caps(question="1%", day="3.5%"))
+    for age in range(10):
+        asked = AgentQuestion(dataset="stays", text=COUNT.format(age=age))
+        call = asyncio.ensure_future(purse.buy(oracle, Deal(question=asked, offer={}, price=oracle.price)))
+        for _ in range(4):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait((call,))
+    while purse._running:
+        await asyncio.wait(purse._running)
+    await asyncio.wait(oracle.working)
+    assert len(oracle.asked) == 3
 
 
 class Forgetful(CuratorOracle):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -149,6 +151,18 @@ def test_the_log_names_the_tool_and_the_account_and_no_question(server: Running)
     lines = server.lines("request")
     assert ("mcp-ask", "ada") in {(line["act"], line.get("account")) for line in lines}
     assert "SELECT" not in server.log.read_text()
+
+
+def test_a_server_without_the_sdk_says_what_to_install() -> None:
+    script = (
+        "import asyncio, sys; sys.modules['mcp'] = None\n"
+        "from dodona.server.agents.http import AgentsDoor, AgentsMissing\n"
+        "from dodona.server.agents.spending import AgentCaps\n"
+        "try: asyncio.run(AgentsDoor(None, AgentCaps())._start())\n"
+        "except AgentsMissing as missing: print(missing)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert "dodona[mcp]" in told.stdout
 
 
 @pytest.mark.parametrize(

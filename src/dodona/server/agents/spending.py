@@ -158,6 +158,7 @@ class Purse:
 
     caps: AgentCaps
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _running: set[asyncio.Task[Document]] = field(default_factory=set)
 
     async def deal(self, oracle: Oracle, question: AgentQuestion, max_price: Exact) -> Deal:
         """Quote a question, and refuse a price above what the agent said, or above a cap."""
@@ -179,7 +180,21 @@ class Purse:
         return price > self.caps.consent
 
     async def buy(self, oracle: Oracle, deal: Deal, *, view: str = "single") -> Document:
-        """Ask a question at the price of its deal, or for less; the view says which intervals are shown."""
+        """Ask a question at the price of its deal, or for less; the view says which intervals are shown.
+
+        A call that is cancelled is carried on to its end: the next one must not look at the day before it is charged.
+        """
+        task = asyncio.create_task(self._buy(oracle, deal, view))
+        self._running.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    def _forget(self, task: asyncio.Task[Document]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be left to hear of it
+
+    async def _buy(self, oracle: Oracle, deal: Deal, view: str) -> Document:
         question = deal.question
         async with self._lock(oracle.caller, question.dataset):  # one at a time, so that the day's cap holds for all
             await self._hold_to_day(oracle, question.dataset, deal.price)
