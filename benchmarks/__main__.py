@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, check, engines, ledger, noise, quotes, server, sources, sql, weights
+from benchmarks import accounting, check, doors, engines, ledger, noise, quotes, server, sources, sql, weights
 from benchmarks.report import Row, show
 from benchmarks.streams import command
 
@@ -27,6 +27,7 @@ BENCHMARKS = {
     "accounting": Benchmark(
         "the speed and the tightness of accounting", accounting.measure, accounting.rows, accounting.NOTE
     ),
+    "doors": Benchmark(doors.ABOUT, doors.measure, doors.rows, doors.NOTE),
     "ledger": Benchmark("durable charges, together and one by one", ledger.measure, ledger.rows, ledger.NOTE),
     "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
     "quotes": Benchmark("how well quotes foresee widths", quotes.measure, quotes.rows, quotes.NOTE),
