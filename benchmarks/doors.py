@@ -1,7 +1,7 @@
 """The SQL door as a tool sees it: `python -m benchmarks doors [--json]`.
 
-A server is started as `dodona serve --sql` does it. Statements that only read the catalogue are sent through the door and
-straight to the sidecar, in turns. Charges are counted by the ledger, over HTTP.
+A server is started as `dodona serve --sql` does it. Statements that only read the catalogue are sent through the door
+and straight to the sidecar, in turns. Charges are counted by the ledger, over HTTP.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tests.door.scene import OpenDoor, find_sidecar, opened_door
 
 ABOUT = "the SQL door: catalogues, replays, connections, dashboards"
 NOTE = (
-    "Wall time, all parts on the same cores. catalogue: the statements of psql's \\d, beside a connection straight to the "
-    "sidecar. memory: of the door and of all processes of the sidecar, each page counted once."
+    "Wall time, all parts on the same cores. catalogue: the statements of psql's \\d, beside a connection straight to "
+    "the sidecar. memory: of the door and of all processes of the sidecar, each page counted once."
 )
 _TURNS = 300
 _CONNECTIONS = 100
@@ -32,8 +32,8 @@ _CATALOGUE = (
         "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v') AND n.nspname = 'public' ORDER BY 1, 2"
     ),
     (
-        "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull FROM pg_catalog.pg_attribute a "
-        "WHERE a.attrelid = 'public.stays'::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+        "SELECT a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull FROM pg_catalog.pg_attribute "
+        "a WHERE a.attrelid = 'public.stays'::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     ),
     (
         "SELECT r.conname, pg_catalog.pg_get_constraintdef(r.oid, true) FROM pg_catalog.pg_constraint r "

@@ -142,9 +142,9 @@ def test_messages_in_any_order_never_hang_nor_show_what_was_not_answered(door: O
 
 def test_a_session_that_misbehaves_does_not_block_others(door: OpenDoor) -> None:
     stalled = []
-    for place in range(12):
+    for place in range(15):
         client = log_in(door)
-        match place % 4:
+        match place % 5:
             case 0:
                 client.send(b"Q\0\0\1\0SELECT")  # the rest never comes
             case 1:
@@ -153,6 +153,9 @@ def test_a_session_that_misbehaves_does_not_block_others(door: OpenDoor) -> None
                 )  # nobody reads it
             case 2:
                 client.send(message(b"Q", b"SELECT pg_sleep(50)\0"))
+            case 3:
+                client.send(message(b"Q", b"SELECT count(*) FROM stays WHERE " + b"(" * 3000 + b"\0"))
+                client.send(message(b"Q", b"SELECT " + b"count(*),sex," * 200_000 + b"1 FROM stays\0"))
             case _:
                 client.send(message(b"Q", b"BEGIN\0") + parse_message(b"", "SELECT count(*) FROM stays") * 500)
         stalled.append(client)

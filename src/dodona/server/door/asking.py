@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -12,7 +13,7 @@ from typing import Any
 
 from dodona.errors import InvalidArgument, Unavailable
 from dodona.numbers import format_percent, to_share
-from dodona.server import secrets
+from dodona.server import logs, secrets
 from dodona.server.door.splice import Piece
 from dodona.server.identity import Identity, RoleMissing
 from dodona.server.link import Caller, CoreLink, CoreUnreachable
@@ -179,12 +180,17 @@ class Asker:
             refused = RoleMissing("owner", "analyst", "auditor")
             raise Problem(refused.sqlstate, str(refused), code=refused.code)
         caller = Caller(identity.account, role, identity.max_price)
+        began = time.perf_counter()
         try:
             reply = await self.link.call(act, dataset=self.dataset, caller=caller, arguments=arguments)
         except CoreUnreachable as fault:
             text = "The reply was lost on its way. Send the statement again: it is charged once at most."
             raise Problem(Unavailable.sqlstate, text if "key" in arguments else str(fault), code=fault.code) from None
         found: dict[str, Any] = json.loads(reply.body)
+        logs.write(
+            "request", door="sql", act=act, account=identity.account, dataset=self.dataset, status=reply.status,
+            code=found.get("code"), ms=round(1000 * (time.perf_counter() - began), 1),
+        )  # fmt: skip
         if reply.status >= HTTPStatus.BAD_REQUEST:
             detail, state = str(found["detail"]), str(found.get("sqlstate", "XX000"))
             if "charged" not in detail:

@@ -19,6 +19,7 @@ from dodona.server.door.splice import (
 )
 
 Kind = Literal["pass", "query", "explain", "copy", "declare"]
+LONGEST, MOST_TOKENS = 65_536, 4_000
 _QUERIES = ("select", "with", "values", "table", "(")
 _WRITES = ("insert", "update", "delete", "merge", "into")
 
@@ -130,10 +131,34 @@ def _piece_edits(piece: Piece, facts: Described, source: str, *, intervals: bool
 # --- Reading a text. ---
 
 
+class StatementTooLong(InvalidRequest):
+    """A statement over a dataset is longer, or nested deeper, than the door reads."""
+
+    code = "statement-too-long"
+    sqlstate = "54001"
+
+    def __init__(self) -> None:
+        """State the limits."""
+        super().__init__(
+            f"A statement over a dataset has at most {LONGEST:,} characters and {MOST_TOKENS:,} words and signs, and is "
+            "not nested very deep."
+        )
+
+
 def read_plans(text: str, catalog: Catalog) -> list[Plan]:
-    """Return the statements of a text; raises Unreadable for one that cannot be cut into tokens."""
+    """Return the statements of a text, none if it names no dataset; raises Unreadable where it has no tokens."""
+    folded = text.lower()
+    if not any(name.lower() in folded for name in (*catalog.tables, "dodona")):
+        return []
+    if len(text) > LONGEST:
+        raise StatementTooLong
     tokens = tokens_of(text)
-    return [_read(text, tokens, whole, catalog) for whole in split_statements(tokens)]
+    if len(tokens) > MOST_TOKENS:
+        raise StatementTooLong
+    try:
+        return [_read(text, tokens, whole, catalog) for whole in split_statements(tokens)]
+    except RecursionError:
+        raise StatementTooLong from None
 
 
 def _read(text: str, tokens: Sequence[Token], whole: Range, catalog: Catalog) -> Plan:

@@ -243,23 +243,23 @@ class _PieceReader:
 
     def _occurrences(self, part: Range, opaque: Sequence[Range]) -> Iterator[tuple[Range, int]]:
         """Yield where keys stand in a part of the statement, and which, the longest first."""
-        words = [one for one in self._words(part) if not any(a <= one[1][0] < b for a, b in opaque)]
-        meanings = sorted(
-            ((self._meaning(key), number) for number, key in enumerate(self.keys)), key=lambda one: -len(one[0])
-        )
-        taken: set[int] = set()
-        for meaning, number in meanings:
-            for place in range(len(words) - len(meaning) + 1):
+        hidden = {place for start, end in opaque for place in range(start, end)}
+        words = [one for one in self._words(part) if one[1][0] not in hidden]
+        beginning: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        for number, key in enumerate(self.keys):
+            meaning = self._meaning(key)
+            beginning.setdefault(meaning[0], []).append((meaning, number))
+        place = 0
+        while place < len(words):
+            step = 1
+            for meaning, number in sorted(beginning.get(words[place][0], ()), key=lambda one: -len(one[0])):
                 run = words[place : place + len(meaning)]
                 covered = range(run[0][1][0], run[-1][1][1])
-                if (
-                    tuple(word for word, _ in run) != meaning
-                    or taken & set(covered)
-                    or self._names_result(covered, part)
-                ):
-                    continue
-                taken |= set(covered)
-                yield (covered.start, covered.stop), number
+                if tuple(word for word, _ in run) == meaning and not self._names_result(covered, part):
+                    yield (covered.start, covered.stop), number
+                    step = len(meaning)
+                    break
+            place += step
 
     def _names_result(self, covered: range, part: Range) -> bool:
         """Return whether tokens are the name that a column is given, or name a column of the result in ORDER BY."""
@@ -410,6 +410,7 @@ class _PieceReader:
     def _edits(self) -> Iterator[tuple[Range, str]]:
         numbers = {self._meaning(one): number for number, one in enumerate(self.estimates)}
         calls = [place for place, _, _ in self.calls]
+        called = {place for start, end in calls for place in range(start, end)}
         changed: list[Range] = []
         for place, estimate, which in self.calls:
             changed.append(place)
@@ -417,7 +418,7 @@ class _PieceReader:
         for part in self._outer_parts():
             opaque = list(calls)
             for found in self.shape.aggregates(part):
-                if any(a <= found[0] < b for a, b in calls):
+                if found[0] in called:
                     continue
                 opaque.append(found)
                 changed.append(found)
@@ -429,8 +430,9 @@ class _PieceReader:
         if "having" in self.select.clauses:
             having = self.select.clauses["having"][0]
             yield (having, having + 1), "WHERE"
+        beginnings = {start for start, _ in changed}
         for number, (start, end) in enumerate(self.items):
-            if self.aliases[number] is None and any(start <= one[0] < end for one in changed):
+            if self.aliases[number] is None and any(place in beginnings for place in range(start, end)):
                 yield (end, end), f"{{{number}}}"
 
     def _shown(self) -> Iterator[tuple[int, int, int]]:

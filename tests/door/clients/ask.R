@@ -1,0 +1,20 @@
+# RPostgreSQL and dbplyr: each line of the output is a step that passed.
+suppressPackageStartupMessages({ library(DBI); library(dplyr); library(dbplyr); library(RPostgreSQL) })
+passed <- function(step, holds) { if (!isTRUE(holds)) stop(step); cat(step, "\n") }
+connection <- dbConnect(RPostgreSQL::PostgreSQL(), host = "localhost", port = as.integer(Sys.getenv("PGPORT")),
+  user = Sys.getenv("PGUSER"), password = Sys.getenv("PGPASSWORD"), dbname = Sys.getenv("PGDATABASE"))
+passed("connect and list", "stays" %in% dbListTables(connection))
+passed("columns", "age" %in% dbListFields(connection, "stays"))
+found <- dbGetQuery(connection, "SELECT ward, count(*) AS n FROM stays GROUP BY ward ORDER BY ward")
+passed("a question", nrow(found) == 3 && is.numeric(found$n))
+stays <- tbl(connection, "stays")
+passed("tbl", "admitted" %in% colnames(stays))
+counted <- stays |> count(sex) |> collect()
+passed("count", nrow(counted) == 4)
+wide <- stays |> group_by(ward) |> summarise(n = n(), days = mean(stay, na.rm = TRUE)) |> arrange(desc(n)) |> collect()
+passed("group_by and summarise", nrow(wide) == 3 && all(wide$days > 0))
+older <- stays |> filter(age >= 40, sex == "female") |> summarise(n = n()) |> collect()
+passed("filter and summarise", older$n > 0)
+rows <- suppressWarnings(dbGetQuery(connection, "SELECT * FROM stays"))
+passed("rows are refused", is.null(rows))
+invisible(dbDisconnect(connection))

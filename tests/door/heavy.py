@@ -1,0 +1,153 @@
+"""Clients that take long to install: `make clients`. Each gets a place of its own in build/clients, made once.
+
+R, ODBC, node, dbt and Superset ask at a door as their users would. A step that passed is a line; a client that fails
+ends the run with an error. Debian's packages are installed by root alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.door.scene import OpenDoor, opened_door
+from tests.house.tree import ROOT
+
+PLACE = ROOT / "build" / "clients"
+SCRIPTS = Path(__file__).parent / "clients"
+PACKAGES = (
+    "r-base-core", "r-cran-rpostgresql", "r-cran-dbplyr", "r-cran-dplyr", "odbc-postgresql", "unixodbc", "nodejs",
+    "npm",
+)  # fmt: skip
+SUPERSET = (
+    "apache-superset>=6,<7", "psycopg2-binary", "flask-caching==2.3.1", "cachelib<0.14", "cachetools", "rich",
+)  # fmt: skip
+_CONFIG = """SECRET_KEY = "made up, for a made-up hospital: 0123456789"
+SQLALCHEMY_DATABASE_URI = "sqlite:///{}"
+WTF_CSRF_ENABLED = False
+TALISMAN_ENABLED = False
+"""
+
+
+def run(*command: str | Path, environment: dict[str, str] | None = None, folder: Path = PLACE) -> str:
+    """Return what a command prints; raise with all of it if it fails."""
+    outside = os.environ | (environment or {})
+    done = subprocess.run(list(map(str, command)), cwd=folder, env=outside, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{command[0]} failed:\n{done.stdout[-4000:]}\n{done.stderr[-6000:]}")
+    return done.stdout
+
+
+def install_packages() -> None:
+    """Install what Debian has, if it is missing."""
+    if all(map(shutil.which, ("Rscript", "odbcinst", "node", "npm"))):
+        return
+    if os.geteuid() != 0:
+        raise SystemExit(f"Install these packages first: {' '.join(PACKAGES)}")
+    run("apt-get", "update", "-qq")
+    run("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES)
+
+
+def environment_of(name: str, *packages: str) -> Path:
+    """Return the programs of a Python environment of its own."""
+    programs = PLACE / name / "bin"
+    if not (PLACE / f"{name}.ready").exists():
+        run(sys.executable, "-m", "venv", PLACE / name)
+        run(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", programs / "python", *packages)
+        (PLACE / f"{name}.ready").touch()
+    return programs
+
+
+def ask_node(door: dict[str, str]) -> str:
+    """Let node ask."""
+    if not (PLACE / "node" / "node_modules" / "pg").exists():
+        (PLACE / "node").mkdir(exist_ok=True)
+        run("npm", "install", "--silent", "pg", "postgres", folder=PLACE / "node")
+    return run("node", SCRIPTS / "ask.js", environment=door | {"NODE_PATH": str(PLACE / "node" / "node_modules")})
+
+
+def ask_r(door: dict[str, str]) -> str:
+    """Let R ask."""
+    return run("Rscript", SCRIPTS / "ask.R", environment=door)
+
+
+def ask_odbc(door: dict[str, str]) -> str:
+    """Let ODBC ask."""
+    return run(environment_of("odbc", "pyodbc") / "python", SCRIPTS / "ask_odbc.py", environment=door)
+
+
+def ask_dbt(door: dict[str, str]) -> str:
+    """Let dbt ask: a project with one model, which is shown and never built."""
+    programs = environment_of("dbt", "dbt-core<1.10", "dbt-postgres<1.10")
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder)
+        target = {
+            "type": "postgres", "host": "localhost", "port": int(door["PGPORT"]), "user": door["PGUSER"],
+            "password": door["PGPASSWORD"], "dbname": door["PGDATABASE"], "schema": "public", "sslmode": "require",
+        }  # fmt: skip
+        profile = {"ward": {"target": "door", "outputs": {"door": target}}}
+        (project / "profiles.yml").write_text(json.dumps(profile))
+        facts = {"name": "ward", "version": "1.0", "profile": "ward", "model-paths": ["models"]}
+        (project / "dbt_project.yml").write_text(json.dumps(facts))
+        (project / "models").mkdir()
+        (project / "models" / "wards.sql").write_text(
+            "select ward, count(*) as n from stays group by ward order by ward"
+        )
+        quiet = {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+        words = ("--project-dir", project, "--profiles-dir", project)
+        said = run(programs / "dbt", "debug", *words, environment=quiet, folder=project)
+        assert "All checks passed!" in said, said
+        said = run(programs / "dbt", "show", "--select", "wards", *words, environment=quiet, folder=project)
+        assert all(ward in said for ward in ("children", "medicine", "surgery")), said
+        run(programs / "dbt", "parse", *words, environment=quiet, folder=project)
+        return "debug\nshow\nparse"
+
+
+def ask_superset(door: dict[str, str]) -> str:
+    """Let Superset ask."""
+    programs = environment_of("superset", *SUPERSET)
+    home = PLACE / "superset-home"
+    home.mkdir(exist_ok=True)
+    config = home / "superset_config.py"
+    config.write_text(_CONFIG.format(home / "superset.db"))
+    outside = {"SUPERSET_CONFIG_PATH": str(config), "FLASK_APP": "superset"}
+    if not (home / "ready").exists():
+        superset = programs / "superset"
+        run(superset, "db", "upgrade", environment=outside)
+        person = ("--firstname", "a", "--lastname", "b", "--email", "a@example.org")
+        run(superset, "fab", "create-admin", "--username", "admin", "--password", "admin", *person, environment=outside)
+        run(superset, "init", environment=outside)
+        (home / "ready").touch()
+    return run(programs / "python", SCRIPTS / "ask_superset.py", environment=outside | door)
+
+
+CLIENTS: dict[str, Callable[[dict[str, str]], str]] = {
+    "node": ask_node, "R": ask_r, "ODBC": ask_odbc, "dbt": ask_dbt, "Superset": ask_superset,
+}  # fmt: skip
+
+
+def words_for(door: OpenDoor) -> dict[str, str]:
+    """Return the address of the door as PostgreSQL's clients read it from the environment."""
+    return {
+        "PGHOST": "localhost", "PGPORT": str(door.port), "PGUSER": "ada", "PGPASSWORD": door.server.tokens["ada"],
+        "PGDATABASE": "stays", "PGSSLMODE": "require",
+    }  # fmt: skip
+
+
+def main(names: Sequence[str]) -> None:
+    """Install the clients, and let them ask."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    install_packages()
+    with tempfile.TemporaryDirectory() as folder, opened_door(Path(folder) / "door") as door:
+        for name in names or CLIENTS:
+            steps = [line for line in CLIENTS[name](words_for(door)).splitlines() if line.strip()]
+            print(f"{name}: {len(steps)} steps passed", *steps, sep="\n  ", flush=True)  # noqa: T201  a command
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
