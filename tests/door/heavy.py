@@ -145,7 +145,11 @@ def main(names: Sequence[str]) -> None:
     install_packages()
     with tempfile.TemporaryDirectory() as folder, opened_door(Path(folder) / "door") as door:
         for name in names or CLIENTS:
-            steps = [line for line in CLIENTS[name](words_for(door)).splitlines() if line.strip()]
+            steps = [
+                line
+                for line in CLIENTS[name](words_for(door)).splitlines()
+                if line.strip() and " configuration at " not in line
+            ]
             print(f"{name}: {len(steps)} steps passed", *steps, sep="\n  ", flush=True)  # noqa: T201  a command
 
 

@@ -25,7 +25,8 @@ with app.test_client() as client:
         return client.post(path, json=body, headers=headers)
 
     body = {"database_name": f"dodona {os.getpid()}", "sqlalchemy_uri": address, "expose_in_sqllab": True}
-    reply = post("/api/v1/database/test_connection/", body)
+    tried = {name: value for name, value in body.items() if name != "expose_in_sqllab"}
+    reply = post("/api/v1/database/test_connection/", tried)
     passed("test connection", reply.status_code == 200, reply)
     reply = post("/api/v1/database/", body)
     passed("add database", reply.status_code == 201, reply)
