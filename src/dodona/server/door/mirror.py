@@ -34,7 +34,10 @@ def identifier(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """What is declared about a dataset."""
+    """What is declared about a dataset.
+
+    Theorem: sql-door
+    """
 
     dataset: str
     table: str

@@ -140,8 +140,8 @@ class StatementTooLong(InvalidRequest):
     def __init__(self) -> None:
         """State the limits."""
         super().__init__(
-            f"A statement over a dataset has at most {LONGEST:,} characters and {MOST_TOKENS:,} words and signs, and is "
-            "not nested very deep."
+            f"A statement over a dataset has at most {LONGEST:,} characters and {MOST_TOKENS:,} words and signs, and "
+            "is not nested very deep."
         )
 
 

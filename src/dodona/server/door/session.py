@@ -82,7 +82,10 @@ class _Portal:
 
 @dataclass(slots=True)
 class Session:
-    """A client that has logged in, and its connection to the sidecar."""
+    """A client that has logged in, and its connection to the sidecar.
+
+    Theorem: sql-door
+    """
 
     client: Stream
     backend: Backend
