@@ -189,7 +189,7 @@ def test_a_state_that_is_missing_costs_time_alone(place: FilePlace):
     with place.open() as ledger:
         spent = ledger.state()
     for lost in (before[0][0], before[-1][0]):
-        alter(place.path, f"DELETE FROM checkpoints WHERE number = {lost}")
+        alter(place.path, f"DELETE FROM checkpoints WHERE number = {lost}")  # noqa: S608  our own number
         with place.open() as ledger:
             assert ledger.state() == spent
 
@@ -253,11 +253,12 @@ def test_an_old_line_that_was_altered_is_refused_when_it_is_read(place: FilePlac
         place.path,
         "PRAGMA foreign_keys = off",
         "DROP TRIGGER entries_stay",
-        f"UPDATE entries SET text = '{line.text}', hash = '{line.hash}' WHERE number = {line.number}",
-        "CREATE TRIGGER entries_stay BEFORE UPDATE ON entries\nBEGIN SELECT RAISE(ABORT, 'a line is never changed'); END",
+        f"UPDATE entries SET text = '{line.text}', hash = '{line.hash}' WHERE number = {line.number}",  # noqa: S608
     )
     store = SqliteStore(place.path)
-    book = Book.restore([text for _, text in states(place.path)], store.lines(states(place.path)[-1][0])[0], store.fetch)
+    book = Book.restore(
+        [text for _, text in states(place.path)], store.lines(states(place.path)[-1][0])[0], store.fetch
+    )
     with pytest.raises(LedgerUnreadable, match="altered"):
         book.charge(entry.release.receipt)
     with pytest.raises(LedgerUnreadable, match="altered"):
