@@ -27,7 +27,7 @@ _LOOK_AGAIN = 1.0  # seconds
 _MOST_CURATORS = 1024
 _MOST_WATCHES = 1024
 _MOST_REHEARSED = 500  # questions of one rehearsal
-_Stamp = tuple[int, int, int]
+_Stamp = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Datasets:
     """The dataset files of a folder, opened when they are first asked for, and again after their file changed."""
 
     def __init__(self, folder: Path, state: Path, *, lazily: bool, patience: float, most: int) -> None:
-        """Take the folders, and the most datasets to keep open. With `lazily`, rows are opened when they are first read."""
+        """Take the folders, and how many datasets to keep open. With `lazily`, rows are opened when they are read."""
         self.folder, self.state = folder, state
         self._lazily, self._patience, self._most = lazily, patience, most
         self._lock = threading.Lock()
@@ -122,6 +122,16 @@ class Datasets:
                 self._retire(name)
                 self._opened[name] = opened
             return opened
+
+    def reopen(self, name: str) -> None:
+        """Let all workers open a dataset again: something that is read when it is opened changed."""
+        note = self._note(self.path(name))
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(str(time.time_ns()), encoding="ascii")
+        self._looked = -_LOOK_AGAIN
+
+    def _note(self, path: Path) -> Path:
+        return self.state / "reopened" / path.name
 
     def done(self) -> None:
         """Say that this thread's call is over: datasets beyond the most that may be open are closed, oldest first.
@@ -186,8 +196,9 @@ class Datasets:
             for path in sorted(self.folder.glob(f"*{SUFFIX}")):
                 if path.is_symlink() or not path.is_file():
                     continue
-                stat = path.stat()
-                stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                stat, noted = path.stat(), self._note(path)
+                changed = noted.stat().st_mtime_ns if noted.exists() else 0
+                stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino, changed)
                 name, before = known.get(path, ("", None))
                 if before != stamp:
                     name = _dataset_name(path)
