@@ -25,6 +25,9 @@ from dodona.query.query import Block, CaseWeight, ConstantWeight, Query, ValueWe
 from dodona.schema.schema import Domain
 from dodona.trusted.source import SourceFailed
 
+_MOST_BUNDLES = 64
+"""Of how many earlier bundles it is remembered what they answer from."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBlock:
@@ -62,6 +65,7 @@ class ReleasedBlocks:
         self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
         self._unlearned: deque[tuple[Receipt, Release, Measurement | ResidualMeasurement | None]] = deque()
+        self._bundles: dict[str, Knowledge | None] = {}
         self.seen = 0
         """How many releases of the ledger were read."""
         self.draws = DrawCounts()
@@ -146,15 +150,25 @@ class ReleasedBlocks:
         with self.lock:
             if receipt not in self._place:
                 return None
-            last = self._place[receipt] == self.seen
-            known = self.knowledge if last else self._first(self._place[receipt]).knowledge
-            knowledge = known.of_bundle(receipt, residuals=receipt in self._residuals)
+            knowledge = self._bundle_knowledge(receipt)
             if knowledge is None:
                 return None
             found = self._first(0)
             found.begin()
             found._knowledge, found.lock = knowledge, self.lock  # noqa: SLF001  of its own class
             return found
+
+    def _bundle_knowledge(self, receipt: str) -> Knowledge | None:
+        """Return what a bundle answers from; that of a bundle which is not the newest is learned once."""
+        residuals = receipt in self._residuals
+        if self._place[receipt] == self.seen:
+            return self.knowledge.of_bundle(receipt, residuals=residuals)
+        if receipt not in self._bundles:
+            earlier = self._first(self._place[receipt]).knowledge
+            self._bundles[receipt] = earlier.of_bundle(receipt, residuals=residuals)
+            if len(self._bundles) > _MOST_BUNDLES:
+                del self._bundles[next(iter(self._bundles))]
+        return self._bundles[receipt]
 
     def _first(self, number: int) -> ReleasedBlocks:
         """Return the blocks of the first releases."""
