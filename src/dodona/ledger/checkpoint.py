@@ -130,8 +130,8 @@ class Archive:
             entry = entry_from_trusted_json(line.text)
             if isinstance(entry, Released):
                 yield receipts.pop(entry.release.receipt), entry.release
-            else:
-                receipts[line.hash] = _receipt(line)
+            elif isinstance(entry, Charged):
+                receipts[line.hash] = Receipt(line.hash, *charge_fields(entry))
 
     def _release(self, found: tuple[str, int, str]) -> Release:
         entry = entry_from_trusted_json(self._line(found[1], found[2]).text)
