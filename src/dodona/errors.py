@@ -1,7 +1,5 @@
 """The four families of errors. A message depends on public facts only and says whether anything was charged."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import ClassVar, Self
 

@@ -3,8 +3,6 @@
 An interval fails with at most the given probability, either for the table or for the population it was sampled from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from datetime import date

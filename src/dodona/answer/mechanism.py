@@ -1,7 +1,5 @@
 """The mechanism of an answer in words, and the theory pages behind it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import assert_never

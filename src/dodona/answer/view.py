@@ -4,8 +4,6 @@ A view chooses the confidence, the table or the population, single or simultaneo
 any question chosen after seeing earlier answers.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """`dodona login`: keep a server's address and a token, so that commands and programs need not name them."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 

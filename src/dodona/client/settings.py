@@ -3,8 +3,6 @@
 The file holds tokens, so it is refused if others may read it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -3,8 +3,6 @@
 What is decided is in `exchange`, which neither sends nor waits; the two links carry out what it says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

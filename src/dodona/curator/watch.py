@@ -1,7 +1,5 @@
 """Watches: threshold alerts over counts, charged in full when the watch is opened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Connections that do not wait for ever: uvicorn's HTTP protocol with limits on headers, idleness and number."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counts and times of requests for Prometheus, by door, act, status and code: never by names, texts or values."""
 
-from __future__ import annotations
-
 from prometheus_client import (
     CollectorRegistry,
     Counter,

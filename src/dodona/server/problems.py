@@ -1,7 +1,5 @@
 """Errors of the HTTP door, and how every error is written: `application/problem+json`, from the one table of errors."""
 
-from __future__ import annotations
-
 import json
 
 from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, Refused, Unavailable
