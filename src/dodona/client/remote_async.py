@@ -1,9 +1,8 @@
-"""The remote curator for asynchronous programs: the same calls as coroutines."""
+"""The remote curator: the surface of `Curator`, asked of a server, as coroutines; `remote` blocks."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -16,9 +15,8 @@ from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
 from dodona.client.calls import Call, Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
-from dodona.client.remote import DEFAULT_TIMEOUT, http_options
 from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, WatchTerms
-from dodona.client.settings import server_address
+from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
 from dodona.client.surface import (
     NOTHING_BOUGHT,
     DatasetCalls,
@@ -30,7 +28,7 @@ from dodona.client.surface import (
     release_declaration,
     view_wishes,
 )
-from dodona.client.transport import AsyncLink, Progress, ReadT, Retries
+from dodona.client.transport import AsyncLink, BlockingLink, Progress, ReadT, Retries
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact
@@ -65,12 +63,16 @@ class AsyncRemoteCurator:
     Its coroutines have the names and arguments of `RemoteCurator`; what is a property there is a coroutine here.
     """
 
-    def __init__(self, link: AsyncLink, dataset: str | None, *, url: str) -> None:
+    def __init__(self, link: AsyncLink | BlockingLink, dataset: str | None, *, url: str) -> None:
         """Take a link; where no dataset is named, the first call finds out which there is."""
-        self._link, self._url = link, url
+        self._link, self.url = link, url
         self._calls = None if dataset is None else DatasetCalls(dataset)
         self._schema: Schema | None = None
         self._closed = False
+
+    async def dataset(self) -> str:
+        """Return the name of the dataset."""
+        return (await self._of()).dataset
 
     async def schema(self) -> Schema:
         """Return the schema of the dataset; all of it is public."""
@@ -98,7 +100,7 @@ class AsyncRemoteCurator:
 
     def __repr__(self) -> str:
         name = "the only dataset" if self._calls is None else self._calls.dataset
-        return f"<Remote curator of {name} at {self._url}, asynchronous{', closed' if self._closed else ''}>"
+        return f"<Remote curator of {name} at {self.url}, asynchronous{', closed' if self._closed else ''}>"
 
     async def ask(  # noqa: PLR0913  the surface of a question
         self,
@@ -111,7 +113,10 @@ class AsyncRemoteCurator:
         fresh: bool = False,
         key: str | None = None,
     ) -> AsyncRemoteAnswer:
-        """Return the answer to a question: replayed or derived if possible, otherwise measured and charged."""
+        """Return the answer to a question: replayed or derived if possible, otherwise measured and charged.
+
+        The arguments are those of `Curator.ask`.
+        """
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
         under, calls = check_key(key), await self._of()
 
@@ -135,11 +140,14 @@ class AsyncRemoteCurator:
         key: str | None = None,
         progress: ShowProgress = None,
     ) -> tuple[AsyncRemoteAnswer, ...]:
-        """Return the answers to questions that are planned together and charged once: all or none."""
+        """Return the answers to questions that are planned together and charged once: all or none.
+
+        `progress` is called with how many are done, and of how many; by default a terminal shows a bar.
+        """
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
         listed, under, calls = question_texts(questions), check_key(key), await self._of()
 
-        def fetch(number: int) -> Callable[[ViewName], Awaitable[AsyncRemoteAnswer]]:
+        def fetch(number: int) -> Callable[[ViewName], Coroutine[Any, Any, AsyncRemoteAnswer]]:
             async def fetched(view: ViewName) -> AsyncRemoteAnswer:
                 return (await self._send(calls.ask_many(listed, view_wishes(wishes, view), under, read)))[number]
 
@@ -267,7 +275,10 @@ class AsyncRemoteCurator:
         max_price: Exact | None = None,
         key: str | None = None,
     ) -> WeightsAnswers:
-        """Return the answers to counts by multiplicative weights over some columns, charged once and recorded."""
+        """Return the answers to counts by multiplicative weights over some columns, charged once and recorded.
+
+        A server keeps no open weights between questions, so there is no `weights`: it takes them all at once.
+        """
         calls, under = await self._of(), check_key(key)
         return await self._send(
             calls.ask_by_weights(
@@ -358,7 +369,10 @@ class AsyncRemoteWatch:
         return self.terms.left
 
     async def ask(self, question: str, *, threshold: int | None = None) -> RemoteVerdict:
-        """Return whether the count of a question is above the threshold, both with noise; no further charge."""
+        """Return whether the count of a question is above the threshold, both with noise; no further charge.
+
+        If the reply is lost it is not asked again by itself, as that might take a second alert.
+        """
         call = self._calls.watch_ask(self.terms.key, question, threshold)
         verdict, left = await self._curator._send(call)  # noqa: SLF001  the same module
         self.terms = replace(self.terms, left=left)
@@ -394,7 +408,7 @@ class AsyncRemoteRelease:
                     raise state.problem
                 if state.ended:
                     return state
-                await asyncio.sleep(every)
+                await self._curator._link.sleep(every)  # noqa: SLF001  the same module
 
     async def write(self, path: str | Path) -> Path:
         """Write its rows to a new file that ends in .csv or .parquet, and return that."""
