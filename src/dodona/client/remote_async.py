@@ -13,21 +13,11 @@ from dodona.answer.description import Description, History, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
+from dodona.client import surface
 from dodona.client.calls import Call, Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
 from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, WatchTerms
 from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
-from dodona.client.surface import (
-    NOTHING_BOUGHT,
-    DatasetCalls,
-    RowKind,
-    SynthesisMethod,
-    batch_accept,
-    list_datasets,
-    only_dataset,
-    release_declaration,
-    view_wishes,
-)
 from dodona.client.transport import AsyncLink, BlockingLink, Progress, ReadT, Retries
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.ledger.limits import ApprovalRequest
@@ -66,7 +56,7 @@ class AsyncRemoteCurator:
     def __init__(self, link: AsyncLink | BlockingLink, dataset: str | None, *, url: str) -> None:
         """Take a link; where no dataset is named, the first call finds out which there is."""
         self._link, self.url = link, url
-        self._calls = None if dataset is None else DatasetCalls(dataset)
+        self._calls = None if dataset is None else surface.DatasetCalls(dataset)
         self._schema: Schema | None = None
         self._closed = False
 
@@ -121,7 +111,7 @@ class AsyncRemoteCurator:
         under, calls = check_key(key), await self._of()
 
         async def fetch(view: ViewName) -> AsyncRemoteAnswer:
-            return await self._send(calls.ask(question, view_wishes(wishes, view), under, read))
+            return await self._send(calls.ask(question, surface.view_wishes(wishes, view), under, read))
 
         def read(document: Mapping[str, Any]) -> AsyncRemoteAnswer:
             return AsyncRemoteAnswer.from_document(document, fetch=fetch)
@@ -149,7 +139,9 @@ class AsyncRemoteCurator:
 
         def fetch(number: int) -> Callable[[ViewName], Coroutine[Any, Any, AsyncRemoteAnswer]]:
             async def fetched(view: ViewName) -> AsyncRemoteAnswer:
-                return (await self._send(calls.ask_many(listed, view_wishes(wishes, view), under, read)))[number]
+                return (await self._send(calls.ask_many(listed, surface.view_wishes(wishes, view), under, read)))[
+                    number
+                ]
 
             return fetched
 
@@ -159,7 +151,7 @@ class AsyncRemoteCurator:
         if not listed:
             return ()
         with follow_progress(progress, f"{len(listed):,} questions") as shown:
-            accept = batch_accept(shown=shown is not None)
+            accept = surface.batch_accept(shown=shown is not None)
             return await self._send(calls.ask_many(listed, wishes, under, read, accept=accept), shown)
 
     async def recall(self, key: str, *, confidence: float | None = None) -> tuple[RecordedAnswer, ...] | None:
@@ -167,7 +159,7 @@ class AsyncRemoteCurator:
         try:
             return await self._send((await self._of()).recall(check_key(key), confidence, RecordedAnswer.from_document))
         except DodonaError as fault:
-            if fault.code != NOTHING_BOUGHT:
+            if fault.code != surface.NOTHING_BOUGHT:
                 raise
             return None
 
@@ -294,9 +286,9 @@ class AsyncRemoteCurator:
         marginals: Iterable[Iterable[str]] | None = None,
         epsilon: Exact | None = None,
         share: Exact | None = None,
-        method: SynthesisMethod | None = None,
+        method: surface.SynthesisMethod | None = None,
         count: int | None = None,
-        rows: RowKind | None = None,
+        rows: surface.RowKind | None = None,
         max_price: Exact | None = None,
         key: str | None = None,
     ) -> AsyncRemoteRelease:
@@ -306,7 +298,7 @@ class AsyncRemoteCurator:
         `epsilon` or a `share` of the budget. `count` and `rows` say how many rows are made up, and how: `rounded`,
         `sampled` or `weighted`.
         """
-        declaration = release_declaration(
+        declaration = surface.release_declaration(
             columns=columns,
             marginals=marginals,
             given=arguments(
@@ -342,10 +334,10 @@ class AsyncRemoteCurator:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _of(self) -> DatasetCalls:
+    async def _of(self) -> surface.DatasetCalls:
         """Return the calls of the dataset; the first call finds out which there is."""
         if self._calls is None:
-            self._calls = DatasetCalls(only_dataset(await self._send(list_datasets())))
+            self._calls = surface.DatasetCalls(surface.only_dataset(await self._send(surface.list_datasets())))
         return self._calls
 
     async def _send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
@@ -357,7 +349,7 @@ class AsyncRemoteCurator:
 class AsyncRemoteWatch:
     """A watch that a server keeps: any number of counts may be asked, until the last alert."""
 
-    def __init__(self, terms: WatchTerms, calls: DatasetCalls, curator: AsyncRemoteCurator) -> None:
+    def __init__(self, terms: WatchTerms, calls: surface.DatasetCalls, curator: AsyncRemoteCurator) -> None:
         """Take what the watch was opened for."""
         self.terms = terms
         """What it was opened for, and how many alerts are left as of the last reply."""
@@ -387,7 +379,7 @@ class AsyncRemoteWatch:
 class AsyncRemoteRelease:
     """A synthetic release of a server."""
 
-    def __init__(self, key: str, calls: DatasetCalls, curator: AsyncRemoteCurator) -> None:
+    def __init__(self, key: str, calls: surface.DatasetCalls, curator: AsyncRemoteCurator) -> None:
         """Take the key under which it was started."""
         self.key = key
         """The key that finds it again."""
