@@ -203,8 +203,8 @@ class AddressRefused(InvalidRequest):
     def __init__(self) -> None:
         """Set a constant message: the address may contain a password."""
         super().__init__(
-            "This is no address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 for # "
-            "and %40 for @ in a password; it is not shown here, as it may hold one."
+            "This is not the address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 "
+            "for # and %40 for @ in a password; it is not shown here, as it may hold one."
         )
 
 

@@ -194,7 +194,7 @@ def choose(call: ActCall) -> Reply:
 
 
 def rehearse(call: ActCall) -> Reply:
-    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is told about anyone."""
+    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is revealed about anyone."""
     found = expect(call, "question", "view", *_WISHES)
     question, view = text(found.get("question")), _view(found.get("view"))
     permitted(call)

@@ -66,7 +66,7 @@ class Connection(HttpToolsProtocol):
         """Answer what is no HTTP as every other error."""
         del msg
         self._count("malformed")
-        self._turn_away(InvalidRequest("This is no HTTP request that can be read."))
+        self._turn_away(InvalidRequest("This is not a valid HTTP request."))
 
     def _idle(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request

@@ -9,7 +9,7 @@ MEDIA_TYPE = PROBLEM
 
 
 class TokenForbidden(Refused):
-    """A token was used where only somebody who is logged in may act."""
+    """A token was used where the caller has to be logged in."""
 
     code = "token-forbidden"
 
