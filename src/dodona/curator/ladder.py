@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.answer.answer import Answer, table_view
+from dodona.answer.derived import DerivedValues
 from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
@@ -101,8 +102,9 @@ def replay(ladder: Ladder, call: Call) -> None:
             start += len(planned)
             if call.asked[place].demands is None:
                 call.found[place] = ladder.lookup.replay_planned(question, planned, call.request)
-    call.replays = dict(zip(counts, ladder.lookup.replay([call.asked[place] for place in counts]), strict=True))
-    call.fill([one.found() for one in call.replays.values()], counts)
+    replays = ladder.lookup.replay([call.asked[place] for place in counts])
+    call.replays = {place: one for place, one in zip(counts, replays, strict=True) if one is not None}
+    call.fill([one.found() for one in call.replays.values()], [*call.replays])
 
 
 def derive(ladder: Ladder, call: Call) -> None:
@@ -112,7 +114,7 @@ def derive(ladder: Ladder, call: Call) -> None:
         return
     counts = [place for place in call.places if call.asked[place].demands is not None]
     replays = [call.replays.get(place) or Replay.nothing(call.asked[place]) for place in counts]
-    call.fill(ladder.lookup.derive(replays), counts)
+    call.fill([*map(Found.derived, ladder.lookup.derive(replays))], counts)
 
 
 def confirm(ladder: Ladder, call: Call) -> None:
@@ -151,7 +153,8 @@ def bundle(ladder: Ladder, call: Call) -> None:
         answers = ladder.answers_of_bundle(call.missing, bought.receipt)
         if answers is None:
             raise InvariantBroken("What was bought does not answer the question.", charged=True)
-    call.fill([one.bought(bought.receipt.id, bought.price, reused=reused) for one in answers])
+    receipt, price = bought.receipt.id, bought.price
+    call.fill([Found(one, "measured", receipt, price, reused) for one in answers])
 
 
 def measure(ladder: Ladder, call: Call) -> None:
@@ -315,8 +318,8 @@ class Ladder:
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
         ) from None
 
-    def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[Found] | None:
-        """Return the answers that a bundle gives, whatever accuracy is requested; None if they do not follow from it.
+    def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[DerivedValues] | None:
+        """Return the values that a bundle gives, whatever accuracy is requested; None if they do not follow from it.
 
         Their accuracy was verified before the charge. They depend on the bundle and on what was released before it, so
         they are the same whenever they are fetched.
@@ -384,7 +387,8 @@ class Ladder:
         if missing and receipt.purpose == query_digest(_stack_queries(missing)):
             call.fill(_read_again(release, missing))
         elif missing and " " in receipt.purpose:  # only a bundle has a label: it answers more than one question
-            call.fill(self.answers_of_bundle(call.missing, receipt) or [None] * len(missing))
+            follow = self.answers_of_bundle(call.missing, receipt)
+            call.fill([None] * len(missing) if follow is None else [*map(Found.derived, follow)])
         if call.missing:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
@@ -414,7 +418,7 @@ class Ladder:
                 call = self._resolve((read(release.text or ""),), request, None)
                 found = self.answers_of_bundle(call.asked, receipt)
                 if found is not None:
-                    again = [replace(one, source="replayed", receipt=receipt.id) for one in found]
+                    again = [Found(one, "replayed", receipt.id, reused=True) for one in found]
                     return self._answered(again, request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
