@@ -26,7 +26,19 @@ from dodona.curator.desk import (
     Purchase,
     mark_errors_charged,
 )
-from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
+from dodona.curator.lookup import (
+    Aim,
+    Found,
+    Lookup,
+    Replay,
+    Resolved,
+    distinct_questions,
+    is_written_as,
+    joined_text,
+    read_release,
+    stack_queries,
+    written_questions,
+)
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
 from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request, validate_tolerances
@@ -38,12 +50,9 @@ from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.query.canonical import query_digest
-from dodona.query.query import Query
 from dodona.query.question import KeyLabel, Question, Total
 from dodona.trusted.gate import release_measurement
 
-_LONGEST_TEXT = 10_000
-_SHOWN = 10
 _MOST_LOOKS = 8  # after this many looks a call proceeds, whatever others release meanwhile
 
 
@@ -359,7 +368,7 @@ class Ladder:
         """Buy what was ordered for a call; None if others were answered meanwhile, so that the caller looks again."""
         if call.seen not in {None, self.releases.seen} and call.looks < _MOST_LOOKS:
             return None  # look and plan are from different moments: others who ask the same may plan differently
-        text = "; ".join(one.question.text for one in call.missing if one.question.text)[:_LONGEST_TEXT] or None
+        text = joined_text(_questions(call.missing))
         purchase = Purchase(
             event=order.event,
             purpose=order.measurement.purpose,
@@ -380,13 +389,14 @@ class Ladder:
         if recalled is None:
             return None
         receipt, release = recalled
-        if receipt.purpose == query_digest(_stack_queries(asked)):
+        if receipt.purpose == query_digest(stack_queries(asked)):
             return _read_again(release, asked)
         call = self._answer_as_before(asked, request, receipt)
         missing = _questions(call.missing)
-        if missing and receipt.purpose == query_digest(_stack_queries(missing)):
+        if missing and receipt.purpose == query_digest(stack_queries(missing)):
             call.fill(_read_again(release, missing))
-        elif missing and " " in receipt.purpose:  # only a bundle has a label: it answers more than one question
+        elif missing and " " in receipt.purpose and is_written_as(release, asked, missing, self._dataset.schema):
+            # Only a bundle has a label: it answers more than the questions that it was bought for.
             follow = self.answers_of_bundle(call.missing, receipt)
             call.fill([None] * len(missing) if follow is None else [*map(Found.derived, follow)])
         if call.missing:
@@ -412,7 +422,7 @@ class Ladder:
         if recalled is None:
             return None
         receipt, release = recalled
-        asked = _written_questions(release, receipt, read)
+        asked = written_questions(release, receipt, read)
         if asked is None:  # a bundle, bought for one question: it follows from the bundle
             with suppress(InvalidRequest):
                 call = self._resolve((read(release.text or ""),), request, None)
@@ -471,26 +481,9 @@ def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
     return [replace(found, source="replayed", reused=True) for found in read_release(release, asked, FREE)]
 
 
-def _written_questions(
-    release: Release, receipt: Receipt, read: Callable[[str], Question]
-) -> tuple[Question, ...] | None:
-    """Return the questions of a release from their text, if they are exactly what was measured; else None."""
-    text = release.text or ""
-    for texts in ((text,), text.split("; ")):
-        with suppress(InvalidRequest):
-            asked = tuple([read(one) for one in texts])
-            if query_digest(_stack_queries(asked)) == receipt.purpose:
-                return asked
-    return None
-
-
 def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:
     """Return the result of each question, from the results of the distinct ones."""
     if len(found) == len(asked):
         return list(found)
     spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]
     return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]
-
-
-def _stack_queries(asked: Sequence[Question]) -> Query:
-    return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query

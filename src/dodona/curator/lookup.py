@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -15,18 +16,20 @@ from dodona.answer.measured import MeasuredValues
 from dodona.curator.planner import predict_error
 from dodona.curator.rent_or_buy import CountDemand
 from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
-from dodona.errors import InvariantBroken
+from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.measurements import KnownValues, noise_variance
 from dodona.knowledge.patterns import CountPattern, find_pattern
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
-from dodona.ledger.entries import Release
+from dodona.ledger.entries import Receipt, Release
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.measurement import Noise, noises_from_text
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import Among, And
-from dodona.query.query import Block, ConstantWeight
+from dodona.query.query import Block, ConstantWeight, Query
 from dodona.query.question import AnswerColumn, Question, Total
+from dodona.schema.schema import Schema
+from dodona.sql.compile import compile_sql
 
 if TYPE_CHECKING:
     import numpy as np
@@ -426,3 +429,44 @@ def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
     [(0, 2), (2, 5)]
     """
     return pairwise(accumulate(sizes, initial=0))
+
+
+# --- What was bought is recorded with the text of its questions. ---
+
+
+_LONGEST_TEXT = 10_000
+
+
+def stack_queries(asked: Sequence[Question]) -> Query:
+    """Return all that questions measure as one query."""
+    return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query
+
+
+def written_questions(
+    release: Release, receipt: Receipt, read: Callable[[str], Question]
+) -> tuple[Question, ...] | None:
+    """Return the questions of a release from their text, if they are exactly what was measured; else None."""
+    text = release.text or ""
+    for texts in ((text,), text.split("; ")):
+        with suppress(InvalidRequest):
+            asked = tuple([read(one) for one in texts])
+            if query_digest(stack_queries(asked)) == receipt.purpose:
+                return asked
+    return None
+
+
+def joined_text(asked: Sequence[Question]) -> str | None:
+    """Return the text of questions as a release records it; None if none of them was written as text."""
+    return "; ".join([one.text for one in asked if one.text])[:_LONGEST_TEXT] or None
+
+
+def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence[Question], schema: Schema) -> bool:
+    """Return whether a bundle was bought for those questions that are missing, as far as its text says so."""
+    if release.text is None or release.text == joined_text(missing):
+        return True
+    for texts in ((release.text,), release.text.split("; ")):
+        with suppress(InvalidRequest):
+            written = {query_digest(compile_sql(one, schema).query) for one in texts}
+            meant, given = ({query_digest(one.query) for one in own} for own in (missing, asked))
+            return meant <= written <= given
+    return False
