@@ -164,6 +164,15 @@ class RemoteRelease:
     write = _blocking(AsyncRemoteRelease.write, _same)
 
 
+def find_datasets(url: str, *, token: str | None = None, insecure: bool = False) -> tuple[str, ...]:
+    """Return the names of the datasets of a server that a token has a role for."""
+    link = Link(httpx.Client(**http_options(url, token, DEFAULT_TIMEOUT, insecure=insecure)), Retries())
+    try:
+        return link.send(list_datasets())
+    finally:
+        link.close()
+
+
 class RemoteCurator:
     """Answers questions about one dataset of a server. It is a context manager.
 
