@@ -19,7 +19,7 @@ from dodona.answer.recorded import RecordedAnswer
 from dodona.client.remote_async import AsyncRemoteCurator, AsyncRemoteRelease, AsyncRemoteWatch
 from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteAnswer
 from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
-from dodona.client.surface import describe_remote
+from dodona.client.surface import describe_remote, list_datasets
 from dodona.client.transport import BlockingLink, Link, Retries
 from dodona.ledger.limits import ApprovalRequest
 from dodona.privacy.budget import BudgetState, Price
@@ -50,6 +50,15 @@ def connect(  # noqa: PLR0913  all that a connection may have
         options["transport"] = transport
     link = BlockingLink(Link(httpx.Client(**options), retries or Retries()))
     return RemoteCurator(AsyncRemoteCurator(link, dataset, url=server_address(url, insecure=insecure)))
+
+
+def find_datasets(url: str, *, token: str | None = None, insecure: bool = False) -> tuple[str, ...]:
+    """Return the names of the datasets of a server that a token has a role for."""
+    link = Link(httpx.Client(**http_options(url, token, DEFAULT_TIMEOUT, insecure=insecure)), Retries())
+    try:
+        return link.send(list_datasets())
+    finally:
+        link.close()
 
 
 def _run(coroutine: Coroutine[Any, Any, Result]) -> Result:
@@ -162,15 +171,6 @@ class RemoteRelease:
 
     wait = _blocking(AsyncRemoteRelease.wait, _same)
     write = _blocking(AsyncRemoteRelease.write, _same)
-
-
-def find_datasets(url: str, *, token: str | None = None, insecure: bool = False) -> tuple[str, ...]:
-    """Return the names of the datasets of a server that a token has a role for."""
-    link = Link(httpx.Client(**http_options(url, token, DEFAULT_TIMEOUT, insecure=insecure)), Retries())
-    try:
-        return link.send(list_datasets())
-    finally:
-        link.close()
 
 
 class RemoteCurator:
