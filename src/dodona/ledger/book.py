@@ -3,8 +3,6 @@
 The same rules decide what may be written and what is accepted when a chain is read. A refused entry changes nothing.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
