@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import struct
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,8 +20,9 @@ from psycopg import errors
 
 from dodona.server.accounts import Accounts
 from dodona.server.door import scram
+from dodona.server.places import StateFolder, Users
 from dodona.server.secrets import ScramVerifier
-from tests.door.scene import OpenDoor, find_sidecar
+from tests.door.scene import OpenDoor, find_sidecar, make_stays
 
 
 @pytest.mark.parametrize(
@@ -168,3 +175,45 @@ def test_a_killed_sidecar_loses_no_charge_and_is_started_again(door: OpenDoor) -
             assert time.monotonic() < until
             time.sleep(0.2)
     assert door.charges() == charged
+
+
+def _patiently(address: str, statement: str) -> tuple[Any, ...] | None:
+    """Return the first row of a statement, as soon as the door takes it."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with psycopg.connect(address, autocommit=True) as connection:
+                return connection.execute(statement).fetchone()
+        except psycopg.OperationalError:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+
+
+def test_parts_that_run_alone_find_each_other_and_a_sidecar_that_is_made_anew(tmp_path) -> None:
+    folder, state = tmp_path / "data", Path(tempfile.mkdtemp(prefix="door-"))
+    state.chmod(0o711)  # the sidecar belongs to another user, if root starts it
+    make_stays(folder)
+    StateFolder(state).create(Users())
+    with Accounts.create(StateFolder(state).accounts) as accounts:
+        accounts.add("ada")
+        accounts.grant("ada", "stays", "analyst")
+        token = accounts.create_token("ada", "test").text
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), "--state", str(state), "--only"]
+    parts = [["core"], ["sidecar", "--share-group"], ["sql", "--sql", port]]
+    running = [subprocess.Popen([*command, *part], stderr=subprocess.DEVNULL) for part in parts]
+    try:
+        address = f"host=127.0.0.1 port={port} user=ada password={token} dbname=stays"
+        first = _patiently(address, "SELECT count(*) FROM stays")
+        running[1].send_signal(signal.SIGINT)
+        running[1].wait(30)
+        running[1] = subprocess.Popen([*command, *parts[1]], stderr=subprocess.DEVNULL)
+        assert _patiently(address, "SELECT count(*) FROM stays") == first
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait(30)
+        shutil.rmtree(state)

@@ -28,6 +28,8 @@ class Part(Enum):
     CORE = "core"
     FRONT = "front"
     OWNERS = "owners"
+    SQL = "sql"
+    SIDECAR = "sidecar"
 
 
 HostOption = Annotated[str, typer.Option(help="Where analysts connect.")]
@@ -65,7 +67,7 @@ def serve(  # noqa: PLR0913  each is an option
     limits: Annotated[Path | None, typer.Option(help="A TOML file with the core's limits.")] = None,
     only: Annotated[Part | None, typer.Option(help="Run one part alone, as a service manager does.")] = None,
     share_group: Annotated[
-        bool, typer.Option("--share-group", help="With --only core: fronts of the core's group may connect.")
+        bool, typer.Option("--share-group", help="With --only core or sidecar: fronts of its group may connect.")
     ] = False,
     core_user: UserOption = None,
     front_user: UserOption = None,

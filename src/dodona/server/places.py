@@ -59,17 +59,26 @@ class StateFolder:
         """The accounts, where no database holds them."""
         return self.folder / "accounts" / "accounts.sqlite"
 
+    @property
+    def sidecar(self) -> Path:
+        """The sidecar of the SQL door, where it runs alone; else it has a temporary folder."""
+        return self.folder / "sql" / "sidecar"
+
     def create_alone(self, part: str, *, shared: bool) -> None:
         """Make the folders that a part which runs alone needs; `shared` lets fronts of the core's group reach them.
 
         The core makes the folder of the accounts too, as fronts may not write where it stands; it has no file in it.
         """
         self.folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if part == "sidecar":
+            self.sidecar.parent.mkdir(mode=0o711, exist_ok=True)
+            return
         if part != "core":
             self.accounts.parent.mkdir(mode=0o700, exist_ok=True)
             return
         sockets = (self.analysts_socket.parent, self.owners_socket.parent)
-        for path, mode in ((self.core, 0o700), (self.accounts.parent, 0o2770), *((path, 0o710) for path in sockets)):
+        shared_folders = ((self.accounts.parent, 0o2770), (self.sidecar.parent, 0o2770))
+        for path, mode in ((self.core, 0o700), *shared_folders, *((path, 0o710) for path in sockets)):
             path.mkdir(mode=0o700, exist_ok=True)
             if shared:
                 path.chmod(mode)

@@ -38,7 +38,7 @@ _START_SECONDS, _STOP_SECONDS = 60.0, 15.0
 _MOST_STARTS = 4
 """How often a part is started again before the server has answered once."""
 _LONGEST_SOCKET_PATH = 107
-_LIMIT_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "Mapping[str, float]": (dict,)}
+_LIMIT_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "Mapping": (dict,)}
 _SETTINGS_ARE_WRONG = 2
 """The exit code of a child that cannot start as it was told to: starting it again does not help."""
 
@@ -188,7 +188,8 @@ class ServeSettings:
 
 def read_limits(path: Path) -> dict[str, object]:
     """Read the core's limits from TOML; a name that there is not, or a value of another type, is refused."""
-    known = {one.name: str(one.type) for one in dataclasses.fields(Limits)} | {"socket_mode": "", "peers": ""}
+    types = {one.name: str(getattr(one.type, "__name__", one.type)) for one in dataclasses.fields(Limits)}
+    known = types | {"socket_mode": "", "peers": ""}
     accepted = f"write TOML with {', '.join(name for name, kind in known.items() if kind in _LIMIT_TYPES)}"
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -204,8 +205,19 @@ def read_limits(path: Path) -> dict[str, object]:
 
 
 def serve_one(settings: ServeSettings, part: str) -> None:
-    """Run one part in this process: core, front or owners."""
+    """Run one part in this process: core, front, owners, sql or sidecar."""
     settings.places.create_alone(part, shared=settings.share_group)
+    if part == "sidecar":
+        sidecar = make_sidecar(settings.places.sidecar, shared=settings.share_group)
+        resource.setrlimit(resource.RLIMIT_AS, (sidecar.memory, sidecar.memory))
+        if sidecar.user is not None:
+            os.setgroups([])
+            os.setgid(sidecar.user.pw_gid)
+            os.setuid(sidecar.user.pw_uid)
+        os.execve(sidecar.command[0], sidecar.command, environment())  # noqa: S606  PostgreSQL's own program
+    if part == "sql":
+        _serve_sql(settings)
+        return
     if part == "core":
         os.execv(sys.executable, [sys.executable, "-m", "dodona.server.core", settings.core()])  # noqa: S606  our own module
     door, address = ("analysts", settings.analysts) if part == "front" else ("owners", settings.owners)
@@ -220,6 +232,17 @@ def serve_one(settings: ServeSettings, part: str) -> None:
     from dodona.server.front import run_front
 
     run_front(chosen)
+
+
+def _serve_sql(settings: ServeSettings) -> None:
+    """Run the SQL door in this process, in front of a sidecar that runs alone."""
+    if settings.sql is None:
+        raise InvalidRequest("Say where PostgreSQL's clients connect: --sql PORT.")
+    create_accounts(settings.accounts or str(settings.places.accounts))
+    listening = listen(settings.sql.host, settings.sql.port, argument="--sql")
+    from dodona.server.door.door import run_door
+
+    run_door(settings.door(Sidecar(settings.places.sidecar, Path(), None), fd=listening.detach()))
 
 
 def prepare(settings: ServeSettings) -> None:

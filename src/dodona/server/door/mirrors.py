@@ -143,8 +143,28 @@ class Mirrors:
         self, identity: Identity, dataset: str, parameters: Mapping[str, str]
     ) -> tuple[Backend, list[tuple[bytes, bytes]]]:
         """Return a connection of an account to the database of a dataset; a sidecar that was made anew is prepared."""
+        try:
+            return await self._connect(identity, dataset, parameters)
+        except StepFailed:
+            if await self._is_there(dataset):
+                raise
+        await self.prepare()
+        async with self._lock:
+            await self._current(dataset)
+        return await self._connect(identity, dataset, parameters)
+
+    async def _connect(
+        self, identity: Identity, dataset: str, parameters: Mapping[str, str]
+    ) -> tuple[Backend, list[tuple[bytes, bytes]]]:
         role = await self.admit(identity, dataset)
         return await Backend.connect(self.socket, {**parameters, "user": role, "database": dataset})
+
+    async def _is_there(self, dataset: str) -> bool:
+        backend = await self._administrate("postgres")
+        try:
+            return bool(await backend.run(f"SELECT 1 FROM pg_database WHERE datname = {quote(dataset)}"))  # noqa: S608
+        finally:
+            backend.close()
 
     async def _call(self, act: str, dataset: str | None, arguments: Mapping[str, object]) -> dict[str, Any]:
         reply = await self.link.call(act, dataset=dataset, caller=_DOOR, arguments=arguments)

@@ -93,28 +93,32 @@ class Sidecar:
 
 
 def make_sidecar(
-    folder: Path | None = None, *, user: str | None = None, door: pwd.struct_passwd | None = None,
-    programs: Path | None = None,
-) -> Sidecar:  # fmt: skip
+    folder: Path | None = None,
+    *,
+    user: str | None = None,
+    door: pwd.struct_passwd | None = None,
+    shared: bool = False,
+) -> Sidecar:
     """Make an empty sidecar, in a folder for temporary files unless one is given.
 
-    Started by root it belongs to a user of its own; `door` is the user whose group may connect.
+    Started by root it belongs to a user of its own; `door` is the user whose group may connect. `shared` lets the group
+    of whoever starts it connect.
     """
     owner = _find_user(user)
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="dodona-sql-"))
     else:
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700, parents=True)
-    found = _readable(find_programs() if programs is None else programs, folder, owner)
-    sidecar = Sidecar(folder, found, owner)
+        folder.mkdir(mode=0o700)
+    sidecar = Sidecar(folder, _readable(find_programs(), folder, owner), owner)
     sockets = sidecar.socket.parent
     sockets.mkdir(mode=0o700)
     if owner is not None:
         os.chown(folder, owner.pw_uid, owner.pw_gid)
         os.chown(sockets, owner.pw_uid, owner.pw_gid if door is None else door.pw_gid)
+    if owner is not None or shared:
         folder.chmod(0o711)
-        sockets.chmod(0o2710)
+        sockets.chmod(0o2710)  # the group's bit makes the socket belong to the group of its folder
     _run(
         sidecar, "initdb", "-D", str(folder / "data"), "-U", ADMINISTRATOR, "-A", "trust", "-E", "UTF8", "--no-locale",
         "--no-sync", "--no-instructions",
