@@ -51,7 +51,7 @@ soak: $(READY)  ## run the tests that need full counts, and write all figures to
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m soak
 	@$(RUN) -m benchmarks.measured
 
-bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, engines, sources, the server and streams, beside peers
+bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, engines, sources, the server, its SQL door and streams, beside peers
 	@$(RUN) -m benchmarks noise
 	@$(RUN) -m benchmarks accounting
 	@$(RUN) -m benchmarks ledger
@@ -60,6 +60,7 @@ bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, engines
 	@$(RUN) -m benchmarks engines
 	@$(RUN) -m benchmarks sources
 	@$(RUN) -m benchmarks server --quick
+	@$(RUN) -m benchmarks doors
 	@$(RUN) -m benchmarks streams --whole --seeds 0
 
 bench-check: $(READY)  ## hold the figures that must stay to benchmarks/bounds.toml; seven minutes at most

@@ -24,6 +24,7 @@ COMMANDS = {
     "Engines": ("benchmarks", "engines"),
     "Beliefs": ("benchmarks", "weights"),
     "Server": ("benchmarks", "server"),
+    "Doors": ("benchmarks", "doors"),
     "Sources": ("benchmarks", "sources"),
     "Audit": ("dodona.cli", "audit"),
     "Random sessions": ("tests.sessions", "figures"),

@@ -6,6 +6,8 @@ import pytest
 
 from tests.door.scene import OpenDoor, opened_door
 
+collect_ignore_glob = ["clients/*"]  # they run in environments of their own
+
 
 @pytest.fixture(scope="session")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenDoor]:
