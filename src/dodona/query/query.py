@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Self, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, Or, Pr
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from dodona.query.person_table import PersonTable
 
 # --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
@@ -265,6 +268,8 @@ class Block:
     weight: Weight = ONE
     unit: Fraction = field(default=Fraction(1), hash=False)
     """The value of one step in the answer's unit. The weight nearly always determines it, and its hash is slow."""
+    table: PersonTable | None = None
+    """The table of people that it is about, whose columns all other parts name; None for the rows themselves."""
     values: int = field(init=False, repr=False, compare=False)
     """The number of answers: one per group, in row-major order of the keys."""
 
@@ -293,8 +298,10 @@ class Query:
     def __post_init__(self) -> None:
         """Refuse blocks that do not fit the domain, too many answers, and weights that overflow the integers."""
         object.__setattr__(self, "blocks", tuple(self.blocks))
-        fitness = QueryValidator(self.domain)
-        for fitness.place, block in enumerate(self.blocks):
+        rows = QueryValidator(self.domain)
+        for place, block in enumerate(self.blocks):
+            fitness = rows if block.table is None else _person_validator(block, self.domain)
+            fitness.place = place
             fitness.predicate(block.where)
             for key in block.keys:
                 if isinstance(key, Partition):
@@ -383,7 +390,7 @@ class Query:
         """
         blocks = [self.blocks[place] for place in places]
         if of_all_rows:
-            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit, block.table) for block in blocks]
         return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
@@ -393,6 +400,14 @@ class Query:
         object.__setattr__(found, "blocks", blocks)
         found._hold_together()
         return found
+
+
+def _person_validator(block: Block, domain: Domain) -> QueryValidator:
+    """Return the validator of a block about people, whose table must fit the rows."""
+    if block.table is None or isinstance(block.weight, PeopleWeight):
+        raise InvalidArgument("table", block.table, "count(*) counts people in a table of people")
+    block.table.validate(domain)
+    return QueryValidator(block.table.domain)
 
 
 def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
