@@ -119,7 +119,7 @@ def _numbers(labels: list[object]) -> Band:
 
 def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Band) -> Band:
     """Return a band of codes in the column's unit; dates count days."""
-    attribute = measured.question.query.domain[quantile.attribute]
+    attribute = measured.question.domain[quantile.attribute]
     found, step = numeric_grid(attribute), code_step(quantile, measured)
     if found is not None:
         lower = float(found[0])
@@ -131,7 +131,7 @@ def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Ba
 
 def code_step(quantile: asked.Quantile, measured: MeasuredValues) -> float:
     """Return the size of one code in the column's unit: a day for dates."""
-    found = numeric_grid(measured.question.query.domain[quantile.attribute])
+    found = numeric_grid(measured.question.domain[quantile.attribute])
     return 1.0 if found is None else float(found[1])
 
 

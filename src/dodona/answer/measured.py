@@ -70,7 +70,7 @@ class MeasuredValues:
 
 def group_labels(question: Question) -> list[tuple[Label, ...]]:
     """Return the labels of all groups, in row-major order of the keys."""
-    return list(product(*(key_labels(key, question.query.domain) for key in question.keys)))
+    return list(product(*(key_labels(key, question.domain) for key in question.keys)))
 
 
 def possible_groups(question: Question) -> list[int]:
@@ -80,7 +80,7 @@ def possible_groups(question: Question) -> list[int]:
     """
     if question.where == predicates.EVERYTHING:
         return list(range(question.groups))
-    kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
+    kept = [_possible_key_groups(key, question.where, question.domain) for key in question.keys]
     numbers = np.arange(question.groups).reshape([key.groups for key in question.keys])
     found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
     return found

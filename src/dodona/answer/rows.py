@@ -165,7 +165,7 @@ def _group_keys(
     """Return the labels of the displayed groups, and their typed values."""
     if not order:
         return ((),) * len(chosen), ((),) * len(chosen)
-    domain, kinds = question.query.domain, key_conversions(question)
+    domain, kinds = question.domain, key_conversions(question)
     codes = np.unravel_index(np.asarray(chosen, dtype=np.int64), [key.groups for key in question.keys])
     labels, values = [], []
     for number in order:
@@ -228,7 +228,7 @@ def _number_converter(expression: asked.Expression, measured: Evidence) -> Calla
     """Return the output conversion of a column's numbers: a quantile is one of the column's values."""
     if not isinstance(expression, asked.Quantile):
         return float
-    match measured.question.query.domain[expression.attribute]:
+    match measured.question.domain[expression.attribute]:
         case Date():
             return lambda number: date.fromordinal(round(number))
         case Integer() | Boolean():

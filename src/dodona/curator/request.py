@@ -255,7 +255,7 @@ def _combine_full_scales(operator: str, left: Fraction, right: Fraction) -> Frac
 
 def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
     """Return the width of a column; in days for dates."""
-    attribute = query.domain[quantile.attribute]
+    attribute = query.domain_of(quantile.levels[0])[quantile.attribute]
     found = numeric_grid(attribute)
     step = Fraction(1) if found is None or isinstance(attribute, Date) else found[1]
     return step * max(attribute.size - 1, 1)

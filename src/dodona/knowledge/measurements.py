@@ -110,6 +110,8 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     >>> block_vectors(Block(among(age, range(20, 30))), Domain((age,)))
     [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
     """
+    if block.about_people:
+        return None
     boxes = _group_boxes(block)
     if boxes is not None and type(block.weight) is ConstantWeight:
         found = [_box_vector(sets, block.weight.number) for sets in boxes]

@@ -278,6 +278,11 @@ class Block:
         object.__setattr__(self, "values", math.prod([key.groups for key in self.keys]) if self.keys else 1)
 
     @property
+    def about_people(self) -> bool:
+        """Whether it is about people, so that it is no sum over the cells of rows."""
+        return self.table is not None or type(self.weight) is PeopleWeight
+
+    @property
     def attributes(self) -> frozenset[str]:
         """The names of all attributes in use."""
         seen = predicates.predicate_attributes(self.where)
@@ -383,6 +388,11 @@ class Query:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
         return self._of_validated(tuple([block for query in (self, *others) for block in query.blocks]))
 
+    def domain_of(self, place: int) -> Domain:
+        """Return the domain that a block's parts name: of the rows, or of its table of people."""
+        table = self.blocks[place].table
+        return self.domain if table is None else table.domain
+
     def part(self, *places: int, of_all_rows: bool = False) -> Self:
         """Return the query for some of the blocks, by number; they are not validated again.
 
@@ -455,6 +465,8 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
 
 def block_weights(block: Block, axes: Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
+    if block.table is not None:
+        raise InvalidArgument("block", "a table of people", "ask it by itself: cells do not tell people apart")
     if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
     return np.where(predicates.evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))

@@ -193,16 +193,12 @@ def unit_sensitivity(query: Query, unit: Unit) -> Sensitivity:
     if not isinstance(unit, Unit):  # a relation alone does not say how many rows a person has
         raise InvalidArgument("unit", unit, "write a Unit: who is protected, under which relation")
     if unit.id is None:
-        if any(map(_about_people, query.blocks)):
+        if any(block.about_people for block in query.blocks):
             raise InvalidArgument("query", "a question about people", "this dataset does not tell people apart")
         return row_sensitivity(query, unit.neighbours)
-    if not any(map(_about_people, query.blocks)):
+    if not any(block.about_people for block in query.blocks):
         return _person_rows_sensitivity(query, unit)
     return _join_sensitivities(list(_parts_by_table(query, unit)))
-
-
-def _about_people(block: Block) -> bool:
-    return block.table is not None or isinstance(block.weight, PeopleWeight)
 
 
 def _parts_by_table(query: Query, unit: Unit) -> Iterator[Sensitivity]:
