@@ -19,7 +19,8 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Integers, to_integer
 from dodona.query import predicate as predicates
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
-from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, Or, Predicate
+from dodona.query.polynomial import Polynomial, evaluate_polynomial
+from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, NonNegative, Or, Predicate
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
@@ -27,6 +28,8 @@ from dodona.schema.schema import Domain
 # --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
 
+MOST_TABLE = 1 << 16
+"""The largest number of cells of an attribute with a number for each."""
 MOST_POWER = 8
 """The largest power of a value: higher ones are not needed and overflow the integers."""
 
@@ -56,6 +59,21 @@ class ValueWeight:
 
 
 @dataclass(frozen=True, slots=True)
+class TableWeight:
+    """A number for each cell of an attribute, with those of `<missing>` and `<outside>` last if there are such cells."""
+
+    attribute: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialWeight:
+    """A polynomial in the codes of several attributes; 0 where one of them has no value."""
+
+    polynomial: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
 class CaseWeight:
     """The weight of the first branch that holds, otherwise the last one."""
 
@@ -72,7 +90,7 @@ class PeopleWeight:
     """
 
 
-Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
+Weight = ConstantWeight | ValueWeight | TableWeight | PolynomialWeight | CaseWeight | PeopleWeight
 ONE = ConstantWeight(1)
 
 
@@ -90,6 +108,12 @@ def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
             found: Integers = table[codes]
             return found
+        case TableWeight(name, numbers):
+            known: Integers = np.array(numbers, dtype=np.int64)[axes[name]]
+            return known
+        case PolynomialWeight(polynomial):
+            values, held = evaluate_polynomial(polynomial, axes)
+            return np.where(held, values, np.int64(0))
         case CaseWeight(branches, otherwise):
             result = evaluate_weight(otherwise, axes)
             for predicate, branch in reversed(branches):
@@ -106,8 +130,10 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
     match weight:
         case ConstantWeight() | PeopleWeight():
             return frozenset()
-        case ValueWeight(name):
+        case ValueWeight(name) | TableWeight(name):
             return frozenset((name,))
+        case PolynomialWeight(polynomial):
+            return frozenset(polynomial.names)
         case CaseWeight(branches, otherwise):
             names = (
                 predicates.predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches
@@ -127,6 +153,11 @@ def weight_range(weight: Weight) -> tuple[int, int]:
         case ValueWeight(_, size, offset, factor, power):
             ends = [(offset + factor * code) ** power for code in (0, size - 1)]
             return min(0, *ends), max(0, *ends)
+        case TableWeight(_, numbers):
+            return min(numbers), max(numbers)
+        case PolynomialWeight(polynomial):
+            low, high = polynomial.bounds()
+            return min(0, low), max(0, high)
         case CaseWeight(branches, otherwise):
             spans = [weight_range(branch) for _, branch in branches] + [weight_range(otherwise)]
             return min(low for low, _ in spans), max(high for _, high in spans)
@@ -160,6 +191,8 @@ class QueryValidator:
                     raise InvalidArgument(f"blocks[{self.place}]", f"{name}:{codes:x}", f"write bits below 2^{number}")
             case Jointly():
                 self._jointly(predicate)
+            case NonNegative(polynomial):
+                self._polynomial(polynomial)
             case And(parts) | Or(parts):
                 for part in parts:
                     self.predicate(part)
@@ -182,6 +215,12 @@ class QueryValidator:
         if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
             raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
 
+    def _polynomial(self, polynomial: Polynomial) -> None:
+        """Refuse a polynomial made for different attributes of the same names."""
+        for name, size, number in zip(polynomial.names, polynomial.sizes, polynomial.cells, strict=True):
+            if (size, number) != (self._domain[name].size, self._domain[name].cells):
+                raise self._other(name, f"{size} values and {number} cells")
+
     def partition(self, partition: Partition) -> None:
         """Refuse a partition made for a different attribute of the same name."""
         name, attribute = partition.attribute, self._domain.by_name[partition.attribute]
@@ -197,6 +236,15 @@ class QueryValidator:
                 if size != self._domain.by_name[name].size:
                     raise self._other(name, f"{size} values")
                 self._whole(offset, factor, power)
+            case TableWeight(name, numbers):
+                if len(numbers) != self._domain[name].cells:
+                    raise self._other(name, f"{len(numbers)} numbers")
+                if len(numbers) > MOST_TABLE:
+                    accepted = f"write at most {MOST_TABLE}, or declare a coarser grid"
+                    raise InvalidArgument(f"blocks[{self.place}].weight", f"{len(numbers)} numbers", accepted)
+                self._whole(*numbers)
+            case PolynomialWeight(polynomial):
+                self._polynomial(polynomial)
             case PeopleWeight():
                 pass
             case CaseWeight(branches, otherwise):
