@@ -111,12 +111,14 @@ def weight(domain: Domain, generator: Draw, *, depth: int = 1) -> Weight:
 
 def computed(domain: Domain, generator: Draw) -> Weight:
     """A random polynomial, or a random number for each cell of a column."""
-    small = [own for own in domain.attributes if own.cells <= MOST_TABLE]
-    if generator.random() < 0.5 or not small:
+    chosen = [domain.attributes[int(place)] for place in generator.permutation(len(domain.attributes))[:2]]
+    chosen.sort(key=lambda own: own.name)
+    shape = tuple(own.cells for own in chosen)
+    if generator.random() < 0.5 or math.prod(shape) > MOST_TABLE:
         return PolynomialWeight(polynomial(domain, generator))
-    attribute = small[int(generator.integers(len(small)))]
     largest = int(pick(generator, [3, 1 << 58]))
-    return TableWeight(attribute.name, tuple(map(int, generator.integers(-largest, largest, size=attribute.cells))))
+    numbers = tuple(map(int, generator.integers(-largest, largest, size=math.prod(shape))))
+    return TableWeight(tuple(own.name for own in chosen), shape, numbers)
 
 
 def block(domain: Domain, generator: Draw, *, weights: str = "any") -> Block:

@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -108,11 +109,8 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
         st.integers(-3, 3),
         st.integers(1, 3),
     )
-    listed = st.sampled_from(domain.attributes).flatmap(
-        lambda attribute: st.lists(
-            st.integers(-largest, largest), min_size=attribute.cells, max_size=attribute.cells
-        ).map(lambda numbers: weights.TableWeight(attribute.name, tuple(numbers)))
-    )
+    several = st.lists(st.sampled_from(domain.attributes), min_size=1, max_size=2, unique_by=lambda own: own.name)
+    listed = several.flatmap(lambda chosen: number_tables(chosen, largest=largest))
     return st.recursive(
         constants | values | listed | polynomials(domain, largest=largest).map(weights.PolynomialWeight),
         lambda parts: st.builds(
@@ -121,6 +119,18 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
             parts,
         ),
         max_leaves=3,
+    )
+
+
+def number_tables(chosen: list[Attribute], *, largest: int) -> st.SearchStrategy[Weight]:
+    """A number for each combination of cells; often the same one."""
+    ordered = sorted(chosen, key=lambda own: own.name)
+    names, shape = tuple(own.name for own in ordered), tuple(own.cells for own in ordered)
+    seeds = st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(-largest, largest), min_size=1, max_size=4))
+    return seeds.map(
+        lambda found: weights.TableWeight(
+            names, shape, tuple(Random(found[0]).choices(found[1], k=math.prod(shape)))
+        )
     )
 
 
@@ -178,8 +188,11 @@ def weight_in(weight: Weight, row: Row) -> int:
             return number
         case ValueWeight(name, size, offset, factor, power):
             return (offset + factor * row[name]) ** power if row[name] < size else 0
-        case weights.TableWeight(name, numbers):
-            return numbers[row[name]]
+        case weights.TableWeight(names, shape, numbers):
+            place = 0
+            for name, number in zip(names, shape, strict=True):
+                place = place * number + row[name]
+            return numbers[place]
         case weights.PolynomialWeight(polynomial):
             return polynomial_in(polynomial, row) or 0
         case weights.CaseWeight(branches, otherwise):

@@ -199,8 +199,8 @@ def _weight_dimension(weight: Weight) -> Dimension:
             return frozenset()
         case ValueWeight(name, _, _, _, power):
             return frozenset(((name, power),))
-        case TableWeight(name):
-            return frozenset(((name, 1),))
+        case TableWeight(names):
+            return frozenset((name, 1) for name in names)
         case PolynomialWeight(polynomial):
             units = [frozenset((name, power) for name, power in own if power) for own in polynomial.powers()]
             # Lower terms come from the columns' bounds: (a + 1) * (b + 2) is in the unit of a * b.

@@ -301,9 +301,9 @@ def _weight_sql(table: Table, weight: Weight) -> str:
             landing = reading.attribute.landing
             rest = 0 if landing is None else (offset + factor * landing) ** power
             return f"CASE WHEN {cells.present_sql(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
-        case queries.TableWeight(name, numbers):
-            listed = ", ".join(map(str, numbers))
-            return cast.format(table.dialect.element.format(listed, cells.code_sql(table.readings[name])))
+        case queries.TableWeight(names, shape, numbers):
+            place = _product_index_sql(shape, [cells.code_sql(table.readings[name]) for name in names])
+            return cast.format(table.dialect.element.format(", ".join(map(str, numbers)), place))
         case queries.PolynomialWeight(polynomial):
             return _polynomial_sql(table, polynomial, "{0}", cast.format("0"))
         case CaseWeight(branches, otherwise):

@@ -152,9 +152,9 @@ def _weight_json(weight: queries.Weight) -> JsonValue:
             return number
         case queries.ValueWeight(name, _, offset, factor, power):
             return {"value": name, "offset": offset, "factor": factor, "power": power}
-        case queries.TableWeight(name, numbers):
+        case queries.TableWeight(names, _, numbers):
             runs: list[JsonValue] = [[len(list(same)), number] for number, same in groupby(numbers)]
-            return {"table": name, "runs": runs}
+            return {"table": list(names), "runs": runs}
         case queries.PolynomialWeight(polynomial):
             return {"polynomial": _polynomial_json(polynomial)}
         case queries.CaseWeight(branches, otherwise):
@@ -238,8 +238,8 @@ class _JsonReader:
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
                 numbers = map(_require_integer, (offset, factor, power))
                 return queries.ValueWeight(name, self._domain[name].size, *numbers)
-            case {"table": str(name), "runs": runs, **other} if not other:
-                return queries.TableWeight(name, self.numbers(name, _require_list(runs)))
+            case {"table": listed, "runs": runs, **other} if not other:
+                return self.table(tuple([_require_label(name) for name in _require_list(listed)]), _require_list(runs))
             case {"polynomial": polynomial, **other} if not other:
                 return queries.PolynomialWeight(self.polynomial(polynomial))
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
@@ -250,15 +250,15 @@ class _JsonReader:
                 accepted = "a weight is a whole number, a value, a table, a polynomial, or cases with otherwise"
                 raise _invalid_json(found, accepted)
 
-    def numbers(self, name: str, runs: list[object]) -> tuple[int, ...]:
-        """Return the numbers of a table's cells from runs of equal ones."""
+    def table(self, names: tuple[str, ...], runs: list[object]) -> queries.TableWeight:
+        """Return a table of numbers from runs of equal ones."""
+        shape = tuple([self._domain[name].cells for name in names])
         pairs = [tuple(map(_require_integer, _require_pair(run))) for run in runs]
-        distinct = all(before[1] != after[1] for before, after in pairwise(pairs))
-        if sum(length for length, _ in pairs) != self._domain[name].cells or any(pair[0] < 1 for pair in pairs):
-            raise _invalid_json(name, f"write numbers for the {self._domain[name].cells} cells of {name}")
-        if not distinct:
-            raise _invalid_json(name, "write each run of equal numbers once")
-        return tuple([number for length, number in pairs for _ in range(length)])
+        if any(before[1] == after[1] for before, after in pairwise(pairs)) or any(length < 1 for length, _ in pairs):
+            raise _invalid_json(names, "write each run of equal numbers once")
+        if sum(length for length, _ in pairs) != math.prod(shape):
+            raise _invalid_json(names, f"write numbers for {math.prod(shape)} combinations of cells")
+        return queries.TableWeight(names, shape, tuple([number for length, number in pairs for _ in range(length)]))
 
 
 def _refuse_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -508,8 +508,8 @@ def _weight_text(weight: queries.Weight) -> str:
             return f"number({number})"
         case queries.ValueWeight(name, _, offset, factor, power):
             return f"value({name} {offset} {factor} {power})"
-        case queries.TableWeight(name, numbers):
-            return f"table({name} {_hash_table(np.array(numbers, dtype=np.int64))})"
+        case queries.TableWeight(names, _, numbers):
+            return f"table({' '.join(names)} {_hash_table(np.array(numbers, dtype=np.int64))})"
         case queries.PolynomialWeight(polynomial):
             return _polynomial_text(polynomial)
         case queries.CaseWeight(branches, otherwise):

@@ -272,10 +272,13 @@ def _add_weight(weight: queries.Weight, found: dict[str, AttributeUse]) -> None:
             pass
         case queries.ValueWeight(name):
             found.setdefault(name, AttributeUse()).values.add(weight)
-        case queries.TableWeight(name, numbers):
-            places: dict[int, int] = {}
-            classes = tuple([places.setdefault(number, len(places)) for number in numbers])
-            found.setdefault(name, AttributeUse()).masks.update(separating_sets(classes))
+        case queries.TableWeight(names, shape, numbers):
+            table = np.array(numbers, dtype=np.int64).reshape(shape)
+            for axis, name in enumerate(names):
+                slices = np.moveaxis(table, axis, 0).reshape(shape[axis], -1)
+                places: dict[bytes, int] = {}
+                classes = tuple([places.setdefault(own.tobytes(), len(places)) for own in slices])
+                found.setdefault(name, AttributeUse()).masks.update(separating_sets(classes))
         case queries.PolynomialWeight(polynomial):
             _add_polynomial(polynomial, found)
         case queries.CaseWeight(branches, otherwise):

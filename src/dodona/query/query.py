@@ -29,7 +29,7 @@ from dodona.schema.schema import Domain
 
 
 MOST_TABLE = 1 << 16
-"""The largest number of cells of an attribute with a number for each."""
+"""The largest number of combinations of cells with a number for each."""
 MOST_POWER = 8
 """The largest power of a value: higher ones are not needed and overflow the integers."""
 
@@ -60,10 +60,14 @@ class ValueWeight:
 
 @dataclass(frozen=True, slots=True)
 class TableWeight:
-    """A number for each cell of an attribute, with those of `<missing>` and `<outside>` last if there are such cells."""
+    """A number for each cell of an attribute, or for each combination of cells of several."""
 
-    attribute: str
+    names: tuple[str, ...]
+    """The attributes, sorted."""
+    shape: tuple[int, ...]
+    """The number of cells of each attribute."""
     numbers: tuple[int, ...]
+    """The numbers of all combinations, in row-major order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,11 @@ def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
             found: Integers = table[codes]
             return found
-        case TableWeight(name, numbers):
-            known: Integers = np.array(numbers, dtype=np.int64)[axes[name]]
+        case TableWeight(names, shape, numbers):
+            place = np.asarray(0, dtype=np.int64)
+            for name, number in zip(names, shape, strict=True):
+                place = place * number + axes[name]
+            known: Integers = np.array(numbers, dtype=np.int64)[place]
             return known
         case PolynomialWeight(polynomial):
             values, held = evaluate_polynomial(polynomial, axes)
@@ -130,15 +137,17 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
     match weight:
         case ConstantWeight() | PeopleWeight():
             return frozenset()
-        case ValueWeight(name) | TableWeight(name):
+        case ValueWeight(name):
             return frozenset((name,))
+        case TableWeight(names):
+            return frozenset(names)
         case PolynomialWeight(polynomial):
             return frozenset(polynomial.names)
         case CaseWeight(branches, otherwise):
-            names = (
+            parts = (
                 predicates.predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches
             )
-            return weight_attributes(otherwise).union(*names)
+            return weight_attributes(otherwise).union(*parts)
         case _:
             assert_never(weight)
 
@@ -153,7 +162,7 @@ def weight_range(weight: Weight) -> tuple[int, int]:
         case ValueWeight(_, size, offset, factor, power):
             ends = [(offset + factor * code) ** power for code in (0, size - 1)]
             return min(0, *ends), max(0, *ends)
-        case TableWeight(_, numbers):
+        case TableWeight(numbers=numbers):
             return min(numbers), max(numbers)
         case PolynomialWeight(polynomial):
             low, high = polynomial.bounds()
@@ -189,8 +198,11 @@ class QueryValidator:
                     raise self._other(name, f"{number} cells")
                 if not 0 <= codes < 1 << number:
                     raise InvalidArgument(f"blocks[{self.place}]", f"{name}:{codes:x}", f"write bits below 2^{number}")
-            case Jointly():
-                self._jointly(predicate)
+            case Jointly(names):
+                combinations = self._jointly(predicate)
+                if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
+                    accepted = f"write bits below 2^{combinations}"
+                    raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), accepted)
             case NonNegative(polynomial):
                 self._polynomial(polynomial)
             case And(parts) | Or(parts):
@@ -199,8 +211,8 @@ class QueryValidator:
             case _:
                 assert_never(predicate)
 
-    def _jointly(self, predicate: Jointly) -> None:
-        """Refuse combinations of cells that do not fit the attributes."""
+    def _jointly(self, predicate: Jointly | TableWeight, most: int = predicates.MOST_COMBINATIONS) -> int:
+        """Return the number of combinations; refuses those that do not fit the attributes, and too many."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
             accepted = "write attributes in the order of their names, each once"
@@ -209,11 +221,10 @@ class QueryValidator:
             if number != (self._cells.get(name) or self._counted(name)):
                 raise self._other(name, f"{number} cells")
         combinations = math.prod(shape)
-        if combinations > predicates.MOST_COMBINATIONS or len(names) > predicates.MOST_TOGETHER:
-            accepted = f"look at no more than {predicates.MOST_COMBINATIONS} combinations of cells together"
+        if combinations > most or len(names) > predicates.MOST_TOGETHER:
+            accepted = f"look at no more than {most} combinations of cells together"
             raise InvalidArgument(f"blocks[{self.place}]", f"{combinations} combinations", accepted)
-        if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
-            raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
+        return combinations
 
     def _polynomial(self, polynomial: Polynomial) -> None:
         """Refuse a polynomial made for different attributes of the same names."""
@@ -236,11 +247,9 @@ class QueryValidator:
                 if size != self._domain.by_name[name].size:
                     raise self._other(name, f"{size} values")
                 self._whole(offset, factor, power)
-            case TableWeight(name, numbers):
-                if len(numbers) != self._domain[name].cells:
-                    raise self._other(name, f"{len(numbers)} numbers")
-                if len(numbers) > MOST_TABLE:
-                    accepted = f"write at most {MOST_TABLE}, or declare a coarser grid"
+            case TableWeight(numbers=numbers):
+                if len(numbers) != self._jointly(weight, MOST_TABLE):
+                    accepted = "write a number for each combination of cells"
                     raise InvalidArgument(f"blocks[{self.place}].weight", f"{len(numbers)} numbers", accepted)
                 self._whole(*numbers)
             case PolynomialWeight(polynomial):
