@@ -194,7 +194,11 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
 
 
 def _compile(text: str, schema: Schema) -> asked.Question:
-    tree = parse(text)
+    return compile_tree(text, schema, parse(text))
+
+
+def compile_tree(text: str, schema: Schema, tree: exp.Select) -> asked.Question:
+    """Compile the checked tree of one SELECT over the table; errors point into the text that it came from."""
     scope = _scope(text, schema, tree)
     meant = tree.args.get("where")
     where = EVERYTHING if meant is None else compile_condition(scope, meant.this)[0]

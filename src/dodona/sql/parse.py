@@ -1,7 +1,8 @@
-"""Parse a SQL text into the syntax tree of one SELECT, using an allow-list.
+"""Parse a SQL text into the syntax tree of one SELECT, or of a statement of several, using an allow-list.
 
-Every node and argument of the returned tree is on the list; anything else is refused with a reason. Length, depth and
-number of tokens are bounded before the parser runs.
+Every node and argument of a SELECT over the table is on the list; anything else is refused with a reason. Length, depth
+and number of tokens are bounded before the parser runs. The part of a statement that computes on answers has a longer
+list, in `outer`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -110,7 +111,16 @@ REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
 }
-"""Keywords and symbols that no accepted query contains, with the explanation for each."""
+"""Keywords and symbols that no plain SELECT contains, with the explanation for each."""
+
+STATEMENT_KEYWORDS = frozenset(
+    (
+        *(TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT),
+        *(TokenType.JOIN, TokenType.CROSS, TokenType.USING, TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW),
+        *(TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS, TokenType.INTERVAL),
+    )
+)
+"""Those of them that a statement of several SELECTs may contain: what computes on answers is free."""
 
 TUPLE_PARENTS = (exp.In, exp.EQ, exp.NEQ)
 """The nodes in which a tuple may occur."""
@@ -176,23 +186,45 @@ _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
+class _StatementDialect(Dialect):
+    """Unknown values sort last, as in answers, unless NULLS FIRST is written."""
+
+    NULL_ORDERING = "nulls_are_last"
+
+
 def parse(text: str) -> exp.Select:
     """Parse a text to the tree of its single SELECT."""
     tokens = _tokenize(text)
-    _check_tokens(text, tokens)
+    _check_tokens(text, tokens, REFUSED_KEYWORDS)
+    tree = _parse_tokens(text, tokens, Parser())
+    if not isinstance(tree, exp.Select):
+        raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
+    check_tree(text, tree)
+    return tree
+
+
+def parse_statement(text: str) -> exp.Query:
+    """Parse a text to the tree of one statement of several SELECTs; its nodes are not checked yet."""
+    tokens = _tokenize(text)
+    refused = {kind: why for kind, why in REFUSED_KEYWORDS.items() if kind not in STATEMENT_KEYWORDS}
+    _check_tokens(text, tokens, refused, opening=(TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN))
+    tree = _parse_tokens(text, tokens, Parser(dialect=_StatementDialect))
+    while isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
+        tree = tree.this
+    if not isinstance(tree, exp.Select | exp.SetOperation):
+        raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
+    return tree
+
+
+def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | None:
     while tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     try:
-        trees = Parser().parse(tokens, text)
+        return parser.parse(tokens, text)[0]
     except ParseError as fault:
         raise _syntax_error(text, tokens, fault) from None
     except RecursionError:
         raise InvalidSql(text, 0, "This is nested too deeply.", _SIMPLER) from None
-    tree = trees[0]
-    if not isinstance(tree, exp.Select):
-        raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
-    _check_tree(text, tree)
-    return tree
 
 
 def _tokenize(text: str) -> list[Token]:
@@ -206,12 +238,18 @@ def _tokenize(text: str) -> list[Token]:
         raise InvalidSql(text, place, "The text ends inside quotes or a comment.", "Close them.") from None
 
 
-def _check_tokens(text: str, tokens: list[Token]) -> None:
+def _check_tokens(
+    text: str,
+    tokens: list[Token],
+    refused: Mapping[TokenType, tuple[str, str]],
+    *,
+    opening: tuple[TokenType, ...] = (TokenType.SELECT,),
+) -> None:
     """Refuse other statements, excessive depth and forbidden symbols before the parser runs."""
-    if not tokens or tokens[0].token_type is not TokenType.SELECT:
+    if not tokens or tokens[0].token_type not in opening:
         start = tokens[0].start if tokens else 0
-        if tokens and tokens[0].token_type in REFUSED_KEYWORDS:
-            raise InvalidSql(text, start, *REFUSED_KEYWORDS[tokens[0].token_type])
+        if tokens and tokens[0].token_type in refused:
+            raise InvalidSql(text, start, *refused[tokens[0].token_type])
         raise InvalidSql(text, start, "Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with.")
     if len(tokens) > MOST_TOKENS:
         what = f"The text has {len(tokens)} words and signs; {MOST_TOKENS} are read."
@@ -225,8 +263,8 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
             raise InvalidSql(text, token.start, f"This is nested more than {DEEPEST} levels deep.", _SIMPLER)
         if before.token_type is TokenType.SEMICOLON and kind is not TokenType.SEMICOLON:
             raise InvalidSql(text, token.start, "A second statement begins here.", "Ask one question at a time.")
-        if kind in REFUSED_KEYWORDS:
-            raise InvalidSql(text, token.start, *REFUSED_KEYWORDS[kind])
+        if kind in refused:
+            raise InvalidSql(text, token.start, *refused[kind])
     _check_commas(text, tokens)
     _check_types(text, tokens)
 
@@ -265,7 +303,7 @@ def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidS
     return InvalidSql(text, token.start, what, "Look for a missing comma, quote or bracket.")
 
 
-def _check_tree(text: str, tree: exp.Select) -> None:
+def check_tree(text: str, tree: exp.Expr) -> None:
     """Refuse every node and argument that is not on the list, without recursion."""
     waiting: list[tuple[exp.Expr, int]] = [(tree, 0)]
     for node, depth in waiting:
