@@ -18,7 +18,17 @@ from dodona.numbers import Exact, python_number, to_share
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.query import question as asked
-from dodona.query.query import CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, Weight, weight_range
+from dodona.query.query import (
+    CaseWeight,
+    ConstantWeight,
+    PeopleWeight,
+    PolynomialWeight,
+    Query,
+    TableWeight,
+    ValueWeight,
+    Weight,
+    weight_range,
+)
 from dodona.schema.attributes import Date, numeric_grid
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Source
@@ -189,6 +199,12 @@ def _weight_dimension(weight: Weight) -> Dimension:
             return frozenset()
         case ValueWeight(name, _, _, _, power):
             return frozenset(((name, power),))
+        case TableWeight(names):
+            return frozenset((name, 1) for name in names)
+        case PolynomialWeight(polynomial):
+            units = [frozenset((name, power) for name, power in own if power) for own in polynomial.powers()]
+            # Lower terms come from the columns' bounds: (a + 1) * (b + 2) is in the unit of a * b.
+            return _common_dimension({unit for unit in units if not any(unit < other for other in units)})
         case CaseWeight(branches, otherwise):
             weights = (otherwise, *(branch for _, branch in branches))
             return _common_dimension(set(map(_weight_dimension, weights)) - {frozenset()})

@@ -18,8 +18,10 @@ import numpy as np
 from dodona.engines import cells
 from dodona.engines.dialects import Dialect, whole_literal
 from dodona.errors import InvariantBroken
+from dodona.query import query as queries
 from dodona.query.person_table import PersonColumn, PersonTable
-from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, unpack_bits
+from dodona.query.polynomial import Polynomial
+from dodona.query.predicate import EVERYTHING, Among, And, Jointly, NonNegative, Or, Predicate, unpack_bits
 from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
 from dodona.schema.partition import Partition
@@ -158,6 +160,8 @@ def predicate_sql(table: Table, where: Predicate) -> str:
             return cells.among_sql(table.readings[name], where)
         case Jointly():
             return _combinations_sql(table, where)
+        case NonNegative(polynomial):
+            return f"({_polynomial_sql(table, polynomial, '{0} >= 0', cells.FALSE)})"
         case And(parts):
             return f"({' AND '.join(predicate_sql(table, part) for part in parts)})" if parts else cells.TRUE
         case Or(parts):
@@ -177,6 +181,27 @@ def _combinations_sql(table: Table, where: Jointly) -> str:
     if len(chosen) <= _FEW:
         return f"({number} IN ({', '.join(map(str, chosen))}))" if chosen else cells.FALSE
     return table.dialect.bit.format(f"'{(members + _ZERO).tobytes().decode('ascii')}'", number)
+
+
+def _polynomial_sql(table: Table, polynomial: Polynomial, pattern: str, rest: str) -> str:
+    """Return SQL that gives the pattern of a polynomial's value, and `rest` where a column has no value.
+
+    CASE keeps the arithmetic away from rows outside the bounds. Within them no sum of terms exceeds 2^61.
+    """
+    cast, held, codes = table.dialect.small, list[str](), list[str]()
+    for name in polynomial.names:
+        reading = table.readings[name]
+        if reading.attribute.landing is None:
+            held.append(cells.present_sql(reading))
+            codes.append(cast.format(f"({cells.present_code_sql(reading)})"))
+        else:  # every row has a value
+            codes.append(cast.format(f"({cells.code_sql(reading)})"))
+    terms = []
+    for exponents, number in polynomial.terms:
+        factors = [code for code, power in zip(codes, exponents, strict=True) for _ in range(power)]
+        terms.append(" * ".join([cast.format(whole_literal(number)), *factors]))
+    value = pattern.format(f"({' + '.join(terms) or cast.format('0')})")
+    return f"CASE WHEN {' AND '.join(held)} THEN {value} ELSE {rest} END" if held else value
 
 
 def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
@@ -317,6 +342,11 @@ def _weight_sql(table: Table, weight: Weight) -> str:
             landing = reading.attribute.landing
             rest = 0 if landing is None else (offset + factor * landing) ** power
             return f"CASE WHEN {cells.present_sql(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
+        case queries.TableWeight(names, shape, numbers):
+            place = _product_index_sql(shape, [cells.code_sql(table.readings[name]) for name in names])
+            return cast.format(table.dialect.element.format(", ".join(map(str, numbers)), place))
+        case queries.PolynomialWeight(polynomial):
+            return _polynomial_sql(table, polynomial, "{0}", cast.format("0"))
         case CaseWeight(branches, otherwise):
             parts = (f"WHEN {predicate_sql(table, part)} THEN {_weight_sql(table, own)}" for part, own in branches)
             last = _weight_sql(table, otherwise)

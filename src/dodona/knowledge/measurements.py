@@ -22,6 +22,7 @@ from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
 from dodona.query import query
 from dodona.query.movement import broadcast_codes, code_runs
+from dodona.query.polynomial import Polynomial, evaluate_polynomial
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
 from dodona.query.query import Block, ConstantWeight, ValueWeight, Weight
 from dodona.schema.partition import Partition
@@ -198,7 +199,7 @@ def _is_sum(weight: Weight) -> bool:
             return False
         case query.CaseWeight(branches, otherwise):
             return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
-        case ConstantWeight() | ValueWeight():
+        case ConstantWeight() | ValueWeight() | query.TableWeight() | query.PolynomialWeight():
             return True
         case _:
             assert_never(weight)
@@ -221,6 +222,8 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
                 for k, number in enumerate(numbers)
                 if number
             }
+        case query.PolynomialWeight(polynomial) if any(sizes[name] > _WRITTEN_OUT for name in polynomial.names):
+            return _polynomial_pieces(polynomial, axes, sizes)
         case query.CaseWeight(branches, otherwise):
             found = _pieces(otherwise, axes, sizes)
             for predicate, branch in reversed(branches):
@@ -232,6 +235,23 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
             return found
         case _:
             return {(): query.evaluate_weight(weight, axes)}
+
+
+def _polynomial_pieces(
+    polynomial: Polynomial, axes: Axes, sizes: Mapping[str, int]
+) -> dict[Powers, NDArray[Any]]:
+    """Return the coefficients of a polynomial in the codes of its large attributes."""
+    held = evaluate_polynomial(polynomial, axes)[1]
+    found: dict[Powers, NDArray[Any]] = {}
+    for exponents, number in polynomial.terms:
+        named = list(zip(polynomial.names, exponents, strict=True))
+        powers = tuple([(name, power) for name, power in named if power and sizes[name] > _WRITTEN_OUT])
+        own: NDArray[Any] = np.asarray(number, dtype=np.int64)
+        for name, power in named:
+            if sizes[name] <= _WRITTEN_OUT:
+                own = own * axes[name] ** power
+        found[powers] = found.get(powers, np.int64(0)) + np.where(held, own, np.int64(0))
+    return found
 
 
 def _jumps(
