@@ -16,13 +16,16 @@ from itertools import product
 
 from sqlglot import exp
 
+from dodona.query.predicate import conjunction
 from dodona.query.question import Question
 from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
 from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_sql, compile_tree
+from dodona.sql.condition import compile_condition
 from dodona.sql.outer import AGGREGATES, RANKING, check_outer, render, total_functions
 from dodona.sql.parse import check_tree, flatten_chain, parse, parse_statement
+from dodona.sql.people import PersonRows, about_people, read_person_rows
 from dodona.sql.scope import InvalidSql, Scope, node_start
 
 # --- Relations: rows of the table, which only questions may read, and released rows. ---
@@ -35,6 +38,8 @@ class RowRelation:
     columns: Mapping[str, exp.Expr]
     """By name, in lower case."""
     where: tuple[exp.Expr, ...] = ()
+    people: PersonRows | None = None
+    """The table of people whose columns the expressions name; None for the table's own columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,7 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         if where:
             flat.set("where", exp.Where(this=exp.and_(*where, copy=False)))
         check_tree(text, flat)
-        return compile_tree(text, schema, flat)
+        return split.compiled(flat, rows.people)
     except InvalidSql:
         return None
 
@@ -326,6 +331,9 @@ class _Splitter:
         """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
         while isinstance(node, exp.Subquery) and not node.args.get("alias"):
             node = node.this
+        people = self._person_rows(node, environment)
+        if people is not None:
+            return people
         if not isinstance(node, exp.Select) or any(node.args.get(part) for part in _AGGREGATING):
             return None
         if any(_aggregates(item) or item.find(exp.Window) for item in node.expressions):
@@ -355,7 +363,28 @@ class _Splitter:
         for part in more:
             if part.find(exp.Query) is not None:
                 raise self.fault(part, *_DEPENDENT)
-        return RowRelation(columns, (*rows.where, *more))
+        return RowRelation(columns, (*rows.where, *more), rows.people)
+
+    def _person_rows(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
+        """Return the people of a SELECT that groups rows by the person's id; None for any other query."""
+        person = self.schema.unit.id
+        if person is None or not isinstance(node, exp.Select) or node.args.get("group") is None:
+            return None
+        if any(node.args.get(part) for part in _BESIDE_PEOPLE) or node.args.get("from_") is None:
+            return None
+        rows = resolve_relation(self, node, environment)
+        if rows is None or rows.people is not None:
+            return None
+        expand = _Expansion(self, rows, _qualifiers(node.args["from_"].this, self.schema))
+        scope = Scope(self.text, self.schema, frozenset((self.schema.table.casefold(),)))
+        meant = node.args.get("where")
+        parts = [*rows.where, *([] if meant is None else [expand(meant.this)])]
+        for part in parts:
+            if part.find(exp.Query) is not None:
+                raise self.fault(part, *_DEPENDENT)
+        where = conjunction(*(compile_condition(scope, part)[0] for part in parts))
+        found = read_person_rows(scope, node, where, expand)
+        return None if found is None else RowRelation(found.columns, found.where, found)
 
     # The aggregate SELECT: one question, or one for each grouping.
 
@@ -392,7 +421,7 @@ class _Splitter:
             for one in _conjuncts(select.args["where"].this):
                 (dependent if one.find(exp.Query) else where).append(expand(one))
         later = [groups.condition(one) for one in dependent]
-        numbers = [self._question(select, keys, one, groups, where) for one in sets]
+        numbers = [self._question(select, keys, one, groups, where, rows.people) for one in sets]
         self._rewrite(select, shown, groups, sets, keys, numbers, later)
 
     def _item(self, item: exp.Expr, expand: _Expansion) -> exp.Expr:
@@ -453,6 +482,7 @@ class _Splitter:
         chosen: tuple[exp.Expr, ...],
         groups: _Groups,
         where: Sequence[exp.Expr],
+        people: PersonRows | None,
     ) -> int:
         """Return the number of the question about one grouping, adding it if it is new."""
         used = [key for key in keys if key in chosen]
@@ -470,8 +500,14 @@ class _Splitter:
         if written not in self.numbers:
             check_tree(self.text, inner)
             self.numbers[written] = len(self.parts)
-            self.parts.append(compile_tree(self.text, self.schema, inner))
+            self.parts.append(self.compiled(inner, people))
         return self.numbers[written]
+
+    def compiled(self, tree: exp.Select, people: PersonRows | None) -> Question:
+        """Return the question of a SELECT over the table, or over a table of people."""
+        if people is None:
+            return compile_tree(self.text, self.schema, tree)
+        return about_people(compile_tree(self.text, people.schema, tree), people.table, self.schema)
 
     def _rewrite(  # noqa: PLR0913  all that a SELECT has
         self,
@@ -639,6 +675,7 @@ class _Splitter:
                 yield from (one for one in relation.columns if qualifier or one.name.casefold() not in using)
 
 
+_BESIDE_PEOPLE = ("with_", "distinct", "qualify", "windows", "limit", "offset")
 _AGGREGATING = ("group", "having", "distinct", "qualify", "windows")
 _GROUPS = "groups_"
 
