@@ -88,7 +88,8 @@ class PersonReader:
 
     def _column(self, node: exp.Expr, clip: _Clip | None = None) -> PersonColumn:
         """Return the column of an aggregate; `clip` narrows the bounds of a sum."""
-        inner, where = node, EVERYTHING
+        inner: exp.Expr = node
+        where: Predicate = EVERYTHING
         if isinstance(inner, exp.Filter):
             where, inner = compile_condition(self._scope, inner.expression.this)[0], inner.this
         name = _name(inner)
@@ -104,7 +105,8 @@ class PersonReader:
         if isinstance(block.weight, PeopleWeight):
             raise self._scope.fault(node, "Each group is one person already.", "Write count(*) in the outer SELECT.")
         if name != "sum":
-            return person_column("count", block.where, bounds=(0, self._cap))
+            least = 1 if block.where == EVERYTHING else 0  # everybody in the table has a row
+            return person_column("count", block.where, bounds=(least, self._cap))
         present = compile_scalar(self._scope, inner.this).present()
         bounds = total_bounds(block.weight, self._cap)
         if clip is not None:
