@@ -16,10 +16,10 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
 from dodona.query.canonical import RecentCache
 from dodona.query.movement import Movement, Stack, added_row_movement, replaced_row_movement
-from dodona.query.predicate import as_box, predicate_attributes
+from dodona.query.predicate import allowed_codes, as_box, predicate_attributes
 from dodona.query.query import ONE, Block, PeopleWeight, Query
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Neighbours, Unit
+from dodona.schema.schema import ROW_OF, Domain, Neighbours, Unit
 
 if TYPE_CHECKING:
     from dodona.query.person_table import PersonTable
@@ -196,7 +196,7 @@ def unit_sensitivity(query: Query, unit: Unit) -> Sensitivity:
         if any(block.about_people for block in query.blocks):
             raise InvalidArgument("query", "a question about people", "this dataset does not tell people apart")
         return row_sensitivity(query, unit.neighbours)
-    if not any(block.about_people for block in query.blocks):
+    if not unit.caps and not any(block.about_people for block in query.blocks):
         return _person_rows_sensitivity(query, unit)
     return _join_sensitivities(list(_parts_by_table(query, unit)))
 
@@ -206,16 +206,17 @@ def _parts_by_table(query: Query, unit: Unit) -> Iterator[Sensitivity]:
 
     In a table of people a person is one row at most.
     """
-    alike: dict[PersonTable | None, list[Block]] = {}
+    alike: dict[tuple[PersonTable | None, int], list[Block]] = {}
     counted = 0
     for block in query.blocks:
+        rows = 1 if block.table is not None else _rows_per_person(block, query.domain, unit)
         if isinstance(block.weight, PeopleWeight):
-            counted += _groups_per_person(block, unit)
+            counted += _groups_per_person(block, unit, rows)
         else:
-            alike.setdefault(block.table, []).append(replace(block, table=None))
-    for table, blocks in alike.items():
+            alike.setdefault((block.table, rows), []).append(replace(block, table=None))
+    for (table, rows), blocks in alike.items():
         own = Query(query.domain if table is None else table.domain, tuple(blocks))
-        yield _person_rows_sensitivity(own, unit, rows=unit.rows if table is None else 1)
+        yield _person_rows_sensitivity(own, unit, rows=rows)
     if counted:
         adding = unit.neighbours is Neighbours.ADD_REMOVE
         yield Sensitivity(l1=counted, l2_squared=counted, linf=1, neighbours=unit.neighbours, monotone=adding)
@@ -258,7 +259,20 @@ def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
     return replace(one, l1=rows * one.l1, l2_squared=rows**2 * one.l2_squared, linf=rows * one.linf)
 
 
-def _groups_per_person(block: Block, unit: Unit) -> int:
+def _groups_per_person(block: Block, unit: Unit, rows: int) -> int:
     """Return how many groups one person can enter or leave: one per counted row, both people's under replacement."""
-    moved = unit.rows if unit.neighbours is Neighbours.ADD_REMOVE else 2 * unit.rows
+    moved = rows if unit.neighbours is Neighbours.ADD_REMOVE else 2 * rows
     return min(moved, block.values)
+
+
+def _rows_per_person(block: Block, domain: Domain, unit: Unit) -> int:
+    """Return how many rows of one person a block may select: those of the tables that its condition allows.
+
+    Theorem: linked-tables
+    """
+    if not unit.caps or ROW_OF not in domain:
+        return unit.rows
+    labels = getattr(domain[ROW_OF], "labels", ())
+    codes = allowed_codes(block.where, domain[ROW_OF])
+    tables = {label.partition("+")[0] for code, label in enumerate(labels) if codes >> code & 1}
+    return max(1, sum(most for name, most in unit.caps if name in tables))
