@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -132,8 +132,16 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     folders = {name: folder_partitions(name, base) for name in divided}
     if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
+    if file.linked:
+        own = {name: fingerprint_files(list_files(place)) for name, place in _linked_files(file).items()}
+        further = json.dumps([further, own], sort_keys=True)
     found = fingerprint_files(files, further=further)
     return _check_version(versions_path(file), file.schema, file.version, found, key)
+
+
+def _linked_files(file: DatasetFile) -> dict[str, str]:
+    """Return the files of linked tables; those of a database are in the file of the main table."""
+    return file.linked_places if file.kind in {"parquet", "csv"} else {}
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
@@ -397,13 +405,14 @@ def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
     if file.kind in {"postgres", "spark"}:
         return _check_held_source(file, _open_server(file, key, file.kept_place), key, owner=owner)
     new = check_files_version(file, key)
+    how: dict[str, Any] = {"version": file.version, "key": key, "linked": file.linked_places}
     match file.kind:
         case "parquet":
-            source = DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
+            source = DuckDBSource.parquet(file.schema, file.rows, **how)
         case "csv":
-            source = DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
+            source = DuckDBSource.csv(file.schema, file.rows, form=file.form, **how)
         case _:
-            source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
+            source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, **how)
     if new and owner:
         _warn_unread(source.unread())
     return source
@@ -482,18 +491,20 @@ def _open_postgres(file: DatasetFile, key: bytes, kept: str | None) -> PostgresS
         timeout=file.timeout,
         key=key,
         kept=kept,
+        linked=file.linked_places,
     )
 
 
 def _open_spark(file: DatasetFile, key: bytes, kept: str | None) -> SparkSource:
     with require_extra("Spark", "pyspark", "spark"):
-        from dodona.engines.spark import SparkSource
-    schema, where, version = file.schema, file.source, file.version
+        from dodona.engines.spark import Opening, SparkSource
+    schema, where = file.schema, file.source
+    how: Opening = {"version": file.version, "key": key, "kept": kept, "linked": file.linked_places}
     if where.startswith(ENV_PREFIX):
-        return SparkSource.remote(schema, read_secret(where), file.source_table, version=version, key=key, kept=kept)
+        return SparkSource.remote(schema, read_secret(where), file.source_table, **how)
     if where:
-        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version, key=key, kept=kept)
-    return SparkSource.table(schema, None, file.source_table, version=version, key=key, kept=kept)
+        return SparkSource.parquet(schema, where if "://" in where else file.rows, **how)
+    return SparkSource.table(schema, None, file.source_table, **how)
 
 
 def _check_held_source(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes, *, owner: bool) -> Source:

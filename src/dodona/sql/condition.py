@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
@@ -14,7 +15,7 @@ from sqlglot import exp
 from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
-from dodona.schema.attributes import Attribute, Date
+from dodona.schema.attributes import Attribute, Date, code_label
 from dodona.sql import scalar as scalars
 from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
 from dodona.sql.scalar import (
@@ -31,6 +32,7 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import Scope
+from dodona.sql.tables import LOOKUP, PRESENT
 
 # --- Membership: whether a value, or a tuple of values, is in a list of constants. ---
 
@@ -223,11 +225,37 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         return found
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
         raise scope.fault(node, "An aggregate stands where single rows are meant.", "Write it in SELECT or HAVING.")
+    if isinstance(node, exp.Anonymous) and node.name == LOOKUP:
+        return _lookup(scope, node)
     if isinstance(node, exp.Anonymous):
         what = f"`{node.name[:60]}` is no function that is known here."
         raise scope.fault(node, *REFUSED_FUNCTIONS.get(node.name.lower(), (what, "Leave it out.")))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
+
+
+def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
+    """Return a column of a public table, looked up by a column: a public map of that column's cells."""
+    key, *names = node.expressions
+    found = compile_scalar(scope, key)
+    subject = found.otherwise
+    table = next((own for own in scope.schema.public if own.name == names[0].name), None) if len(names) == 2 else None  # noqa: PLR2004
+    if table is None or found.branches or not isinstance(subject, Subject) or not subject.plain:
+        what = "A public table is looked up by a declared column alone."
+        raise scope.fault(key, what, "Write ON column = its key.")
+    attribute, column = subject.attribute, names[1].name
+    codes: dict[tuple[type, Constant], int] = {}
+    for code in range(attribute.size):
+        label = code_label(attribute, code)
+        known = label if label in table.keys else str(label)
+        value = known in table.keys if column == PRESENT else table.columns[column].get(known)
+        meant: Constant = Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        codes[type(meant), meant] = codes.get((type(meant), meant), 0) | 1 << code
+    scope.work(node, attribute.cells * max(1, len(codes)))
+    branches = [
+        (predicates.among_mask(attribute, mask), scalar_from_leaf(value)) for (_, value), mask in codes.items()
+    ]
+    return build_case(branches, scalar_from_leaf(None))
 
 
 def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> scalars.Truth:

@@ -8,7 +8,7 @@ CTEs that only filter, rename or compute columns of rows are merged into the SEL
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -27,6 +27,7 @@ from dodona.sql.outer import AGGREGATES, RANKING, check_outer, render, total_fun
 from dodona.sql.parse import check_tree, flatten_chain, parse, parse_statement
 from dodona.sql.people import PersonRows, about_people, read_person_rows
 from dodona.sql.scope import InvalidSql, Scope, node_start
+from dodona.sql.tables import RowView, find_private, find_public, join_tables, table_view
 
 # --- Relations: rows of the table, which only questions may read, and released rows. ---
 
@@ -40,6 +41,10 @@ class RowRelation:
     where: tuple[exp.Expr, ...] = ()
     people: PersonRows | None = None
     """The table of people whose columns the expressions name; None for the table's own columns."""
+    view: RowView | None = None
+    """The table that the rows are of, perhaps joined with others."""
+    qualified: Mapping[str, Mapping[str, exp.Expr]] = field(default_factory=dict)
+    """Of a join, the columns of each table by the name that qualifies them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +152,11 @@ def _flatten(text: str, schema: Schema) -> Question | None:
     """Return the question of a SELECT whose sub-selects only filter, rename or compute; None if it is more than that."""
     tree, split = parse_statement(text), _Splitter(text, schema)
     origin = tree.args.get("from_")
-    if not isinstance(tree, exp.Select) or origin is None or tree.args.get("joins"):
+    if not isinstance(tree, exp.Select) or origin is None:
         return None
     try:
         environment = split.environment(tree, {}, ())
-        rows = split.rows_of(origin.this, environment)
+        rows = resolve_relation(split, tree, environment)
         if rows is None or split.parts:
             return None
         aliases = {item.alias.casefold(): item for item in tree.expressions if isinstance(item, exp.Alias)}
@@ -160,14 +165,14 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         late.prefer_aliases = late.keep_aliases = True
         flat = exp.Select(from_=exp.From(this=split.table()))
         for name, value in tree.args.items():
-            if value and name not in {"from_", "with_", "where"}:
+            if value and name not in {"from_", "with_", "where", "joins"}:
                 flat.set(name, (expand if name == "expressions" else late).argument(value))
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
         if where:
             flat.set("where", exp.Where(this=exp.and_(*where, copy=False)))
         check_tree(text, flat)
-        return split.compiled(flat, rows.people)
+        return split.compiled(flat, rows)
     except InvalidSql:
         return None
 
@@ -181,6 +186,10 @@ def resolve_relation(split: _Splitter, select: exp.Select, environment: Environm
     if origin is None:
         return None
     items = [origin.this, *(join.this for join in select.args.get("joins") or ())]
+    if len(items) > 1 and not any(item.name.casefold() in environment for item in items):
+        joined = join_tables(split.text, split.schema, select)
+        if joined is not None:
+            return RowRelation(joined.columns, joined.where, None, joined.view, joined.qualified)
     found = [split.rows_of(item, environment) for item in items]
     rows = [one for one in found if one is not None]
     if not rows:
@@ -200,8 +209,8 @@ class _Splitter:
     text: str
     schema: Schema
     parts: list[Question] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-    """The number of each question by the text of its SELECT, so that it is asked once."""
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    """The number of each question by the text of its SELECT and the rows that it is about, so that it is asked once."""
     warnings: dict[str, None] = field(default_factory=dict)
 
     def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
@@ -307,10 +316,13 @@ class _Splitter:
                 found = environment[name]()
                 return found if isinstance(found, RowRelation) else None
             written = f"{item.db}.{item.name}" if item.db else item.name
-            full = self.schema.table.casefold()
-            if written.casefold() in {full, full.rpartition(".")[2]}:
-                return self._table()
-            known = [self.schema.table, *environment]
+            own = find_private(self.schema, written)
+            if own is not None:
+                return self._table(table_view(self.schema, own))
+            if find_public(self.schema, written) is not None:
+                what = f"`{written[:60]}` is a public table, and no question of the data by itself."
+                raise self.fault(item, what, f"Write FROM {self.schema.table} JOIN {written[:60]} ...")
+            known = [self.schema.table, *(one.name for one in self.schema.linked), *environment]
             near = get_close_matches(written.casefold(), known, n=1)
             ask = f"Write FROM {near[0] if near else self.schema.table}."
             raise self.fault(item, f"There is no table `{written[:60]}`.", ask)
@@ -323,9 +335,9 @@ class _Splitter:
         schema, _, table = self.schema.table.rpartition(".")
         return exp.Table(this=exp.to_identifier(table), db=exp.to_identifier(schema) if schema else None)
 
-    def _table(self) -> RowRelation:
-        names = [*self.schema.domain.names, *([self.schema.unit.id] if self.schema.unit.id else [])]
-        return RowRelation({name.casefold(): exp.column(name) for name in names})
+    def _table(self, view: RowView) -> RowRelation:
+        names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
+        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view)
 
     def row_select(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
@@ -363,7 +375,7 @@ class _Splitter:
         for part in more:
             if part.find(exp.Query) is not None:
                 raise self.fault(part, *_DEPENDENT)
-        return RowRelation(columns, (*rows.where, *more), rows.people)
+        return RowRelation(columns, (*rows.where, *more), rows.people, rows.view)
 
     def _person_rows(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the people of a SELECT that groups rows by the person's id; None for any other query."""
@@ -376,13 +388,14 @@ class _Splitter:
         if rows is None or rows.people is not None:
             return None
         expand = _Expansion(self, rows, _qualifiers(node.args["from_"].this, self.schema))
-        scope = Scope(self.text, self.schema, frozenset((self.schema.table.casefold(),)))
+        view = rows.view or table_view(self.schema, self.schema.table)
+        scope = Scope(self.text, view.schema, frozenset((self.schema.table.casefold(),)))
         meant = node.args.get("where")
         parts = [*rows.where, *([] if meant is None else [expand(meant.this)])]
         for part in parts:
             if part.find(exp.Query) is not None:
                 raise self.fault(part, *_DEPENDENT)
-        where = conjunction(*(compile_condition(scope, part)[0] for part in parts))
+        where = conjunction(view.within, *(compile_condition(scope, part)[0] for part in parts))
         found = read_person_rows(scope, node, where, expand)
         return None if found is None else RowRelation(found.columns, found.where, found)
 
@@ -421,7 +434,7 @@ class _Splitter:
             for one in _conjuncts(select.args["where"].this):
                 (dependent if one.find(exp.Query) else where).append(expand(one))
         later = [groups.condition(one) for one in dependent]
-        numbers = [self._question(select, keys, one, groups, where, rows.people) for one in sets]
+        numbers = [self._question(select, keys, one, groups, where, rows) for one in sets]
         self._rewrite(select, shown, groups, sets, keys, numbers, later)
 
     def _item(self, item: exp.Expr, expand: _Expansion) -> exp.Expr:
@@ -482,7 +495,7 @@ class _Splitter:
         chosen: tuple[exp.Expr, ...],
         groups: _Groups,
         where: Sequence[exp.Expr],
-        people: PersonRows | None,
+        rows: RowRelation,
     ) -> int:
         """Return the number of the question about one grouping, adding it if it is new."""
         used = [key for key in keys if key in chosen]
@@ -496,18 +509,19 @@ class _Splitter:
             inner.set("group", exp.Group(expressions=numbers))
         if not items:  # GROUPING SETS with the empty set, and no aggregate
             inner.set("expressions", [exp.Count(this=exp.Star())])
-        written = inner.sql(comments=False)
+        within = None if rows.view is None else rows.view.within
+        written = inner.sql(comments=False), within, None if rows.people is None else rows.people.table
         if written not in self.numbers:
             check_tree(self.text, inner)
             self.numbers[written] = len(self.parts)
-            self.parts.append(self.compiled(inner, people))
+            self.parts.append(self.compiled(inner, rows))
         return self.numbers[written]
 
-    def compiled(self, tree: exp.Select, people: PersonRows | None) -> Question:
-        """Return the question of a SELECT over the table, or over a table of people."""
-        if people is None:
-            return compile_tree(self.text, self.schema, tree)
-        return about_people(compile_tree(self.text, people.schema, tree), people.table, self.schema)
+    def compiled(self, tree: exp.Select, rows: RowRelation) -> Question:
+        """Return the question of a SELECT over rows, or over a table of people."""
+        if rows.people is None:
+            return compile_tree(self.text, self.schema, tree, rows.view)
+        return about_people(compile_tree(self.text, rows.people.schema, tree), rows.people.table, self.schema)
 
     def _rewrite(  # noqa: PLR0913  all that a SELECT has
         self,
@@ -715,17 +729,23 @@ class _Expansion:
         name, qualifier = node.name.casefold(), node.args.get("table")
         if qualifier is None and name in self.aliases and (self.prefer_aliases or name not in self.rows.columns):
             return node.copy() if self.keep_aliases else exp.Paren(this=self.aliases[name].copy())
+        columns = self.rows.columns
         if qualifier is not None:
             parent = node.args.get("db")
             written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
-            if written.casefold() not in self.qualifiers:
+            columns = self.rows.qualified.get(qualifier.name.casefold(), columns)
+            if written.casefold() not in self.qualifiers and qualifier.name.casefold() not in self.rows.qualified:
                 raise self.split.fault(node, f"No table here is called `{written[:60]}`.", _CORRELATED)
-        found = self.rows.columns.get(name)
+        found = columns.get(name)
+        several = [alias for alias, own in self.rows.qualified.items() if name in own]
+        if found is None and qualifier is None and len(several) > 1:
+            what = f"`{node.name[:60]}` could be a column of several tables."
+            raise self.split.fault(node, what, f"Write {' or '.join(f'{one}.{node.name[:60]}' for one in several)}.")
         if found is None:
             scope = Scope(self.split.text, self.split.schema, self.qualifiers)
             if scope.find(node.name) is None:
                 scope.column(exp.Column(this=node.this))  # raises, with the nearest name
-            known = ", ".join(list(self.rows.columns)[:20])
+            known = ", ".join(list(columns)[:20])
             raise self.split.fault(node, f"There is no column `{node.name[:60]}` here.", f"The columns are {known}.")
         if isinstance(found, exp.Column):
             column = exp.Column(this=exp.to_identifier(found.name))
