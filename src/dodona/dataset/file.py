@@ -254,13 +254,9 @@ def _tables(root: TomlTable, path: Path, kind: str) -> tuple[dict[str, str], tup
         if table.content.get("public") is True:
             where = table.text("path", example=f'path = "{name}.csv"')
             key = table.text("key", example='key = "region"')
-            found = (
-                None
-                if where is None or key is None
-                else table.make(
-                    lambda name=name, where=where, key=key: read_public_table(name, path.parent / where, key)
-                )
-            )
+            found = None
+            if where is not None and key is not None:
+                found = table.make(partial(read_public_table, name, path.parent / where, key))
             whole = whole and found is not None
             public += [] if found is None else [found]
         else:

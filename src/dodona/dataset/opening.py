@@ -414,12 +414,12 @@ def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
         case _:
             source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, **how)
     if new and owner:
-        _warn_unread(source.unread())
+        _warn_unread(source.unread(), source.repeated())
     return source
 
 
-def _warn_unread(names: Sequence[str]) -> None:
-    """Warn the owner, on first opening a version, about columns without any declared value.
+def _warn_unread(names: Sequence[str], repeated: Sequence[str]) -> None:
+    """Warn the owner, on first opening a version, about columns without any declared value, and about repeated people.
 
     The warning depends on the rows, so no analyst may see it: opening as a named analyst gives no warning.
     """
@@ -427,6 +427,12 @@ def _warn_unread(names: Sequence[str]) -> None:
         warnings.warn(
             f"No row has a declared value in {', '.join(names)}: all that stands there counts as <outside>. Check the "
             "kind, the labels and, of CSV files, how numbers and dates are written; `dodona check` shows figures.",
+            stacklevel=5,
+        )
+    if repeated:
+        warnings.warn(
+            f"Some people have several rows in {', '.join(repeated)}, of which one counts and is joined. If all of "
+            "them should count, write `rows` in that table; then it is no longer joined to others.",
             stacklevel=5,
         )
 
@@ -511,7 +517,7 @@ def _check_held_source(file: DatasetFile, source: PostgresSource | SparkSource, 
     """Return a table whose rows still match its version."""
     try:
         if check_source_version(file, source, key) and owner:
-            _warn_unread(source.unread())
+            _warn_unread(source.unread(), source.repeated())
     except BaseException:
         source.close()
         raise
@@ -524,7 +530,7 @@ def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, versio
     source = DuckDBSource.frame(schema, frame, version=version, key=key)
     new = ledger is None or not Path(ledger).is_file() or check_frame_version(Path(ledger), schema, source, key)
     if new:  # a ledger in a database has no folder for digests
-        _warn_unread(source.unread())
+        _warn_unread(source.unread(), source.repeated())
     return source
 
 

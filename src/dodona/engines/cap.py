@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -217,6 +217,22 @@ def counted_table(schema: Schema, tables: Sequence[Table], key: bytes) -> Table:
     if schema.unit.id is None:
         return tables[0]
     return linked_table(schema, tables, key) if schema.linked else capped_table(tables[0], schema.unit.rows, key)
+
+
+def repeated_statement(schema: Schema, table: Table) -> Statement:
+    """Return the statement that counts the people with more rows in a table than count."""
+    own = f"SELECT count(*) AS n FROM ({_LinkedPart(schema, table).rows_sql}) AS own WHERE {PERSON_COLUMN} IS NOT NULL"  # noqa: S608
+    crowds = f"SELECT 1 AS one FROM ({own} GROUP BY {PERSON_COLUMN}) AS crowds WHERE n > {schema.unit.rows}"  # noqa: S608
+    number = table.dialect.small.format("count(*)")
+    return Statement(f"SELECT 0 AS g, {number} AS s0 FROM ({crowds}) AS few", 1, ((1,),))  # noqa: S608
+
+
+def repeated_tables(schema: Schema, tables: Sequence[Table], fetch: Callable[[Statement], list[Integers]]) -> list[str]:
+    """Return the linked tables that should have one row of a person and have more of some: for the owner only."""
+    linked = list(zip(unlinked_schemas(schema), tables, strict=True))[1:]
+    return [
+        own.table for own, table in linked if own.unit.rows == 1 and fetch(repeated_statement(own, table))[1][0] > 0
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Self
 
 import duckdb
-import numpy as np
 
 from dodona.engines import duckdb_session as session
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
@@ -258,6 +257,13 @@ class DuckDBSource:
             return session.load_linked(connection, schema, tables, key)
         return session.load_codes(connection, schema, tables[0], key)
 
+    def repeated(self) -> tuple[str, ...]:
+        """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
+        with self._lock, suppress(duckdb.Error):
+            found = self._connection.execute("SELECT name FROM repeated").fetchall() if self._schema.linked else []
+            return tuple(str(name) for (name,) in found)
+        raise SourceFailed(charged=False)
+
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
         return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
@@ -278,8 +284,7 @@ class DuckDBSource:
     def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
         with self._lock, suppress(duckdb.Error):
-            columns = self._connection.execute(asked.sql).fetchnumpy()
-            return [np.asarray(column, dtype=np.int64) for column in columns.values()]
+            return session.fetch_columns(self._connection, asked)
         raise SourceFailed  # here and not above, so that the engine's message is not attached
 
 

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
 from dodona.engines import cap, cells
 from dodona.engines.cap import cap_key
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
-from dodona.engines.render import Table
+from dodona.engines.render import Statement, Table
+from dodona.numbers import Integers
 from dodona.schema.attributes import Attribute, source_column_name
 from dodona.schema.schema import Schema
 
@@ -255,11 +257,20 @@ def load_linked(connection: Connection, schema: Schema, tables: Sequence[Table],
     rows = cap.linked_rows_sql(schema, tables, own_key)
     with suppress(duckdb.Error):
         connection.execute(f"CREATE TABLE counting AS {rows}")
+        connection.execute("CREATE TABLE repeated (name VARCHAR)")
+        for name in cap.repeated_tables(schema, tables, lambda asked: fetch_columns(connection, asked)):
+            connection.execute("INSERT INTO repeated VALUES (?)", [name])
         return cap.linked_table(schema, tables, own_key, "counting")
     raise cells.SourceUnfit(
         "The rows of the tables cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."
     )
+
+
+def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
+    """Return the result columns of a statement."""
+    columns = connection.execute(asked.sql).fetchnumpy()
+    return [np.asarray(column, dtype=np.int64) for column in columns.values()]
 
 
 def _reading(  # noqa: PLR0913  what a column is, and where

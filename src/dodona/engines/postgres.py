@@ -15,6 +15,7 @@ from dodona.engines.cap import (
     kept_columns,
     kept_digest,
     largest_person_statement,
+    repeated_tables,
     unlinked_schemas,
 )
 from dodona.engines.cells import SourceUnfit
@@ -170,6 +171,14 @@ class PostgresSource:
         if most[0] > self._schema.unit.rows or nobody[0]:
             raise SourceUnfit("The rows that are kept were changed: more of a person than count. Run `dodona keep`.")
         return table
+
+    def repeated(self) -> tuple[str, ...]:
+        """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
+        if not self._schema.linked or self._kept is not None:
+            return ()
+        pairs = zip(unlinked_schemas(self._schema), self._relations, strict=True)
+        tables = [server.relation_table(own, one) for own, (_, one) in pairs]
+        return self._run(lambda fetch: tuple(repeated_tables(self._schema, tables, fetch)), charged=False)
 
     def _find(self, name: str, needed: Iterable[str]) -> None:
         """Find a table by name, with the columns that are read."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from dodona.engines import spark_session as spark
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
-from dodona.engines.cap import cap_key, counted_table, unlinked_schemas
+from dodona.engines.cap import cap_key, counted_table, repeated_tables, unlinked_schemas
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import SPARK
 from dodona.engines.inspection import FetchedRow, rows_to_columns
@@ -130,6 +130,7 @@ class SparkSource:
         self.version = version
         self._session, self._schema, self._table, self._leave = session, schema, table, leave
         self._closed = False
+        self._parts: Sequence[Table] = ()
 
     def __repr__(self) -> str:
         return f"SparkSource({self._schema.table})"
@@ -205,7 +206,9 @@ class SparkSource:
         except BaseException:
             close()
             raise
-        return cls(own, schema, table, version=version, leave=close)
+        made = cls(own, schema, table, version=version, leave=close)
+        made._parts = found if kept is None else ()
+        return made
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
@@ -218,6 +221,11 @@ class SparkSource:
     def unread(self) -> tuple[str, ...]:
         """Return the columns with values but without any declared value: for the owner only."""
         return unread_columns(self._table, self._fetched)
+
+    def repeated(self) -> tuple[str, ...]:
+        """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
+        linked = self._schema.linked and self._parts
+        return tuple(repeated_tables(self._schema, self._parts, self._fetched)) if linked else ()
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
         """Store the counted rows in a Parquet folder, for this version, schema and key."""

@@ -166,7 +166,7 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         flat = exp.Select(from_=exp.From(this=split.table()))
         for name, value in tree.args.items():
             if value and name not in {"from_", "with_", "where", "joins"}:
-                flat.set(name, (expand if name == "expressions" else late).argument(value))
+                flat.set(name, [_named(one, expand) for one in value] if name == "expressions" else late.argument(value))
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
         if where:
@@ -175,6 +175,13 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         return split.compiled(flat, rows)
     except InvalidSql:
         return None
+
+
+def _named(item: exp.Expr, expand: _Expansion) -> exp.Expr:
+    """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
+    found = expand(item)
+    changed = isinstance(item, exp.Column) and not (isinstance(found, exp.Column) and found.name == item.name)
+    return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
 
 
 def resolve_relation(split: _Splitter, select: exp.Select, environment: Environment) -> RowRelation | None:
