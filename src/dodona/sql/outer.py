@@ -29,7 +29,8 @@ _VALUES: tuple[type[exp.Expr], ...] = (
     *(exp.Alias, exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Tuple),
     *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var, exp.Case, exp.If, exp.In),
     *(exp.Between, exp.Like, exp.ILike, exp.Not, exp.Neg, exp.And, exp.Or, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, *RELATIONS),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe),
+    *RELATIONS,
 )
 _SCALARS: tuple[type[exp.Expr], ...] = (
     *(exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Abs, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
