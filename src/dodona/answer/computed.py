@@ -71,7 +71,7 @@ def _array(values: Sequence[Any]) -> pa.Array:
     return pa.array([None if value is None else display.label_text(value) for value in values], pa.string())
 
 
-def _released(part: Answer) -> dict[str, Any]:
+def released_rows(part: Answer) -> dict[str, Any]:
     """Return the columns of an answer: keys in their types, and values as doubles, or dates."""
     import pyarrow as pa
 
@@ -157,7 +157,7 @@ class ComputedAnswer:
         """Return the answer from the answers to the questions of a statement."""
         import pyarrow as pa
 
-        relations = {f"{RELATION}{number}": pa.table(_released(part)) for number, part in enumerate(parts)}
+        relations = {f"{RELATION}{number}": pa.table(released_rows(part)) for number, part in enumerate(parts)}
         result = outer.run(statement.sql, relations)
         return cls(question=statement, parts=tuple(parts), view=parts[0].view, result=result)
 
@@ -427,7 +427,7 @@ class ComputedAnswer:
         total = draws + 3  # the redraws, two corners, and the released values themselves
         for number, (part, drawn) in enumerate(zip(parts, redrawn, strict=True)):
             rows = len(part.rows)
-            released = _released(part)
+            released = released_rows(part)
             columns: dict[str, Any] = {DRAW: np.repeat(np.arange(total), rows)}
             for name, column in released.items():
                 if not name.startswith("v"):

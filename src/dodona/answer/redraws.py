@@ -394,7 +394,7 @@ def _combined_width(
     Theorem: sum-of-noises
     """
     if len(terms) == 1 and terms[0][1] is not None:
-        factor, cell, _ = terms[0]
+        factor, cell = float(f"{terms[0][0]:.9g}"), terms[0][1]
         below, above = _width(cell, "low"), _width(cell, "high")
         return (abs(factor) * below, abs(factor) * above) if factor > 0 else (abs(factor) * above, abs(factor) * below)
     merged: dict[tuple[int, int], tuple[float, Coordinate]] = {}

@@ -6,7 +6,7 @@ Keys and aggregates become columns of released groups; what is around them stays
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from sqlglot import exp
@@ -15,7 +15,7 @@ from dodona.query.question import Question
 from dodona.query.statement import RELATION, ROW
 from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_tree
-from dodona.sql.outer import AGGREGATES
+from dodona.sql.outer import is_outer_aggregate
 from dodona.sql.parse import check_tree
 from dodona.sql.relations import (
     ReleasedColumn,
@@ -159,7 +159,7 @@ class GroupColumns:
 
 
 def _aggregate(node: exp.Expr) -> bool:
-    return aggregate_name(node) is not None or isinstance(node, tuple(AGGREGATES))
+    return aggregate_name(node) is not None or is_outer_aggregate(node)
 
 
 def aggregates_rows(node: exp.Expr) -> bool:
@@ -271,7 +271,7 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
         raise source.fault(loose, *_ROW_WINDOW)
     aliases = {item.alias.casefold(): item.this for item in items}
     late = RowExpressions(source, rows, expand.qualifiers, aliases, prefer_aliases=True)
-    sets = _grouping_sets(source, select, items, late)
+    sets = _grouping_sets(source, select, items, replace(late, prefer_aliases=False))
     columns = GroupColumns(source, list(dict.fromkeys(key for one in sets for key in one)))
     shown = [columns.item(item) for item in items]
     if sets == [()] and not columns.atoms and not grouped:

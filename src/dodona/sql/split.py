@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
-from dodona.sql.outer import RANKING, check_outer
+from dodona.sql.outer import RANKING, check_outer, is_outer_aggregate
 from dodona.sql.relations import (
     CORRELATED,
     Environment,
@@ -29,7 +29,7 @@ from dodona.sql.relations import (
     qualifying_names,
     unaliased,
 )
-from dodona.sql.scope import node_start
+from dodona.sql.scope import InvalidSql, node_start
 
 _MORE_THAN_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_", "joins")
 _JOINED_ROWS = (
@@ -74,10 +74,11 @@ class Splitter:
             return self.query(node.this, environment, outer)
         environment = self.environment(node, environment, outer)
         if isinstance(node, exp.SetOperation):
+            second = node_start(node.expression, self.source.text)
             left, right = (self.query(side, environment, outer) for side in (node.this, node.expression))
             if len(left.columns) != len(right.columns):
                 what = f"These SELECTs have {len(left.columns)} and {len(right.columns)} columns."
-                raise self.source.fault(node.expression, what, "Write as many in both.")
+                raise InvalidSql(self.source.text, second, what, "Write as many in both.")
             self._tail(node, {"": left}, environment, outer)
             pairs = zip(left.columns, right.columns, strict=True)
             columns = tuple(ReleasedColumn(a.name, a.noisy or b.noisy, a.ranked or b.ranked) for a, b in pairs)
@@ -204,7 +205,7 @@ class Splitter:
                 items.append(item)
                 continue
             noisy = scope.read(inner)
-            grouped = chosen and any(isinstance(part, exp.AggFunc | exp.Window) for part in inner.walk())
+            grouped = chosen and any(isinstance(part, exp.Window) or is_outer_aggregate(part) for part in inner.walk())
             name = item.alias if isinstance(item, exp.Alias) else default_name(inner)
             columns.append(ReleasedColumn(name, noisy.noisy or grouped, noisy.ranked))
             scope.aliases[name.casefold()] = columns[-1]
@@ -228,7 +229,7 @@ class Splitter:
         if group is not None:
             columns = [key for key in group.expressions if isinstance(key, exp.Column)]
             return [key.copy() for key in columns if not scope.read(key).noisy]
-        if any(isinstance(part, exp.AggFunc) for item in select.expressions for part in _outside_windows(item)):
+        if any(is_outer_aggregate(part) for item in select.expressions for part in _outside_windows(item)):
             return []  # one row
         clean = [(name, one.name) for name, relation in names.items() for one in relation.columns if not one.noisy]
         return [exp.column(column, name, quoted=True) for name, column in clean]

@@ -20,7 +20,7 @@ from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
 from dodona.sql.compile import compile_sql, compile_tree
 from dodona.sql.groups import Parts
-from dodona.sql.outer import render, total_functions
+from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import check_tree, parse, parse_statement
 from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
 from dodona.sql.scope import InvalidSql
@@ -221,7 +221,7 @@ def _reads_rows_together(select: exp.Select) -> bool:
     if select.args.get("group") is not None:
         return True
     nodes = (part for item in select.expressions for part in _own_nodes(item))
-    return any(isinstance(part, exp.AggFunc | exp.Window) for part in nodes)
+    return any(isinstance(part, exp.Window) or is_outer_aggregate(part) for part in nodes)
 
 
 def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
