@@ -142,8 +142,9 @@ AnswerSource = Literal["replayed", "derived", "confirmed", "measured", "model"]
 """Where an answer came from."""
 KeyValue = str | int | float | bool | date | None
 """What a group stands for, to a program."""
-Cell = Estimate | Label
-"""An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
+Cell = Estimate | Label | float | None
+"""An estimate; or what is known beforehand: the label of a group, a number or a text that was written down. Of what is
+computed from answers also a number without an interval, or None for NULL."""
 
 
 @dataclass(frozen=True, slots=True)

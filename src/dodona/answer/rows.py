@@ -121,7 +121,7 @@ def key_conversions(question: asked.Question) -> dict[int, asked.ReadAs]:
     return found
 
 
-def _groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
+def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
     """Return the groups that WHERE allows, in row-major order of the keys as displayed."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
@@ -142,7 +142,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     """
     question = measured.question
     keys = key_order(question)
-    chosen = _groups_in_order(question, keys)
+    chosen = groups_in_order(question, keys)
     if question.having is not None:
         kept = evaluate_condition(question.having, measured, view)
         chosen = [group for group in chosen if kept[group]]
@@ -157,6 +157,12 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     labels, values = _group_keys(question, keys, chosen)
     columns = [_cells(column.expression, measured, view, chosen) for column in displayed_columns(question)]
     return tuple(map(Row, labels, zip(*columns, strict=True), values))
+
+
+def shown_keys(question: asked.Question) -> list[tuple[KeyValue, ...]]:
+    """Return the typed keys of the groups that WHERE allows, in order: all of it is public."""
+    order = key_order(question)
+    return list(_group_keys(question, order, groups_in_order(question, order))[1])
 
 
 def _group_keys(

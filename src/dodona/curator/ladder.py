@@ -356,7 +356,8 @@ class Ladder:
         """Buy what was ordered for a call; None if others were answered meanwhile, so that the caller looks again."""
         if call.seen not in {None, self.releases.seen} and call.looks < _MOST_LOOKS:
             return None  # look and plan are from different moments: others who ask the same may plan differently
-        text = "; ".join(one.question.text for one in call.missing if one.question.text)[:_LONGEST_TEXT] or None
+        texts = dict.fromkeys(one.question.text for one in call.missing if one.question.text)
+        text = "; ".join(texts)[:_LONGEST_TEXT] or None
         purchase = Purchase(
             event=order.event,
             purpose=order.measurement.purpose,
@@ -402,7 +403,9 @@ class Ladder:
             earlier.climb_free(call)
         return call
 
-    def recalled(self, key: str, request: Request, read: Callable[[str], Question]) -> tuple[Answer, ...] | None:
+    def recalled(
+        self, key: str, request: Request, read: Callable[[str], tuple[Question, ...]]
+    ) -> tuple[Answer, ...] | None:
         """Return what was bought under a key, for the questions as they were written; None if nothing was."""
         recalled = self.desk.recall(key, wait=False)
         if recalled is None:
@@ -411,7 +414,7 @@ class Ladder:
         asked = _written_questions(release, receipt, read)
         if asked is None:  # a bundle, bought for one question: it follows from the bundle
             with suppress(InvalidRequest):
-                call = self._resolve((read(release.text or ""),), request, None)
+                call = self._resolve(read(release.text or ""), request, None)
                 found = self.answers_of_bundle(call.asked, receipt)
                 if found is not None:
                     again = [replace(one, source="replayed", receipt=receipt.id) for one in found]
@@ -468,13 +471,13 @@ def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
 
 
 def _written_questions(
-    release: Release, receipt: Receipt, read: Callable[[str], Question]
+    release: Release, receipt: Receipt, read: Callable[[str], tuple[Question, ...]]
 ) -> tuple[Question, ...] | None:
     """Return the questions of a release from their text, if they are exactly what was measured; else None."""
     text = release.text or ""
     for texts in ((text,), text.split("; ")):
         with suppress(InvalidRequest):
-            asked = tuple([read(one) for one in texts])
+            asked = tuple([question for one in texts for question in read(one)])
             if query_digest(_stack_queries(asked)) == receipt.purpose:
                 return asked
     return None

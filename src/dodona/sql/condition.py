@@ -252,9 +252,7 @@ def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
         meant: Constant = Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else value
         codes[type(meant), meant] = codes.get((type(meant), meant), 0) | 1 << code
     scope.work(node, attribute.cells * max(1, len(codes)))
-    branches = [
-        (predicates.among_mask(attribute, mask), scalar_from_leaf(value)) for (_, value), mask in codes.items()
-    ]
+    branches = [(predicates.among_mask(attribute, mask), scalar_from_leaf(value)) for (_, value), mask in codes.items()]
     return build_case(branches, scalar_from_leaf(None))
 
 
