@@ -339,7 +339,7 @@ def is_small(value: Fraction) -> bool:
     return max(value.numerator.bit_length(), value.denominator.bit_length()) <= LARGEST_BITS
 
 
-def formula_of(leaf: Leaf) -> Formula | None:
+def formula_of(leaf: Leaf) -> Formula | None:  # noqa: PLR0911  one for each kind
     """Return a number or a day as a formula; None if it is neither, or not a sum of products of columns."""
     match leaf:
         case Formula():
