@@ -19,19 +19,12 @@ from dodona.query.predicate import EVERYTHING, NOTHING
 from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
-from dodona.sql.aggregate import (
-    Blocks,
-    CompiledKey,
-    aggregate_name,
-    compile_aggregate,
-    compile_key,
-    default_key_name,
-    key_rank,
-    weight_guards,
-)
+from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
 from dodona.sql.condition import compile_condition
+from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
+from dodona.sql.literal import literal_constant
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
-from dodona.sql.scalar import literal_constant, type_kind
+from dodona.sql.scalar import type_kind
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import partial
-from typing import TypeVar
 
-import numpy as np
 from sqlglot import exp
 
-from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
-from dodona.schema.attributes import Attribute, Date
-from dodona.sql import functions
+from dodona.schema.attributes import Date
+from dodona.sql import comparison, functions
 from dodona.sql import scalar as scalars
 from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
+from dodona.sql.comparison import null_predicate
 from dodona.sql.leaf import (
     Computed,
     Constant,
@@ -32,122 +29,11 @@ from dodona.sql.leaf import (
     leaf_kind,
     leaf_truth,
 )
+from dodona.sql.literal import literal_constant
+from dodona.sql.membership import compile_in, compile_tuple_equality
 from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
-from dodona.sql.scalar import Scalar, build_case, combine, null_predicate, scalar_from_leaf
+from dodona.sql.scalar import Scalar, build_case, combine, locate_mismatch, scalar_from_leaf
 from dodona.sql.scope import Scope
-
-# --- Membership: whether a value, or a tuple of values, is in a list of constants. ---
-
-
-ScalarCompiler = Callable[[exp.Expr], Scalar]
-_Result = TypeVar("_Result")
-_Join = Callable[..., predicates.Predicate]
-_COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is transient
-_NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
-
-
-def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
-    """Return where IN is true and where it is false."""
-    members = node.args.get("expressions") or []
-    if not members:
-        raise scope.fault(node, "IN has no list here.", "Write IN (value, value, ...).")
-    if isinstance(node.this, exp.Tuple):
-        return _tuple_in_list(scope, node, members, read)
-    subject = read(node.this)
-    constants = [_constant(scope, part, read) for part in members]
-    if None in constants:
-        scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
-    scope.work(node, len(subject.leaves) * subject.width * len(constants))
-    try:
-        found = [(leaf, scalars.compare_any(leaf, constants)) for leaf in subject.leaves]
-    except Mismatch:
-        for part, one in zip(members, constants, strict=True):
-            for leaf in subject.leaves:
-                locate_mismatch(scope, part, lambda leaf=leaf, one=one: scalars.compare_leaf(leaf, "=", one))  # type: ignore[misc]
-        raise
-    pairs = {id(leaf): pair for leaf, pair in found}
-    return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
-
-
-def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
-    """Return where a tuple of columns equals a tuple of constants, and where it does not."""
-    return _tuple_in_list(scope, node, [node.args["expression"]], read)
-
-
-def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -> _Result:
-    """Run a test; if it finds a mismatch, raise an error that points at the node."""
-    try:
-        return test()
-    except Mismatch as fault:
-        raise scope.fault(node, *fault.args) from None
-
-
-def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> scalars.Truth:
-    """Return where a tuple of columns is one of some tuples of constants, and where it is not.
-
-    Tuples are equal if all their parts are, by AND; a tuple is in a list if it equals any member, by OR.
-    """
-    subjects = [_subject(scope, part, read) for part in node.this.expressions]
-    known: dict[tuple[int, type, Constant], scalars.Truth] = {}
-    pairs = []
-    for row in members:
-        if not isinstance(row, exp.Tuple) or len(row.expressions) != len(subjects):
-            what = f"{len(subjects)} columns are compared with something else than {len(subjects)} constants."
-            raise scope.fault(row, what, "Write rows of as many constants, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
-        pair = []
-        for place, (subject, part) in enumerate(zip(subjects, row.expressions, strict=True)):
-            one = _constant(scope, part, read)
-            if one is None:
-                scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
-            seen = place, type(one), one
-            if seen not in known:
-                scope.work(part, subject.attribute.cells)
-                known[seen] = locate_mismatch(scope, part, partial(scalars.compare_leaf, subject, "=", one))
-            pair.append(known[seen])
-        pairs.append(pair)
-    attributes = {subject.attribute.name: subject.attribute for subject in subjects}
-    combinations = math.prod([attribute.cells for attribute in attributes.values()])
-    if combinations > predicates.MOST_COMBINATIONS:
-        true = predicates.disjunction(*(predicates.conjunction(*(one for one, _ in pair)) for pair in pairs))
-        return true, predicates.conjunction(*(predicates.disjunction(*(other for _, other in pair)) for pair in pairs))
-    scope.work(node, _COMBINATION_EFFORT * combinations)
-    return _combinations_truth(subjects, list(attributes.values()), pairs)
-
-
-def _combinations_truth(
-    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[scalars.Truth]]
-) -> scalars.Truth:
-    """Return the rows by combinations of cells: those that are equal and those that differ."""
-    shape = [attribute.cells for attribute in attributes]
-    equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
-    for pair in pairs:
-        true = {own.name: np.ones(own.cells, dtype=np.bool_) for own in attributes}
-        other = {name: own.copy() for name, own in true.items()}
-        for subject, (one, differs) in zip(subjects, pair, strict=True):
-            true[subject.attribute.name] &= _cells(one, subject.attribute)
-            other[subject.attribute.name] &= ~_cells(differs, subject.attribute)
-        equal[np.ix_(*true.values())] = True
-        perhaps[np.ix_(*other.values())] = True
-    return predicates.among_combinations(attributes, equal), predicates.among_combinations(attributes, ~perhaps)
-
-
-def _cells(predicate: predicates.Predicate, attribute: Attribute) -> Booleans:
-    return predicates.evaluate_predicate(predicate, {attribute.name: np.arange(attribute.cells, dtype=np.int64)})
-
-
-def _subject(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Subject:
-    found = read(node)
-    if found.branches or not isinstance(found.otherwise, Subject):
-        raise scope.fault(node, "This is no column.", "Write columns, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
-    return found.otherwise
-
-
-def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
-    found = read(node)
-    if found.branches or isinstance(found.otherwise, Computed):
-        raise scope.fault(node, *_NO_CONSTANT)
-    return found.otherwise
-
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -220,12 +106,13 @@ def _interval(scope: Scope, node: exp.Interval) -> Constant:
 # --- Row conditions and scalars, compiled from the tree. ---
 
 
+_Join = Callable[..., predicates.Predicate]
 _CHUNK = 64  # parts joined at once, so that long chains do not hold all their sets
 _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
 
 
-def compile_condition(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def compile_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Return where a condition is true and where it is false."""
     read = _CONDITIONS.get(type(node))
     found = _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
@@ -347,14 +234,14 @@ def _choose(name: str, arguments: list[Scalar]) -> Scalar:
 _SIGNS = ((">", Fraction(1)), ("<", Fraction(-1)), ("=", Fraction(0)))
 
 
-def _compared(left: Scalar, relation: str, right: Scalar) -> scalars.Truth:
+def _compared(left: Scalar, relation: str, right: Scalar) -> comparison.Truth:
     """Return where one scalar compares true with another, and where it compares false."""
-    tests: dict[tuple[int, int], scalars.Truth] = {}
+    tests: dict[tuple[int, int], comparison.Truth] = {}
 
-    def tested(one: Leaf, other: Leaf) -> scalars.Truth:
+    def tested(one: Leaf, other: Leaf) -> comparison.Truth:
         place = id(one), id(other)
         if place not in tests:
-            tests[place] = scalars.compare_leaves(one, relation, other)
+            tests[place] = comparison.compare_leaves(one, relation, other)
         return tests[place]
 
     true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
@@ -373,30 +260,30 @@ def _unknown_function(name: str) -> tuple[str, str]:
 _AGGREGATE_NAMES = ("count", "sum", "avg", "median", "quantile", "stddev", "variance", "min", "max", "count_if", "bin")
 
 
-def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> scalars.Truth:
+def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> comparison.Truth:
     pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
     return _fold_in_chunks(if_true, [one for one, _ in pairs]), _fold_in_chunks(if_false, [other for _, other in pairs])
 
 
-def _not(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _not(scope: Scope, node: exp.Expr) -> comparison.Truth:
     true, false = compile_condition(scope, node.this)
     return false, true
 
 
-def _between(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _between(scope: Scope, node: exp.Expr) -> comparison.Truth:
     middle = _Operand(node.this, compile_scalar(scope, node.this))
     above = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["low"])), ">=")
     below = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["high"])), "<=")
     return predicates.conjunction(above[0], below[0]), predicates.disjunction(above[1], below[1])
 
 
-def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> scalars.Truth:
+def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> comparison.Truth:
     """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
     if None in map(leaf_truth, found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
 
     def side(number: int) -> predicates.Predicate:
-        return found.where(lambda leaf: (leaf_truth(leaf) or scalars.ALWAYS_NULL)[number])
+        return found.where(lambda leaf: (leaf_truth(leaf) or comparison.ALWAYS_NULL)[number])
 
     return side(0), side(1)
 
@@ -421,7 +308,7 @@ def _compile_operand(scope: Scope, node: exp.Expr) -> _Operand:
     return _Operand(node, compile_scalar(scope, node))
 
 
-def _comparison(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _comparison(scope: Scope, node: exp.Expr) -> comparison.Truth:
     if isinstance(node.this, exp.Tuple):
         true, false = compile_tuple_equality(scope, node, lambda part: compile_scalar(scope, part))
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
@@ -444,7 +331,7 @@ def _listed_any(scope: Scope, node: exp.Expr) -> exp.In:
     return exp.In(this=node.this, expressions=inner.expressions)
 
 
-def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> scalars.Truth:
+def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> comparison.Truth:
     """Compare two scalars, leaf by leaf."""
     left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
@@ -458,7 +345,7 @@ def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Opera
         raise scope.fault(fixed[-1] if len(fixed) == 1 else node, *fault.args) from None
 
 
-def _null_safe(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _null_safe(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Compile IS [NOT] DISTINCT FROM: true or false everywhere, with NULL as an ordinary value."""
     first, second = (_Operand(side, compile_scalar(scope, side)) for side in (node.this, node.expression))
     sides = first, second
@@ -469,7 +356,7 @@ def _null_safe(scope: Scope, node: exp.Expr) -> scalars.Truth:
     return pair if isinstance(node, exp.NullSafeEQ) else (pair[1], pair[0])
 
 
-def _is(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
     match node.expression:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
@@ -485,14 +372,14 @@ def _is(scope: Scope, node: exp.Expr) -> scalars.Truth:
     return found, predicates.complement(found)
 
 
-def _like(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
     one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern, leaf = other.otherwise, one.otherwise
     if one.branches or other.branches or not isinstance(leaf, Computed) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     folded = str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, one.width * len(pattern))
-    true, false = locate_mismatch(scope, node, lambda: scalars.match_like(leaf, pattern, folded=folded))
+    true, false = locate_mismatch(scope, node, lambda: comparison.match_like(leaf, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -550,7 +437,7 @@ def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
-_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], scalars.Truth]] = {
+_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]] = {
     exp.And: lambda scope, node: _chain(scope, node, predicates.conjunction, predicates.disjunction),
     exp.Or: lambda scope, node: _chain(scope, node, predicates.disjunction, predicates.conjunction),
     exp.Not: _not,
@@ -568,7 +455,7 @@ _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Column: lambda scope, node: scalar_from_leaf(Subject(scope.column(node))),
     **dict.fromkeys(
         (exp.Literal, exp.Boolean, exp.Null),
-        lambda scope, node: scalar_from_leaf(scalars.literal_constant(scope, node)),
+        lambda scope, node: scalar_from_leaf(literal_constant(scope, node)),
     ),
     **dict.fromkeys((exp.Case, exp.If), _case),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div), _arithmetic),

@@ -411,3 +411,10 @@ def multiply(left: Formula, right: Formula) -> Formula:
 def scaled(formula: Formula, factor: Fraction) -> Formula:
     """Return a formula times a number."""
     return replace(formula, terms=tuple((powers, number * factor) for powers, number in formula.terms if factor))
+
+
+def common_unit(spans: Sequence[Fraction]) -> Fraction:
+    """Return the largest unit that divides all spans; 1 if there is none."""
+    denominator = math.lcm(*(span.denominator for span in spans))
+    numerator = math.gcd(*(int(span * denominator) for span in spans))
+    return Fraction(numerator, denominator) if numerator else Fraction(1)
