@@ -3,8 +3,8 @@
 import itertools
 import math
 from fractions import Fraction
-from random import Random
 
+import numpy as np
 from hypothesis import strategies as st
 
 from dodona.query import query as weights
@@ -126,12 +126,13 @@ def number_tables(chosen: list[Attribute], *, largest: int) -> st.SearchStrategy
     """A number for each combination of cells; often the same one."""
     ordered = sorted(chosen, key=lambda own: own.name)
     names, shape = tuple(own.name for own in ordered), tuple(own.cells for own in ordered)
-    seeds = st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(-largest, largest), min_size=1, max_size=4))
-    return seeds.map(
-        lambda found: weights.TableWeight(
-            names, shape, tuple(Random(found[0]).choices(found[1], k=math.prod(shape)))
-        )
-    )
+    found = st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(-largest, largest), min_size=1, max_size=4))
+
+    def filled(seed: int, numbers: list[int]) -> Weight:
+        places = np.random.default_rng(seed).integers(len(numbers), size=math.prod(shape))
+        return weights.TableWeight(names, shape, tuple(numbers[place] for place in places))
+
+    return found.map(lambda drawn: filled(*drawn))
 
 
 def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:

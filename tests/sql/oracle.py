@@ -73,8 +73,8 @@ class Exact:
 
     def value(self, expression: Expression, group: int) -> Cell:  # noqa: C901, PLR0911  one case for each expression
         match expression:
-            case KeyLabel(key):
-                return self.key(key, group)
+            case KeyLabel(key, labels):
+                return self.key(key, group, labels)
             case LiteralExpression(value):
                 return value
             case Total(block):
@@ -140,10 +140,12 @@ class Exact:
             assert outer[0] <= inner[0] < inner[1] <= outer[1]
         return code_label(attribute, spans[-1][0])
 
-    def key(self, number: int, group: int) -> Cell:
+    def key(self, number: int, group: int, labels: tuple[Cell, ...] | None) -> Cell:
         for key in reversed(self.question.keys[number + 1 :]):
             group //= key.groups
         found = self.question.keys[number]
+        if labels is not None:
+            return labels[group % found.groups]
         return _name(found, group % found.groups, self.question.query.domain)
 
 

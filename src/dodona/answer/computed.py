@@ -37,7 +37,7 @@ from dodona.answer.redraws import (
     result_band,
     value_columns,
 )
-from dodona.answer.rows import shown_keys
+from dodona.answer.rows import group_values
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
 from dodona.numbers import Doubles, Integers
@@ -103,7 +103,7 @@ def rehearse_statement(statement: Statement) -> None:
 def _made_up(question: Question) -> pa.Table:
     import pyarrow as pa
 
-    keys = shown_keys(question)
+    keys = group_values(question)
     count = len(keys) if question.keys else 1
     found: dict[str, Any] = {}
     shown = [column for column in question.columns if isinstance(column.expression, KeyLabel)]

@@ -101,8 +101,8 @@ def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Map
     match expression:
         case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
             return Band.constant(float(number), measured.groups)
-        case asked.KeyLabel(key):
-            return _numbers([labels[key] for labels in group_labels(measured.question)])
+        case asked.KeyLabel():
+            return _numbers(group_labels(measured.question, expression))
         case asked.Arithmetic(operator, left, right):
             first, second = (_combine_pieces(side, measured, known) for side in (left, right))
             return combine_bands(operator, first, second)

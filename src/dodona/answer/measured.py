@@ -5,12 +5,12 @@ Also the labels of the question's groups, which depend on the schema and the WHE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
@@ -20,8 +20,17 @@ from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query import predicate as predicates
 from dodona.query.query import Key
-from dodona.query.question import Question, ReadAs
-from dodona.schema.attributes import CALENDAR_BINS, MISSING, OUTSIDE, Category, Label, code_label, period_starts
+from dodona.query.question import KeyLabel, Question, ReadAs
+from dodona.schema.attributes import (
+    CALENDAR_BINS,
+    MISSING,
+    OUTSIDE,
+    RESERVED_LABELS,
+    Category,
+    Label,
+    code_label,
+    period_starts,
+)
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
@@ -68,9 +77,12 @@ class MeasuredValues:
 # --- Labels of the groups of a question. ---
 
 
-def group_labels(question: Question) -> list[tuple[Label, ...]]:
-    """Return the labels of all groups, in row-major order of the keys."""
-    return list(product(*(key_labels(key, question.domain) for key in question.keys)))
+def group_labels(question: Question, shown: KeyLabel) -> list[Label]:
+    """Return the label of each group under one key, in row-major order of the keys."""
+    labels = shown.labels or key_labels(question.keys[shown.key], question.domain)
+    after = math.prod([key.groups for key in question.keys[shown.key + 1 :]])
+    before = question.groups // (after * len(labels))
+    return [label for _ in range(before) for label in labels for _ in range(after)]
 
 
 def possible_groups(question: Question) -> list[int]:
@@ -104,6 +116,23 @@ def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) 
 def key_name(key: Key) -> str:
     """Return the default name of a key."""
     return key.attribute if isinstance(key, Partition) else "case"
+
+
+def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
+    """Return the typed values of computed labels, with None for `<missing>`; `<outside>` stays among texts alone.
+
+    >>> computed_values((0, 10, Fraction(5, 2), "<missing>", "<outside>"))
+    (0, 10, 2.5, None, None)
+    """
+    texts = any(isinstance(label, str) and label not in RESERVED_LABELS for label in labels)
+    parts = any(isinstance(label, Fraction) for label in labels)
+
+    def typed(label: Label) -> KeyValue:
+        if label == MISSING or (label == OUTSIDE and not texts):
+            return None
+        return float(label) if parts and isinstance(label, int | Fraction) and not isinstance(label, bool) else label  # type: ignore[return-value]
+
+    return tuple(map(typed, labels))
 
 
 def key_values(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:

@@ -237,9 +237,7 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
             return {(): query.evaluate_weight(weight, axes)}
 
 
-def _polynomial_pieces(
-    polynomial: Polynomial, axes: Axes, sizes: Mapping[str, int]
-) -> dict[Powers, NDArray[Any]]:
+def _polynomial_pieces(polynomial: Polynomial, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers, NDArray[Any]]:
     """Return the coefficients of a polynomial in the codes of its large attributes."""
     held = evaluate_polynomial(polynomial, axes)[1]
     found: dict[Powers, NDArray[Any]] = {}

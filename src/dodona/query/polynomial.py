@@ -114,7 +114,7 @@ class Polynomial:
 
     def plus(self, number: int) -> Polynomial:
         """Return the sum with a number."""
-        return self._with({exponents: own for exponents, own in self.terms}, number)
+        return self._with(dict(self.terms), number)
 
     def negative(self) -> Polynomial:
         """Return the negative."""

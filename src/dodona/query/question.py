@@ -16,6 +16,7 @@ from typing import Literal, assert_never
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, Predicate
 from dodona.query.query import Block, Key, Query
+from dodona.schema.attributes import Label
 from dodona.schema.schema import Domain
 
 # --- Expressions: post-processing of the measured blocks of a question, per group. ---
@@ -26,6 +27,8 @@ class KeyLabel:
     """The group's label under the key with this number."""
 
     key: int
+    labels: tuple[Label, ...] | None = None
+    """The labels of the groups, if they are not those of the key: computed values, `<missing>` for NULL."""
 
 
 @dataclass(frozen=True, slots=True)

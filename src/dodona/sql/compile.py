@@ -5,6 +5,7 @@ Only the text and the public schema are read, never the data. All groups are pub
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,19 +19,12 @@ from dodona.query.predicate import NOTHING, Predicate, conjunction
 from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
-from dodona.sql.aggregate import (
-    Blocks,
-    CompiledKey,
-    aggregate_name,
-    compile_aggregate,
-    compile_key,
-    default_key_name,
-    key_rank,
-    weight_guards,
-)
+from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
 from dodona.sql.condition import compile_condition
+from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
+from dodona.sql.literal import literal_constant
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
-from dodona.sql.scalar import literal_constant, type_kind
+from dodona.sql.scalar import type_kind
 from dodona.sql.scope import InvalidSql, Scope, node_start
 from dodona.sql.tables import RowView, find_private, table_view
 
@@ -111,7 +105,7 @@ def find_key(show: SelectContext, node: exp.Expr) -> asked.KeyLabel:
     if found not in show.keys:
         instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
         raise show.scope.fault(node, "This is not what the statement groups by.", instead)
-    return asked.KeyLabel(show.keys.index(found))
+    return asked.KeyLabel(show.keys.index(found), show.compiled[node].labels)
 
 
 def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
@@ -171,6 +165,8 @@ LARGEST_LIMIT = 1 << 31
 _KEPT = 128
 _LONGEST_KEPT = _WIDEST_KEPT = 1 << 12
 """Recent questions are cached unless the text or the widest column exceeds this, as they would be large."""
+_CLOCK = re.compile(r"current_|\b(now|today|getdate|curdate|sysdate|age)\s*[(]", re.IGNORECASE)
+"""Words that may mean the day of asking: such a question is compiled anew each time."""
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
 )
@@ -189,7 +185,7 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
         raise InvalidArgument("question", text, "write SQL as a text")
     small = len(text) <= _LONGEST_KEPT and max(schema.domain.shape, default=0) <= _WIDEST_KEPT
     try:
-        return _compile_once(text, schema) if small else _compile(text, schema)
+        return _compile_once(text, schema) if small and not _CLOCK.search(text) else _compile(text, schema)
     except RecursionError:  # the depth is limited, but the caller's stack may already be deep
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 

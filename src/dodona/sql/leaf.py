@@ -339,7 +339,7 @@ def is_small(value: Fraction) -> bool:
     return max(value.numerator.bit_length(), value.denominator.bit_length()) <= LARGEST_BITS
 
 
-def formula_of(leaf: Leaf) -> Formula | None:
+def formula_of(leaf: Leaf) -> Formula | None:  # noqa: PLR0911  one for each kind
     """Return a number or a day as a formula; None if it is neither, or not a sum of products of columns."""
     match leaf:
         case Formula():
@@ -411,3 +411,10 @@ def multiply(left: Formula, right: Formula) -> Formula:
 def scaled(formula: Formula, factor: Fraction) -> Formula:
     """Return a formula times a number."""
     return replace(formula, terms=tuple((powers, number * factor) for powers, number in formula.terms if factor))
+
+
+def common_unit(spans: Sequence[Fraction]) -> Fraction:
+    """Return the largest unit that divides all spans; 1 if there is none."""
+    denominator = math.lcm(*(span.denominator for span in spans))
+    numerator = math.gcd(*(int(span * denominator) for span in spans))
+    return Fraction(numerator, denominator) if numerator else Fraction(1)
