@@ -60,8 +60,16 @@ def rows(seed: int = 5) -> Tables:
         return [labels[v] for v in generator.integers(0, len(labels), number)]
 
     return {
-        "visits": {"ward": some([None, "a", "b", "c"], 150), "cost": some([None, -1, 1, 2, 9], 150), "who": people(0, 40, 150)},
-        "patients": {"sex": some([None, "f", "m", "x"], 45), "age": some([None, 0, 1, 5], 45), "id": people(10, 60, 45)},
+        "visits": {
+            "ward": some([None, "a", "b", "c"], 150),
+            "cost": some([None, -1, 1, 2, 9], 150),
+            "who": people(0, 40, 150),
+        },
+        "patients": {
+            "sex": some([None, "f", "m", "x"], 45),
+            "age": some([None, 0, 1, 5], 45),
+            "id": people(10, 60, 45),
+        },
         "tests": {"positive": some([None, True, False], 80), "person": people(0, 30, 80)},
     }
 
@@ -276,7 +284,9 @@ def test_no_person_moves_answers_over_several_tables_farther_than_priced(relatio
     priced = unit_sensitivity(query, type(unit)(neighbours=relation, size=10, id="who", rows=3, caps=unit.caps))
     tables = [moved(query, own) for own in persons()]
     nobody: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    pairs = ((one, nobody) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+    pairs = (
+        ((one, nobody) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+    )
     for one, other in pairs:
         steps = [one[place] - other[place] for place in one.keys() | other.keys()] or [0]
         assert sum(map(abs, steps)) <= priced.l1

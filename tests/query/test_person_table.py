@@ -107,7 +107,9 @@ def test_no_person_moves_answers_about_people_farther_than_priced(relation: Neig
     priced = unit_sensitivity(query, Unit(neighbours=relation, size=100, id="who", rows=MOST))
     tables = [answers(query, rows) for rows in people()]
     nobody: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    pairs = ((one, nobody) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+    pairs = (
+        ((one, nobody) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+    )
     for one, other in pairs:
         steps = [one[place] - other[place] for place in one.keys() | other.keys()] or [0]
         assert sum(map(abs, steps)) <= priced.l1
@@ -158,7 +160,9 @@ def test_codes_are_what_the_definition_says(table: PersonTable, data: st.DataObj
     axes = {name: np.array([row[name] for row, _ in rows], dtype=np.int64) for name in SMALL.names}
     who = np.array([person for _, person in rows], dtype=np.int64)
     found = table.codes(axes, who)
-    by_hand = [person_row(table, tuple(row for row, own in rows if own == person)) for person in sorted(set(who.tolist()))]
+    by_hand = [
+        person_row(table, tuple(row for row, own in rows if own == person)) for person in sorted(set(who.tolist()))
+    ]
     kept = [row for row in by_hand if row is not None]
     assert table.rows(axes, who) == len(kept)
     for name in table.domain.names:

@@ -125,7 +125,9 @@ def test_a_power_among_wide_columns_is_never_priced_too_low() -> None:
 
 def test_a_comparison_of_wide_columns_leaves_the_price_of_a_sum_as_it_is() -> None:
     """More combinations than are walked through: the sum is priced by its own range."""
-    dear = NonNegative(Polynomial.of(columns(ORDERS, "quantity", "price"), {(("price", 1),): 1, (("quantity", 1),): -7}))
+    dear = NonNegative(
+        Polynomial.of(columns(ORDERS, "quantity", "price"), {(("price", 1),): 1, (("quantity", 1),): -7})
+    )
     weight = ValueWeight("discount", 11, 0, 1)
     for relation in Neighbours:
         assert norms(row_sensitivity(Query(ORDERS, (Block(dear, (), weight),)), relation)) == (10, 100, 10)
@@ -134,7 +136,9 @@ def test_a_comparison_of_wide_columns_leaves_the_price_of_a_sum_as_it_is() -> No
 
 @pytest.mark.parametrize("relation", Neighbours)
 def test_sums_products_and_their_rows_together_move_as_a_walk_says(relation: Neighbours) -> None:
-    product = Polynomial.of(columns(SMALL, "a", "b"), {(("a", 1), ("b", 1)): 1, (("a", 1),): 1, (("b", 1),): -3, (): -3})
+    product = Polynomial.of(
+        columns(SMALL, "a", "b"), {(("a", 1), ("b", 1)): 1, (("a", 1),): 1, (("b", 1),): -3, (): -3}
+    )
     above = non_negative(Polynomial.of(columns(SMALL, "a", "b"), {(("a", 1),): 1, (("b", 1),): -1}))
     blocks = (
         Block(above, (Partition.of(SMALL["late"]),), PolynomialWeight(product)),

@@ -21,7 +21,8 @@ from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Schema, Unit
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate
 from dodona.sql.condition import compile_condition, compile_scalar
-from dodona.sql.scalar import Subject, constant_value
+from dodona.sql.leaf import Subject
+from dodona.sql.scalar import constant_value
 from dodona.sql.scope import Scope
 
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
@@ -164,9 +165,7 @@ def read_person_rows(
     if group is None or person is None:
         return None
     items = {item.alias.casefold(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    keys = [
-        expand(items.get(key.name.casefold(), key) if isinstance(key, exp.Column) else key) for key in group.expressions
-    ]
+    keys = [expand(_grouped(scope, key, select, items)) for key in group.expressions]
     mine = [key for key in keys if isinstance(key, exp.Column) and scope.person(key)]
     if not mine:
         return None
@@ -188,6 +187,16 @@ def read_person_rows(
     own = Unit(neighbours=unit.neighbours, size=unit.size, id=person, rows=1)
     schema = Schema(table=scope.schema.table, domain=Domain(table.domain.attributes), unit=own)
     return PersonRows(schema, table, columns, conditions)
+
+
+def _grouped(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Return what an item of GROUP BY stands for: a column of the select list by its number or alias, or itself."""
+    if isinstance(key, exp.Literal) and not key.is_string:
+        if not str(key.this).isdecimal() or not 1 <= int(key.this) <= len(select.expressions):
+            what = f"There is no column number {str(key.this)[:20]}."
+            raise scope.fault(key, what, f"Write 1 to {len(select.expressions)}, or a name.")
+        return select.expressions[int(key.this) - 1].unalias()
+    return items.get(key.name.casefold(), key) if isinstance(key, exp.Column) else key
 
 
 def about_people(question: Question, table: PersonTable, rows: Schema) -> Question:
