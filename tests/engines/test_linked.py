@@ -1,4 +1,4 @@
-"""Several tables of the same people: the same counted rows on every engine, and no person moves more than their caps."""
+"""Several tables of the same people: the same rows count on every engine, and no person moves more than their caps."""
 
 from __future__ import annotations
 
@@ -203,6 +203,7 @@ def test_linked_rows_are_the_same_on_every_engine(engine: Callable[[Tables, Path
 
 @pytest.mark.parametrize("backend", [spark])
 def test_linked_rows_are_the_same_on_spark(backend: object, tmp_path: Path) -> None:
+    assert backend is spark  # which marks the test
     source = on_spark(rows(), tmp_path)
     check(source, rows())
     assert source.repeated() == ("patients",)  # type: ignore[attr-defined]
@@ -214,7 +215,7 @@ def test_one_row_of_each_person_is_nothing_to_warn_about(tmp_path: Path) -> None
     assert arrow_frame(tables, tmp_path).repeated() == ()  # type: ignore[attr-defined]
 
 
-def test_ids_that_are_not_written_alike_are_refused(tmp_path: Path) -> None:
+def test_ids_that_are_not_written_alike_are_refused() -> None:
     tables = {name: arrow(own) for name, own in rows().items()}
     numbers = pa.array(np.linspace(0, 1, tables["patients"].num_rows))
     tables["patients"] = tables["patients"].set_column(2, "id", numbers)

@@ -98,9 +98,8 @@ JOINS = [
     "SELECT sum(least(s, 150)) FROM (SELECT pid, least(sum(cost), 150) AS s FROM visits GROUP BY pid)",
     "SELECT count(*) FROM (SELECT pid, count(*) FILTER (WHERE urgent) AS u FROM visits GROUP BY pid) WHERE u = 0",
     "SELECT count(*) FROM (SELECT pid, bool_or(urgent) AS ever FROM visits GROUP BY pid) WHERE ever",
-    "SELECT count(*) FROM (SELECT pid, max(cost) AS top, min(cost) AS low FROM visits GROUP BY pid) WHERE top - low > 50",
-    "SELECT count(*) FROM (SELECT v.pid, any_value(sex) AS s FROM visits v JOIN patients USING (pid) GROUP BY v.pid) "
-    "WHERE s = 'm'",
+    "SELECT count(*) FROM (SELECT pid, max(cost) top, min(cost) low FROM visits GROUP BY pid) WHERE top > low + 9",
+    "SELECT count(*) FROM (SELECT pid, any_value(sex) s FROM visits JOIN patients USING (pid) GROUP BY 1) WHERE s = 'm'",
     "WITH p AS (SELECT pid, count(*) AS n FROM tests GROUP BY pid) SELECT count(*) FILTER (WHERE n = 2), sum(n) FROM p",
 ]
 
@@ -124,8 +123,7 @@ GROUPED = [
     "SELECT floor, count(*) FROM visits JOIN wards USING (ward) GROUP BY floor",
     "SELECT w.wing, count(*) FROM visits v LEFT JOIN wards w ON v.ward = w.ward GROUP BY w.wing",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n",
-    "SELECT s, sum(n) FROM (SELECT v.pid, any_value(p.sex) AS s, count(*) AS n FROM visits v JOIN patients p "
-    "ON v.pid = p.pid GROUP BY v.pid) t GROUP BY s",
+    "SELECT s, sum(n) FROM (SELECT pid, any_value(ward) s, count(*) n FROM visits GROUP BY 1) GROUP BY s",
 ]
 
 
@@ -135,7 +133,7 @@ def test_groups_of_a_join_are_those_of_sql(sql: str, source: DuckDBSource, plain
     assert isinstance(asked, Question)
     found = Counter(int(value) for value in unseal(source.exact(asked.query)) if value)
     assert found == Counter(int(value) for _, value in plain.execute(sql).fetchall() if value)
-    assert asked.columns[0].name == sql.split()[1].split(".")[-1].rstrip(",")
+    assert asked.columns[0].name == sql.split()[1].rpartition(".")[2].rstrip(",")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +173,7 @@ def test_questions_with_the_same_meaning_are_one() -> None:
 
 
 def test_a_statement_may_ask_several_tables(source: DuckDBSource, plain: duckdb.DuckDBPyConnection) -> None:
-    sql = "SELECT (SELECT count(*) FROM visits) AS v, (SELECT count(*) FROM patients) AS p, (SELECT count(*) FROM tests) AS t"
+    sql = "SELECT (SELECT count(*) FROM visits) v, (SELECT count(*) FROM patients) p, (SELECT count(*) FROM tests) t"
     asked = read_statement(sql, SCHEMA)
     assert isinstance(asked, Statement)
     found = sorted(int(unseal(source.exact(part.query))[0]) for part in asked.parts)
