@@ -195,7 +195,8 @@ def _grouped(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str
         if not str(key.this).isdecimal() or not 1 <= int(key.this) <= len(select.expressions):
             what = f"There is no column number {str(key.this)[:20]}."
             raise scope.fault(key, what, f"Write 1 to {len(select.expressions)}, or a name.")
-        return select.expressions[int(key.this) - 1].unalias()
+        chosen: exp.Expr = select.expressions[int(key.this) - 1]
+        return chosen.unalias()
     return items.get(key.name.casefold(), key) if isinstance(key, exp.Column) else key
 
 
