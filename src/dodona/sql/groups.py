@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from dodona.query.question import Question
 from dodona.query.statement import RELATION, ROW
@@ -59,7 +60,7 @@ class GroupColumns:
     def named(self) -> Iterator[tuple[exp.Expr, str]]:
         """Yield each measured expression with the name of its column."""
         for atom, place in self.atoms.items():
-            yield atom, self.names.get(place) or atom.sql(comments=False).lower()
+            yield atom, self.names.get(place) or atom.sql(comments=False, unsupported_level=ErrorLevel.IGNORE).lower()
 
     def item(self, item: exp.Expr) -> exp.Expr:
         """Return an item of the select list over released groups."""
@@ -251,7 +252,7 @@ class Parts:
             inner.set("group", exp.Group(expressions=numbers))
         if not items:  # the empty set of GROUPING SETS without an aggregate
             inner.set("expressions", [exp.Count(this=exp.Star())])
-        written = inner.sql(comments=False)
+        written = inner.sql(comments=False, unsupported_level=ErrorLevel.IGNORE)
         if written not in self.numbers:
             check_tree(self.source.text, inner)
             self.numbers[written] = len(self.questions)

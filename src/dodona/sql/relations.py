@@ -15,6 +15,8 @@ from dodona.schema.schema import Schema
 from dodona.sql.parse import flatten_chain
 from dodona.sql.scope import InvalidSql, Scope, node_start
 
+_DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -35,7 +37,7 @@ class Source:
     def names_table(self, written: str) -> bool:
         """Whether a name is that of the table, with or without its schema."""
         full = self.schema.table.casefold()
-        return written.casefold() in {full, full.rpartition(".")[2]}
+        return written.casefold() in {full, full.rpartition(".")[2], *(f"{name}.{full}" for name in _DEFAULT_SCHEMAS)}
 
     def rows(self) -> RowRelation:
         """Return all rows of the table."""
@@ -147,7 +149,7 @@ def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
     if not isinstance(item, exp.Table):
         return frozenset()
     full = schema.table.casefold()
-    names = {full, full.rpartition(".")[2], item.name.casefold()}
+    names = {*(f"{name}.{full}" for name in _DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
     return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
 
 
