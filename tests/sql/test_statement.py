@@ -86,13 +86,13 @@ def test_a_flattened_question_is_the_same_question_as_the_plain_one():
 def test_a_cte_that_is_not_used_is_not_asked():
     used = "a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex)"
     unused = "b AS (SELECT age, count(*) AS n FROM stays GROUP BY age)"
-    text = f"WITH {used}, {unused} SELECT max(n) FROM a"
+    text = f"WITH {used}, {unused} SELECT max(n) FROM a"  # noqa: S608  constants
     assert len(read_statement(text, SCHEMA).parts) == 1
 
 
 def test_a_cte_that_is_used_twice_is_asked_once():
     both = "SELECT x.n - y.n FROM a AS x JOIN a AS y ON x.sex <> y.sex"
-    text = f"WITH a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex) {both}"
+    text = f"WITH a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex) {both}"  # noqa: S608  constants
     assert len(read_statement(text, SCHEMA).parts) == 1
 
 
@@ -111,7 +111,7 @@ def test_a_huge_cross_join_is_refused_before_anything_is_charged():
     days = "(SELECT age, admitted, count(*) AS n FROM stays GROUP BY 1, 2) AS x"
     many = ", ".join(days + str(number) for number in range(4))
     with pytest.raises(InvalidSql, match=r"more than|needs more"):
-        check_statement(read_statement("SELECT x0.n FROM " + many, SCHEMA))
+        check_statement(read_statement("SELECT x0.n FROM " + many, SCHEMA))  # noqa: S608  constants
 
 
 def _row(values):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from dodona.query.question import Question
 from dodona.query.statement import RELATION, ROW
@@ -60,7 +61,7 @@ class GroupColumns:
     def named(self) -> Iterator[tuple[exp.Expr, str]]:
         """Yield each measured expression with the name of its column."""
         for atom, place in self.atoms.items():
-            yield atom, self.names.get(place) or atom.sql(comments=False).lower()
+            yield atom, self.names.get(place) or atom.sql(comments=False, unsupported_level=ErrorLevel.IGNORE).lower()
 
     def item(self, item: exp.Expr) -> exp.Expr:
         """Return an item of the select list over released groups."""
@@ -255,7 +256,8 @@ class Parts:
         if not items:  # the empty set of GROUPING SETS without an aggregate
             inner.set("expressions", [exp.Count(this=exp.Star())])
         within = None if rows.view is None else rows.view.within
-        written = inner.sql(comments=False), within, None if rows.people is None else rows.people.table
+        plain = inner.sql(comments=False, unsupported_level=ErrorLevel.IGNORE)
+        written = plain, within, None if rows.people is None else rows.people.table
         if written not in self.numbers:
             self.numbers[written] = len(self.questions)
             self.questions.append(compile_rows(self.source, inner, rows))

@@ -158,7 +158,7 @@ def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
     if not isinstance(item, exp.Table):
         return frozenset()
     full = schema.table.casefold()
-    names = {full, full.rpartition(".")[2], item.name.casefold()}
+    names = {*(f"{name}.{full}" for name in _DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
     return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
 
 

@@ -20,6 +20,7 @@ LOOKUP = "lookup"
 """The function that a column of a public table becomes: lookup(key, table, column)."""
 PRESENT = ""
 """The column of a public table that says whether it has the key."""
+_DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def table_view(schema: Schema, name: str, joined: tuple[str, ...] = (), required
 def find_private(schema: Schema, written: str) -> str | None:
     """Return the private table that a name stands for, with or without its schema; None if there is none."""
     for name in (schema.table, *(own.name for own in schema.linked)):
-        if written.casefold() in {name.casefold(), name.casefold().rpartition(".")[2]}:
+        full = name.casefold()
+        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in _DEFAULT_SCHEMAS)}:
             return name
     return None
 
