@@ -30,7 +30,6 @@ from dodona.sql.leaf import (
     multiply,
     tabulate,
 )
-from dodona.sql.parse import DISTINCT_REFUSAL
 from dodona.sql.scalar import Scalar, constant_value
 from dodona.sql.scope import InvalidSql, Scope
 
@@ -296,7 +295,7 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Total(blocks.number(where))
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-        return Total(_people_block(call, arguments[0]))
+        return _count_distinct(call, arguments[0].expressions[0])
     wanted = ("column", "part") if call.name in _QUANTILES else ("column",)
     if len(arguments) != len(wanted) or any(isinstance(part, exp.Star) for part in arguments):
         what = f"`{call.written}` is written with other arguments here."
@@ -311,11 +310,19 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
     return _sum_mean_or_spread(call, value)
 
 
-def _people_block(call: _Call, distinct: exp.Distinct) -> int:
-    """Return the block that counts each person once, the only use of DISTINCT."""
-    if not call.scope.person(distinct.expressions[0]):
-        raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
-    return call.blocks.number(call.where, queries.PeopleWeight())
+def _count_distinct(call: _Call, column: exp.Expr) -> Expression:
+    """Return the number of people, each counted once, or of the declared values of a column, which is public."""
+    if call.scope.person(column):
+        return Total(call.blocks.number(call.where, queries.PeopleWeight()))
+    attribute = call.scope.column(column)
+    name = attribute.name
+    call.scope.warn(
+        f"count(DISTINCT {name}) counts the declared values that the conditions allow. They are public, so this is "
+        "free, and whether a row has each of them is not said. To count those that enough rows have, "
+        f"write SELECT {name}, count(*) ... GROUP BY {name} HAVING count(*) > 100."
+    )
+    codes = allowed_codes(call.where, attribute) & ((1 << attribute.size) - 1)
+    return PublicValue(Fraction(codes.bit_count()))
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:

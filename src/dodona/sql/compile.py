@@ -23,6 +23,7 @@ from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weig
 from dodona.sql.condition import compile_condition
 from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.literal import literal_constant
+from dodona.sql.privacy_clause import read_privacy_clause
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
 from dodona.sql.scalar import type_kind
 from dodona.sql.scope import InvalidSql, Scope
@@ -190,7 +191,9 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
 
 
 def _compile(text: str, schema: Schema) -> asked.Question:
-    return compile_tree(text, schema, parse(text))
+    bare, notes = read_privacy_clause(text, schema)
+    found = compile_tree(bare, schema, parse(bare))
+    return replace(found, text=text, warnings=(*found.warnings, *notes)) if notes or bare is not text else found
 
 
 def compile_tree(text: str, schema: Schema, tree: exp.Select) -> asked.Question:
@@ -198,7 +201,10 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select) -> asked.Question:
     scope = _scope(text, schema, tree)
     meant = tree.args.get("where")
     where = EVERYTHING if meant is None else compile_condition(scope, meant.this)[0]
-    if where == NOTHING:
+    limit = _limit(scope, tree.args.get("limit"), lower=0)
+    if limit == 0:  # a program asks for the columns alone: nothing is measured
+        where = NOTHING
+    elif where == NOTHING:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
     distinct = _distinct(scope, tree, items)
@@ -234,7 +240,7 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select) -> asked.Question:
         columns=columns,
         having=kept,
         order=order,
-        limit=_limit(scope, tree.args.get("limit"), lower=1),
+        limit=limit,
         offset=_limit(scope, tree.args.get("offset"), lower=0) or 0,
         warnings=tuple(scope.warnings),
         where=where,
@@ -271,7 +277,9 @@ def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
         raise InvalidSql(text, 0, "Nothing is selected.", "Write SELECT count(*) FROM ... to begin with.")
     table = origin.this
     full = schema.table.casefold()
-    scope = Scope(text, schema, frozenset((full, full.rpartition(".")[2])))
+    last = full.rpartition(".")[2]
+    assumed = () if last != full else (f"public.{full}", f"main.{full}")  # where engines put a table without a schema
+    scope = Scope(text, schema, frozenset((full, last, *assumed)))
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise scope.fault(origin, "This is no table.", ask)
     written = f"{table.db}.{table.name}" if table.db else table.name
