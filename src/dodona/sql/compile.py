@@ -23,8 +23,8 @@ from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weig
 from dodona.sql.condition import compile_condition
 from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.literal import literal_constant
-from dodona.sql.privacy_clause import read_privacy_clause
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
+from dodona.sql.privacy_clause import read_privacy_clause
 from dodona.sql.scalar import type_kind
 from dodona.sql.scope import InvalidSql, Scope
 
