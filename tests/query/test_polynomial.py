@@ -134,6 +134,26 @@ def test_a_comparison_of_wide_columns_leaves_the_price_of_a_sum_as_it_is() -> No
         assert row_sensitivity(Query(ORDERS, (Block(dear),)), relation).l1 == 1
 
 
+FIELD = Domain((Integer("a", 0, 60), Integer("b", 0, 60)))
+"""More cells than are all taken without a reason, and few enough to be walked through."""
+
+
+def test_a_comparison_decides_which_codes_are_the_largest() -> None:
+    """A is at most half of b, so at most 30, which is neither an end of a run nor next to 0."""
+    half = NonNegative(Polynomial.of(columns(FIELD, "a", "b"), {(("b", 1),): 1, (("a", 1),): -2}))
+    query = Query(FIELD, (Block(half, (), ValueWeight("a", 61, 0, 1)),))
+    assert norms(row_sensitivity(query, ADD)) == (30, 900, 30)
+    assert norms(row_sensitivity(query, REPLACE)) == (30, 900, 30)
+
+
+def test_one_combination_of_a_table_decides_its_price() -> None:
+    numbers = [0] * 63 * 63
+    numbers[17 * 63 + 23] = 100
+    query = Query(FIELD, (Block(weight=TableWeight(("a", "b"), (63, 63), tuple(numbers))),))
+    for relation in Neighbours:
+        assert norms(row_sensitivity(query, relation)) == (100, 10_000, 100)
+
+
 @pytest.mark.parametrize("relation", Neighbours)
 def test_sums_products_and_their_rows_together_move_as_a_walk_says(relation: Neighbours) -> None:
     product = Polynomial.of(

@@ -1050,3 +1050,18 @@ SELECT count(*) FROM stays WHERE sex = ANY(ARRAY['male', 'other'])
 
 SELECT count(*) FROM stays WHERE age = ANY('{1,2,3}')
 -- duckdb: SELECT count(*) FROM stays WHERE age IN (1, 2, 3)
+
+-- # Two columns together
+
+SELECT covar_pop(age, stay), covar_samp(age, stay) FROM stays
+
+SELECT corr(age, stay) FROM stays WHERE emergency
+
+SELECT sex, regr_slope(stay, age), regr_intercept(stay, age), regr_r2(stay, age) FROM stays GROUP BY sex
+
+SELECT regr_count(stay, age), regr_avgx(stay, age), regr_avgy(stay, age) FROM stays
+
+SELECT count(*) FROM "public"."stays" WHERE "public"."stays"."sex" = 'male'
+-- duckdb: SELECT count(*) FROM stays WHERE sex = 'male'
+
+SELECT count(*) FROM main.stays

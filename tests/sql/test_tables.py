@@ -123,7 +123,7 @@ GROUPED = [
     "SELECT floor, count(*) FROM visits JOIN wards USING (ward) GROUP BY floor",
     "SELECT w.wing, count(*) FROM visits v LEFT JOIN wards w ON v.ward = w.ward GROUP BY w.wing",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n",
-    "SELECT a, sum(n) FROM (SELECT pid, max(age) a, sum(1) n FROM visits JOIN patients USING(pid) GROUP BY 1) GROUP BY a",
+    "SELECT a, sum(1) FROM (SELECT pid, max(age) a FROM visits JOIN patients USING (pid) GROUP BY pid) GROUP BY a",
 ]
 
 

@@ -13,6 +13,7 @@ from typing import assert_never
 
 import numpy as np
 
+from dodona.answer.association import association_band
 from dodona.answer.bands import Band, combine_bands, form_band, linear_form
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.laws import NoiseTerm, half_width, upper_quantile
@@ -48,7 +49,7 @@ def _pieces(expression: asked.Expression, measured: Evidence) -> Iterator[asked.
     match expression:
         case asked.LiteralExpression() | asked.PublicValue() | asked.KeyLabel():
             return
-        case asked.Total() | asked.Mean() | asked.Variation() | asked.Quantile():
+        case asked.Total() | asked.Mean() | asked.Variation() | asked.Association() | asked.Quantile():
             yield expression
         case asked.Arithmetic(_, left, right):
             if _has_law(expression, measured):
@@ -70,7 +71,7 @@ def _has_law(expression: asked.Arithmetic, measured: Evidence) -> bool:
     return form is not None or as_ratio(expression, measured) is not None
 
 
-def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:
+def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:  # noqa: PLR0911  one each
     if isinstance(measured, DerivedValues):
         form = linear_form(expression, measured.question.query)
         if form is None:
@@ -81,6 +82,8 @@ def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: f
             return mean_band(expression, measured, failing)
         case asked.Variation():
             return variance_band(expression, measured, failing)
+        case asked.Association():
+            return association_band(expression, measured, failing)
         case asked.Quantile():
             return codes_to_units(expression, measured, quantile_band(expression, measured, failing))
         case _:

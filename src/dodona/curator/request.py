@@ -179,6 +179,9 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
         case asked.Variation(_, mean, spread):
             own = _weight_dimension(query.blocks[mean.total].weight)
             return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
+        case asked.Association(_, first, second):
+            pair = [_weight_dimension(query.blocks[mean.total].weight) for mean in (first, second)]
+            return _association_dimension(expression.measure, *pair)
         case asked.Quantile():
             return frozenset(((expression.attribute, 1),))
         case asked.Arithmetic("*" | "/" as operator, left, right):
@@ -191,6 +194,18 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
             return frozenset()
         case _:
             assert_never(expression)
+
+
+def _association_dimension(measure: asked.Measure, first: Dimension, second: Dimension) -> Dimension:
+    match measure:
+        case asked.Measure.POPULATION_COVARIANCE | asked.Measure.SAMPLE_COVARIANCE:
+            return _multiply_dimensions(first, second, 1)
+        case asked.Measure.SLOPE:
+            return _multiply_dimensions(second, first, -1)
+        case asked.Measure.INTERCEPT:
+            return second
+        case _:
+            return frozenset()
 
 
 def _weight_dimension(weight: Weight) -> Dimension:
@@ -246,6 +261,11 @@ def _expression_full_scale(expression: asked.Expression, query: Query, size: int
         case asked.Variation(_, mean, spread):
             width = mean.upper - mean.lower
             return width**2 if spread in _VARIANCES else width
+        case asked.Association(_, first, second):
+            widths = [mean.upper - mean.lower for mean in (first, second)]
+            scales = {asked.Measure.SLOPE: widths[1] / widths[0], asked.Measure.INTERCEPT: widths[1]}
+            scales |= {asked.Measure.CORRELATION: Fraction(1), asked.Measure.DETERMINATION: Fraction(1)}
+            return scales.get(expression.measure, widths[0] * widths[1])
         case asked.Quantile():
             return _quantile_full_scale(expression, query)
         case asked.Arithmetic(operator, left, right):

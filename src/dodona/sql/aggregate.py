@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
 from dodona.query import query as queries
 from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction, unpack_bits
-from dodona.query.question import Expression, Mean, PublicValue, Quantile, Spread, Total, Variation
+from dodona.query.question import (
+    Association,
+    Expression,
+    Mean,
+    Measure,
+    PublicValue,
+    Quantile,
+    Spread,
+    Total,
+    Variation,
+)
 from dodona.schema.attributes import Attribute, Boolean, Category
 from dodona.schema.partition import Partition
 from dodona.sql.condition import compile_condition, compile_scalar
@@ -30,8 +41,7 @@ from dodona.sql.leaf import (
     multiply,
     tabulate,
 )
-from dodona.sql.parse import DISTINCT_REFUSAL
-from dodona.sql.scalar import Scalar, constant_value
+from dodona.sql.scalar import Scalar, calculate, combine, constant_value, locate_mismatch
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
@@ -224,7 +234,16 @@ _SYNONYMS = {
     "approx_percentile": "quantile",
     "percentile_approx": "quantile",
 }
-_NAMES = {"count", "countif", "sum", "avg", "median", "min", "max", *_SPREADS, *_QUANTILES}
+_MEASURES: dict[str, Measure] = {
+    "covarpop": Measure.POPULATION_COVARIANCE,
+    "covarsamp": Measure.SAMPLE_COVARIANCE,
+    "corr": Measure.CORRELATION,
+    "regrslope": Measure.SLOPE,
+    "regrintercept": Measure.INTERCEPT,
+    "regrr2": Measure.DETERMINATION,
+}
+_PAIRS = {*_MEASURES, "regrcount", "regravgx", "regravgy"}
+_NAMES = {"count", "countif", "sum", "avg", "median", "min", "max", *_SPREADS, *_QUANTILES, *_PAIRS}
 _EXTREMES = {"min": Fraction(1, 100), "max": Fraction(99, 100)}
 _HALF = Fraction(1, 2)
 
@@ -282,7 +301,7 @@ class _Call:
         return self.scope.fault(self.node, what, instead)
 
 
-def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
+def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:  # noqa: PLR0911  one for each kind
     """Compile an aggregate to an expression, adding the blocks that it needs."""
     where, ordered = blocks.where, None
     inner = node
@@ -296,13 +315,15 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Total(blocks.number(where))
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-        return Total(_people_block(call, arguments[0]))
-    wanted = ("column", "part") if call.name in _QUANTILES else ("column",)
+        return _count_distinct(call, arguments[0].expressions[0])
+    wanted = ("column", "part") if call.name in _QUANTILES else ("y", "x") if call.name in _PAIRS else ("column",)
     if len(arguments) != len(wanted) or any(isinstance(part, exp.Star) for part in arguments):
         what = f"`{call.written}` is written with other arguments here."
         raise call.fault(what, f"Write {call.written}({', '.join(wanted)}).")
     if call.name == "countif":
         return Total(blocks.number(conjunction(where, compile_condition(scope, arguments[0])[0])))
+    if call.name in _PAIRS:
+        return _association(call, arguments)
     value = compile_scalar(scope, arguments[0])
     if call.name == "count":
         return Total(blocks.number(conjunction(where, value.present())))
@@ -311,11 +332,19 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
     return _sum_mean_or_spread(call, value)
 
 
-def _people_block(call: _Call, distinct: exp.Distinct) -> int:
-    """Return the block that counts each person once, the only use of DISTINCT."""
-    if not call.scope.person(distinct.expressions[0]):
-        raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
-    return call.blocks.number(call.where, queries.PeopleWeight())
+def _count_distinct(call: _Call, column: exp.Expr) -> Expression:
+    """Return the number of people, each counted once, or of the declared values of a column, which is public."""
+    if call.scope.person(column):
+        return Total(call.blocks.number(call.where, queries.PeopleWeight()))
+    attribute = call.scope.column(column)
+    name = attribute.name
+    call.scope.warn(
+        f"count(DISTINCT {name}) counts the declared values that the conditions allow. They are public, so this is "
+        "free, and whether a row has each of them is not said. To count those that enough rows have, "
+        f"write SELECT {name}, count(*) ... GROUP BY {name} HAVING count(*) > 100."
+    )
+    codes = allowed_codes(call.where, attribute) & ((1 << attribute.size) - 1)
+    return PublicValue(Fraction(codes.bit_count()))
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -368,14 +397,19 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     return Quantile(numbers, attribute.name, level)
 
 
-def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
-    """Compile a sum, an average or a measure of spread."""
+def _numeric(call: _Call, value: Scalar) -> Scalar:
+    """Return a value that can be added up; refuses any other."""
     for leaf in value.leaves:
         if not is_numeric(leaf):
             own = leaf.attribute if isinstance(leaf, Subject) and leaf.part is None else None
             of = f"This is a {leaf_kind(leaf) or 'text'}" if own is None else f"`{own.name}` is a {own.kind}"
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
-    value = value.mapped(lambda leaf: tabulate(leaf) if isinstance(leaf, Subject) and leaf.part is not None else leaf)
+    return value.mapped(lambda leaf: tabulate(leaf) if isinstance(leaf, Subject) and leaf.part is not None else leaf)
+
+
+def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
+    """Compile a sum, an average or a measure of spread."""
+    value = _numeric(call, value)
     if call.name == "sum":
         return Total(_sum_block(call, call.where, value))
     present = conjunction(call.where, value.present())
@@ -390,6 +424,39 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
         return mean
     squares = _sum_block(call, present, value, centre=span.centre, power=2)
     return Variation(squares, mean, _SPREADS[call.name])
+
+
+def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:
+    """Compile a function of pairs, such as corr(y, x), over the rows in which both have a value."""
+    second, first = (_numeric(call, compile_scalar(call.scope, argument)) for argument in arguments)
+    where = conjunction(call.where, first.present(), second.present())
+    rows = call.blocks.number(where)
+    if call.name == "regrcount":
+        return Total(rows)
+    if call.name in {"regravgx", "regravgy"}:
+        own = first if call.name == "regravgx" else second
+        span = public_range(own, where)
+        return Mean(_sum_block(call, where, own, centre=span.centre), rows, span.centre, span.lower, span.upper)
+    measure, spans = _MEASURES[call.name], [public_range(own, where) for own in (first, second)]
+    if any(span.lower == span.upper for span in spans):
+        raise call.fault("One of these is the same in every row.", "Write two columns that vary.")
+    means, moved = [], []
+    for own, span in zip((first, second), spans, strict=True):
+        total = _sum_block(call, where, own, centre=span.centre)
+        means.append(Mean(total, rows, span.centre, span.lower, span.upper))
+        moved.append(own.mapped(partial(_less, span.centre)))
+    product = locate_mismatch(call.scope, call.node, lambda: combine(partial(calculate, "*"), moved))
+    wanted = {Measure.CORRELATION: 2, Measure.DETERMINATION: 2, Measure.SLOPE: 1, Measure.INTERCEPT: 1}.get(measure, 0)
+    squares = [
+        _sum_block(call, where, own, centre=span.centre, power=2)
+        for own, span in list(zip((first, second), spans, strict=True))[:wanted]
+    ]
+    pair = (*squares, None, None)[:2]
+    return Association(_sum_block(call, where, product), means[0], means[1], pair[0], pair[1], measure)
+
+
+def _less(centre: Fraction, leaf: Leaf) -> Leaf:
+    return calculate("-", leaf, centre)
 
 
 def _sum_block(call: _Call, where: Predicate, value: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> int:

@@ -24,9 +24,10 @@ from dodona.sql.condition import compile_condition
 from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
 from dodona.sql.literal import literal_constant
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
+from dodona.sql.privacy_clause import read_privacy_clause
 from dodona.sql.scalar import type_kind
 from dodona.sql.scope import InvalidSql, Scope, node_start
-from dodona.sql.tables import RowView, find_private, table_view
+from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, find_private, table_view
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
@@ -191,7 +192,9 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
 
 
 def _compile(text: str, schema: Schema) -> asked.Question:
-    return compile_tree(text, schema, parse(text))
+    bare, notes = read_privacy_clause(text, schema)
+    found = compile_tree(bare, schema, parse(bare))
+    return replace(found, text=text, warnings=(*found.warnings, *notes)) if notes or bare is not text else found
 
 
 def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | None = None) -> asked.Question:
@@ -202,7 +205,10 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
     scope, within = _scope(text, schema, tree, view)
     meant = tree.args.get("where")
     where = within if meant is None else conjunction(within, compile_condition(scope, meant.this)[0])
-    if where == NOTHING:
+    limit = _limit(scope, tree.args.get("limit"), lower=0)
+    if limit == 0:  # a program asks for the columns alone: nothing is measured
+        where = NOTHING
+    elif where == NOTHING:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
     distinct = _distinct(scope, tree, items)
@@ -238,7 +244,7 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
         columns=columns,
         having=kept,
         order=order,
-        limit=_limit(scope, tree.args.get("limit"), lower=1),
+        limit=limit,
         offset=_limit(scope, tree.args.get("offset"), lower=0) or 0,
         warnings=tuple(scope.warnings),
         where=where,
@@ -281,7 +287,11 @@ def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) ->
     if name is None:
         raise InvalidSql(text, node_start(table, text), f"There is no table `{written[:60]}`.", ask)
     found = view or table_view(schema, name)
-    names = (table.alias,) if table.alias else (name, name.rpartition(".")[2])
+    names = (
+        (table.alias,)
+        if table.alias
+        else (name, name.rpartition(".")[2], *(f"{own}.{name}" for own in DEFAULT_SCHEMAS))
+    )
     return Scope(text, found.schema, frozenset(own.casefold() for own in names)), found.within
 
 

@@ -79,6 +79,8 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     # aggregates
     exp.Count: frozenset(("this", "big_int")),
     **dict.fromkeys((exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median), _ONE),
+    **dict.fromkeys((exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2), _PAIR),
+    **dict.fromkeys((exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy), _PAIR),
     **dict.fromkeys((exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp), _ONE),
     **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), frozenset(("this", "quantile"))),
     **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup, exp.Filter), _PAIR),
@@ -104,6 +106,9 @@ _OVER = (
     "Write an aggregate with GROUP BY, and ORDER BY over its answer.",
 )
 _TOTALS = ("Totals over several groupings are several questions.", "Ask them one by one with a GROUP BY each.")
+_PATTERNS = ("Regular expressions are not matched.", "Write LIKE 'ma%', or the labels with IN (...).")
+_CURVED = ("This function gives numbers that are not exact.", "Write it over an answer, such as sqrt(avg(x)), or CASE.")
+_ONE_ROW = ("This shows the value of single rows, and rows are never shown.", "Write count(*) with GROUP BY.")
 _NO_LIST = ("Lists and structures are not part of a question.", "Write single values; a list of them with IN (...).")
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 
@@ -151,6 +156,14 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Fetch: _FETCH,
     exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
     **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
+    exp.ApproxDistinct: ("Distinct values are not counted from the rows.", "Write count(DISTINCT column)."),
+    **dict.fromkeys((exp.SimilarTo, exp.RegexpLike, exp.RegexpILike), _PATTERNS),
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
+    **dict.fromkeys(
+        (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat, exp.ArgMax, exp.ArgMin), _ONE_ROW
+    ),
+    exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
+    exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
@@ -191,6 +204,7 @@ _DEPTH = {
 _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
 _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
+_BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN))
 _CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
 _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
@@ -308,6 +322,19 @@ def _check_tokens(
             raise InvalidSql(text, token.start, *refused[kind])
     _check_commas(text, tokens)
     _check_types(text, tokens)
+    _check_words(text, tokens)
+
+
+def _check_words(text: str, tokens: list[Token]) -> None:
+    """Refuse words of other dialects that the parser would only call unexpected."""
+    for before, token in pairwise(tokens):
+        if before.token_type is TokenType.SELECT and token.text.upper() == "TOP":
+            raise InvalidSql(text, token.start, "TOP is not known.", "Write LIMIT and the number at the end.")
+        if token.token_type is TokenType.TILDE and before.token_type in _BEFORE_OPERATORS:
+            raise InvalidSql(text, token.start, *_PATTERNS)
+        if token.token_type is TokenType.FARROW:
+            instead = "Write >= to compare; for bounds of a sum, write sum(greatest(least(column, upper), lower))."
+            raise InvalidSql(text, token.start, "`=>` is not known.", instead)
 
 
 def _check_commas(text: str, tokens: list[Token]) -> None:

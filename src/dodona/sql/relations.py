@@ -15,7 +15,7 @@ from dodona.schema.schema import Schema
 from dodona.sql.parse import flatten_chain
 from dodona.sql.people import PersonRows
 from dodona.sql.scope import InvalidSql, Scope, node_start
-from dodona.sql.tables import RowView, table_view
+from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, table_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
     if not isinstance(item, exp.Table):
         return frozenset()
     full = schema.table.casefold()
-    names = {*(f"{name}.{full}" for name in _DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
+    names = {*(f"{name}.{full}" for name in DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
     return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
 
 

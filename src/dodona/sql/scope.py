@@ -155,7 +155,7 @@ class Scope:
             parent = node.args.get("db")
             written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
             if written.casefold() not in self.tables:
-                known = " or ".join(sorted(self.tables))
+                known = " or ".join(sorted(own for own in self.tables if not own.startswith(("public.", "main."))))
                 raise self.fault(node, f"No table here is called `{written}`.", f"Write {known}, or no table at all.")
         return identifier.name if isinstance(identifier, exp.Identifier) else node.name
 

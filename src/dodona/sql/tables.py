@@ -20,7 +20,7 @@ LOOKUP = "lookup"
 """The function that a column of a public table becomes: lookup(key, table, column)."""
 PRESENT = ""
 """The column of a public table that says whether it has the key."""
-_DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
+DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def find_private(schema: Schema, written: str) -> str | None:
     """Return the private table that a name stands for, with or without its schema; None if there is none."""
     for name in (schema.table, *(own.name for own in schema.linked)):
         full = name.casefold()
-        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in _DEFAULT_SCHEMAS)}:
+        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in DEFAULT_SCHEMAS)}:
             return name
     return None
 
