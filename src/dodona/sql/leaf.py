@@ -374,8 +374,6 @@ def leaf_of(formula: Formula) -> Leaf:
         if grid is not None:
             scale = terms.get(((attribute.name, 1),), Fraction(0)) / grid[1]
             return Subject(attribute, terms.get((), Fraction(0)) - scale * grid[0], scale)
-    if len(formula.columns) == 1 and formula.columns[0].cells <= MOST_TABLE:
-        return tabulate(formula)
     if formula.degree > MOST_DEGREE:
         raise Mismatch("Too many columns are multiplied.", f"Write products of at most {MOST_DEGREE} factors.")
     return formula

@@ -223,6 +223,8 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
     """Cast a leaf, value by value."""
     if isinstance(leaf, Subject):
         held = leaf.attribute.kind
+        if leaf_kind(leaf) == "boolean" and to in {"number", "whole"}:
+            return leaves.formula_of(leaf)
         if leaf.numeric and (to == "number" or (to == "whole" and held != "number" and leaf.scale.denominator == 1)):
             return leaf
         if leaf.plain and (held, to) in {("category", "text"), ("boolean", "boolean")}:
