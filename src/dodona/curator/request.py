@@ -181,8 +181,9 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
         case asked.Variation(_, mean, spread):
             own = _weight_dimension(query.blocks[mean.total].weight)
             return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
-        case asked.Association(_, first, second):
-            pair = [_weight_dimension(query.blocks[mean.total].weight) for mean in (first, second)]
+        case asked.Association():
+            means = expression.first, expression.second
+            pair = [_weight_dimension(query.blocks[mean.total].weight) for mean in means]
             return _association_dimension(expression.measure, *pair)
         case asked.Quantile():
             return frozenset(((expression.attribute, 1),))
@@ -263,8 +264,8 @@ def _expression_full_scale(expression: asked.Expression, query: Query, size: int
         case asked.Variation(_, mean, spread):
             width = mean.upper - mean.lower
             return width**2 if spread in _VARIANCES else width
-        case asked.Association(_, first, second):
-            widths = [mean.upper - mean.lower for mean in (first, second)]
+        case asked.Association():
+            widths = [mean.upper - mean.lower for mean in (expression.first, expression.second)]
             scales = {asked.Measure.SLOPE: widths[1] / widths[0], asked.Measure.INTERCEPT: widths[1]}
             scales |= {asked.Measure.CORRELATION: Fraction(1), asked.Measure.DETERMINATION: Fraction(1)}
             return scales.get(expression.measure, widths[0] * widths[1])

@@ -167,11 +167,15 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
         case Variation(squares, mean):
             inner = replace(mean, total=places[mean.total], rows=places[mean.rows])
             return replace(expression, squares=places[squares], mean=inner)
-        case Association(products, first, second):
-            means = [replace(mean, total=places[mean.total], rows=places[mean.rows]) for mean in (first, second)]
-            pair = (expression.first_squares, expression.second_squares)
-            squares = [None if own is None else places[own] for own in pair]
-            return Association(places[products], *means, *squares, expression.measure)
+        case Association(products, one, other, one_squares, other_squares):
+            return Association(
+                places[products],
+                replace(one, total=places[one.total], rows=places[one.rows]),
+                replace(other, total=places[other.total], rows=places[other.rows]),
+                None if one_squares is None else places[one_squares],
+                None if other_squares is None else places[other_squares],
+                expression.measure,
+            )
         case Quantile(levels):
             return replace(expression, levels=tuple(places[level] for level in levels))
         case Arithmetic(_, left, right) | Comparison(_, left, right):

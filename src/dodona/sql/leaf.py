@@ -224,7 +224,8 @@ def _column_outcomes(attribute: Attribute) -> tuple[Outcome, ...]:
     """Return the value of each cell of a column."""
     special: tuple[Outcome, ...] = () if attribute.landing is not None else (None, UNKNOWN)
     labels = (code_label(attribute, code) for code in range(attribute.size))
-    return (*(Fraction(own) if type(own) is int else own for own in labels), *special)
+    values: list[Outcome] = [Fraction(own) if type(own) is int else own for own in labels]  # type: ignore[misc]
+    return (*values, *special)
 
 
 def tabulate(leaf: Computed) -> Mapped:
