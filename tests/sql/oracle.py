@@ -20,6 +20,7 @@ from dodona.query.question import (
     Logic,
     Mean,
     Measure,
+    PublicValue,
     Quantile,
     Question,
     Spread,
@@ -77,7 +78,7 @@ class Exact:
         match expression:
             case KeyLabel(key, labels):
                 return self.key(key, group, labels)
-            case LiteralExpression(value):
+            case LiteralExpression(value) | PublicValue(value):
                 return value
             case Total(block):
                 return self.total(block, group)

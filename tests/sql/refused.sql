@@ -212,12 +212,6 @@ SELECT histogram(age) FROM stays
 SELECT approx_count_distinct(age) FROM stays
 -- 1:8 Distinct values are not counted from the rows.
 
-SELECT corr(age, stay) FROM stays
--- 1:8 `corr` is not part of a question.
-
-SELECT covar_pop(age, stay) FROM stays
--- 1:8 `covar_pop` is not part of a question.
-
 SELECT bool_or(emergency) FROM stays
 -- 1:8 One row would decide this.
 

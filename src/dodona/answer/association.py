@@ -8,7 +8,6 @@ from dodona.answer.bands import Band
 from dodona.answer.laws import half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.ratios import variance_band
-from dodona.numbers import Doubles
 from dodona.query.question import Association, Mean, Measure, Spread, Variation
 
 _SUMS = 4
@@ -121,7 +120,7 @@ def _correlation(covariance: Band, first: Band, second: Band, *, squared: bool) 
 def _intercept(slope: Band, first: Band, second: Band) -> Band:
     """Return second - slope·first."""
     product = _multiply(slope, first)
-    unbounded: Doubles = ~np.isfinite(slope.low) | ~np.isfinite(slope.high)
+    unbounded = ~np.isfinite(slope.low) | ~np.isfinite(slope.high)
     low = np.where(unbounded, -np.inf, second.low - product.high)
     high = np.where(unbounded, np.inf, second.high - product.low)
     return Band(second.value - slope.value * first.value, low, high)

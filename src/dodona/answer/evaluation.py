@@ -6,7 +6,7 @@ An interval fails with at most the given probability, either for the table or fo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from typing import assert_never
@@ -113,7 +113,7 @@ def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Map
             raise InvalidRequest("Arithmetic takes numbers and aggregates; a text or a condition is neither.")
 
 
-def _numbers(labels: list[object]) -> Band:
+def _numbers(labels: Sequence[object]) -> Band:
     """Return labels as numbers; one that is not a number, such as `<missing>`, is unknown."""
     found = np.asarray([float(x) if isinstance(x, int | Fraction) else np.nan for x in labels], dtype=np.float64)
     lost = np.isnan(found)

@@ -77,7 +77,7 @@ class MeasuredValues:
 # --- Labels of the groups of a question. ---
 
 
-def group_labels(question: Question, shown: KeyLabel) -> list[Label]:
+def group_labels(question: Question, shown: KeyLabel) -> Sequence[Label]:
     """Return the label of each group under one key, in row-major order of the keys."""
     labels = shown.labels or key_labels(question.keys[shown.key], question.domain)
     after = math.prod([key.groups for key in question.keys[shown.key + 1 :]])

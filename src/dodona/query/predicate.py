@@ -244,7 +244,7 @@ def non_negative(polynomial: Polynomial) -> Predicate:
     low, high = polynomial.bounds()
     if low >= 0 or high < 0:
         return conjunction(*_held(polynomial)) if low >= 0 else NOTHING
-    if math.prod(polynomial.cells) > _FEW_COMBINATIONS:
+    if len(polynomial.cells) > 1 and math.prod(polynomial.cells) > _FEW_COMBINATIONS:
         return NonNegative(reduce_comparison(polynomial))
     axes = {
         name: np.arange(number).reshape([-1 if name == other else 1 for other in polynomial.names])
@@ -252,6 +252,8 @@ def non_negative(polynomial: Polynomial) -> Predicate:
     }
     values, held = evaluate_polynomial(polynomial, axes)
     members = np.broadcast_to(held & (values >= 0), polynomial.cells)
+    if len(polynomial.cells) == 1:
+        return _simplify_among(Among(polynomial.names[0], polynomial.cells[0], pack_bits(members)))
     return simplify_combinations(Jointly(polynomial.names, polynomial.cells, pack_bits(members)))
 
 

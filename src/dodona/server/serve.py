@@ -28,6 +28,7 @@ from typing import Any
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
 from dodona.server.admission import Limits
+from dodona.server.agents.spending import AgentCaps
 from dodona.server.places import StateFolder, Users, create_accounts
 from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
 
@@ -94,6 +95,8 @@ class ServeSettings:
     log_texts: bool = False
     client_seconds: float = CLIENT_SECONDS
     drain_seconds: float = 30.0
+    agents: AgentCaps = field(default_factory=AgentCaps)
+    """What agents may spend."""
 
     def __post_init__(self) -> None:
         """Refuse what would send tokens over a network in plain text, and what cannot work."""
@@ -146,6 +149,7 @@ class ServeSettings:
             client_seconds=self.client_seconds,
             drain_seconds=self.drain_seconds,
             login=None if self.login is None else str(self.login),
+            agents=self.agents.to_json() if door == "analysts" else None,
         )
 
     def core(self) -> str:

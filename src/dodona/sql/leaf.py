@@ -224,7 +224,8 @@ def _column_outcomes(attribute: Attribute) -> tuple[Outcome, ...]:
     """Return the value of each cell of a column."""
     special: tuple[Outcome, ...] = () if attribute.landing is not None else (None, UNKNOWN)
     labels = (code_label(attribute, code) for code in range(attribute.size))
-    return (*(Fraction(own) if type(own) is int else own for own in labels), *special)
+    values: list[Outcome] = [Fraction(own) if type(own) is int else own for own in labels]  # type: ignore[misc]
+    return (*values, *special)
 
 
 def tabulate(leaf: Computed) -> Mapped:
@@ -374,8 +375,6 @@ def leaf_of(formula: Formula) -> Leaf:
         if grid is not None:
             scale = terms.get(((attribute.name, 1),), Fraction(0)) / grid[1]
             return Subject(attribute, terms.get((), Fraction(0)) - scale * grid[0], scale)
-    if len(formula.columns) == 1 and formula.columns[0].cells <= MOST_TABLE:
-        return tabulate(formula)
     if formula.degree > MOST_DEGREE:
         raise Mismatch("Too many columns are multiplied.", f"Write products of at most {MOST_DEGREE} factors.")
     return formula

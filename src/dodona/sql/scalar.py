@@ -138,7 +138,7 @@ def tabulate_scalar(scalar: Scalar, domain: Domain) -> Mapped:
     """Return a scalar with its branches as one table of values."""
     names = frozenset().union(*(predicate_attributes(guard) for guard, _ in scalar.branches))
     read = [*scalar.leaves, *(Subject(domain[name]) for name in sorted(names))]
-    whole = leaves.apply_function(lambda *values: values, read)  # type: ignore[arg-type, return-value]
+    whole = leaves.apply_function(lambda *values: values, read)  # type: ignore[arg-type]
     if not isinstance(whole, Mapped):
         raise Mismatch("This is the same in every row.", "Group by a column.")
     shape = whole.places.shape
@@ -151,7 +151,7 @@ def tabulate_scalar(scalar: Scalar, domain: Domain) -> Mapped:
         chosen[np.broadcast_to(evaluate_predicate(guard, axes), shape)] = place
     joint, back = np.unique(whole.places * len(scalar.leaves) + chosen, return_inverse=True)
     pairs = [divmod(number, len(scalar.leaves)) for number in joint.tolist()]
-    outcomes = [whole.outcomes[place][leaf] for place, leaf in pairs]  # type: ignore[index]
+    outcomes = [whole.outcomes[place][leaf] for place, leaf in pairs]
     return Mapped.of(whole.attributes, outcomes, back.reshape(shape))
 
 
@@ -223,6 +223,8 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
     """Cast a leaf, value by value."""
     if isinstance(leaf, Subject):
         held = leaf.attribute.kind
+        if leaf_kind(leaf) == "boolean" and to in {"number", "whole"}:
+            return leaves.formula_of(leaf)
         if leaf.numeric and (to == "number" or (to == "whole" and held != "number" and leaf.scale.denominator == 1)):
             return leaf
         if leaf.plain and (held, to) in {("category", "text"), ("boolean", "boolean")}:
