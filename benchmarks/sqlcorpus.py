@@ -89,12 +89,12 @@ def measure(say: Say) -> dict[str, object]:
             refused[text] = why
         if not answerable and why is None:
             wrongly.append(text)
-    answerable = sum(answerable for _, answerable in statements)
+    all_answerable = sum(answerable for _, answerable in statements)
     figures: dict[str, object] = {
         "statements": len(statements),
-        "answerable": answerable,
-        "answered": round(answered / answerable, 4),
-        "answered_as_one_select": round(plain / answerable, 4),
+        "answerable": all_answerable,
+        "answered": round(answered / all_answerable, 4),
+        "answered_as_one_select": round(plain / all_answerable, 4),
         "wrongly_answered": wrongly,
         "compile_ms": round(statistics.median(times), 2),
         "rehearse_ms": round(statistics.median(halves), 2),

@@ -131,7 +131,7 @@ def measure(repeats: int = REPEATS, kinds: tuple[str, ...] | None = None) -> dic
     found = {}
     for number, (kind, text) in enumerate(KINDS.items()):
         if kinds is None or kind in kinds:
-            laws = [Laplace(scale=20), Gaussian(scale=30)]
+            laws: list[Laplace | Gaussian] = [Laplace(scale=20), Gaussian(scale=30)]
             found[kind] = min(_coverage(text, law, cells, repeats // 2, seed=number) for law in laws)
     return found
 
