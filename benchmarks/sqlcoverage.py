@@ -48,7 +48,7 @@ KINDS = {
     "percent of total": "SELECT ward, 100.0 * n / sum(n) OVER () AS y FROM WARDS",
     "percent of a partition": "SELECT ward, sex, n / sum(n) OVER (PARTITION BY ward) AS y FROM WARDS_AND_SEXES",
     "ratio of columns": "SELECT ward, s / n AS y FROM WARDS",
-    "ratio to the first": "SELECT ward, n / first_value(n) OVER (ORDER BY ward) AS y FROM WARDS",
+    "ratio to the first": "SELECT ward, n / first_value(n) OVER (ORDER BY ward) AS y FROM WARDS WHERE ward >= 'a'",
     "growth": "SELECT ward, (n - lag(n) OVER (ORDER BY ward)) / lag(n) OVER (ORDER BY ward) AS y FROM WARDS",
     "ratio to the largest": "SELECT ward, n / max(n) OVER () AS y FROM WARDS",
     "ratio of questions": "SELECT (SELECT count(*) FROM stays WHERE sex = 'male') / (SELECT count(*) FROM stays) AS y",

@@ -92,7 +92,8 @@ def test_an_answer_has_values_intervals_and_where_it_came_from(stays):
 def test_a_statement_of_two_halves_is_answered_once_and_keeps_its_intervals(stays):
     text = (
         "WITH wards AS (SELECT ward, count(*) AS n FROM stays GROUP BY ward) "
-        "SELECT ward, n, 100 * n / sum(n) OVER () AS share, lag(n) OVER (ORDER BY ward) AS before FROM wards ORDER BY ward"
+        "SELECT ward, n, 100 * n / sum(n) OVER () AS share, lag(n) OVER (ORDER BY ward) AS before "
+        "FROM wards ORDER BY ward"
     )
     quoted = stays.quote(text, within=80)
     answer = stays.ask(text, within=80, key="two halves")
