@@ -89,12 +89,12 @@ def measure(say: Say) -> dict[str, object]:
             refused[text] = why
         if not answerable and why is None:
             wrongly.append(text)
-    answerable = sum(answerable for _, answerable in statements)
+    all_answerable = sum(answerable for _, answerable in statements)
     figures: dict[str, object] = {
         "statements": len(statements),
-        "answerable": answerable,
-        "answered": round(answered / answerable, 4),
-        "answered_as_one_select": round(plain / answerable, 4),
+        "answerable": all_answerable,
+        "answered": round(answered / all_answerable, 4),
+        "answered_as_one_select": round(plain / all_answerable, 4),
         "wrongly_answered": wrongly,
         "compile_ms": round(statistics.median(times), 2),
         "rehearse_ms": round(statistics.median(halves), 2),
@@ -125,7 +125,7 @@ def _outer_half() -> dict[str, object]:
     days = Date("day", dt.date(2024, 1, 1), dt.date(2024, 1, 8))
     schema = Schema.of("visits", Integer("age", 0, 97), days, size=200_000)
     asked = read_statement(
-        f"{_WIDE}(SELECT age, day, count(*) AS n FROM visits GROUP BY age, day) AS x",
+        f"{_WIDE}(SELECT age, day, count(*) AS n FROM visits GROUP BY age, day) AS x",  # noqa: S608  a constant
         schema,
     )
     if not isinstance(asked, Statement):

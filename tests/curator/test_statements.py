@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from dodona.answer import outer
-from dodona.answer.computed import ComputedAnswer, released_rows
+from dodona.answer.computed import ComputedAnswer
 from dodona.answer.estimate import Estimate
 from dodona.answer.recorded import RecordedAnswer
+from dodona.answer.released import released_rows
 from dodona.curator.desk import PriceAboveMaximum
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidRequest

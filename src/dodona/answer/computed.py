@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
@@ -37,15 +36,15 @@ from dodona.answer.redraws import (
     result_band,
     value_columns,
 )
-from dodona.answer.rows import group_values
+from dodona.answer.released import match_rows, redrawn_rows, released_rows, to_doubles
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
-from dodona.numbers import Doubles, Integers
+from dodona.numbers import Doubles
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import Price
-from dodona.query.question import KeyLabel, Quantile, Question
-from dodona.query.statement import DRAW, RELATION, ROW, Statement
-from dodona.schema.attributes import Date, Label
+from dodona.query.question import Question
+from dodona.query.statement import RELATION, Statement
+from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,76 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-# --- Relations: the released rows of each question, as the outer half reads them. ---
-
-
 _MOST_REDRAWN = 2_000_000
-
-
-def _array(values: Sequence[Any]) -> pa.Array:
-    """Return keys in one type: numbers, booleans, dates or texts, and null for NULL."""
-    import pyarrow as pa
-
-    known = {type(value) for value in values if value is not None}
-    if known <= {int, float} and float in known:
-        return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    if len(known) == 1:
-        return pa.array(values)
-    return pa.array([None if value is None else display.label_text(value) for value in values], pa.string())
-
-
-def released_rows(part: Answer) -> dict[str, Any]:
-    """Return the columns of an answer: keys in their types, and values as doubles, or dates."""
-    import pyarrow as pa
-
-    found: dict[str, Any] = {}
-    keys = [place for place in part.key_places if place is not None]
-    for number, place in enumerate(keys):
-        found[f"k{number}"] = _array([row.values[place] for row in part.rows])  # noqa: PD011  a row of ours
-    for number, column in enumerate(value_columns(part)):
-        cells = [row.cells[column] for row in part.rows]
-        plain = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
-        if any(isinstance(value, date) for value in plain):
-            found[f"v{number}"] = pa.array(plain, pa.date32())
-        else:
-            numbers = [None if value is None else float(value) for value in cast("list[float | None]", plain)]
-            found[f"v{number}"] = pa.array(numbers, pa.float64())
-    found[ROW] = pa.array(range(len(part.rows)), pa.int64())
-    return found
-
-
-def rehearse_statement(statement: Statement) -> None:
-    """Run the outer half on made-up values of all groups, so that what cannot be computed is refused before any charge.
-
-    Groups are public, so the size of results, the types and the time are those of the real run.
-    """
-    outer.run(statement.sql, {f"{RELATION}{number}": _made_up(part) for number, part in enumerate(statement.parts)})
-
-
-@lru_cache(maxsize=64)
-def _made_up(question: Question) -> pa.Table:
-    import pyarrow as pa
-
-    keys = group_values(question)
-    count = len(keys) if question.keys else 1
-    found: dict[str, Any] = {}
-    shown = [column for column in question.columns if isinstance(column.expression, KeyLabel)]
-    places = list(dict.fromkeys(column.expression.key for column in shown if isinstance(column.expression, KeyLabel)))
-    for number, column in enumerate(shown):
-        place = places.index(cast("KeyLabel", column.expression).key)
-        found[f"k{number}"] = _array([row[place] for row in keys])
-    rest = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
-    for number, column in enumerate(rest):
-        one = column.expression
-        if isinstance(one, Quantile) and isinstance(question.query.domain[one.attribute], Date):
-            found[f"v{number}"] = pa.array([date(2000, 1, 1)] * count, pa.date32())
-        else:
-            found[f"v{number}"] = pa.array([float(group + 1) for group in range(count)], pa.float64())
-    found[ROW] = pa.array(range(count), pa.int64())
-    return pa.table(found)
-
-
-# --- The answer. ---
 
 
 _SOURCES: tuple[AnswerSource, ...] = ("model", "confirmed", "measured", "derived", "replayed")
@@ -403,7 +333,7 @@ class ComputedAnswer:
             return {place: self._untold(place) for place in places}, draws, [_TOO_LARGE]
         found, notes = {}, []
         for place in places:
-            value = _doubles(self.result.column(place))
+            value = to_doubles(self.result.column(place))
             found[place] = result_band(value, drawn[place], redrawn, failing)
             if np.any(np.isinf(found[place].band.low) & np.isfinite(value)):
                 notes.append(_UNTOLD)
@@ -412,7 +342,7 @@ class ComputedAnswer:
     def _untold(self, place: int) -> ResultBand:
         from dodona.answer.bands import Band
 
-        value = _doubles(self.result.column(place))
+        value = to_doubles(self.result.column(place))
         endless = np.full_like(value, np.inf)
         nothing = np.zeros(len(value), dtype=np.bool_)
         return ResultBand(Band(value, -endless, endless), nothing, nothing)
@@ -421,23 +351,9 @@ class ComputedAnswer:
         self, parts: Sequence[Answer], redrawn: Sequence[RedrawnPart], draws: int, places: Sequence[int]
     ) -> dict[int, Doubles] | None:
         """Return the redraws of each column by row of the result; None if there are too many."""
-        import pyarrow as pa
-
-        relations: dict[str, pa.Table] = {}
         total = draws + 3  # the redraws, two corners, and the released values themselves
-        for number, (part, drawn) in enumerate(zip(parts, redrawn, strict=True)):
-            rows = len(part.rows)
-            released = released_rows(part)
-            columns: dict[str, Any] = {DRAW: np.repeat(np.arange(total), rows)}
-            for name, column in released.items():
-                if not name.startswith("v"):
-                    columns[name] = column.take(pa.array(np.tile(np.arange(rows), total)))
-            for place, values in enumerate(drawn.values):
-                column = released[f"v{place}"]
-                own = _doubles(column.cast(pa.int32()) if pa.types.is_date(column.type) else column)
-                flat = np.concatenate([np.broadcast_to(values, (total - 1, rows)), own[None, :]]).reshape(-1)
-                columns[f"v{place}"] = _redrawn_column(flat, released[f"v{place}"].type)
-            relations[f"{RELATION}{number}"] = pa.table(columns)
+        pairs = enumerate(zip(parts, redrawn, strict=True))
+        relations = {f"{RELATION}{number}": redrawn_rows(part, drawn, total) for number, (part, drawn) in pairs}
         found = outer.run_redraws(self.question.redraw, relations, total, most=_MOST_REDRAWN)
         if found is None:
             return None
@@ -447,75 +363,14 @@ class ComputedAnswer:
             if place >= len(self.columns) or not self.question.columns[place].noisy
         ]
         numbers = found.column(0).to_numpy()
-        matched = _match(self.result, found, numbers, identity, places)
+        matched = match_rows(self.result, found, numbers, identity, places)
         kept = matched >= 0
         result = {}
         for place in places:
             matrix = np.full((total, self.result.num_rows), np.nan)
-            matrix[numbers[kept], matched[kept]] = _doubles(found.column(place + 1))[kept]
+            matrix[numbers[kept], matched[kept]] = to_doubles(found.column(place + 1))[kept]
             result[place] = matrix[:-1]
         return result
-
-
-def _redrawn_column(values: Doubles, kind: Any) -> Any:  # noqa: ANN401  Arrow ships no types
-    import pyarrow as pa
-
-    if pa.types.is_date(kind):
-        days = np.where(np.isfinite(values), np.clip(np.rint(values), 1, 3_652_059), np.nan)
-        return pa.array([None if day != day else date.fromordinal(int(day)) for day in days.tolist()], pa.date32())  # noqa: PLR0124  NaN
-    return pa.array(values, pa.float64(), mask=~np.isfinite(values))
-
-
-def _match(
-    result: pa.Table, drawn: pa.Table, number: Integers, identity: Sequence[int], numeric: Sequence[int]
-) -> Integers:
-    """Return for each redrawn row which row of the result it is; -1 if none.
-
-    Rows that look alike are told apart by their order within a redraw, which is that of the released rows. The last
-    redraw is the result itself: its values say which of them is which.
-    """
-    import pyarrow as pa
-
-    count = result.num_rows
-    codes: Integers = np.zeros(count + drawn.num_rows, dtype=np.int64)
-    for place in identity:
-        both = pa.chunked_array(
-            [*result.column(place).chunks, *drawn.column(place + 1).cast(result.schema.field(place).type).chunks],
-            type=result.schema.field(place).type,
-        )
-        own = both.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-        _, codes = np.unique(codes * (int(own.max(initial=0)) + 1) + own, return_inverse=True)
-    shown, redrawn = codes[:count], codes[count:]
-    order = np.lexsort((redrawn, number))
-    starts = np.flatnonzero(np.r_[True, (np.diff(redrawn[order]) != 0) | (np.diff(number[order]) != 0)])
-    times = np.empty(len(redrawn), dtype=np.int64)  # which of those that look alike in its redraw a row is
-    lengths = np.diff(np.r_[starts, len(order)])
-    times[order] = np.arange(len(order)) - np.repeat(starts, lengths)
-    keys = redrawn * (int(times.max(initial=0)) + 1) + times
-    last = np.flatnonzero(number == int(number.max(initial=0)))
-    values = np.stack([_doubles(drawn.column(place + 1))[last] for place in numeric])
-    wanted = np.stack([_doubles(result.column(place)) for place in numeric])
-    found: Integers = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
-    free = np.ones(len(last), dtype=np.bool_)
-    by_code: dict[int, list[int]] = {}
-    for place, code in enumerate(redrawn[last].tolist()):
-        by_code.setdefault(code, []).append(place)
-    for row, code in enumerate(shown.tolist()):
-        alike = [place for place in by_code.get(code, ()) if free[place]]
-        if len(alike) > 1:
-            alike = [one for one in alike if np.allclose(values[:, one], wanted[:, row], rtol=1e-9, equal_nan=True)]
-        if alike:
-            free[alike[0]] = False
-            found[keys[last[alike[0]]]] = row
-    matched: Integers = found[keys]
-    return matched
-
-
-def _doubles(column: Any) -> Doubles:  # noqa: ANN401  Arrow ships no types
-    import pyarrow as pa
-
-    values = column.cast(pa.float64()).to_numpy()
-    return np.asarray(values, dtype=np.float64)
 
 
 def _estimate(band: ResultBand, row: int) -> Cell:

@@ -39,8 +39,8 @@ _opened: list[duckdb.DuckDBPyConnection] = []
 class OuterFailure(InvalidRequest):
     """The part of a statement that computes on answers could not be run."""
 
-    code = "invalid-sql"
-    sqlstate = "42601"
+    code = "not-computable"
+    sqlstate = "42804"
 
     def __init__(self, what: str, instead: str) -> None:
         """Say what went wrong and what to write instead."""

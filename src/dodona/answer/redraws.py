@@ -295,6 +295,7 @@ _SPENT = 0.8  # of the failure probability: the rest covers that quantiles are e
 _RAREST = 0.01  # below this, quantiles are widened as Laplace's tails are
 _LEAST_PRESENT = 0.9
 _MOST_LAWS = 256
+_FURTHER = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -367,10 +368,11 @@ def _linear_intervals(
     released = released - np.array([math.nan if cell is None else float(cell) for cell in cells])
     kept = np.flatnonzero(np.any(np.nan_to_num(released) != 0, axis=0))
     half = len(deviation) // 2
-    if len(kept) > min(_MOST_CELLS, half - 64):
+    if len(kept) > min(_MOST_CELLS, half - _FURTHER):
         return {}
     design, wanted = released[:half][:, kept], deviation[:half][:, places]
-    factors = np.linalg.lstsq(design, wanted, rcond=None)[0]
+    enough = len(kept) + _FURTHER  # to determine the factors, and to notice most that is not linear
+    factors = np.linalg.lstsq(design[:enough], wanted[:enough], rcond=None)[0]
     size = np.abs(wanted).max(axis=0)
     linear = np.abs(design @ factors - wanted).max(axis=0) <= _LINEAR * size
     found: dict[int, tuple[float, float]] = {}

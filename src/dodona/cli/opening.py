@@ -56,7 +56,7 @@ def check_questions(curator: OpenCurator, questions: Sequence[str]) -> None:
     """Raise the first mistake in some questions; nothing is charged."""
     if is_local(curator):
         for question in questions:
-            curator.check(question)
+            curator.read(question)
     else:
         curator.quote(questions)  # all in one request
 

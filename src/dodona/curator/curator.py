@@ -31,7 +31,6 @@ from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
 from dodona.query.statement import Statement
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql
 from dodona.sql.statement import check_statement, read_statement
 
 if TYPE_CHECKING:  # imported lazily by the calls that need it
@@ -138,7 +137,7 @@ class Curator:
         chosen because of earlier answers. With a key the same question is charged once, even if it is repeated
         after an interruption.
         """
-        asked = self._read_statement(question)
+        asked = self.read(question)
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         if isinstance(asked, Statement) and asked.explain:
             return self._explained(asked, request)
@@ -156,7 +155,7 @@ class Curator:
         key: str | None = None,
     ) -> AnyAnswer | None:
         """Return the answer that `ask` would give for nothing, without reading any data; None if it is not free."""
-        asked = self._read_statement(question)
+        asked = self.read(question)
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         if isinstance(asked, Statement) and asked.explain:
             return self._explained(asked, request)
@@ -169,7 +168,7 @@ class Curator:
         It costs nothing. What was derived for nothing was not bought: ask it again.
         """
         request = self._request(None, confidence, None, None)
-        found = self._ladder.recalled(key, request, lambda text: _questions((self._read_statement(text),)))
+        found = self._ladder.recalled(key, request, lambda text: _questions((self.read(text),)))
         return None if found is None else self._reassembled(found)
 
     def ask_many(  # noqa: PLR0913  the surface of a question
@@ -192,7 +191,7 @@ class Curator:
         once, places = (listed, range(len(listed))) if fresh else _deduplicate(listed)
         asked: list[Question | Statement] = []
         for number, question in enumerate(once):
-            asked.append(self._read_statement(question))
+            asked.append(self.read(question))
             if progress is not None:
                 progress(number + 1, len(once))
         if not asked:
@@ -216,7 +215,7 @@ class Curator:
         listed = _question_list(workload)
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
-        asked = _questions(tuple(map(self._read_statement, _deduplicate(listed)[0])))
+        asked = _questions(tuple(map(self.read, _deduplicate(listed)[0])))
         request = self._approved(self._request(within, confidence, None, max_price), asked, key, max_price)
         with self._held(key):
             return self._ladder.prepare(asked, request, key)
@@ -240,7 +239,7 @@ class Curator:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once = several if fresh else _deduplicate(several)[0]
-        return self._ladder.offer(_questions(tuple(map(self._read_statement, once))), request)
+        return self._ladder.offer(_questions(tuple(map(self.read, once))), request)
 
     def request_approval(
         self,
@@ -258,7 +257,7 @@ class Curator:
         if self.desk.analyst is None:
             raise InvalidRequest("A request for approval names its analyst. Open the dataset with analyst=.")
         several = (question,) if isinstance(question, str | Query) else _question_list(question)
-        asked, ledger = _questions(tuple(map(self._read_statement, _deduplicate(several)[0]))), self._dataset.ledger
+        asked, ledger = _questions(tuple(map(self.read, _deduplicate(several)[0]))), self._dataset.ledger
         offer = self._ladder.offer(asked, self._request(within, confidence, epsilon, WHOLE_BUDGET))
         known, limit = ledger.approval(key, analyst=self.desk.analyst), ledger.allowance(analyst=self.desk.analyst)
         if known is None and (limit is None or offer.price.share <= limit.share):
@@ -289,7 +288,13 @@ class Curator:
         self._permit()
         with self._held(key):
             return choose_candidates(
-                self.desk, self.read, candidates, epsilon=epsilon, count=count, most=self._most(max_price), key=key
+                self.desk,
+                self._read_question,
+                candidates,
+                epsilon=epsilon,
+                count=count,
+                most=self._most(max_price),
+                key=key,
             )
 
     def above(  # noqa: PLR0913  a watch has this many sides
@@ -312,7 +317,7 @@ class Curator:
         self._permit()
         return open_watch(
             self.desk,
-            self.read,
+            self._read_question,
             threshold,
             epsilon=epsilon,
             alerts=alerts,
@@ -339,7 +344,7 @@ class Curator:
         self._permit()
         return open_weights(
             self.desk,
-            self.read,
+            self._read_question,
             questions=questions,
             epsilon=epsilon,
             columns=columns,
@@ -367,7 +372,7 @@ class Curator:
         with self._held(key):
             return answer_by_weights(
                 self.desk,
-                self.read,
+                self._read_question,
                 _question_list(questions),
                 epsilon=epsilon,
                 columns=columns,
@@ -376,28 +381,28 @@ class Curator:
                 key=key,
             )
 
-    def read(self, question: object) -> Question:
-        """Return a question as it was parsed; nothing is charged."""
+    def read(self, question: object) -> Question | Statement:
+        """Return a question, or a statement of several, as it was parsed; nothing is charged."""
         self._hold_open()
         match question:
             case str():
-                return compile_sql(question, self.schema)
-            case Query() | Question():
-                asked = question_from_query(question) if isinstance(question, Query) else question
-                if asked.query.domain is not self.schema.domain and asked.query.domain != self.schema.domain:
-                    raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
+                asked = read_statement(question, self.schema)
+                if isinstance(asked, Statement) and asked.sql:
+                    check_statement(asked)
                 return asked
+            case Query() | Question():
+                meant = question_from_query(question) if isinstance(question, Query) else question
+                if meant.query.domain is not self.schema.domain and meant.query.domain != self.schema.domain:
+                    raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
+                return meant
             case _:
                 raise InvalidRequest("A question is SQL text or a Query.")
 
-    def _read_statement(self, question: object) -> Question | Statement:
-        """Return a question, or a statement of several; what cannot be computed on answers is refused here."""
-        if not isinstance(question, str):
-            return self.read(question)
-        self._hold_open()
-        asked = read_statement(question, self.schema)
-        if isinstance(asked, Statement) and asked.sql:
-            check_statement(asked)
+    def _read_question(self, question: object) -> Question:
+        """Return one question; a statement that computes on answers is refused."""
+        asked = self.read(question)
+        if isinstance(asked, Statement):
+            raise InvalidRequest("This takes one plain SELECT, and nothing that computes on its answer.")
         return asked
 
     def _answers(
@@ -416,7 +421,7 @@ class Curator:
         place = 0
         while place < len(answers):
             question = answers[place].question
-            meant = self._read_statement(question.text) if question.text else question
+            meant = self.read(question.text) if question.text else question
             asked.append(meant)
             place += len(_questions((meant,)))
         return _assembled(tuple(asked), answers)
@@ -427,10 +432,6 @@ class Curator:
 
         offer = self._ladder.offer(asked.parts, request)
         return explain_offer(offer, asked.text, head=self._dataset.ledger.head, version=self._dataset.source.version)
-
-    def check(self, question: object) -> None:
-        """Raise what is wrong with a question or a statement; nothing is charged."""
-        self._read_statement(question)
 
     def close(self) -> None:
         """Release the table and the ledger."""

@@ -164,7 +164,7 @@ def check_statement(statement: Statement) -> None:
 
 @lru_cache(maxsize=_KEPT)
 def _rehearse(statement: Statement) -> None:
-    from dodona.answer.computed import rehearse_statement
+    from dodona.answer.released import rehearse_statement
 
     rehearse_statement(statement)
 
