@@ -16,12 +16,12 @@ from dodona.curator.desk import PriceAboveMaximum, mark_errors_charged
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import format_percent, to_share
 from dodona.server.acts import BadCall
+from dodona.server.calls import ActCall
 from dodona.server.link import JSON, Reply
 from dodona.server.reading import json_reply, permitted, price_to_json
 
 if TYPE_CHECKING:
     from dodona.curator.curator import AnyAnswer
-    from dodona.server.calls import ActCall
 
 CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -199,7 +199,7 @@ def choose(call: ActCall) -> Reply:
 
 
 def rehearse(call: ActCall) -> Reply:
-    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is told about anyone."""
+    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is revealed about anyone."""
     found = expect(call, "question", "view", *_WISHES)
     question, view = text(found.get("question")), _view(found.get("view"))
     permitted(call)
