@@ -25,7 +25,6 @@ from dodona.schema.attributes import (
     CALENDAR_BINS,
     MISSING,
     OUTSIDE,
-    RESERVED_LABELS,
     Category,
     Label,
     code_label,
@@ -116,23 +115,6 @@ def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) 
 def key_name(key: Key) -> str:
     """Return the default name of a key."""
     return key.attribute if isinstance(key, Partition) else "case"
-
-
-def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
-    """Return the typed values of computed labels, with None for `<missing>`; `<outside>` stays among texts alone.
-
-    >>> computed_values((0, 10, Fraction(5, 2), "<missing>", "<outside>"))
-    (0, 10, 2.5, None, None)
-    """
-    texts = any(isinstance(label, str) and label not in RESERVED_LABELS for label in labels)
-    parts = any(isinstance(label, Fraction) for label in labels)
-
-    def typed(label: Label) -> KeyValue:
-        if label == MISSING or (label == OUTSIDE and not texts):
-            return None
-        return float(label) if parts and isinstance(label, int | Fraction) and not isinstance(label, bool) else label  # type: ignore[return-value]
-
-    return tuple(map(typed, labels))
 
 
 def key_values(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dodona.answer import measured as measurement
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
-from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, round_estimate
+from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, computed_values, round_estimate
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
@@ -181,7 +181,7 @@ def _group_keys(
         column = shown[number]
         names = column.expression.labels if isinstance(column.expression, asked.KeyLabel) else None
         if names is not None:
-            typed = measurement.computed_values(names)
+            typed = computed_values(names)
         else:
             names, typed = measurement.key_labels(key, domain), measurement.key_values(key, domain, column.read_as)
         labels.append([names[place] for place in places])
