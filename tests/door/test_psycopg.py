@@ -129,6 +129,31 @@ def test_an_error_of_the_door_fails_the_transaction_as_postgresql_would(door: Op
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_after_an_error_the_session_goes_on(door: OpenDoor) -> None:
+    with door.connect() as connection:
+        for _ in range(2):
+            with pytest.raises(errors.SyntaxError, match="did you mean"):
+                connection.execute("SELECT count(*) FROM stays WHERE sex = 'femal'", prepare=True)
+            assert connection.execute("SELECT count(*) FROM stays WHERE urgent", prepare=True).fetchone()
+            with pytest.raises(errors.UndefinedColumn):
+                connection.execute("SELECT nothing, count(*) FROM stays GROUP BY 1", prepare=True)
+            assert connection.execute("SELECT count(*) FROM stays WHERE age > %s", (3,)).fetchone()
+
+
+def test_what_tools_wrap_into_queries_is_answered(door: OpenDoor) -> None:
+    with door.connect() as connection:
+        for statement in (
+            "SELECT ward, count(*) AS n FROM (SELECT * FROM stays WHERE age > 30) AS q01 GROUP BY ward ORDER BY ward",
+            "WITH base AS (SELECT ward, age FROM stays) SELECT ward, count(*) FROM base WHERE age > 9 GROUP BY 1 ORDER BY 1",
+            'SELECT "t"."ward", count(*) FROM (SELECT "ward", "age" FROM "public"."stays") AS "t" GROUP BY 1 ORDER BY 1',
+        ):
+            assert [one[0] for one in connection.execute(statement)] == ["children", "medicine", "surgery"]
+        decades = connection.execute(
+            "SELECT (age / 10) * 10 AS decade, count(*) FROM stays GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+        assert [one[0] for one in decades[:10]] == list(range(0, 100, 10))
+
+
 def test_a_price_above_the_maximum_is_refused_and_not_charged(door: OpenDoor) -> None:
     with door.connect(options="-c dodona.max_price=0.001% -c dodona.within=0.5%") as connection:
         before = door.charges()

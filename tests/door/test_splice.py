@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dodona.server.door.division import DivisionUnclear
 from dodona.server.door.lexer import Unreadable, tokens_of
 from dodona.server.door.plan import Described, Plan, PreparedInSql, StatementTooLong, read_plans
 from dodona.server.door.shape import Catalog
@@ -15,6 +16,7 @@ CATALOG = Catalog(
     "patient",
     frozenset({"count", "sum", "avg", "min", "max", "percentile_cont"}),
     {"budget": "spent text"},
+    {"age": True, "stay": False},
 )
 
 
@@ -66,6 +68,14 @@ def outer(statement: str) -> str:
         ("SELECT count(*) FROM stays WHERE sex = E'it\\'s'", ["SELECT count(*) FROM stays WHERE sex = {E'it\\'s'}"]),
         ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age) FILTER (WHERE urgent) FROM stays",
          ["SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age) FILTER (WHERE urgent) FROM stays"]),
+        ("SELECT (age / 10) * 10, count(*) FROM stays GROUP BY 1", ["SELECT (age // 10) * 10, count(*) FROM stays GROUP BY (age // 10) * 10"]),
+        ("SELECT sum(stay / 2), sum(age / 2.0), sum(2 * age / 3), sum((age + 1) / 2), avg(age::float / 7) FROM stays",
+         ["SELECT sum(stay / 2), sum(age / 2.0), sum(2 * age // 3), sum((age + 1) // 2), avg(age::float / 7) FROM stays"]),
+        ("SELECT floor(s.age / 10), count(*) FROM stays s WHERE age / 3 > 2 GROUP BY 1",
+         ["SELECT floor(s.age // 10), count(*) FROM stays s WHERE age // 3 > 2 GROUP BY floor(s.age // 10)"]),
+        ("SELECT count(*) / 7 FROM stays", ["SELECT count(*) FROM stays"]),
+        ("SELECT CAST(date_trunc('month', CAST(admitted AS timestamp)) AS date) AS m, count(*) FROM stays GROUP BY 1",
+         ["SELECT date_trunc('month', CAST(admitted AS timestamp)), count(*) FROM stays GROUP BY date_trunc('month', CAST(admitted AS timestamp))"]),
         ("SELECT * FROM stays", []),
         ("SELECT count(*) OVER () FROM stays", []),
         ("SELECT 'stays', count(*) FROM pg_class", []),
@@ -126,6 +136,12 @@ def test_a_probe_for_columns_is_recognised() -> None:
     assert not read("SELECT count(*) FROM stays LIMIT 1").probe
 
 
+@pytest.mark.parametrize("text", ["sum(age / $1)", "sum(CASE WHEN urgent THEN 1 END / 2)", "sum(age / hashtext('a'))"])
+def test_a_division_that_may_or_may_not_have_a_fraction_is_refused(text) -> None:
+    with pytest.raises(DivisionUnclear, match="Nothing was charged"):
+        read(f"SELECT {text} FROM stays")  # noqa: S608
+
+
 def test_prepare_is_refused_before_anything_is_asked() -> None:
     with pytest.raises(PreparedInSql, match="Nothing was charged"):
         read("PREPARE p AS SELECT count(*) FROM stays")
@@ -148,6 +164,6 @@ def test_tokens_are_those_of_postgresql(text, words) -> None:
 def test_any_text_is_read_or_called_unreadable(text) -> None:
     try:
         plans = read_plans(text, CATALOG)
-    except (Unreadable, PreparedInSql):
+    except (Unreadable, PreparedInSql, DivisionUnclear):
         return
     assert all(plan.written in text for plan in plans)

@@ -139,9 +139,10 @@ class Backend:
         self, statement: str, types: Sequence[int], aside: Stream | None
     ) -> tuple[list[int], list[tuple[str, int, int]]]:
         """Return the types of the parameters and the columns of a statement, which is not executed."""
-        step = parse_message(_STEP, statement, types) + describe_statement(_STEP) + close_statement(_STEP)
+        parsed = close_statement(_STEP) + parse_message(_STEP, statement, types)  # one that failed was not closed
+        step = parsed + describe_statement(_STEP) + close_statement(_STEP)
         parameters, columns = list[int](), list[tuple[str, int, int]]()
-        for kind, body in await self.exchange(step, aside, b"1T3"):
+        for kind, body in await self.exchange(step, aside, b"31T3"):
             if kind == b"t":
                 parameters = types_of(body)
             elif kind == b"T":
@@ -154,6 +155,8 @@ class Backend:
         """Return the rows of a statement of the door's, with a client's parameters."""
         step = b"".join(
             (
+                close_portal(_STEP),
+                close_statement(_STEP),
                 parse_message(_STEP, statement, types),
                 bind.message(portal=_STEP, statement=_STEP, results=b"\0\0"),
                 execute_message(_STEP),
@@ -161,7 +164,7 @@ class Backend:
                 close_statement(_STEP),
             )
         )
-        return [cells_of(body) for kind, body in await self.exchange(step, aside, b"12C33") if kind == b"D"]
+        return [cells_of(body) for kind, body in await self.exchange(step, aside, b"3312C33") if kind == b"D"]
 
     async def run(self, *statements: str) -> list[list[str | None]]:
         """Return the rows of statements of the door's, sent as one text; raises StepFailed."""

@@ -36,7 +36,7 @@ def find_constants(shape: Shape, part: Range) -> Iterator[Range]:
     place = part[0]
     while place <= part[1]:
         if place == part[1] or shape.tokens[place].says(*_BOUNDARIES):
-            if first < place:
+            if first < place and not shape.tokens[first - 1].says("as"):  # what follows AS is a type or a name
                 yield from _of_operand(shape, (first, place))
             first = place + 1
         elif place in shape.closing:

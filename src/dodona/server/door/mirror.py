@@ -18,6 +18,7 @@ ADMINISTRATOR = "dodona"
 _MOST_LABELS = 200
 _INT4 = 2**31
 _TYPES = {"category": "text", "boolean": "boolean", "number": "double precision", "date": "date"}
+_NUMBERS = ("integer", "number")
 RELATIONS = {
     "budget": "dataset text, epsilon text, delta text, accountant text, spent double precision, "
     '"left" double precision, yours double precision, epsilon_spent double precision, charges bigint, closed boolean',
@@ -64,7 +65,8 @@ class Mirror:
     def catalog(self) -> Catalog:
         """What the door must know to find the dataset in a statement."""
         names = frozenset(column["name"] for column in self.columns) | ({self.person} if self.person else set())
-        return Catalog({self.table: names}, self.person, self.aggregates, RELATIONS)
+        wholes = {column["name"]: column["kind"] == "integer" for column in self.columns if column["kind"] in _NUMBERS}
+        return Catalog({self.table: names}, self.person, self.aggregates, RELATIONS, wholes)
 
     def statements(self) -> Iterator[str]:
         """Yield the SQL that makes the mirror in a database of its own."""

@@ -29,6 +29,8 @@ class Catalog:
     """The names of the aggregate functions that PostgreSQL has in the mirror."""
     relations: Mapping[str, str]
     """Relations of the schema `dodona` that the door fills, with the definition of their columns."""
+    wholes: Mapping[str, bool] = field(default_factory=dict)
+    """Whether a column that is a number holds whole ones."""
 
     def touched_by(self, tokens: Sequence[Token]) -> bool:
         """Return whether a statement names a dataset or a relation of the door at all."""

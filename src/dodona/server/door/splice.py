@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from dodona.errors import InvalidRequest
 from dodona.server.door.constants import find_constants, is_name
+from dodona.server.door.division import is_whole_division
 from dodona.server.door.lexer import Token
 from dodona.server.door.shape import Range, Select, Shape
 
@@ -305,6 +306,8 @@ class _PieceReader:
             elif token.says("<>", "!=") and tokens[place + 1].says("all") and self._is_list(place + 2):
                 yield "NOT IN"
                 place += 1
+            elif token.says("/"):
+                yield "//" if is_whole_division(shape, place) else "/"
             elif token.word == "public" and token.names and place + 1 < part[1] and tokens[place + 1].says("."):
                 place += 1
             elif place in inlined:
