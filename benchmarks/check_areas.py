@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, server, table, weights
+from benchmarks import accounting, asking, clock, doors, grouping, noise, peer, releases, server, table, weights
 from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
@@ -149,6 +150,18 @@ def _server(_: Path) -> Figures:
     }
 
 
+def _doors(_: Path) -> Figures:
+    """What the SQL door adds to a statement that reads the catalogue, and whether a dashboard pays for a tile twice."""
+    found: dict[str, Any] = doors.measure(lambda _: None, refreshes=5)
+    return {
+        "door_catalogue_ratio": found["catalogue_ratio"],
+        "door_connections_mb": found["connections_mb"],
+        "door_dashboard_faults": max(0, found["dashboard_charges"] - found["dashboard_tiles"])
+        + found["dashboard_versions"]
+        - 1,
+    }
+
+
 AREAS: dict[str, Callable[[Path], Figures]] = {
     "noise": _noise,
     "accounting": _accounting,
@@ -158,5 +171,6 @@ AREAS: dict[str, Callable[[Path], Figures]] = {
     "releases": _releases,
     "quotes": _quotes,
     "server": _server,
+    "doors": _doors,
     "sql": _sql,
 }

@@ -57,7 +57,7 @@ _TILES = (
 Say = Callable[[str], None]
 
 
-def measure(say: Say) -> dict[str, object]:
+def measure(say: Say, *, refreshes: int = _REFRESHES) -> dict[str, object]:
     """Return the figures."""
     with tempfile.TemporaryDirectory() as folder, opened_door(Path(folder) / "door", tls=False) as door:
         say("catalogue statements")
@@ -66,8 +66,8 @@ def measure(say: Say) -> dict[str, object]:
         figures["replay_ms"] = _replay(door)
         say(f"{_CONNECTIONS} connections")
         figures["connections_mb"] = _memory(door)
-        say(f"a dashboard, {_REFRESHES} times")
-        return figures | _dashboard(door)
+        say(f"a dashboard, {refreshes} times")
+        return figures | _dashboard(door, refreshes)
 
 
 def rows(figures: dict[str, object]) -> list[Row]:
@@ -131,11 +131,11 @@ def _own_pages(process: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def _dashboard(door: OpenDoor) -> dict[str, object]:
+def _dashboard(door: OpenDoor, refreshes: int) -> dict[str, object]:
     before = door.charges()
     times, shown = [], set()
     with door.connect() as connection:
-        for _ in range(_REFRESHES):
+        for _ in range(refreshes):
             began = time.perf_counter()
             shown.add(repr([connection.execute(tile).fetchall() for tile in _TILES]))
             times.append(1000 * (time.perf_counter() - began))

