@@ -77,8 +77,9 @@ class StateFolder:
             self.accounts.parent.mkdir(mode=0o700, exist_ok=True)
             return
         sockets = (self.analysts_socket.parent, self.owners_socket.parent)
-        shared_folders = ((self.accounts.parent, 0o2770), (self.sidecar.parent, 0o2770))
-        for path, mode in ((self.core, 0o700), *shared_folders, *((path, 0o710) for path in sockets)):
+        sql = ((self.sidecar.parent, 0o2770),) if shared else ()  # else the sidecar makes its folder
+        folders = ((self.core, 0o700), (self.accounts.parent, 0o2770), *sql, *((path, 0o710) for path in sockets))
+        for path, mode in folders:
             path.mkdir(mode=0o700, exist_ok=True)
             if shared:
                 path.chmod(mode)
