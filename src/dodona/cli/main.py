@@ -1,7 +1,5 @@
 """The `dodona` command: a table of its commands, each imported when it is called."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Annotated, cast
 
@@ -34,6 +32,7 @@ COMMANDS = {
     "budget": "dodona.cli.ask:budget",
     "history": "dodona.cli.ask:history",
     "synthesize": "dodona.cli.synthesize:synthesize",
+    "mcp": "dodona.cli.agents:mcp",
     # for anyone
     "plan": "dodona.lab.plan.command:plan",
     "audit": "dodona.lab.audit.command:audit",

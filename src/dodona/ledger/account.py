@@ -3,8 +3,6 @@
 A method either refuses an entry or applies all of it. Analysts together never exceed the budget.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction

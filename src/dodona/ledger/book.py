@@ -3,8 +3,6 @@
 The same rules decide what may be written and what is accepted when a chain is read. A refused entry changes nothing.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Entries record charges, uses, releases and the owner's acts. Nothing is ever und
 version does not know is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Errors of the ledger: refusals, reused keys and receipts, and ledgers that cannot be used."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable

@@ -3,8 +3,6 @@
 Every method returns only what is already durable. Threads may share a ledger; a forked process opens its own.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

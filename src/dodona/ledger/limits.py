@@ -4,8 +4,6 @@ Limits are policy, not privacy: the budget holds without them. So they are check
 counted when a chain is read. Days are those of the ledger: they never go back, whatever the clock says.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping

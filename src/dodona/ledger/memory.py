@@ -1,7 +1,5 @@
 """A ledger in memory, for experiments: the ledger and its budget are gone when the process ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from threading import Lock
 

@@ -16,19 +16,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger import entries
 from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
-from dodona.ledger.entries import (
-    CAP_KEY_BYTES,
-    GENESIS_HASH,
-    Created,
-    Earlier,
-    Line,
-    Recovered,
-    line_after,
-    validate_event,
-    validate_text,
-)
 from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
 from dodona.ledger.head import Head, HeadFile, HeadPlace, Mark, sync_folder, translate_permission_errors
 from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
@@ -54,30 +44,32 @@ class LedgerTerms:
     analysts: tuple[Analyst, ...] = ()
     cap_key: bytes | None = field(default=None, repr=False)
     """Random bytes that select the rows of a person that count. The caller draws them, as nothing is drawn here."""
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[entries.Earlier, ...] = ()
     """Spending from before the ledger existed: it is part of the first line, so that nothing can come in between."""
     limits: Limits = NO_LIMITS
     """The owner's limits on spending."""
 
 
-def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
+def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> entries.Line:
     """Return the first line of a ledger with these terms."""
     named = terms.datasets.items()
-    datasets = tuple((validate_text("dataset", name), validate_text("schema", digest)) for name, digest in named)
+    datasets = tuple(
+        (entries.validate_text("dataset", name), entries.validate_text("schema", digest)) for name, digest in named
+    )
     chosen = terms.budget.filter()
-    created = Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
+    created = entries.Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
     if terms.cap_key is not None:
-        if len(terms.cap_key) != CAP_KEY_BYTES:
-            raise InvalidArgument("cap_key", "<key>", f"give {CAP_KEY_BYTES} bytes")
+        if len(terms.cap_key) != entries.CAP_KEY_BYTES:
+            raise InvalidArgument("cap_key", "<key>", f"give {entries.CAP_KEY_BYTES} bytes")
         created = replace(created, cap_key=terms.cap_key.hex())
     if terms.earlier:
         for _, event in terms.earlier:
-            validate_event(event)
-        earlier = tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
+            entries.validate_event(event)
+        earlier = tuple((entries.validate_text("purpose", words), event) for words, event in terms.earlier)
         created = replace(created, earlier=earlier)
     if terms.limits != NO_LIMITS:
         created = replace(created, limits=terms.limits)
-    line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
+    line = entries.line_after(-1, entries.GENESIS_HASH, created, time=clock().isoformat())
     Book(line, created)
     return line
 
@@ -118,13 +110,13 @@ def append_recovery(
     store.check()
     marks: list[Mark] = []
 
-    def decide(lines: Sequence[Line]) -> Sequence[Line]:
+    def decide(lines: Sequence[entries.Line]) -> Sequence[entries.Line]:
         book = read_book(lines)
         account = book.account
         before = account.budget
         granted = (before.epsilon if epsilon is None else epsilon, before.delta if delta is None else delta)
         budget = enlarge_budget(before, *granted)
-        entry = Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
+        entry = entries.Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
         line = book.write(entry, time=clock().isoformat())
         marks.append(Mark(line.number, line.hash))
         return [line]
@@ -133,7 +125,7 @@ def append_recovery(
     return marks[0]
 
 
-def read_book(lines: Iterable[Line]) -> Book:
+def read_book(lines: Iterable[entries.Line]) -> Book:
     """Return the book of a chain; an entry of a newer version is distinguished from a broken chain."""
     try:
         return Book.read(lines)
@@ -211,8 +203,8 @@ class AddressRefused(InvalidRequest):
     def __init__(self) -> None:
         """Set a constant message: the address may contain a password."""
         super().__init__(
-            "This is no address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 for # "
-            "and %40 for @ in a password; it is not shown here, as it may hold one."
+            "This is not the address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 "
+            "for # and %40 for @ in a password; it is not shown here, as it may hold one."
         )
 
 
@@ -277,7 +269,7 @@ def recover_ledger(
         kept.replace(mark)
 
 
-def restore_ledger(place: LedgerPlace, lines: Sequence[Line], *, head: LedgerPlace | None = None) -> None:
+def restore_ledger(place: LedgerPlace, lines: Sequence[entries.Line], *, head: LedgerPlace | None = None) -> None:
     """Write a chain from a backup where there is no ledger, after verifying all of it. Its head is left as it is.
 
     Unless the head is known to name the last line, `recover_ledger` must follow.

@@ -1,7 +1,5 @@
 """A ledger in one SQLite file: write-ahead log, a sync with every commit, one writer at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3

@@ -4,8 +4,6 @@ A store makes lines durable in order and does not interpret them; database rows 
 can enforce its rules.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

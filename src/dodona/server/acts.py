@@ -4,8 +4,6 @@ The table is all that the dispatcher knows of an act. The functions that carry t
 dispatcher loads none of them: only workers do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final

@@ -1,7 +1,5 @@
 """What the dispatcher lets in: calls that have all parts, by callers who may, and how much of everything."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

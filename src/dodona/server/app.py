@@ -1,7 +1,5 @@
 """The HTTP application of a door: its addresses, its errors and its description."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -9,11 +7,14 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from dodona import __version__
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.server import account_routes, analyst_routes, owner_routes, page_routes, problems, session_routes
 from dodona.server.accounts import Accounts
+from dodona.server.agents.http import PATH, AgentsDoor
+from dodona.server.agents.spending import AgentCaps
 from dodona.server.describing import describe
 from dodona.server.doorkeeper import PREFIX, Doorkeeper
 from dodona.server.guard import App, Guard, Limits
@@ -81,10 +82,13 @@ def make_door(  # noqa: PLR0913  what a door consists of
     metrics: Metrics,
     provider: ProviderSettings | None = None,
     log_texts: bool = False,
+    agents: AgentCaps | None = None,
 ) -> App:
     """Return a door that answers: its addresses with the core and the accounts behind them, and the guard in front."""
     app = make_application(door)
     app.state.relay = Relay(link)
+    if agents is not None:
+        app.router.routes.append(Route(PATH, AgentsDoor(app.state.relay, agents), methods=["POST", "DELETE"]))
     app.state.accounts = accounts
     sessions = Sessions(accounts)
     app.state.sessions = sessions

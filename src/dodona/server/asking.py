@@ -1,7 +1,5 @@
 """Acts that ask: quotes, answers, batches, and what was bought before."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping
@@ -16,12 +14,12 @@ from dodona.curator.desk import PriceAboveMaximum, mark_errors_charged
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import format_percent, to_share
 from dodona.server.acts import BadCall
+from dodona.server.calls import ActCall
 from dodona.server.link import JSON, Reply
 from dodona.server.reading import json_reply, permitted, price_to_json
 
 if TYPE_CHECKING:
     from dodona.curator.curator import AnyAnswer
-    from dodona.server.calls import ActCall
 
 CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -199,7 +197,7 @@ def choose(call: ActCall) -> Reply:
 
 
 def rehearse(call: ActCall) -> Reply:
-    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is told about anyone."""
+    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is revealed about anyone."""
     found = expect(call, "question", "view", *_WISHES)
     question, view = text(found.get("question")), _view(found.get("view"))
     permitted(call)
@@ -232,13 +230,13 @@ def _view(value: object) -> str:
     return str(value)
 
 
-def seen(answer: AnyAnswer, view: str) -> AnyAnswer:
+def seen(answer: "AnyAnswer", view: str) -> "AnyAnswer":
     """Return an answer in the view that was asked for; what has no such view may be charged by then, and says so."""
     with mark_errors_charged() if answer.price.share > 0 else nullcontext():
         return _seen(answer, view)
 
 
-def _seen(answer: AnyAnswer, view: str) -> AnyAnswer:
+def _seen(answer: "AnyAnswer", view: str) -> "AnyAnswer":
     if isinstance(answer, RecordedAnswer):  # of EXPLAIN, which has no intervals
         return answer
     match view:
@@ -252,7 +250,7 @@ def _seen(answer: AnyAnswer, view: str) -> AnyAnswer:
             return answer
 
 
-def answer_reply(answer: AnyAnswer, accept: str) -> Reply:
+def answer_reply(answer: "AnyAnswer", accept: str) -> Reply:
     """Return an answer as JSON, CSV or an Arrow stream."""
     headers = {"Dodona-Source": answer.source, "Dodona-Price": str(answer.price.share)}
     if answer.receipt is not None:
@@ -264,14 +262,14 @@ def answer_reply(answer: AnyAnswer, accept: str) -> Reply:
     return Reply(200, JSON, answer.to_json().encode(), headers)
 
 
-def answers_reply(answers: list[AnyAnswer]) -> Reply:
+def answers_reply(answers: list["AnyAnswer"]) -> Reply:
     """Return several answers as one JSON object; each stays as its own text says."""
     price = sum({answer.receipt: answer.price.share for answer in answers}.values(), Fraction(0))
     body = f'{{"answers": [{", ".join(answer.to_json() for answer in answers)}]}}'
     return Reply(200, JSON, body.encode(), {"Dodona-Price": str(price)})
 
 
-def _csv(answer: AnyAnswer) -> bytes:
+def _csv(answer: "AnyAnswer") -> bytes:
     columns = plain_columns(answer)
     out = io.StringIO()
     writer = csv.writer(out)

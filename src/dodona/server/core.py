@@ -5,8 +5,6 @@ reply to the front. Whatever spends has a key, so that a call whose worker died 
 charged twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

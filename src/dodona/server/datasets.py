@@ -1,7 +1,5 @@
 """The datasets that a worker serves: the files of a folder, each opened once, with one curator for each caller."""
 
-from __future__ import annotations
-
 import threading
 import time
 import tomllib

@@ -1,7 +1,5 @@
 """How the addresses are described in OpenAPI: parameters, replies with examples, errors, and how to authenticate."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Query

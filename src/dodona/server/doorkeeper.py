@@ -4,8 +4,6 @@ What a token was found to mean is remembered for a second, so that a busy client
 request. A token that is revoked, or whose account is stopped, is therefore refused within that time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math
@@ -26,6 +24,8 @@ _FAILURE_SECONDS = 60.0
 _MOST_ADDRESSES = 10_000
 _LONGEST_SECRET = 500
 PREFIX = "/api/v1"
+CLOSED = ("/api/", "/mcp")
+"""How the addresses begin that need authentication."""
 OPEN = frozenset({f"{PREFIX}/openapi.json", f"{PREFIX}/session", f"{PREFIX}/login", f"{PREFIX}/login/callback"})
 """Addresses that need no authentication: the description of all addresses, and those that log in."""
 
@@ -42,7 +42,7 @@ class Doorkeeper:
     async def __call__(self, scope: Scope, note: Note) -> None:
         """Store the identity in the note, or raise. Pages and logins need none."""
         path = scope["path"]
-        if not path.startswith("/api/") or path in OPEN:
+        if not path.startswith(CLOSED) or path in OPEN:
             return
         token, cookie = _credentials(scope)
         if token is not None:

@@ -4,8 +4,6 @@ It is started as `python -m dodona.server.front SETTINGS`, where the settings ar
 standard output says that it listens. It loads no engine, no ledger and no noise.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -21,6 +19,7 @@ import uvicorn
 
 from dodona.errors import DodonaError
 from dodona.server import logs
+from dodona.server.agents.spending import make_caps
 from dodona.server.app import make_door
 from dodona.server.connections import limited
 from dodona.server.guard import Limits
@@ -61,6 +60,7 @@ async def serve(settings: FrontSettings) -> None:
         metrics=metrics,
         provider=None if settings.login is None else read_provider(Path(settings.login)),
         log_texts=settings.log_texts,
+        agents=None if settings.agents is None else make_caps(**settings.agents),
     )
     operations = Operations(link, metrics)
     servers = [_server(app, settings, limits, metrics)]

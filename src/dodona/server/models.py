@@ -1,7 +1,5 @@
 """What requests hold, as pydantic checks it and OpenAPI shows it. The names are those of `Curator`'s arguments."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints

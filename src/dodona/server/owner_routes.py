@@ -1,7 +1,5 @@
 """What owners may do over HTTP, on a port of its own: the analysts' port does not have these addresses."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request, Response
 
 from dodona.server import models

@@ -1,18 +1,13 @@
 """Acts of owners: the budget, the analysts, drafts and exact checks. They are taken on the owners' socket alone."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 from dodona.errors import InvalidArgument
 from dodona.privacy.budget import Analyst
 from dodona.server.asking import expect
+from dodona.server.calls import ActCall
+from dodona.server.link import Reply
 from dodona.server.reading import json_reply
-
-if TYPE_CHECKING:
-    from dodona.server.calls import ActCall
-    from dodona.server.link import Reply
 
 
 def raise_budget(call: ActCall) -> Reply:

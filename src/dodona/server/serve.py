@@ -4,8 +4,6 @@ The supervisor opens the listening sockets and hands them on, so that a front th
 connections that were waiting, and so that only the supervisor needs the right to low ports.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import dataclasses
@@ -28,6 +26,7 @@ from typing import Any
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
 from dodona.server.admission import Limits
+from dodona.server.agents.spending import AgentCaps
 from dodona.server.places import StateFolder, Users, create_accounts
 from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
 
@@ -94,6 +93,8 @@ class ServeSettings:
     log_texts: bool = False
     client_seconds: float = CLIENT_SECONDS
     drain_seconds: float = 30.0
+    agents: AgentCaps = field(default_factory=AgentCaps)
+    """What agents may spend."""
 
     def __post_init__(self) -> None:
         """Refuse what would send tokens over a network in plain text, and what cannot work."""
@@ -146,6 +147,7 @@ class ServeSettings:
             client_seconds=self.client_seconds,
             drain_seconds=self.drain_seconds,
             login=None if self.login is None else str(self.login),
+            agents=self.agents.to_json() if door == "analysts" else None,
         )
 
     def core(self) -> str:

@@ -1,7 +1,5 @@
 """What the process of a door has to know, and its listening sockets. Light: the supervisor loads no HTTP."""
 
-from __future__ import annotations
-
 import json
 import socket
 from dataclasses import asdict, dataclass
@@ -32,6 +30,8 @@ class FrontSettings:
     drain_seconds: float = 30.0
     login: str | None = None
     """The file that says which OpenID Connect provider people log in with."""
+    agents: dict[str, str] | None = None
+    """What agents may spend; None where they are not served."""
 
     def to_json(self) -> str:
         """Return the settings as the process reads them."""

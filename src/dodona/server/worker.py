@@ -4,8 +4,6 @@ It can be killed at any moment: whatever spends has a key, and is durable in the
 unexpected error becomes a constant reply, and only the name of its class is logged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc

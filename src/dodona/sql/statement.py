@@ -55,6 +55,12 @@ def read_statement(text: str, schema: Schema) -> Question | Statement:
             raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
 
+def read_questions(text: str, schema: Schema) -> tuple[Question, ...]:
+    """Return the questions that a text asks of the table: one, or those of a statement."""
+    asked = read_statement(text, schema)
+    return asked.parts if isinstance(asked, Statement) else (asked,)
+
+
 def _is_plain(text: str) -> bool:
     """Whether a text is one plain SELECT by its grammar, so that the error of compiling it is the better one."""
     try:
