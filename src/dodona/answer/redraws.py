@@ -290,8 +290,9 @@ def _float(cell: object) -> float:
 
 _LINEAR = 1e-7  # relative residual up to which a result is taken as linear; rounding of doubles is far below
 _MOST_CELLS = 400  # released cells up to which linear results are recognised
-_CURVED = 0.05  # share of the even part in the variance of redraws from which on a result is not smooth
+_CURVED = 0.01  # share of the even part in the variance of redraws from which on a result is not smooth
 _SPENT = 0.8  # of the failure probability: the rest covers that quantiles are estimated from redraws
+_SPENT_CURVED = 0.2
 _RAREST = 0.01  # below this, quantiles are widened as Laplace's tails are
 _LEAST_PRESENT = 0.9
 _MOST_LAWS = 256
@@ -336,17 +337,21 @@ def _quantile_interval(value: Doubles, redraws: Doubles, corners: Doubles, faili
     """Return the hull of the redraws' quantiles, of their mirror images, and where results bend, of the corners.
 
     The mirror images hold where results are biased to one side; the corners bound results that rise with all values.
+    Where results bend they may also jump, so that rarer redraws count.
     """
-    part = max(failing, _RAREST) * _SPENT / 2
     if not len(value):
         return value, value
-    ends = np.nanquantile(redraws, [part, 1 - part], axis=0, method="median_unbiased")
-    low = np.minimum(ends[0], 2 * value - ends[1])
-    high = np.maximum(ends[1], 2 * value - ends[0])
     half = len(redraws) // 2
     first, second = redraws[:half] - value, redraws[half:] - value
     even, odd = (np.nansum(each**2, axis=0) for each in (first + second, first - second))
     curved = even > _CURVED * odd
+    low, high = np.empty_like(value), np.empty_like(value)
+    for places, share in ((~curved, _SPENT), (curved, _SPENT_CURVED)):
+        part = max(failing, _RAREST) * share / 2
+        if np.any(places):
+            ends = np.nanquantile(redraws[:, places], [part, 1 - part], axis=0, method="median_unbiased")
+            low[places] = np.minimum(ends[0], 2 * value[places] - ends[1])
+            high[places] = np.maximum(ends[1], 2 * value[places] - ends[0])
     low = np.where(curved, np.fmin(low, np.fmin(*corners)), low)
     high = np.where(curved, np.fmax(high, np.fmax(*corners)), high)
     wider = math.log(1 / failing) / math.log(1 / _RAREST) if failing < _RAREST else 1.0
