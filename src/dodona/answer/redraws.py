@@ -349,13 +349,22 @@ def _quantile_interval(value: Doubles, redraws: Doubles, corners: Doubles, faili
     for places, share in ((~curved, _SPENT), (curved, _SPENT_CURVED)):
         part = max(failing, _RAREST) * share / 2
         if np.any(places):
-            ends = np.nanquantile(redraws[:, places], [part, 1 - part], axis=0, method="median_unbiased")
+            ends = _outer_quantiles(redraws[:, places], part)
             low[places] = np.minimum(ends[0], 2 * value[places] - ends[1])
             high[places] = np.maximum(ends[1], 2 * value[places] - ends[0])
     low = np.where(curved, np.fmin(low, np.fmin(*corners)), low)
     high = np.where(curved, np.fmax(high, np.fmax(*corners)), high)
     wider = math.log(1 / failing) / math.log(1 / _RAREST) if failing < _RAREST else 1.0
     return value - wider * (value - low), value + wider * (high - value)
+
+
+def _outer_quantiles(redraws: Doubles, part: float) -> tuple[Doubles, Doubles]:
+    """Return the redraws of each result that leave at most this part below, and above; NaN is left out."""
+    ordered = np.sort(redraws, axis=0)  # NaN comes last
+    count = np.isfinite(ordered).sum(axis=0)
+    first = np.floor(part * count).astype(np.int64)
+    low, high = (np.take_along_axis(ordered, place[None, :], axis=0)[0] for place in (first, count - 1 - first))
+    return low, high
 
 
 def _linear_intervals(
