@@ -456,7 +456,10 @@ def written_questions(
 
 
 def joined_text(asked: Sequence[Question]) -> str | None:
-    """Return the text of questions as a release records it; None if none of them was written as text."""
+    """Return the text of questions as a release records it; None if none of them was written as text.
+
+    The questions of one statement share its text.
+    """
     return "; ".join(dict.fromkeys([one.text for one in asked if one.text]))[:_LONGEST_TEXT] or None
 
 

@@ -56,9 +56,9 @@ def read_statement(text: str, schema: Schema) -> Question | Statement:
 
 
 def read_questions(text: str, schema: Schema) -> tuple[Question, ...]:
-    """Return the questions that a text asks of the table: one, or those of a statement."""
-    asked = read_statement(text, schema)
-    return asked.parts if isinstance(asked, Statement) else (asked,)
+    """Return the questions that a text asks of the table."""
+    found = read_statement(text, schema)
+    return found.parts if isinstance(found, Statement) else (found,)
 
 
 def _is_plain(text: str) -> bool:
