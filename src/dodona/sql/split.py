@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import cast
 
 from sqlglot import exp
 
@@ -139,8 +140,8 @@ class Splitter:
     def _filter_by_answers(self, select: exp.Select, environment: Environment) -> None:
         """Turn a join of rows with groups that are joined by their key alone into a condition with IN.
 
-        Tools write it to keep the largest groups: `JOIN (SELECT a AS b, ... GROUP BY a ... LIMIT 5) AS x ON a = b`. Each
-        key occurs once there, so the join repeats no row.
+        Tools write it to keep the largest groups: `JOIN (SELECT a AS b, ... GROUP BY a ... LIMIT 5) AS x ON a = b`.
+        Each key occurs once there, so the join repeats no row.
         """
         origin, joins = select.args.get("from_"), select.args.get("joins") or ()
         found = [self._key_filter(select, join) for join in joins]
@@ -347,10 +348,9 @@ class Splitter:
                     ),
                 )
         else:
-            relation = environment[item.name.casefold()]()
-            if isinstance(relation, RowRelation):
+            if self.rows_of(item, environment) is not None:  # raises if it is no table
                 raise self.source.fault(item, *_JOINED_ROWS)
-            found = relation
+            found = cast("ReleasedRelation", environment[item.name.casefold()]())
         self._count_names(item, names, found)
         return found.renamed(names), (item.alias or item.name).casefold()
 
