@@ -108,6 +108,16 @@ def measure(say: Say) -> dict[str, object]:
     return figures | {"coverage": sqlcoverage.measure(), "refused": refused}
 
 
+def reading_ms() -> float:
+    """Return the median CPU time of reading a statement of the corpus, without caches."""
+    times = []
+    for text, _ in corpus():
+        begin = time.process_time()
+        _is_answered(f"{text}\n", read_statement)  # a text of its own, so that it is not remembered
+        times.append(1000 * (time.process_time() - begin))
+    return statistics.median(times)
+
+
 def _checked(text: str, schema: Schema) -> None:
     asked = read_statement(text, schema)
     if isinstance(asked, Statement) and asked.sql:

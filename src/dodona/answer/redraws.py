@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 
 import numpy as np
@@ -151,6 +152,8 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
             drawn = np.broadcast_to(point, (draws, len(groups)))
         else:
             drawn = _from_intervals(own, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
+        if any(cell is not None and isinstance(cell.value, date) for cell in own):
+            drawn = np.rint(drawn)  # of days there are no parts
         low, high = _corners(own, point, known, failing, total, wider)
         values.append(np.concatenate([drawn, low[None, :], high[None, :]]))
         cells.append(own)
