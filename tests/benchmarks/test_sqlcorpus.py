@@ -8,7 +8,7 @@ from dodona.query.statement import Statement
 from dodona.sql.statement import check_statement, read_statement
 
 CORPUS = sqlcorpus.corpus()
-LEAST = 0.7
+LEAST = 0.9
 """The share of answerable statements that must be answered."""
 
 

@@ -10,7 +10,7 @@ SELECT sum(n) FROM (SELECT count(*) AS n FROM stays) AS x, stays
 -- 1:60 A join could bring a person's rows many times, so one table alone is asked.
 
 SELECT a.sex FROM stays AS a JOIN stays AS b ON a.age = b.age
--- 1:35 A join could bring a person's rows many times, so one table alone is asked.
+-- 1:35 A table joined with itself would pair the rows of a person.
 
 SELECT * FROM read_csv('/etc/passwd')
 -- 1:15 This is no table.

@@ -36,8 +36,9 @@ def exact_answer(question: Question) -> Answer:
 def exact_result(text: str) -> list[tuple[object, ...]]:
     statement = read_statement(text, COMPLETE)
     if isinstance(statement, Question):
-        rows = exact_answer(statement).rows
-        return [tuple(getattr(cell, "value", cell) for cell in row.cells) for row in rows]
+        columns = exact_answer(statement).to_arrow(typed=True).to_pydict()
+        ends = {f"{name}_{end}" for name in columns for end in ("low", "high")}
+        return list(zip(*(values for name, values in columns.items() if name not in ends), strict=True))
     check_statement(statement)
     answer = ComputedAnswer.compute(statement, [exact_answer(part) for part in statement.parts])
     shown = answer.result.select(range(len(answer.columns)))

@@ -18,6 +18,7 @@ from dodona.answer.estimate import (
     Estimate,
     EstimateValue,
     Row,
+    computed_values,
     decimal_places,
     format_number,
 )
@@ -326,7 +327,12 @@ def _columns(
             yield f"{name}_low", "estimate", _unify_types([None if cell is None else cell.low for cell in known])
             yield f"{name}_high", "estimate", _unify_types([None if cell is None else cell.high for cell in known])
         elif typed and place is not None:
-            yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+            first = answer.key_places.index(place)
+            if all(row.cells[first] == row.cells[number] for row in answer.rows):
+                yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+            else:  # another function of the same key
+                shown = (cell for cell in cells if cell is not None and not isinstance(cell, Estimate | float))
+                yield name, "key", list(computed_values(tuple(shown)))
         else:
             labels = [cell for cell in cells if not isinstance(cell, Estimate)]
             yield name, "label", [None if label is None else spell(label) for label in labels]

@@ -13,7 +13,7 @@ from dodona.answer import display, outer
 from dodona.answer.answer import Answer
 from dodona.answer.estimate import Estimate
 from dodona.answer.redraws import RedrawnPart, value_columns
-from dodona.answer.rows import shown_keys
+from dodona.answer.rows import group_values
 from dodona.numbers import Doubles, Integers
 from dodona.query.question import KeyLabel, Quantile, Question
 from dodona.query.statement import DRAW, RELATION, ROW, Statement
@@ -69,7 +69,7 @@ def rehearse_statement(statement: Statement) -> None:
 def _made_up(question: Question) -> pa.Table:
     import pyarrow as pa
 
-    keys = shown_keys(question)
+    keys = group_values(question)
     count = len(keys) if question.keys else 1
     found: dict[str, Any] = {}
     shown = [column for column in question.columns if isinstance(column.expression, KeyLabel)]
@@ -80,7 +80,7 @@ def _made_up(question: Question) -> pa.Table:
     rest = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
     for number, column in enumerate(rest):
         one = column.expression
-        if isinstance(one, Quantile) and isinstance(question.query.domain[one.attribute], Date):
+        if isinstance(one, Quantile) and isinstance(question.domain[one.attribute], Date):
             found[f"v{number}"] = pa.array([date(2000, 1, 1)] * count, pa.date32())
         else:
             found[f"v{number}"] = pa.array([float(group + 1) for group in range(count)], pa.float64())

@@ -191,6 +191,12 @@ class SpendingGuard:
         self.requests[request.id] = request
         self._keys[request.analyst, request.key] = request.id
 
+    def restore(self, request: ApprovalRequest) -> None:
+        """Take a request as a checkpoint has it."""
+        self.requests[request.id] = request
+        self._keys[request.analyst, request.key] = request.id
+        self.idle = False
+
     def decide(self, request: str, *, granted: bool, by: str) -> None:
         """Record the owner's decision, which is final."""
         found = self.requests.get(request)

@@ -1,5 +1,7 @@
 """Acts that ask: quotes, answers, batches, and what was bought before."""
 
+from __future__ import annotations
+
 import csv
 import io
 from collections.abc import Iterator, Mapping
@@ -230,13 +232,13 @@ def _view(value: object) -> str:
     return str(value)
 
 
-def seen(answer: "AnyAnswer", view: str) -> "AnyAnswer":
+def seen(answer: AnyAnswer, view: str) -> AnyAnswer:
     """Return an answer in the view that was asked for; what has no such view may be charged by then, and says so."""
     with mark_errors_charged() if answer.price.share > 0 else nullcontext():
         return _seen(answer, view)
 
 
-def _seen(answer: "AnyAnswer", view: str) -> "AnyAnswer":
+def _seen(answer: AnyAnswer, view: str) -> AnyAnswer:
     if isinstance(answer, RecordedAnswer):  # of EXPLAIN, which has no intervals
         return answer
     match view:
@@ -250,7 +252,7 @@ def _seen(answer: "AnyAnswer", view: str) -> "AnyAnswer":
             return answer
 
 
-def answer_reply(answer: "AnyAnswer", accept: str) -> Reply:
+def answer_reply(answer: AnyAnswer, accept: str) -> Reply:
     """Return an answer as JSON, CSV or an Arrow stream."""
     headers = {"Dodona-Source": answer.source, "Dodona-Price": str(answer.price.share)}
     if answer.receipt is not None:
@@ -262,14 +264,14 @@ def answer_reply(answer: "AnyAnswer", accept: str) -> Reply:
     return Reply(200, JSON, answer.to_json().encode(), headers)
 
 
-def answers_reply(answers: list["AnyAnswer"]) -> Reply:
+def answers_reply(answers: list[AnyAnswer]) -> Reply:
     """Return several answers as one JSON object; each stays as its own text says."""
     price = sum({answer.receipt: answer.price.share for answer in answers}.values(), Fraction(0))
     body = f'{{"answers": [{", ".join(answer.to_json() for answer in answers)}]}}'
     return Reply(200, JSON, body.encode(), {"Dodona-Price": str(price)})
 
 
-def _csv(answer: "AnyAnswer") -> bytes:
+def _csv(answer: AnyAnswer) -> bytes:
     columns = plain_columns(answer)
     out = io.StringIO()
     writer = csv.writer(out)

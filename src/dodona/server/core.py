@@ -308,6 +308,7 @@ class Core:
             threads=station.threads,
             processor_seconds=station.processor_seconds,
             memory=self.limits.memory,
+            datasets=self.limits.datasets,
             patience=max(1.0, station.seconds / 2),
             parent=os.getpid(),
         )

@@ -183,6 +183,14 @@ class BudgetBody(_Body):
     delta: Amount | None = Field(None, description="The new total.")
 
 
+class PublishBody(_Body):
+    """What a noisy figure of the rows that the cap leaves out may cost."""
+
+    model_config = _example(epsilon="0.1", max_price="2%")
+    epsilon: Amount = Field(description="What it costs alone.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+
+
 class AdmitBody(_Body):
     """An analyst's share of the budget."""
 

@@ -5,7 +5,7 @@ Keys and aggregates become columns of released groups; what is around them stays
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -18,6 +18,7 @@ from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_tree
 from dodona.sql.outer import is_outer_aggregate
 from dodona.sql.parse import check_tree
+from dodona.sql.people import about_people
 from dodona.sql.relations import (
     ReleasedColumn,
     ReleasedRelation,
@@ -237,10 +238,12 @@ class Parts:
 
     source: Source
     questions: list[Question] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-    """The number of each question by the text of its SELECT."""
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    """The number of each question by the text of its SELECT and the rows that it is about."""
 
-    def number(self, keys: Sequence[exp.Expr], columns: GroupColumns, where: Sequence[exp.Expr]) -> int:
+    def number(
+        self, rows: RowRelation, keys: Sequence[exp.Expr], columns: GroupColumns, where: Sequence[exp.Expr]
+    ) -> int:
         """Return the number of the question about some keys, adding it if it is new."""
         items: list[exp.Expr] = [key.copy() for key in keys]
         items += [exp.alias_(atom.copy(), name, quoted=True) for atom, name in columns.named()]
@@ -252,12 +255,21 @@ class Parts:
             inner.set("group", exp.Group(expressions=numbers))
         if not items:  # the empty set of GROUPING SETS without an aggregate
             inner.set("expressions", [exp.Count(this=exp.Star())])
-        written = inner.sql(comments=False, unsupported_level=ErrorLevel.IGNORE)
+        within = None if rows.view is None else rows.view.within
+        plain = inner.sql(comments=False, unsupported_level=ErrorLevel.IGNORE)
+        written = plain, within, None if rows.people is None else rows.people.table
         if written not in self.numbers:
-            check_tree(self.source.text, inner)
             self.numbers[written] = len(self.questions)
-            self.questions.append(compile_tree(self.source.text, self.source.schema, inner))
+            self.questions.append(compile_rows(self.source, inner, rows))
         return self.numbers[written]
+
+
+def compile_rows(source: Source, tree: exp.Select, rows: RowRelation) -> Question:
+    """Return the question of a SELECT over rows, or over a table of people."""
+    check_tree(source.text, tree)
+    if rows.people is None:
+        return compile_tree(source.text, source.schema, tree, rows.view)
+    return about_people(compile_tree(source.text, rows.people.schema, tree), rows.people.table, source.schema)
 
 
 def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
@@ -286,7 +298,7 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
         for one in conjuncts(select.args["where"].this):
             (dependent if one.find(exp.Query) else where).append(expand(one))
     conditions = [columns.condition(one) for one in dependent]
-    numbered = [(one, parts.number([key for key in columns.keys if key in one], columns, where)) for one in sets]
+    numbered = [(one, parts.number(rows, [key for key in columns.keys if key in one], columns, where)) for one in sets]
     having = select.args.get("having")
     conditions += [] if having is None else [having.this]
     select.set("expressions", shown)

@@ -7,8 +7,10 @@ list, in `outer`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import ClassVar
 
 from sqlglot import Dialect, exp
 from sqlglot.errors import ParseError, TokenError
@@ -17,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from dodona.query.column import OPERATORS
+from dodona.sql.functions import FUNCTION_NODES
 from dodona.sql.scope import InvalidSql, node_start
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
@@ -26,8 +29,20 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 RELATIONS: dict[type[exp.Expr], str] = dict(zip(_COMPARISONS, OPERATORS, strict=True))
 """The comparison operators, as written."""
 _ONE, _PAIR = frozenset(("this",)), frozenset(("this", "expression"))
-DATE_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
+DATE_PART_NODES = (
+    *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear),
+    *(exp.DayOfWeekIso, exp.WeekOfYear, exp.YearOfWeekIso, exp.Hour, exp.Minute, exp.Second),
+)
 """Functions that take a part of a date."""
+_MARKS: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Concat: ("safe",),
+    exp.DPipe: ("safe",),
+    exp.Greatest: ("ignore_nulls",),
+    exp.Least: ("ignore_nulls",),
+    exp.Initcap: ("expression",),
+    exp.Trim: ("position",),
+}
+"""Arguments that the parser adds by itself, or that change no value."""
 ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     # the statement
     exp.Select: frozenset(("expressions", "distinct", "from_", "where", "group", "having", "order", "limit", "offset")),
@@ -53,12 +68,19 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.In, exp.Coalesce, exp.Anonymous), frozenset(("this", "expressions"))),
     **dict.fromkeys((exp.Like, exp.ILike), frozenset(("this", "expression", "negate"))),
     **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is), _PAIR),
+    **{node: frozenset((*names, *_MARKS.get(node, ()))) for node, (_, names) in FUNCTION_NODES.items()},
+    exp.Interval: frozenset(("this", "unit")),
+    exp.Any: _ONE,
+    exp.Array: frozenset(("expressions", "bracket_notation")),
+    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp), frozenset[str]()),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Extract), _PAIR),
     **dict.fromkeys((exp.Not, exp.Neg, *DATE_PART_NODES), _ONE),
     **dict.fromkeys((exp.DateTrunc, exp.TimestampTrunc), frozenset(("unit", "this"))),
     # aggregates
     exp.Count: frozenset(("this", "big_int")),
     **dict.fromkeys((exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median), _ONE),
+    **dict.fromkeys((exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2), _PAIR),
+    **dict.fromkeys((exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy), _PAIR),
     **dict.fromkeys((exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp), _ONE),
     **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), frozenset(("this", "quantile"))),
     **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup, exp.Filter), _PAIR),
@@ -69,11 +91,8 @@ DISTINCT_REFUSAL = (
     "DISTINCT tells whether a value occurs at all, which one person can decide.",
     "Write count(*) with GROUP BY: every declared group is answered, with noise.",
 )
-_INTERVAL = ("Reckoning with intervals is not part of a question.", "Write the day itself.")
 _FETCH = ("FETCH is not known.", "Write LIMIT.")
-_TEXTS = ("Texts are not put together.", "Write the labels as they are declared.")
-_FOLDED = ("Labels are compared as they are declared.", "Write the labels with IN (...).")
-_ALWAYS = ("The time of asking is no fact about the data.", "Write the day itself, such as DATE '2024-01-31'.")
+_CLOCK = ("The time of day is not part of a question.", "Write current_date, or the time itself.")
 _JOIN = (
     "A join could bring a person's rows many times, so one table alone is asked.",
     "Declare the joined table as a view for the owner to serve, and ask that.",
@@ -87,27 +106,28 @@ _OVER = (
     "Write an aggregate with GROUP BY, and ORDER BY over its answer.",
 )
 _TOTALS = ("Totals over several groupings are several questions.", "Ask them one by one with a GROUP BY each.")
+_PATTERNS = ("Regular expressions are not matched.", "Write LIKE 'ma%', or the labels with IN (...).")
+_CURVED = ("This function gives numbers that are not exact.", "Write it over an answer, such as sqrt(avg(x)), or CASE.")
+_ONE_ROW = ("This shows the value of single rows, and rows are never shown.", "Write count(*) with GROUP BY.")
 _NO_LIST = ("Lists and structures are not part of a question.", "Write single values; a list of them with IN (...).")
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 
 REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
-    **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.ANY, TokenType.SOME), _NESTED),
+    **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS), _NESTED),
     **dict.fromkeys((TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT), _UNION),
     **dict.fromkeys((TokenType.JOIN, TokenType.STRAIGHT_JOIN, TokenType.CROSS), _JOIN),
     **dict.fromkeys((TokenType.NATURAL, TokenType.LATERAL), _JOIN),
     **dict.fromkeys((TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW), _OVER),
-    **dict.fromkeys((TokenType.CURRENT_DATE, TokenType.CURRENT_TIME), _ALWAYS),
-    **dict.fromkeys((TokenType.CURRENT_TIMESTAMP, TokenType.CURRENT_DATETIME), _ALWAYS),
+    **dict.fromkeys((TokenType.CURRENT_TIME, TokenType.CURRENT_DATETIME), _CLOCK),
     **dict.fromkeys((TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS), _TOTALS),
-    **dict.fromkeys((TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.L_BRACE, TokenType.R_BRACE), _NO_LIST),
-    **dict.fromkeys((TokenType.ARRAY, TokenType.LIST, TokenType.MAP, TokenType.STRUCT, TokenType.OBJECT), _NO_LIST),
+    **dict.fromkeys((TokenType.L_BRACE, TokenType.R_BRACE), _NO_LIST),
+    **dict.fromkeys((TokenType.LIST, TokenType.MAP, TokenType.STRUCT, TokenType.OBJECT), _NO_LIST),
     **dict.fromkeys((TokenType.NULLABLE, TokenType.LOWCARDINALITY, TokenType.NESTED), _NO_LIST),
     **dict.fromkeys((TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW), _NO_LIST),
     **dict.fromkeys((TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON), _VALUE),
     TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
     TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
     TokenType.COMMAND: ("Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with."),
-    TokenType.INTERVAL: _INTERVAL,
     TokenType.FETCH: _FETCH,
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
@@ -118,7 +138,7 @@ STATEMENT_KEYWORDS = frozenset(
     (
         *(TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT),
         *(TokenType.JOIN, TokenType.CROSS, TokenType.USING, TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW),
-        *(TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS, TokenType.INTERVAL),
+        *(TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS),
     )
 )
 """Those of them that a statement of several SELECTs may contain: what computes on answers is free."""
@@ -131,25 +151,25 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Join: _JOIN,
     exp.Subquery: _NESTED,
     exp.Window: _OVER,
-    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp), _ALWAYS),
     exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
     exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
     exp.Fetch: _FETCH,
     exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
-    exp.Round: ("An answer is rounded where it is shown, not in the question.", "Leave round() out."),
-    exp.Mod: ("A remainder is not part of a question.", "Write IN (...) or BETWEEN, or group by bin(column, width)."),
-    exp.Interval: _INTERVAL,
-    exp.Pow: ("Powers are not part of a question.", "Write var_pop(x) or stddev_pop(x) for a measure of spread."),
-    exp.Nullif: ("NULLIF is not known.", "Write a CASE, or a WHERE that leaves the value out."),
-    **dict.fromkeys((exp.Concat, exp.DPipe), _TEXTS),
-    **dict.fromkeys((exp.Lower, exp.Upper), _FOLDED),
+    **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
+    exp.ApproxDistinct: ("Distinct values are not counted from the rows.", "Write count(DISTINCT column)."),
+    **dict.fromkeys((exp.SimilarTo, exp.RegexpLike, exp.RegexpILike), _PATTERNS),
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
+    **dict.fromkeys(
+        (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat, exp.ArgMax, exp.ArgMin), _ONE_ROW
+    ),
+    exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
+    exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
 
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("now", "today", "getdate"), _ALWAYS),
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
 }
 """Refused functions that people try, with the explanation for each."""
@@ -178,13 +198,27 @@ DEEPEST = 16
 DEEPEST_TREE = 80
 _MOST_SIGNS = 40
 _SIGNS = frozenset((TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE))
-_DEPTH = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
+_DEPTH = {
+    **dict.fromkeys((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE), 1),
+    **dict.fromkeys((TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END), -1),
+}
 _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
 _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
+_BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN))
 _CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
 _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
+
+
+class _Parser(Parser):
+    """Keeps the arguments of functions as they are written, where the parser would read them in one dialect's way."""
+
+    FUNCTIONS: ClassVar = {
+        name: build
+        for name, build in Parser.FUNCTIONS.items()
+        if not re.fullmatch("(DATE|TIMESTAMP|TS_OR_DS|DATETIME|TIME)_?(DIFF|ADD|SUB)|MONTHS_BETWEEN|ADD_MONTHS", name)
+    }
 
 
 class _StatementDialect(Dialect):
@@ -197,7 +231,7 @@ def parse(text: str) -> exp.Select:
     """Parse a text to the tree of its single SELECT."""
     tokens = _tokenize(text)
     _check_tokens(text, tokens, REFUSED_KEYWORDS)
-    tree = _parse_tokens(text, tokens, Parser())
+    tree = _parse_tokens(text, tokens, _Parser())
     if not isinstance(tree, exp.Select):
         raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
     check_tree(text, tree)
@@ -209,7 +243,7 @@ def parse_statement(text: str) -> exp.Query:
     tokens = _tokenize(text)
     refused = {kind: why for kind, why in REFUSED_KEYWORDS.items() if kind not in STATEMENT_KEYWORDS}
     _check_tokens(text, tokens, refused, opening=(TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN))
-    tree = _parse_tokens(text, tokens, Parser(dialect=_StatementDialect))
+    tree = _parse_tokens(text, tokens, _Parser(dialect=_StatementDialect))
     while isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):
@@ -233,10 +267,31 @@ def _tokenize(text: str) -> list[Token]:
         what = f"The text has {len(text)} characters; {LONGEST_TEXT} are read."
         raise InvalidSql(text, LONGEST_TEXT, what, _SHORTER)
     try:
-        return Tokenizer().tokenize(text)
+        return _join_slashes(Tokenizer().tokenize(text))
     except TokenError as fault:
         place = len(text) if fault.end is None else fault.end
         raise InvalidSql(text, place, "The text ends inside quotes or a comment.", "Close them.") from None
+
+
+def _join_slashes(tokens: list[Token]) -> list[Token]:
+    """Read `//` as one sign, the division of whole numbers, and `div(` as a function."""
+    found: list[Token] = []
+    for token, after in pairwise((*tokens, None)):
+        if token is None:
+            continue
+        last = found[-1] if found else None
+        if token.token_type is last_type(last) is TokenType.SLASH and last is not None and last.end + 1 == token.start:
+            found[-1] = Token(TokenType.DIV, "//", last.line, last.col, last.start, token.end)
+        elif token.token_type is TokenType.DIV and after is not None and after.token_type is TokenType.L_PAREN:
+            found.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
+        else:
+            found.append(token)
+    return found
+
+
+def last_type(token: Token | None) -> TokenType | None:
+    """Return the type of a token, if there is one."""
+    return None if token is None else token.token_type
 
 
 def _check_tokens(
@@ -268,6 +323,19 @@ def _check_tokens(
             raise InvalidSql(text, token.start, *refused[kind])
     _check_commas(text, tokens)
     _check_types(text, tokens)
+    _check_words(text, tokens)
+
+
+def _check_words(text: str, tokens: list[Token]) -> None:
+    """Refuse words of other dialects that the parser would only call unexpected."""
+    for before, token in pairwise(tokens):
+        if before.token_type is TokenType.SELECT and token.text.upper() == "TOP":
+            raise InvalidSql(text, token.start, "TOP is not known.", "Write LIMIT and the number at the end.")
+        if token.token_type is TokenType.TILDE and before.token_type in _BEFORE_OPERATORS:
+            raise InvalidSql(text, token.start, *_PATTERNS)
+        if token.token_type is TokenType.FARROW:
+            instead = "Write >= to compare; for bounds of a sum, write sum(greatest(least(column, upper), lower))."
+            raise InvalidSql(text, token.start, "`=>` is not known.", instead)
 
 
 def _check_commas(text: str, tokens: list[Token]) -> None:
@@ -334,6 +402,10 @@ def _is_misplaced(node: exp.Expr) -> bool:
     if isinstance(node, exp.Distinct):
         counted = isinstance(node.parent, exp.Count) and len(node.expressions) == 1
         return not counted or not isinstance(node.expressions[0], exp.Column)
+    if isinstance(node, exp.Any):
+        return not isinstance(node.parent, exp.EQ)
+    if isinstance(node, exp.Array):
+        return not isinstance(node.parent_select and node.find_ancestor(exp.Any, exp.Select), exp.Any)
     return isinstance(node, exp.Tuple) and not isinstance(node.parent, TUPLE_PARENTS)
 
 

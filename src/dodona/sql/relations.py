@@ -13,9 +13,9 @@ from sqlglot import exp
 
 from dodona.schema.schema import Schema
 from dodona.sql.parse import flatten_chain
+from dodona.sql.people import PersonRows
 from dodona.sql.scope import InvalidSql, Scope, node_start
-
-_DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
+from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, table_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,11 @@ class Source:
         schema, _, table = self.schema.table.rpartition(".")
         return exp.Table(this=exp.to_identifier(table), db=exp.to_identifier(schema) if schema else None)
 
-    def names_table(self, written: str) -> bool:
-        """Whether a name is that of the table, with or without its schema."""
-        full = self.schema.table.casefold()
-        return written.casefold() in {full, full.rpartition(".")[2], *(f"{name}.{full}" for name in _DEFAULT_SCHEMAS)}
-
-    def rows(self) -> RowRelation:
-        """Return all rows of the table."""
-        names = [*self.schema.domain.names, *([self.schema.unit.id] if self.schema.unit.id else [])]
-        return RowRelation({name.casefold(): exp.column(name) for name in names})
+    def rows(self, table: str) -> RowRelation:
+        """Return all rows of a private table."""
+        view = table_view(self.schema, table)
+        names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
+        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +48,12 @@ class RowRelation:
     columns: Mapping[str, exp.Expr]
     """By name, in lower case."""
     where: tuple[exp.Expr, ...] = ()
+    view: RowView | None = None
+    """The table that the rows are of, perhaps joined with others."""
+    qualified: Mapping[str, Mapping[str, exp.Expr]] = field(default_factory=dict)
+    """Of a join, the columns of each table by the name that qualifies them."""
+    people: PersonRows | None = None
+    """The table of people whose columns the expressions name; None for columns of the rows themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +125,24 @@ class RowExpressions:
         name, qualifier = node.name.casefold(), node.args.get("table")
         if qualifier is None and name in self.aliases and (self.prefer_aliases or name not in self.rows.columns):
             return node.copy() if self.keep_aliases else exp.Paren(this=self.aliases[name].copy())
+        columns = self.rows.columns
         if qualifier is not None:
             parent = node.args.get("db")
             written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
-            if written.casefold() not in self.qualifiers:
+            columns = self.rows.qualified.get(qualifier.name.casefold(), columns)
+            if written.casefold() not in self.qualifiers and qualifier.name.casefold() not in self.rows.qualified:
                 raise self.source.fault(node, f"No table here is called `{written[:60]}`.", CORRELATED)
-        found = self.rows.columns.get(name)
+        found = columns.get(name)
+        several = [alias for alias, own in self.rows.qualified.items() if name in own]
+        if found is None and qualifier is None and len(several) > 1:
+            what = f"`{node.name[:60]}` could be a column of several tables."
+            raise self.source.fault(node, what, f"Write {' or '.join(f'{one}.{node.name[:60]}' for one in several)}.")
         if found is None:
-            scope = Scope(self.source.text, self.source.schema, self.qualifiers)
+            visible = self.source.schema if self.rows.view is None else self.rows.view.schema
+            scope = Scope(self.source.text, visible, self.qualifiers)
             if scope.find(node.name) is None:
                 scope.column(exp.Column(this=node.this))  # raises, with the nearest name
-            known = ", ".join(list(self.rows.columns)[:20])
+            known = ", ".join(list(columns)[:20])
             raise self.source.fault(node, f"There is no column `{node.name[:60]}` here.", f"The columns are {known}.")
         if isinstance(found, exp.Column):
             column = exp.Column(this=exp.to_identifier(found.name))
@@ -149,7 +158,7 @@ def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
     if not isinstance(item, exp.Table):
         return frozenset()
     full = schema.table.casefold()
-    names = {*(f"{name}.{full}" for name in _DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
+    names = {*(f"{name}.{full}" for name in DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
     return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
 
 

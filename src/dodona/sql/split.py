@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import cast
 
 from sqlglot import exp
 
+from dodona.query.predicate import conjunction
+from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
 from dodona.sql.outer import RANKING, check_outer, is_outer_aggregate
+from dodona.sql.people import read_person_rows
 from dodona.sql.relations import (
     CORRELATED,
     Environment,
@@ -30,9 +33,11 @@ from dodona.sql.relations import (
     qualifying_names,
     unaliased,
 )
-from dodona.sql.scope import InvalidSql, node_start
+from dodona.sql.scope import InvalidSql, Scope, node_start
+from dodona.sql.tables import find_private, find_public, join_tables, table_view
 
-_MORE_THAN_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_", "joins")
+_MORE_THAN_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_")
+_BESIDE_PEOPLE = ("with_", "distinct", "qualify", "windows", "limit", "offset")
 _JOINED_ROWS = (
     "A join could bring a person's rows many times, so one table alone is asked.",
     "Aggregate each side first and join the answers, or let the owner declare both tables.",
@@ -48,6 +53,10 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
     if origin is None:
         return None
     items = [origin.this, *(join.this for join in select.args.get("joins") or ())]
+    if len(items) > 1 and not any(item.name.casefold() in environment for item in items):
+        joined = join_tables(split.source.text, split.source.schema, select)
+        if joined is not None:
+            return RowRelation(joined.columns, joined.where, joined.view, joined.qualified)
     found = [split.rows_of(item, environment) for item in items]
     rows = [one for one in found if one is not None]
     if not rows:
@@ -185,9 +194,14 @@ class Splitter:
                 found = environment[name]()
                 return found if isinstance(found, RowRelation) else None
             written = f"{item.db}.{item.name}" if item.db else item.name
-            if self.source.names_table(written):
-                return self.source.rows()
-            known = [self.source.schema.table, *environment]
+            schema = self.source.schema
+            own = find_private(schema, written)
+            if own is not None:
+                return self.source.rows(own)
+            if find_public(schema, written) is not None:
+                what = f"`{written[:60]}` is a public table, and no question of the data by itself."
+                raise self.source.fault(item, what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
+            known = [schema.table, *(one.name for one in schema.linked), *environment]
             near = get_close_matches(written.casefold(), known, n=1)
             ask = f"Write FROM {near[0] if near else self.source.schema.table}."
             raise self.source.fault(item, f"There is no table `{written[:60]}`.", ask)
@@ -199,12 +213,15 @@ class Splitter:
         """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
         while isinstance(node, exp.Subquery) and not node.args.get("alias"):
             node = node.this
+        people = self._person_rows(node, environment)
+        if people is not None:
+            return people
         if not isinstance(node, exp.Select) or any(node.args.get(part) for part in _MORE_THAN_ROWS):
             return None
         if any(aggregates_rows(item) or item.find(exp.Window) for item in node.expressions):
             return None
         origin = node.args.get("from_")
-        rows = None if origin is None else self.rows_of(origin.this, environment)
+        rows = resolve_relation(self, node, environment)
         if origin is None or rows is None:
             return None
         if node.args.get("limit") is not None or node.args.get("offset") is not None:
@@ -222,7 +239,30 @@ class Splitter:
         dependent = next((part for part in more if part.find(exp.Query)), None)
         if dependent is not None:
             raise self.source.fault(dependent, *DEPENDENT)
-        return RowRelation(columns, (*rows.where, *more))
+        return replace(rows, columns=columns, where=(*rows.where, *more), qualified={})
+
+    def _person_rows(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
+        """Return the people of a SELECT that groups rows by the person's id; None for any other query."""
+        person = self.source.schema.unit.id
+        if person is None or not isinstance(node, exp.Select) or node.args.get("group") is None:
+            return None
+        if any(node.args.get(part) for part in _BESIDE_PEOPLE) or node.args.get("from_") is None:
+            return None
+        rows = resolve_relation(self, node, environment)
+        if rows is None or rows.people is not None:
+            return None
+        schema, text = self.source.schema, self.source.text
+        expand = RowExpressions(self.source, rows, qualifying_names(node.args["from_"].this, schema))
+        view = rows.view or table_view(schema, schema.table)
+        scope = Scope(text, view.schema, frozenset((schema.table.casefold(),)))
+        meant = node.args.get("where")
+        parts = [*rows.where, *([] if meant is None else [expand(meant.this)])]
+        dependent = next((part for part in parts if part.find(exp.Query)), None)
+        if dependent is not None:
+            raise self.source.fault(dependent, *DEPENDENT)
+        where = conjunction(view.within, *(compile_condition(scope, part)[0] for part in parts))
+        found = read_person_rows(scope, node, where, expand)
+        return None if found is None else RowRelation(found.columns, found.where, people=found)
 
     # The aggregate SELECT: one question, or one for each grouping.
 

@@ -18,13 +18,13 @@ from sqlglot import exp
 from dodona.query.question import Question
 from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql, compile_tree
-from dodona.sql.groups import Parts
+from dodona.sql.compile import compile_sql
+from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
-from dodona.sql.parse import check_tree, parse, parse_statement
+from dodona.sql.parse import parse, parse_statement
 from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
 from dodona.sql.scope import InvalidSql
-from dodona.sql.split import Splitter
+from dodona.sql.split import Splitter, resolve_relation
 
 _KEPT = 128
 _LONGEST_KEPT = 1 << 12
@@ -89,11 +89,11 @@ def _flatten(text: str, schema: Schema) -> Question | None:
     tree, source = parse_statement(text), Source(text, schema)
     split = Splitter(source, Parts(source))
     origin = tree.args.get("from_")
-    if not isinstance(tree, exp.Select) or origin is None or tree.args.get("joins"):
+    if not isinstance(tree, exp.Select) or origin is None:
         return None
     try:
         environment = split.environment(tree, {}, ())
-        rows = split.rows_of(origin.this, environment)
+        rows = resolve_relation(split, tree, environment)
         if rows is None or split.parts.questions:
             return None
         aliases = {item.alias.casefold(): item for item in tree.expressions if isinstance(item, exp.Alias)}
@@ -102,16 +102,24 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         late.prefer_aliases = late.keep_aliases = True
         flat = exp.Select(from_=exp.From(this=source.table()))
         for name, value in tree.args.items():
-            if value and name not in {"from_", "with_", "where"}:
-                flat.set(name, (expand if name == "expressions" else late).argument(value))
+            if value and name not in {"from_", "with_", "where", "joins"}:
+                flat.set(
+                    name, [_named(one, expand) for one in value] if name == "expressions" else late.argument(value)
+                )
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
         if where:
             flat.set("where", exp.Where(this=exp.and_(*where, copy=False)))
-        check_tree(text, flat)
-        return compile_tree(text, schema, flat)
+        return compile_rows(source, flat, rows)
     except InvalidSql:
         return None
+
+
+def _named(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
+    """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
+    found = expand(item)
+    changed = isinstance(item, exp.Column) and not (isinstance(found, exp.Column) and found.name == item.name)
+    return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
 
 
 def _split(text: str, schema: Schema) -> Statement:
