@@ -1,6 +1,8 @@
 """Statements of two halves through a curator: one plan, one charge, and intervals through what is computed."""
 
+import datetime as dt
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -10,11 +12,18 @@ from dodona.answer.computed import ComputedAnswer
 from dodona.answer.estimate import Estimate
 from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.released import released_rows
+from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
+from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidRequest
 from dodona.ledger.errors import KeyReused
-from tests.curator.scene import columns, curator, schema
+from dodona.ledger.memory import create_memory_ledger
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.schema.attributes import Category, Date
+from dodona.schema.schema import Schema
+from tests.curator.scene import DEFAULT, columns, curator, schema
 
 SHARE = "SELECT sex, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY sex"
 TWO = (
@@ -168,6 +177,31 @@ def test_interval_ends_are_shown_as_columns() -> None:
         assert low < high
 
 
+def test_interval_ends_are_shown_for_each_group() -> None:
+    shown = "sex, count(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high"
+    with curator() as asked:
+        answer = asked.ask(f"SELECT {shown} FROM stays GROUP BY sex", within="2%")  # noqa: S608  a constant
+        for row in answer.rows:
+            _, estimate, low, high = row.cells
+            assert isinstance(estimate, Estimate)
+            assert math.isfinite(low)
+            assert (low, high) == (estimate.low, estimate.high)
+
+
+def test_a_count_keeps_its_exact_interval_beside_what_is_computed_from_it() -> None:
+    text = "SELECT sex, count(*) AS n, 2 * count(*) AS twice, sum(count(*)) OVER () AS s FROM stays GROUP BY sex"
+    with curator() as asked:
+        plain = asked.ask("SELECT sex, count(*) AS n FROM stays GROUP BY sex", within=40)
+        answer = asked.ask(text, within=200)
+        assert not any("approximate" in note for note in answer.warnings)
+        for before, row in zip(plain.rows, answer.rows, strict=True):
+            n, twice = row.cells[1], row.cells[2]
+            assert isinstance(n, Estimate)
+            assert isinstance(twice, Estimate)
+            assert float(twice.high) - float(twice.low) == pytest.approx(2 * (float(n.high) - float(n.low)))
+            assert (n.low, n.high) == (before.cells[1].low, before.cells[1].high)
+
+
 def test_intervals_together_are_wider_and_those_of_chosen_rows_are_refused() -> None:
     with curator() as asked:
         answer = asked.ask(SHARE, within="2%")
@@ -231,3 +265,23 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
     endless = "SELECT count(*) AS n FROM range(100000000000) AS a, range(100000000) AS b"
     with pytest.raises(InvalidRequest, match="took more than"):
         outer.run(endless, {}, seconds=0.2)
+
+
+def test_a_day_keeps_its_interval_through_the_outer_half() -> None:
+    days = Date("admitted", dt.date(2024, 1, 1), dt.date(2024, 12, 31))
+    declared = Schema.of("stays", Category("sex", ("female", "male")), days, size=1_000)
+    rows = {
+        "sex": ["female", "male"] * 500,
+        "admitted": [dt.date(2024, 1, 1) + dt.timedelta(row % 366) for row in range(1_000)],
+    }
+    budget = Budget(100, "1e-6", "renyi")
+    terms = LedgerTerms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=budget)
+    kept = create_memory_ledger(terms)
+    source = MemorySource(declared, rows, version="1")
+    opened = Dataset(name="stays", schema=declared, source=source, ledger=kept, default=DEFAULT)
+    with Curator(opened) as asked:
+        text = "SELECT x.sex, x.day FROM (SELECT sex, median(admitted) AS day FROM stays GROUP BY sex) AS x"
+        plain = asked.ask("SELECT sex, median(admitted) AS day FROM stays GROUP BY sex", within=60)
+        answer = asked.ask(text, within=60)
+        assert [row.cells[1] for row in answer.rows] == [row.cells[1] for row in plain.rows]
+        assert isinstance(answer.rows[0].estimates[0].low, dt.date)
