@@ -20,7 +20,8 @@ from dodona.numbers import format_decimal
 from dodona.privacy.events import ExponentialEvent
 from dodona.privacy.selection import Exponential
 from dodona.query.sensitivity import Sensitivity
-from dodona.schema.attributes import MOST_VALUES, find_label_errors, is_name
+from dodona.schema.attributes import MOST_VALUES, find_label_errors
+from dodona.schema.names import is_name
 from dodona.schema.schema import Neighbours
 
 # --- Round bounds: a draft rounds outward, so that it reveals less about the extreme values. ---
