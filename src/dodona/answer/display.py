@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -141,6 +141,8 @@ def label_text(label: Label) -> str:
             return "true" if label else "false"
         case Fraction():
             return format_decimal(label)
+        case datetime():
+            return label.isoformat(" ")
         case date():
             return label.isoformat()
         case _:

@@ -1,4 +1,4 @@
-"""Declared times: their steps, and bins of hours, days, weeks, months, quarters and years. Without numpy, as clients read them."""
+"""Declared times: their steps, and their bins of hours, days, weeks, months, quarters and years."""
 
 from __future__ import annotations
 

@@ -102,6 +102,8 @@ def _as_text(value: Constant) -> str:
             return str(value).lower()
         case Fraction() if value.denominator == 1:
             return str(value)
+        case dt.datetime():
+            return value.isoformat(" ")
         case dt.date():
             return value.isoformat()
         case _:
@@ -165,7 +167,7 @@ def _formatted(format_day: Callable[[dt.date, str], str | None], patterns: str) 
     return strict(write)
 
 
-_UNITS = "Write 'day', 'week', 'month', 'quarter' or 'year'."
+_UNITS = "Write 'hour', 'day', 'week', 'month', 'quarter' or 'year'."
 
 
 def _difference(unit: Constant, first: Constant, last: Constant) -> Constant:
@@ -197,7 +199,12 @@ def date_or_interval_part(part: str) -> Function:
     """Return the function that takes a part of a day, or of the interval that `age` gives."""
 
     def taken(value: Constant) -> Constant:
-        found = days.interval_part(value, part) if isinstance(value, Interval) else days.date_part(_day(value), part)
+        if isinstance(value, Interval):
+            found = days.interval_part(value, part)
+        elif part in days.CLOCK_PARTS or (part == "epoch" and isinstance(value, dt.datetime)):
+            found = days.clock_part(_day(value), part)
+        else:
+            found = days.date_part(_day(value), part)
         if found is None:
             raise Mismatch(f"An interval of days has no {part}.", "Write year, month or day.")
         return Fraction(found)
@@ -207,7 +214,7 @@ def date_or_interval_part(part: str) -> Function:
 
 def truncated(unit: str) -> Function:
     """Return the function that gives the first day of the period of a day."""
-    return strict(lambda value: dt.date.fromordinal(max(1, days.date_part(_day(value), f"trunc {unit}"))))
+    return strict(lambda value: days.truncate(_day(value), unit))
 
 
 # --- Choices. ---
@@ -264,7 +271,7 @@ def _listed() -> dict[str, Signature]:
         "last_day": lambda value: days.last_day(_day(value)),
         "monthname": lambda value: days.format_strftime(_day(value), "%B"),
         "dayname": lambda value: days.format_strftime(_day(value), "%A"),
-        "date": _day,
+        "date": lambda value: dt.date(_day(value).year, _day(value).month, _day(value).day),
     }
     found = {name: Signature(strict(own), 1, 1, f"{name}(column)") for name, own in one.items()}
     signs, letters = "signs such as %Y, %m and %d", "patterns such as YYYY, MM and DD"

@@ -446,7 +446,7 @@ class _Splitter:
             raise self.fault(node, "An aggregate is no key.", instead)
         return _bare(found)
 
-    def _question(  # noqa: PLR0913  all that a question has
+    def _question(
         self,
         select: exp.Select,
         keys: Sequence[exp.Expr],
