@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
-    "Schema", "StatisticalQueryOracle", "Timestamp", "Unit", "Workload", "create_ledger", "local", "mechanisms", "rehearse",
-    "synthesize", "textbook",
+    "Schema", "StatisticalQueryOracle", "Timestamp", "Unit", "Workload", "create_ledger", "local", "mechanisms",
+    "rehearse", "synthesize", "textbook",
 ]  # fmt: skip
 # `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`. Neither are
 # `dodona.connect` and `dodona.connect_async`: they need httpx, which a local installation may not have.

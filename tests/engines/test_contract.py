@@ -66,9 +66,7 @@ def test_sets_of_combinations_mean_the_same_rows_everywhere(backend, seed: int, 
 
 @BACKEND
 @pytest.mark.parametrize("seed", [300, 301, 302])
-def test_products_and_tables_and_comparisons_mean_the_same_everywhere(
-    backend, seed: int, tmp_path: Path
-) -> None:
+def test_products_and_tables_and_comparisons_mean_the_same_everywhere(backend, seed: int, tmp_path: Path) -> None:
     source, held = backend(made_up(seed), tmp_path)
     generator = np.random.default_rng([seed, 1])
     domain = held.schema.domain

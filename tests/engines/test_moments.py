@@ -1,4 +1,5 @@
 """Columns of times: every engine reads every storage type into the cell that the encoding says."""
+# ruff: noqa: DTZ001  times are declared without a zone, and mean UTC
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dodona.errors import InvalidArgument
 from dodona.query.query import Block, Query
 from dodona.schema.attributes import Timestamp, code_label
 from dodona.schema.encoding import encode, encode_value
@@ -34,8 +36,15 @@ KINDS = {
     "day": pa.date32(),
     "text": pa.string(),
 }
-FAR = [dt.datetime(1700, 1, 1), dt.datetime(2199, 12, 31, 23, 59, 59)]  # noqa: DTZ001
-TEXTS = ["2024-02-29T00:15", "2024-02-30 00:15", "2024-02-29 24:00", "x", "2024-02-29 00:15:59.9999999Z", " 2024-02-29 "]
+FAR = [dt.datetime(1700, 1, 1), dt.datetime(2199, 12, 31, 23, 59, 59)]
+TEXTS = [
+    "2024-02-29T00:15",
+    "2024-02-30 00:15",
+    "2024-02-29 24:00",
+    "x",
+    "2024-02-29 00:15:59.9999999Z",
+    " 2024-02-29 ",
+]
 TEXTS += ["2024-02-29T00:15+02", "infinity", "1970-01-01 00:00", "0000-01-01 10:00", "2024-12-31T23:59:59.5"]
 
 
@@ -80,31 +89,30 @@ def test_every_engine_reads_a_time_into_its_cell(backend, seed: int, tmp_path: P
 
 
 def test_a_time_is_in_the_step_that_it_begins_or_follows() -> None:
-    assert encode_value(HOURS, dt.datetime(1970, 1, 1, 0, 59, 59, 999_999)) == 2  # noqa: DTZ001
-    assert encode_value(HOURS, dt.datetime(1969, 12, 31, 21, 59, 59)) == HOURS.outside_code  # noqa: DTZ001
+    assert encode_value(HOURS, dt.datetime(1970, 1, 1, 0, 59, 59, 999_999)) == 2
+    assert encode_value(HOURS, dt.datetime(1969, 12, 31, 21, 59, 59)) == HOURS.outside_code
     assert encode_value(HOURS, dt.datetime(1970, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2)))) == 2
     assert encode_value(QUARTERS, "2024-02-29T00:15:59.9999999Z") == 3
     assert encode_value(QUARTERS, dt.date(2024, 2, 29)) == 2
-    assert encode(SECONDS, np.array(["2025-01-01", "NaT"], dtype="datetime64[ns]")).tolist() == [5, SECONDS.missing_code]
-    assert code_label(QUARTERS, 3) == dt.datetime(2024, 2, 29, 0, 15)  # noqa: DTZ001
+    assert encode(SECONDS, np.array(["2025-01-01", "NaT"], dtype="datetime64[ns]")).tolist() == [
+        5,
+        SECONDS.missing_code,
+    ]
+    assert code_label(QUARTERS, 3) == dt.datetime(2024, 2, 29, 0, 15)
     assert DAYS.starts == (0, 3)
 
 
 @pytest.mark.parametrize("step", ["7 minutes", "2 days", "0 hours", "an hour", 7, 0, -60, 3.5, None])
 def test_a_step_is_a_part_of_a_day(step) -> None:
-    from dodona.errors import InvalidArgument
-
     with pytest.raises(InvalidArgument, match="part of a day"):
-        Timestamp("t", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), step)  # noqa: DTZ001
+        Timestamp("t", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), step)
 
 
 def test_bounds_that_are_not_on_the_grid_are_refused() -> None:
-    from dodona.errors import InvalidArgument
-
-    for lower, upper in ((dt.datetime(2024, 1, 1, 0, 30), dt.datetime(2024, 1, 2, 0, 30)),):  # noqa: DTZ001
+    for lower, upper in ((dt.datetime(2024, 1, 1, 0, 30), dt.datetime(2024, 1, 2, 0, 30)),):
         with pytest.raises(InvalidArgument, match="whole steps"):
             Timestamp("t", lower, upper, "1 hour")
     with pytest.raises(InvalidArgument, match="without a zone"):
-        Timestamp("t", dt.datetime(2024, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 2), "1 hour")  # noqa: DTZ001
+        Timestamp("t", dt.datetime(2024, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 2), "1 hour")
     with pytest.raises(InvalidArgument, match="longer step"):
-        Timestamp("t", dt.datetime(2000, 1, 1), dt.datetime(2024, 1, 2), "1 second")  # noqa: DTZ001
+        Timestamp("t", dt.datetime(2000, 1, 1), dt.datetime(2024, 1, 2), "1 second")

@@ -113,7 +113,7 @@ def _accepted_forms(attribute: Attribute) -> frozenset[ColumnForm]:
             assert_never(attribute)
 
 
-def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
+def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:  # noqa: PLR0911  one for each kind
     """Return how to read an attribute from the SQL expression `raw`, whose values have this form."""
     if form is ColumnForm.NOTHING:
         code, missing = (attribute.size, "TRUE") if attribute.landing is None else (attribute.landing, "FALSE")
@@ -324,7 +324,7 @@ def cell_sql(reading: ColumnReading, present: str, *, size: int, landing: int | 
     return f"CASE WHEN {reading.missing} THEN {size}{second} ELSE {present} END"
 
 
-def present_code_sql(reading: ColumnReading) -> str:
+def present_code_sql(reading: ColumnReading) -> str:  # noqa: PLR0911  one for each kind
     """Return SQL for the code where there is a value; it raises no error elsewhere."""
     attribute, value, dialect = reading.attribute, reading.value, reading.dialect
     if reading.form is ColumnForm.CODE:

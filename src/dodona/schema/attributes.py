@@ -408,7 +408,7 @@ def source_column_name(attribute: Attribute) -> str:
     return attribute.name if attribute.source is None else attribute.source
 
 
-def code_label(attribute: Attribute, code: int) -> Label:
+def code_label(attribute: Attribute, code: int) -> Label:  # noqa: PLR0911  one for each kind
     """Return the value that a code represents.
 
     >>> code_label(Integer("age", 0, 110), 65), code_label(Boolean("emergency"), 2)

@@ -119,6 +119,9 @@ def _read_category(column: TomlTable, name: str) -> kinds.Attribute | None:
     return None if wrong else column.make(lambda: kinds.Category(name, labels, **_read_common_fields(column)))
 
 
+_Bounded = kinds.BinnedAttribute | kinds.Timestamp
+
+
 def _read_bounded(column: TomlTable, name: str, kind: str) -> kinds.Attribute | None:
     """Read a column with bounds, and a step or bins if it has them."""
     build, examples, bins_example = _BOUNDED[kind]
@@ -151,9 +154,7 @@ def _read_common_fields(column: TomlTable) -> dict[str, Any]:
     return {key: column.content.get(key) for key in ("otherwise", "source")}
 
 
-def _read_bins(
-    column: TomlTable, build: Callable[[Any], kinds.BinnedAttribute], example: str
-) -> kinds.BinnedAttribute | None:
+def _read_bins(column: TomlTable, build: Callable[[Any], _Bounded], example: str) -> _Bounded | None:
     """Return the attribute with its declared bins, if any; each invalid edge is noted at its position."""
     attribute = column.make(lambda: build(None))
     if attribute is None or not column.has("bins"):
@@ -170,7 +171,7 @@ def _read_bins(
     return None if wrong else column.make(lambda: build(edges))
 
 
-_BOUNDED: dict[str, tuple[Callable[..., kinds.BinnedAttribute], dict[str, str], str]] = {
+_BOUNDED: dict[str, tuple[Callable[..., _Bounded], dict[str, str], str]] = {
     "integer": (kinds.Integer, {"lower": "0", "upper": "110"}, "bins = [0, 18, 65, 110]"),
     "number": (kinds.Number, {"lower": '"0"', "upper": '"365"', "step": '"0.25"'}, 'bins = ["0", "1", "7", "365"]'),
     "date": (kinds.Date, {"lower": "2020-01-01", "upper": "2026-12-31"}, 'bins = "month"'),

@@ -208,7 +208,11 @@ def constant_number(leaf: Leaf) -> Fraction | None:
 
 
 _KINDS: dict[type, str] = {
-    Fraction: "number", bool: "boolean", dt.date: "date", dt.datetime: "timestamp", str: "text",
+    Fraction: "number",
+    bool: "boolean",
+    dt.date: "date",
+    dt.datetime: "timestamp",
+    str: "text",
     Interval: "interval",
 }
 
