@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, check, engines, ledger, noise, quotes, server, sources, sql, weights
+from benchmarks import accounting, check, engines, ledger, noise, quotes, server, sources, sql, sqlcorpus, weights
 from benchmarks.report import Row, show
 from benchmarks.streams import command
 
@@ -31,6 +31,9 @@ BENCHMARKS = {
     "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
     "quotes": Benchmark("how well quotes foresee widths", quotes.measure, quotes.rows, quotes.NOTE),
     "sql": Benchmark("SQL under privacy, beside plain DuckDB and peers", sql.measure, sql.rows, sql.NOTE),
+    "sqlcorpus": Benchmark(
+        "SQL as analysts and their tools write it", sqlcorpus.measure, sqlcorpus.rows, sqlcorpus.NOTE
+    ),
     "weights": Benchmark("the speed of beliefs", weights.measure, weights.rows, weights.NOTE),
 }
 

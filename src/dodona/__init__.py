@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from dodona.privacy.budget import Analyst, Budget
     from dodona.query.query import Query
     from dodona.schema.attributes import Boolean, Category, Date, Integer, Number, Timestamp
-    from dodona.schema.schema import Domain, Schema, Unit
+    from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema, Unit
     from dodona.synth.synthesize import synthesize
     from dodona.synth.workload import Workload
 
     open = open_dataset  # noqa: A001  the surface: dodona.open
 
 __all__ = [
-    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
-    "Schema", "StatisticalQueryOracle", "Timestamp", "Unit", "Workload", "create_ledger", "local", "mechanisms",
-    "rehearse", "synthesize", "textbook",
+    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "LinkedTable", "Number", "PublicTable",
+    "Query", "ReusableHoldout", "Schema", "StatisticalQueryOracle", "Timestamp", "Unit", "Workload", "create_ledger",
+    "local", "mechanisms", "rehearse", "synthesize", "textbook",
 ]  # fmt: skip
 # `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`. Neither are
 # `dodona.connect` and `dodona.connect_async`: they need httpx, which a local installation may not have.
@@ -49,6 +49,8 @@ _LAZY = {
     "Schema": ("dodona.schema.schema", "Schema"),
     "Unit": ("dodona.schema.schema", "Unit"),
     "Domain": ("dodona.schema.schema", "Domain"),
+    "LinkedTable": ("dodona.schema.schema", "LinkedTable"),
+    "PublicTable": ("dodona.schema.schema", "PublicTable"),
     "Boolean": ("dodona.schema.attributes", "Boolean"),
     "Category": ("dodona.schema.attributes", "Category"),
     "Date": ("dodona.schema.attributes", "Date"),

@@ -54,9 +54,9 @@ class Exact:
 
     def __init__(self, question: Question, meant: Block, axes: Axes) -> None:
         self.question = question
-        self.blocks = [_summed(block, axes) for block in question.query.blocks]
+        self.blocks = [summed(block, axes) for block in question.query.blocks]
         self.groups = int(np.prod([key.groups for key in question.keys], initial=1))
-        self.meant = _summed(meant, axes)
+        self.meant = summed(meant, axes)
 
     def rows(self) -> list[tuple[Cell, ...]]:
         """Return the rows that are shown, of groups that have rows at all."""
@@ -176,7 +176,8 @@ class Exact:
         return _name(found, group % found.groups, self.question.query.domain)
 
 
-def _summed(block: Block, axes: Axes):
+def summed(block: Block, axes: Axes):
+    """Return the exact sums of a block, by group."""
     groups = np.broadcast_to(group_numbers(block.keys, axes), (ROWS,))
     weights = np.broadcast_to(block_weights(block, axes), (ROWS,))
     return np.bincount(groups, weights, minlength=block.values).astype(np.int64)  # exact: all sums are below 2^53

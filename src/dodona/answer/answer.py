@@ -47,7 +47,7 @@ class Answer:
     """An answer. It is evaluated lazily; noisy values are never rounded or adjusted."""
 
     measured: Evidence
-    """What it is read from: what was measured, or what follows from numbers that were told before."""
+    """What it is read from: what was measured, or what follows from earlier releases."""
     price: Price
     view: View
     source: AnswerSource = "measured"
@@ -63,9 +63,9 @@ class Answer:
     about: str = ""
     """What it is about, where people are protected: how many rows of each count. Else nothing."""
     reused: bool = False
-    """Whether it is read from numbers that were told before, and not from new noise alone."""
+    """Whether it is read from earlier releases, and not from new noise alone."""
     draws: DrawCounts | None = None
-    """How many numbers were told so far, this answer's among them."""
+    """How many numbers were released so far, this answer's among them."""
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
     @property
@@ -88,6 +88,11 @@ class Answer:
         """Whether each column holds estimates; other columns hold labels or constants."""
         known = (KeyLabel, Written, Comparison, Logic)
         return tuple(not isinstance(column.expression, known) for column in displayed_columns(self.question))
+
+    @property
+    def approximate(self) -> tuple[bool, ...]:
+        """Whether intervals of each column are approximate: those of a question's own columns never are."""
+        return (False,) * len(self.columns)
 
     @property
     def key_places(self) -> tuple[int | None, ...]:
@@ -191,7 +196,7 @@ class Answer:
                 "Intervals for any choice are about the table. Take any_choice() of the answer itself."
             )
         if self.draws is None:
-            raise InvalidRequest("How many numbers were told so far is not known here. Ask a curator.")
+            raise InvalidRequest("How many numbers were released so far is not known here. Ask a curator.")
         return self._seen(replace(self.view, draws=self.draws, together=False), now=True)
 
     def rounded(self) -> Self:

@@ -3,8 +3,6 @@
 An interval fails with at most the given probability, either for the table or for the population it was sampled from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -75,7 +73,7 @@ def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: f
     if isinstance(measured, DerivedValues):
         form = linear_form(expression, measured.question.query)
         if form is None:
-            raise InvariantBroken(f"{type(expression).__name__} does not follow from numbers that were told before.")
+            raise InvariantBroken(f"{type(expression).__name__} does not follow from earlier releases.")
         return form_band(form, measured, failing)
     match expression:
         case asked.Mean():
@@ -122,7 +120,7 @@ def _numbers(labels: Sequence[object]) -> Band:
 
 def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Band) -> Band:
     """Return a band of codes in the column's unit; dates count days."""
-    attribute = measured.question.query.domain[quantile.attribute]
+    attribute = measured.question.domain[quantile.attribute]
     found, step = numeric_grid(attribute), code_step(quantile, measured)
     if found is not None:
         lower = float(found[0])
@@ -134,7 +132,7 @@ def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Ba
 
 def code_step(quantile: asked.Quantile, measured: MeasuredValues) -> float:
     """Return the size of one code in the column's unit: a day for dates."""
-    found = numeric_grid(measured.question.query.domain[quantile.attribute])
+    found = numeric_grid(measured.question.domain[quantile.attribute])
     return 1.0 if found is None else float(found[1])
 
 

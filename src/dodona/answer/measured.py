@@ -25,7 +25,6 @@ from dodona.schema.attributes import (
     CALENDAR_BINS,
     MISSING,
     OUTSIDE,
-    RESERVED_LABELS,
     Category,
     Label,
     code_label,
@@ -79,7 +78,7 @@ class MeasuredValues:
 
 def group_labels(question: Question, shown: KeyLabel) -> Sequence[Label]:
     """Return the label of each group under one key, in row-major order of the keys."""
-    labels = shown.labels or key_labels(question.keys[shown.key], question.query.domain)
+    labels = shown.labels or key_labels(question.keys[shown.key], question.domain)
     after = math.prod([key.groups for key in question.keys[shown.key + 1 :]])
     before = question.groups // (after * len(labels))
     return [label for _ in range(before) for label in labels for _ in range(after)]
@@ -92,7 +91,7 @@ def possible_groups(question: Question) -> list[int]:
     """
     if question.where == predicates.EVERYTHING:
         return list(range(question.groups))
-    kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
+    kept = [_possible_key_groups(key, question.where, question.domain) for key in question.keys]
     numbers = np.arange(question.groups).reshape([key.groups for key in question.keys])
     found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
     return found
@@ -116,23 +115,6 @@ def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) 
 def key_name(key: Key) -> str:
     """Return the default name of a key."""
     return key.attribute if isinstance(key, Partition) else "case"
-
-
-def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
-    """Return the typed values of computed labels, with None for `<missing>`; `<outside>` stays among texts alone.
-
-    >>> computed_values((0, 10, Fraction(5, 2), "<missing>", "<outside>"))
-    (0, 10, 2.5, None, None)
-    """
-    texts = any(isinstance(label, str) and label not in RESERVED_LABELS for label in labels)
-    parts = any(isinstance(label, Fraction) for label in labels)
-
-    def typed(label: Label) -> KeyValue:
-        if label == MISSING or (label == OUTSIDE and not texts):
-            return None
-        return float(label) if parts and isinstance(label, int | Fraction) and not isinstance(label, bool) else label  # type: ignore[return-value]
-
-    return tuple(map(typed, labels))
 
 
 def key_values(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dodona.answer import measured as measurement
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
-from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, round_estimate
+from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, computed_values, round_estimate
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
@@ -123,7 +123,7 @@ def shown_keys(question: asked.Question) -> dict[int, asked.AnswerColumn]:
     return found
 
 
-def _groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
+def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
     """Return the groups that WHERE allows, in row-major order of the keys as displayed."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
@@ -144,7 +144,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     """
     question = measured.question
     keys = key_order(question)
-    chosen = _groups_in_order(question, keys)
+    chosen = groups_in_order(question, keys)
     if question.having is not None:
         kept = evaluate_condition(question.having, measured, view)
         chosen = [group for group in chosen if kept[group]]
@@ -161,13 +161,19 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     return tuple(map(Row, labels, zip(*columns, strict=True), values))
 
 
+def group_values(question: asked.Question) -> list[tuple[KeyValue, ...]]:
+    """Return the typed keys of the groups that WHERE allows, in order: all of it is public."""
+    order = key_order(question)
+    return list(_group_keys(question, order, groups_in_order(question, order))[1])
+
+
 def _group_keys(
     question: asked.Question, order: tuple[int, ...], chosen: Sequence[int]
 ) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
     """Return the labels of the displayed groups, and their typed values."""
     if not order:
         return ((),) * len(chosen), ((),) * len(chosen)
-    domain, shown = question.query.domain, shown_keys(question)
+    domain, shown = question.domain, shown_keys(question)
     codes = np.unravel_index(np.asarray(chosen, dtype=np.int64), [key.groups for key in question.keys])
     labels, values = [], []
     for number in order:
@@ -175,7 +181,7 @@ def _group_keys(
         column = shown[number]
         names = column.expression.labels if isinstance(column.expression, asked.KeyLabel) else None
         if names is not None:
-            typed = measurement.computed_values(names)
+            typed = computed_values(names)
         else:
             names, typed = measurement.key_labels(key, domain), measurement.key_values(key, domain, column.read_as)
         labels.append([names[place] for place in places])
@@ -235,7 +241,7 @@ def _number_converter(expression: asked.Expression, measured: Evidence) -> Calla
     """Return the output conversion of a column's numbers: a quantile is one of the column's values."""
     if not isinstance(expression, asked.Quantile):
         return float
-    match measured.question.query.domain[expression.attribute]:
+    match measured.question.domain[expression.attribute]:
         case Date():
             return lambda number: date.fromordinal(round(number))
         case Integer() | Boolean():

@@ -3,8 +3,6 @@
 A tolerance is the largest error of an answer: a number in its unit, a percentage, or one per column.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -312,7 +310,7 @@ def _least_part(expression: asked.Expression, query: Query) -> float:
 
 def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
     """Return the width of a column; in days for dates."""
-    attribute = query.domain[quantile.attribute]
+    attribute = query.domain_of(quantile.levels[0])[quantile.attribute]
     found = numeric_grid(attribute)
     step = Fraction(1) if found is None or isinstance(attribute, Date) else found[1]
     return step * max(attribute.size - 1, 1)

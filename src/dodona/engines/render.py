@@ -5,8 +5,6 @@ Sums too large for 64 bits are split into limbs, so no engine rounds or overflow
 Theorem: rendering
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect
 from collections.abc import Mapping, Sequence
@@ -19,6 +17,7 @@ from dodona.engines import cells
 from dodona.engines.dialects import Dialect, whole_literal
 from dodona.errors import InvariantBroken
 from dodona.query import query as queries
+from dodona.query.person_table import PersonColumn, PersonTable
 from dodona.query.polynomial import Polynomial
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, NonNegative, Or, Predicate, unpack_bits
 from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
@@ -102,6 +101,46 @@ def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> Sta
     by = " GROUP BY g" if keys else ""
     first = "g" if keys else "0 AS g"
     return Statement(f"SELECT {first}, {counted} AS s0 FROM ({rows}) AS meant{by}", groups, ((1,),))  # noqa: S608
+
+
+def person_rows(table: Table, people: PersonTable) -> Table:
+    """Return the table of people over counted rows, as a subquery: a code for each column, and no id.
+
+    Totals are below 2^61, so they fit into 64 bits; they are clamped before the division, which is of whole numbers.
+
+    Theorem: person-table, rendering
+    """
+    if table.person is None:
+        raise InvariantBroken("A table of people is made where the table does not tell them apart.")
+    chosen = f" WHERE {predicate_sql(table, people.where)}" if people.where != EVERYTHING else ""
+    pairs = [_person_aggregates(table, own) for own in people.columns]
+    totals = [
+        f"{text} AS {name}{place}" for place, pair in enumerate(pairs) for text, name in zip(pair, "an", strict=True)
+    ]
+    grouped = f"SELECT {', '.join(totals) or '0 AS nothing'} FROM {table.source}{chosen} GROUP BY {table.person}"  # noqa: S608
+    codes = [_person_code_sql(own, place, table.dialect) for place, own in enumerate(people.columns)]
+    listed = ", ".join(f"{text} AS c{place}" for place, text in enumerate(codes)) or "0 AS nothing"
+    readings = {
+        own.attribute.name: cells.read_column(own.attribute, f"c{place}", cells.ColumnForm.CODE, table.dialect)
+        for place, own in enumerate(people.columns)
+    }
+    return Table(f"(SELECT {listed} FROM ({grouped}) AS totals) AS people", readings, table.dialect)  # noqa: S608
+
+
+def _person_aggregates(table: Table, own: PersonColumn) -> tuple[str, str]:
+    """Return SQL for the aggregate of a person's rows, and for how many rows it covers."""
+    where, weight = predicate_sql(table, own.where), _weight_sql(table, own.weight)
+    function = {"count": "sum", "sum": "sum", "least": "min", "greatest": "max"}[own.aggregate]
+    aggregate = f"{function}(CASE WHEN {where} THEN {weight} END)"
+    return table.dialect.small.format(f"coalesce({aggregate}, 0)"), table.dialect.count_if.format(where)
+
+
+def _person_code_sql(own: PersonColumn, place: int, dialect: Dialect) -> str:
+    """Return SQL for the code of a person's aggregate."""
+    lower, upper = own.bounds
+    clamped = f"least(greatest(a{place}, {whole_literal(lower)}), {whole_literal(upper)}) - {whole_literal(lower)}"
+    code = dialect.quotient.format(f"({clamped})", own.width) if own.width > 1 else f"({clamped})"
+    return dialect.small.format(f"CASE WHEN n{place} = 0 THEN {own.absent} ELSE {code} END")
 
 
 def conditional_statement(table: Table, blocks: Sequence[Block]) -> Statement:

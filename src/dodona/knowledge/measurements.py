@@ -4,8 +4,6 @@ Vectors are written in products of steps "the code is at least t", which are lin
 equal queries.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,6 +109,8 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     >>> block_vectors(Block(among(age, range(20, 30))), Domain((age,)))
     [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
     """
+    if block.about_people:
+        return None
     boxes = _group_boxes(block)
     if boxes is not None and type(block.weight) is ConstantWeight:
         found = [_box_vector(sets, block.weight.number) for sets in boxes]

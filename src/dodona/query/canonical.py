@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -21,6 +22,7 @@ from dodona.errors import DodonaError, InvalidArgument
 from dodona.numbers import Booleans, Integers, to_fraction
 from dodona.query import query as queries
 from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
+from dodona.query.person_table import PersonColumn, PersonTable, copied_column, person_column
 from dodona.query.polynomial import Polynomial
 from dodona.query.predicate import (
     EVERYTHING,
@@ -115,7 +117,21 @@ def _block_json(block: queries.Block) -> JsonValue:
         written["weight"] = _weight_json(block.weight)
     if block.unit.numerator != block.unit.denominator:
         written["unit"] = str(block.unit)
+    if block.table is not None:
+        written["people"] = _person_table_json(block.table)
     return written
+
+
+def _person_table_json(table: PersonTable) -> JsonValue:
+    return {"where": _predicate_json(table.where), "columns": [_person_column_json(own) for own in table.columns]}
+
+
+def _person_column_json(own: PersonColumn) -> JsonValue:
+    written: dict[str, JsonValue] = {"aggregate": own.aggregate, "where": _predicate_json(own.where)}
+    if own.copied is not None:
+        return written | {"column": own.copied}
+    numbers: dict[str, JsonValue] = {"bounds": list(own.bounds), "width": own.width, "present": int(own.present)}
+    return written | {"weight": _weight_json(own.weight), "unit": str(own.unit)} | numbers
 
 
 def _predicate_json(predicate: Predicate) -> JsonValue:
@@ -176,14 +192,55 @@ class _JsonReader:
         self._sets: dict[str, Among] = {}
 
     def block(self, found: object) -> queries.Block:
-        if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit"}:
-            raise _invalid_json(found, "a block has where, by, weight and unit")
+        if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit", "people"}:
+            raise _invalid_json(found, "a block has where, by, weight, unit and people")
+        if "people" in found:
+            table = self.person_table(found["people"])
+            inner = {part: own for part, own in found.items() if part != "people"}
+            return replace(_JsonReader(table.domain).block(inner), table=table)
         return queries.Block(
             self.predicate(found["where"]) if "where" in found else EVERYTHING,
             tuple(map(self.key, _require_list(found["by"]))) if "by" in found else (),
             self.weight(found["weight"]) if "weight" in found else queries.ONE,
             _parse_unit(found["unit"]) if "unit" in found else Fraction(1),
         )
+
+    def person_table(self, found: object) -> PersonTable:
+        if not isinstance(found, dict) or found.keys() != {"where", "columns"}:
+            raise _invalid_json(found, "a table of people has where and columns")
+        return PersonTable(
+            self.predicate(found["where"]), tuple(map(self.person_column, _require_list(found["columns"])))
+        )
+
+    def person_column(self, found: object) -> PersonColumn:
+        match found:
+            case {"aggregate": "least" | "greatest" as extreme, "where": where, "column": str(name), **other} if (
+                not other
+            ):
+                return copied_column(self._domain[name], extreme, self.predicate(where))
+            case {
+                "aggregate": "count" | "sum" | "least" | "greatest" as aggregate,
+                "where": where,
+                "weight": weight,
+                "unit": unit,
+                "bounds": bounds,
+                "width": width,
+                "present": 0 | 1 as present,
+                **other,
+            } if not other:
+                low, high = map(_require_integer, _require_pair(bounds))
+                return person_column(
+                    aggregate,
+                    self.predicate(where),
+                    self.weight(weight),
+                    unit=_parse_unit(unit),
+                    bounds=(low, high),
+                    width=_require_integer(width),
+                    present=present == 1,
+                )
+            case _:
+                accepted = "a column of people has aggregate, where, weight, unit, bounds, width and present"
+                raise _invalid_json(found, accepted)
 
     def predicate(self, found: object) -> Predicate:
         if type(found) is str:
@@ -346,6 +403,8 @@ def _block_texts(query: queries.Query) -> tuple[str, ...]:
 
 def block_text(block: queries.Block, domain: Domain) -> str:
     """Return the canonical text of a block."""
+    if block.table is not None:
+        return f"{_person_table_text(block.table, domain)} {block_text(replace(block, table=None), block.table.domain)}"
     if isinstance(block.weight, queries.PeopleWeight):
         return f"people {block_text(queries.Block(block.where, block.keys), domain)}"
     weights = _box_text(block.where, block.weight) or _combinations_text(block.where, block.weight)
@@ -354,6 +413,17 @@ def block_text(block: queries.Block, domain: Domain) -> str:
     if not block.keys:
         return weights
     return f"{' '.join(_key_text(key, domain) for key in block.keys)} {weights}"
+
+
+def _person_table_text(table: PersonTable, domain: Domain) -> str:
+    """Return the text of a table of people: who is in it, and the meaning of each column by name."""
+    who = block_text(queries.Block(table.where), domain)
+    listed = sorted(
+        f"{own.attribute.name} {own.aggregate} {own.lower} {own.width} {own.attribute.size} {int(own.present)} "
+        f"[{block_text(queries.Block(own.where, (), own.weight), domain)}]"
+        for own in table.columns
+    )
+    return f"of people in [{who}] with [{'; '.join(listed)}]"
 
 
 def enumerated_text(block: queries.Block, domain: Domain) -> str:

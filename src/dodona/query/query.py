@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Self, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, NonNeg
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+
+if TYPE_CHECKING:
+    from dodona.query.person_table import PersonTable
 
 # --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
@@ -322,12 +325,19 @@ class Block:
     weight: Weight = ONE
     unit: Fraction = field(default=Fraction(1), hash=False)
     """The value of one step in the answer's unit. The weight nearly always determines it, and its hash is slow."""
+    table: PersonTable | None = None
+    """The table of people that it is about, whose columns all other parts name; None for the rows themselves."""
     values: int = field(init=False, repr=False, compare=False)
     """The number of answers: one per group, in row-major order of the keys."""
 
     def __post_init__(self) -> None:
         """Count the answers."""
         object.__setattr__(self, "values", math.prod([key.groups for key in self.keys]) if self.keys else 1)
+
+    @property
+    def about_people(self) -> bool:
+        """Whether it is about people, so that it is no sum over the cells of rows."""
+        return self.table is not None or type(self.weight) is PeopleWeight
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -350,8 +360,10 @@ class Query:
     def __post_init__(self) -> None:
         """Refuse blocks that do not fit the domain, too many answers, and weights that overflow the integers."""
         object.__setattr__(self, "blocks", tuple(self.blocks))
-        fitness = QueryValidator(self.domain)
-        for fitness.place, block in enumerate(self.blocks):
+        rows = QueryValidator(self.domain)
+        for place, block in enumerate(self.blocks):
+            fitness = rows if block.table is None else _person_validator(block, self.domain)
+            fitness.place = place
             fitness.predicate(block.where)
             for key in block.keys:
                 if isinstance(key, Partition):
@@ -433,6 +445,11 @@ class Query:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
         return self._of_validated(tuple([block for query in (self, *others) for block in query.blocks]))
 
+    def domain_of(self, place: int) -> Domain:
+        """Return the domain that a block's parts name: of the rows, or of its table of people."""
+        table = self.blocks[place].table
+        return self.domain if table is None else table.domain
+
     def part(self, *places: int, of_all_rows: bool = False) -> Self:
         """Return the query for some of the blocks, by number; they are not validated again.
 
@@ -440,7 +457,7 @@ class Query:
         """
         blocks = [self.blocks[place] for place in places]
         if of_all_rows:
-            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit, block.table) for block in blocks]
         return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
@@ -450,6 +467,14 @@ class Query:
         object.__setattr__(found, "blocks", blocks)
         found._hold_together()
         return found
+
+
+def _person_validator(block: Block, domain: Domain) -> QueryValidator:
+    """Return the validator of a block about people, whose table must fit the rows."""
+    if block.table is None or isinstance(block.weight, PeopleWeight):
+        raise InvalidArgument("table", block.table, "count(*) counts people in a table of people")
+    block.table.validate(domain)
+    return QueryValidator(block.table.domain)
 
 
 def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
@@ -497,6 +522,8 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
 
 def block_weights(block: Block, axes: Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
+    if block.table is not None:
+        raise InvalidArgument("block", "a table of people", "ask it by itself: cells do not tell people apart")
     if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
     return np.where(predicates.evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))

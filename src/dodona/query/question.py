@@ -17,6 +17,7 @@ from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, Predicate
 from dodona.query.query import Block, Key, Query
 from dodona.schema.attributes import Label
+from dodona.schema.schema import Domain
 
 # --- Expressions: post-processing of the measured blocks of a question, per group. ---
 
@@ -317,6 +318,11 @@ class Question:
     warnings: tuple[str, ...] = ()
     where: Predicate = EVERYTHING
     """The rows that all columns cover; groups that no such row can belong to are not shown."""
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the keys: of the rows, or of the table of people that the question is about."""
+        return self.query.domain_of(0)
 
     @property
     def groups(self) -> int:

@@ -12,7 +12,9 @@ from typing import Literal
 from dodona.query.question import Question
 
 RELATION = "released_"
-"""The relation of the rows of question number n is called this, followed by n; its columns are `k0`, ... and `v0`, ..."""
+"""The rows of question number n are a relation called this, followed by n; its columns are `k0`, ... and `v0`, ..."""
+ROW = "row_"
+"""The column that numbers the rows of a relation: two groups may look alike, such as NULL for two reasons."""
 DRAW = "draw_"
 """The column that numbers the redraws of a relation, and the relation of their numbers."""
 
@@ -30,7 +32,7 @@ class OutputColumn:
     """For DP_INTERVAL_LOW and DP_INTERVAL_HIGH: which end of the interval is shown instead of the value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Statement:
     """A statement as it was read: what it measures, and what it computes from that."""
 

@@ -122,7 +122,7 @@ def _sortable(value: Constant) -> Constant | int:
     return value.length if isinstance(value, Interval) else value
 
 
-def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constant]:  # noqa: C901  one for each kind
+def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constant]:  # noqa: C901, PLR0911  one for each kind
     """Return the comparison with a constant of the leaf's kind, as SQL reads a text beside a number or a day."""
     match leaf_kind(leaf), constant:
         case "number", str():

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dodona.errors import InvalidArgument
 from dodona.query import question as asked
-from dodona.query.predicate import EVERYTHING, NOTHING
+from dodona.query.predicate import NOTHING, Predicate, conjunction
 from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
@@ -26,7 +26,8 @@ from dodona.sql.literal import literal_constant
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
 from dodona.sql.privacy_clause import read_privacy_clause
 from dodona.sql.scalar import type_kind
-from dodona.sql.scope import InvalidSql, Scope
+from dodona.sql.scope import InvalidSql, Scope, node_start
+from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, find_private, table_view
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
@@ -196,11 +197,14 @@ def _compile(text: str, schema: Schema) -> asked.Question:
     return replace(found, text=text, warnings=(*found.warnings, *notes)) if notes or bare is not text else found
 
 
-def compile_tree(text: str, schema: Schema, tree: exp.Select) -> asked.Question:
-    """Compile the checked tree of one SELECT over the table; errors point into the text that it came from."""
-    scope = _scope(text, schema, tree)
+def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | None = None) -> asked.Question:
+    """Compile the checked tree of one SELECT over a table; errors point into the text that it came from.
+
+    The view is what FROM stands for, if it was read before.
+    """
+    scope, within = _scope(text, schema, tree, view)
     meant = tree.args.get("where")
-    where = EVERYTHING if meant is None else compile_condition(scope, meant.this)[0]
+    where = within if meant is None else conjunction(within, compile_condition(scope, meant.this)[0])
     limit = _limit(scope, tree.args.get("limit"), lower=0)
     if limit == 0:  # a program asks for the columns alone: nothing is measured
         where = NOTHING
@@ -267,8 +271,8 @@ class _Item:
         return cls(alias, inner, has_aggregate(inner))
 
 
-def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
-    """Return the scope of a statement over the only table."""
+def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) -> tuple[Scope, Predicate]:
+    """Return the scope of a statement over one table, and which rows are that table's."""
     origin = tree.args.get("from_")
     ask = f"Write FROM {schema.table}."
     if origin is None:
@@ -276,16 +280,19 @@ def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
     if not tree.expressions:
         raise InvalidSql(text, 0, "Nothing is selected.", "Write SELECT count(*) FROM ... to begin with.")
     table = origin.this
-    full = schema.table.casefold()
-    last = full.rpartition(".")[2]
-    assumed = () if last != full else (f"public.{full}", f"main.{full}")  # where engines put a table without a schema
-    scope = Scope(text, schema, frozenset((full, last, *assumed)))
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise scope.fault(origin, "This is no table.", ask)
+        raise InvalidSql(text, node_start(origin, text), "This is no table.", ask)
     written = f"{table.db}.{table.name}" if table.db else table.name
-    if written.casefold() not in scope.tables:
-        raise scope.fault(table, f"There is no table `{written[:60]}`.", ask)
-    return Scope(text, schema, frozenset((table.alias.casefold(),))) if table.alias else scope
+    name = find_private(schema, written)
+    if name is None:
+        raise InvalidSql(text, node_start(table, text), f"There is no table `{written[:60]}`.", ask)
+    found = view or table_view(schema, name)
+    names = (
+        (table.alias,)
+        if table.alias
+        else (name, name.rpartition(".")[2], *(f"{own}.{name}" for own in DEFAULT_SCHEMAS))
+    )
+    return Scope(text, found.schema, frozenset(own.casefold() for own in names)), found.within
 
 
 def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:

@@ -28,12 +28,14 @@ from dodona.sql.leaf import (
     leaf_columns,
     leaf_kind,
     leaf_truth,
+    strict,
 )
 from dodona.sql.literal import literal_constant
 from dodona.sql.membership import compile_in, compile_tuple_equality
 from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
 from dodona.sql.scalar import Scalar, build_case, combine, locate_mismatch, scalar_from_leaf
 from dodona.sql.scope import Scope
+from dodona.sql.tables import LOOKUP, PRESENT
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -137,10 +139,33 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         return found
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
         raise scope.fault(node, "An aggregate stands where single rows are meant.", "Write it in SELECT or HAVING.")
+    if isinstance(node, exp.Anonymous) and node.name == LOOKUP:
+        return _lookup(scope, node)
     if isinstance(node, exp.Anonymous):
         raise scope.fault(node, *_unknown_function(node.name))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
+
+
+def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
+    """Return a column of a public table, looked up by a value of the row: a public map of that value."""
+    key, *names = node.expressions
+    table = next((own for own in scope.schema.public if own.name == names[0].name), None) if len(names) == 2 else None  # noqa: PLR2004
+    if table is None:
+        raise scope.fault(node, *_unknown_function(node.name))
+    column, found = names[1].name, compile_scalar(scope, key)
+
+    def looked_up(value: Constant) -> Constant:
+        plain = int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+        known = plain if plain in table.keys else str(plain)
+        if column == PRESENT:
+            return known in table.keys
+        outcome = table.columns[column].get(known)  # type: ignore[arg-type]
+        return Fraction(outcome) if isinstance(outcome, int) and not isinstance(outcome, bool) else outcome
+
+    scope.work(node, len(found.leaves) * found.width)
+    own = strict(looked_up)
+    return locate_mismatch(scope, key, lambda: found.mapped(lambda leaf: apply_function(own, (leaf,))))
 
 
 def _function(scope: Scope, node: exp.Expr) -> Scalar | None:

@@ -29,7 +29,8 @@ _VALUES: tuple[type[exp.Expr], ...] = (
     *(exp.Alias, exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Tuple),
     *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var, exp.Case, exp.If, exp.In),
     *(exp.Between, exp.Like, exp.ILike, exp.Not, exp.Neg, exp.And, exp.Or, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, *RELATIONS),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe),
+    *RELATIONS,
 )
 _SCALARS: tuple[type[exp.Expr], ...] = (
     *(exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Abs, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
@@ -53,7 +54,8 @@ RANKING: tuple[type[exp.Expr], ...] = (
 _WINDOWED: tuple[type[exp.Expr], ...] = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, *RANKING)
 _ALLOWED = frozenset((*_STRUCTURE, *_VALUES, *_SCALARS, *_AGGREGATES, *_WINDOWED))
 AGGREGATES = frozenset(_AGGREGATES)
-_NAMED = frozenset(("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", "mode", "bool_and", "bool_or"))
+_NAMED_AGGREGATES = frozenset(("quantile_cont", "quantile_disc", "mean", "mode", "count_if", "mad", "skewness"))
+_NAMED = frozenset(("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", *_NAMED_AGGREGATES))
 """Further functions, which the parser knows only by name."""
 _INSTEAD: dict[str, tuple[str, str]] = {
     "rand": ("A random number is not computed from answers.", "Leave it out."),
@@ -63,6 +65,11 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "unnest": ("Lists are not unnested.", "Group by the column instead."),
 }
 _FREE = "Round, arithmetic, CASE, dates, texts and windows are; see the page on SQL."
+
+
+def is_outer_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate of released rows."""
+    return type(node) in AGGREGATES or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_AGGREGATES)
 
 
 def check_outer(text: str, node: exp.Expr) -> None:
