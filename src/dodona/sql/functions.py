@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -188,6 +189,18 @@ def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
     return days.shift_day(_day(value), step)
 
 
+def _to_date(text: Constant, pattern: Constant = "YYYY-MM-DD") -> Constant:
+    """Return the day that a text means, by a pattern of YYYY, MM and DD."""
+    signs = re.escape(_text(pattern)[:40])
+    for name, digits in (("YYYY", 4), ("MM", 2), ("DD", 2)):
+        signs = signs.replace(name, f"(?P<{name}>[0-9]{{{digits}}})", 1)
+    found = re.fullmatch(signs, _text(text)) if signs.count("(?P<") == 3 else None  # noqa: PLR2004  year, month and day
+    try:
+        return None if found is None else dt.date(int(found["YYYY"]), int(found["MM"]), int(found["DD"]))
+    except ValueError:
+        return None
+
+
 def _make_date(year: Constant, month: Constant, day: Constant) -> Constant:
     try:
         return dt.date(_whole(year), _whole(month), _whole(day))
@@ -306,6 +319,7 @@ def _listed() -> dict[str, Signature]:
         ("days_between", strict(_days_between), 2, 2, "datediff('day', first, last)"),
         ("dateadd", strict(_shifted), 3, 3, "dateadd('day', number, column)"),
         ("age", strict(lambda last, first: days.age_between(_day(last), _day(first))), 2, 2, "age(last, first)"),
+        ("to_date", strict(_to_date), 1, 2, "to_date('2024-01-31', 'YYYY-MM-DD')"),
         ("make_date", strict(_make_date), 3, 3, "make_date(year, month, day)"),
     )
     return found | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]
