@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, server, table, weights
+from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, server, sqlcorpus, table, weights
 from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
@@ -96,6 +96,7 @@ def _sql(folder: Path) -> Figures:
         "groupby_ratio": max(ratios),
         "groupby_peak_ratio": max(peaks),
         "parse_ms": clock.standard_ms(float(str(asking.parsing()["parse_ms"])) / 1e3),
+        "statement_ms": clock.standard_ms(sqlcorpus.reading_ms() / 1e3),
     }
 
 

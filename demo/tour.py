@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import cast
 
 import dodona
 from demo import owner, questions
@@ -13,6 +14,7 @@ from demo.questions import Ask
 from demo.screen import Screen
 from demo.table import Rows
 from demo.truth import Judged, Truth
+from dodona.answer.answer import Answer
 from dodona.curator.curator import Curator
 from dodona.dataset.opening import open_dataset_ledger
 from dodona.errors import DodonaError
@@ -67,7 +69,7 @@ def _asked(stays: Curator, truth: Truth, ask: Ask, screen: Screen) -> Told:
         offer = stays.quote(ask.sql, within=ask.within)
     screen.price(offer, ask.within, float(stays.budget.left))
     with screen.working("asking"):
-        answer = stays.ask(ask.sql, within=ask.within)
+        answer = cast("Answer", stays.ask(ask.sql, within=ask.within))
         judged = truth.judged(answer, ask.truth)
     screen.answer(judged)
     if ask.remark:
@@ -119,7 +121,7 @@ def _batch(stays: Curator, truth: Truth, screen: Screen) -> Told:
     screen.step(title, f"{asked[0]}  … and {len(asked) - 1} more")
     screen.price(stays.quote(asked, within=within), within, float(stays.budget.left))
     with screen.progress("asking") as progress:
-        answers = stays.ask_many(asked, within=within, progress=progress)
+        answers = cast("tuple[Answer, ...]", stays.ask_many(asked, within=within, progress=progress))
     judged = tuple(one for answer, sql in zip(answers, asked, strict=True) for one in truth.judged(answer, sql))
     inside = sum(one.inside for one in judged)
     screen.say(f"{inside} of {len(judged)} intervals hold the truth.", "green" if inside == len(judged) else "yellow")
@@ -131,7 +133,7 @@ def _free(stays: Curator, truth: Truth, ask: Ask, screen: Screen) -> Told:
     """Ask what was released before, or follows from it."""
     screen.step(ask.title, ask.sql)
     screen.price(stays.quote(ask.sql, within=ask.within), ask.within, float(stays.budget.left))
-    answer = stays.ask(ask.sql, within=ask.within)
+    answer = cast("Answer", stays.ask(ask.sql, within=ask.within))
     judged = truth.judged(answer, ask.truth)
     screen.answer(judged)
     screen.say(ask.remark, "italic")

@@ -1,5 +1,6 @@
 """Statements of two halves through a curator: one plan, one charge, and intervals through what is computed."""
 
+import datetime as dt
 import json
 import math
 
@@ -11,11 +12,18 @@ from dodona.answer.computed import ComputedAnswer
 from dodona.answer.estimate import Estimate
 from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.released import released_rows
+from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
+from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidRequest
 from dodona.ledger.errors import KeyReused
-from tests.curator.scene import columns, curator, schema
+from dodona.ledger.memory import create_memory_ledger
+from dodona.ledger.opening import LedgerTerms
+from dodona.privacy.budget import Budget
+from dodona.schema.attributes import Category, Date
+from dodona.schema.schema import Schema
+from tests.curator.scene import DEFAULT, columns, curator, schema
 
 SHARE = "SELECT sex, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY sex"
 TWO = (
@@ -257,3 +265,23 @@ def test_a_run_that_takes_too_long_is_ended() -> None:
     endless = "SELECT count(*) AS n FROM range(100000000000) AS a, range(100000000) AS b"
     with pytest.raises(InvalidRequest, match="took more than"):
         outer.run(endless, {}, seconds=0.2)
+
+
+def test_a_day_keeps_its_interval_through_the_outer_half() -> None:
+    days = Date("admitted", dt.date(2024, 1, 1), dt.date(2024, 12, 31))
+    declared = Schema.of("stays", Category("sex", ("female", "male")), days, size=1_000)
+    rows = {
+        "sex": ["female", "male"] * 500,
+        "admitted": [dt.date(2024, 1, 1) + dt.timedelta(row % 366) for row in range(1_000)],
+    }
+    budget = Budget(100, "1e-6", "renyi")
+    terms = LedgerTerms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=budget)
+    kept = create_memory_ledger(terms)
+    source = MemorySource(declared, rows, version="1")
+    opened = Dataset(name="stays", schema=declared, source=source, ledger=kept, default=DEFAULT)
+    with Curator(opened) as asked:
+        text = "SELECT x.sex, x.day FROM (SELECT sex, median(admitted) AS day FROM stays GROUP BY sex) AS x"
+        plain = asked.ask("SELECT sex, median(admitted) AS day FROM stays GROUP BY sex", within=60)
+        answer = asked.ask(text, within=60)
+        assert [row.cells[1] for row in answer.rows] == [row.cells[1] for row in plain.rows]
+        assert isinstance(answer.rows[0].estimates[0].low, dt.date)

@@ -61,6 +61,8 @@ SELECT (SELECT count(*) FROM stays WHERE sex = 'male') - (SELECT count(*) FROM s
 
 SELECT sex, count(*) FROM stays WHERE sex IN (SELECT sex FROM stays GROUP BY sex ORDER BY count(*) DESC LIMIT 2) GROUP BY sex
 
+SELECT sex, emergency, count(*) FROM stays JOIN (SELECT sex AS sex__, count(*) AS n FROM stays GROUP BY sex ORDER BY n DESC LIMIT 2) AS top ON sex = sex__ GROUP BY sex, emergency
+
 SELECT a.sex, (SELECT sum(b.n) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS b WHERE b.sex <= a.sex) AS running FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS a
 
 SELECT sex FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS x WHERE EXISTS (SELECT 1 FROM (SELECT count(*) AS m FROM stays) AS y WHERE m > 3 * n)

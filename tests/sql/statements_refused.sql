@@ -77,3 +77,9 @@ SELECT n FROM (SELECT count(*) AS n FROM stays) AS x LIMIT 1 + 1
 
 EXPLAIN SELECT count(*) FROM stay
 -- 1:30 There is no table `stay`.
+
+SELECT n CROSS JOIN FROM (SELECT count(*) AS n FROM stays) AS x
+-- 1:1 This is no table.
+
+WITH x AS (EXPLAIN SELECT count(*) FROM stays) SELECT * FROM x
+-- 1:12 Only SELECT is answered.

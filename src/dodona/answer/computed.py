@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_REDRAWN = 2_000_000
+_LAST_DAY = date.max.toordinal()
 
 
 _SOURCES: tuple[AnswerSource, ...] = ("model", "confirmed", "measured", "derived", "replayed")
@@ -295,7 +296,8 @@ class ComputedAnswer:
                 ends = band.band.low if column.end == "low" else band.band.high
                 cells.append([None if math.isinf(end) else end for end in ends.tolist()])
             else:
-                cells.append([_estimate(band, row) for row in range(len(plain))])
+                days = any(isinstance(value, date) for value in plain)
+                cells.append([_estimate(band, row, days=days) for row in range(len(plain))])
         rows = []
         for one in zip(*cells, strict=True) if cells else ():
             labels = tuple(cell for cell, own in zip(one, estimated, strict=True) if not own)
@@ -313,6 +315,7 @@ class ComputedAnswer:
 
         kind, column = self.result.schema.field(place).type, self.question.columns[place]
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        number = number or pa.types.is_date(kind)
         return bool(number and column.noisy and not column.ranked)
 
     def _bands(self, places: Sequence[int]) -> tuple[dict[int, ResultBand], int, list[str]]:
@@ -373,14 +376,20 @@ class ComputedAnswer:
         return result
 
 
-def _estimate(band: ResultBand, row: int) -> Cell:
+def _estimate(band: ResultBand, row: int, *, days: bool) -> Cell:
     value, low, high = (float(ends[row]) for ends in (band.band.value, band.band.low, band.band.high))
     if math.isnan(value):
         return None if band.steady[row] else Estimate(None, -math.inf, math.inf)
     ends = (value, low, high)
+    if days:
+        return Estimate(*(_day(end) for end in ends))
     if not band.approximate[row] and all(end.is_integer() and abs(end) < 2**53 for end in ends):
         return Estimate(*map(int, ends))
     return Estimate(value, low, high)
+
+
+def _day(number: float) -> date | float:
+    return date.fromordinal(int(min(max(round(number), 1), _LAST_DAY))) if math.isfinite(number) else number
 
 
 def _label(value: object) -> Cell:

@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from fractions import Fraction
 
 import numpy as np
@@ -151,6 +152,8 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
             drawn = np.broadcast_to(point, (draws, len(groups)))
         else:
             drawn = _from_intervals(own, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
+        if any(cell is not None and isinstance(cell.value, date) for cell in own):
+            drawn = np.rint(drawn)  # of days there are no parts
         low, high = _corners(own, point, known, failing, total, wider)
         values.append(np.concatenate([drawn, low[None, :], high[None, :]]))
         cells.append(own)
@@ -290,8 +293,9 @@ def _float(cell: object) -> float:
 
 _LINEAR = 1e-7  # relative residual up to which a result is taken as linear; rounding of doubles is far below
 _MOST_CELLS = 400  # released cells up to which linear results are recognised
-_CURVED = 0.05  # share of the even part in the variance of redraws from which on a result is not smooth
+_CURVED = 0.01  # share of the even part in the variance of redraws from which on a result is not smooth
 _SPENT = 0.8  # of the failure probability: the rest covers that quantiles are estimated from redraws
+_SPENT_CURVED = 0.2
 _RAREST = 0.01  # below this, quantiles are widened as Laplace's tails are
 _LEAST_PRESENT = 0.9
 _MOST_LAWS = 256
@@ -336,21 +340,34 @@ def _quantile_interval(value: Doubles, redraws: Doubles, corners: Doubles, faili
     """Return the hull of the redraws' quantiles, of their mirror images, and where results bend, of the corners.
 
     The mirror images hold where results are biased to one side; the corners bound results that rise with all values.
+    Where results bend they may also jump, so that rarer redraws count.
     """
-    part = max(failing, _RAREST) * _SPENT / 2
     if not len(value):
         return value, value
-    ends = np.nanquantile(redraws, [part, 1 - part], axis=0, method="median_unbiased")
-    low = np.minimum(ends[0], 2 * value - ends[1])
-    high = np.maximum(ends[1], 2 * value - ends[0])
     half = len(redraws) // 2
     first, second = redraws[:half] - value, redraws[half:] - value
     even, odd = (np.nansum(each**2, axis=0) for each in (first + second, first - second))
     curved = even > _CURVED * odd
+    low, high = np.empty_like(value), np.empty_like(value)
+    for places, share in ((~curved, _SPENT), (curved, _SPENT_CURVED)):
+        part = max(failing, _RAREST) * share / 2
+        if np.any(places):
+            ends = _outer_quantiles(redraws[:, places], part)
+            low[places] = np.minimum(ends[0], 2 * value[places] - ends[1])
+            high[places] = np.maximum(ends[1], 2 * value[places] - ends[0])
     low = np.where(curved, np.fmin(low, np.fmin(*corners)), low)
     high = np.where(curved, np.fmax(high, np.fmax(*corners)), high)
     wider = math.log(1 / failing) / math.log(1 / _RAREST) if failing < _RAREST else 1.0
     return value - wider * (value - low), value + wider * (high - value)
+
+
+def _outer_quantiles(redraws: Doubles, part: float) -> tuple[Doubles, Doubles]:
+    """Return the redraws of each result that leave at most this part below, and above; NaN is left out."""
+    ordered = np.sort(redraws, axis=0)  # NaN comes last
+    count = np.isfinite(ordered).sum(axis=0)
+    first = np.floor(part * count).astype(np.int64)
+    low, high = (np.take_along_axis(ordered, place[None, :], axis=0)[0] for place in (first, count - 1 - first))
+    return low, high
 
 
 def _linear_intervals(

@@ -102,7 +102,7 @@ def redrawn_rows(part: Answer, drawn: RedrawnPart, total: int) -> pa.Table:
             columns[name] = column.take(pa.array(np.tile(np.arange(rows), total)))
     for place, values in enumerate(drawn.values):
         column = released[f"v{place}"]
-        own = to_doubles(column.cast(pa.int32()) if pa.types.is_date(column.type) else column)
+        own = to_doubles(column)
         flat = np.concatenate([np.broadcast_to(values, (total - 1, rows)), own[None, :]]).reshape(-1)
         columns[f"v{place}"] = _redrawn_column(flat, column.type)
     return pa.table(columns)
@@ -162,9 +162,14 @@ def match_rows(
     return matched
 
 
+_FIRST_DAY = date(1970, 1, 1).toordinal()  # Arrow counts days from there
+
+
 def to_doubles(column: Any) -> Doubles:  # noqa: ANN401  Arrow ships no types
-    """Return a column of numbers as doubles, NaN for NULL."""
+    """Return a column of numbers as doubles, NaN for NULL; dates count days as `date.toordinal` does."""
     import pyarrow as pa
 
-    values = column.cast(pa.float64()).to_numpy()
-    return np.asarray(values, dtype=np.float64)
+    day = pa.types.is_date(column.type)
+    values = (column.cast(pa.int32()) if day else column).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    found: Doubles = np.asarray(values, dtype=np.float64) + (_FIRST_DAY if day else 0)
+    return found

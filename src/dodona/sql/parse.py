@@ -127,6 +127,7 @@ REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     **dict.fromkeys((TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON), _VALUE),
     TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
     TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
+    TokenType.COMMAND: ("Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with."),
     TokenType.FETCH: _FETCH,
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import cast
 
 from sqlglot import exp
 
@@ -96,6 +97,7 @@ class Splitter:
         if not isinstance(node, exp.Select):
             raise self.source.fault(node, "This is no SELECT.", "Write SELECT ... FROM ...")
         check_outer(self.source.text, node)
+        self._filter_by_answers(node, environment)
         rows = resolve_relation(self, node, environment)
         if rows is not None:
             measure_select(self.parts, node, rows)
@@ -143,6 +145,44 @@ class Splitter:
         if len(names) > len(released.columns):
             what = f"There are {len(names)} names for {len(released.columns)} columns."
             raise self.source.fault(node, what, "Write one name for each column.")
+
+    def _filter_by_answers(self, select: exp.Select, environment: Environment) -> None:
+        """Turn a join of rows with groups that are joined by their key alone into a condition with IN.
+
+        Tools write it to keep the largest groups: `JOIN (SELECT a AS b, ... GROUP BY a ... LIMIT 5) AS x ON a = b`.
+        Each key occurs once there, so the join repeats no row.
+        """
+        origin, joins = select.args.get("from_"), select.args.get("joins") or ()
+        found = [self._key_filter(select, join) for join in joins]
+        if not found or origin is None or self.rows_of(origin.this, environment) is None:
+            return
+        conditions = [one for one in found if one is not None]
+        if len(conditions) == len(found):
+            where = select.args.get("where")
+            conditions += [] if where is None else [where.this]
+            select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+            select.set("joins", None)
+
+    def _key_filter(self, select: exp.Select, join: exp.Join) -> exp.Expr | None:
+        """Return the condition that a join with groups stands for; None if it is any other join."""
+        item, on = join.this, join.args.get("on")
+        inner = item.this if isinstance(item, exp.Subquery) else None
+        group = inner.args.get("group") if isinstance(inner, exp.Select) else None
+        if group is None or len(group.expressions) != 1 or not isinstance(on, exp.EQ) or join.args.get("side"):
+            return None
+        names = {one.alias_or_name.casefold() for one in item.this.expressions}
+
+        def inside(column: exp.Expr) -> bool:
+            qualifier = column.args.get("table")
+            return column.name.casefold() in names and (qualifier is None or qualifier.name == item.alias)
+
+        sides = sorted((on.this, on.expression), key=inside)
+        used = [column for column in select.find_all(exp.Column) if column.find_ancestor(exp.Join) is not join]
+        mine = [one for one in used if one.args.get("table") is not None and one.args["table"].name == item.alias]
+        if not inside(sides[1]) or inside(sides[0]) or mine:
+            return None
+        chosen = exp.Select(expressions=[exp.column(sides[1].name)], from_=exp.From(this=item.copy()))
+        return exp.In(this=sides[0].copy(), query=exp.Subquery(this=chosen))
 
     # Rows of the table.
 
@@ -348,10 +388,9 @@ class Splitter:
                     ),
                 )
         else:
-            relation = environment[item.name.casefold()]()
-            if isinstance(relation, RowRelation):
+            if self.rows_of(item, environment) is not None:  # raises if it is no table
                 raise self.source.fault(item, *_JOINED_ROWS)
-            found = relation
+            found = cast("ReleasedRelation", environment[item.name.casefold()]())
         self._count_names(item, names, found)
         return found.renamed(names), (item.alias or item.name).casefold()
 
