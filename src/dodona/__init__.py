@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dodona.lab.adaptive.oracle import StatisticalQueryOracle
     from dodona.privacy.budget import Analyst, Budget
     from dodona.query.query import Query
-    from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+    from dodona.schema.attributes import Boolean, Category, Date, Integer, Number, Timestamp
     from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema, Unit
     from dodona.synth.synthesize import synthesize
     from dodona.synth.workload import Workload
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "LinkedTable", "Number", "PublicTable",
-    "Query", "ReusableHoldout",
-    "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "local", "mechanisms", "rehearse",
-    "synthesize", "textbook",
+    "Query", "ReusableHoldout", "Schema", "StatisticalQueryOracle", "Timestamp", "Unit", "Workload", "create_ledger",
+    "local", "mechanisms", "rehearse", "synthesize", "textbook",
 ]  # fmt: skip
 # `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`. Neither are
 # `dodona.connect` and `dodona.connect_async`: they need httpx, which a local installation may not have.
@@ -55,6 +54,7 @@ _LAZY = {
     "Boolean": ("dodona.schema.attributes", "Boolean"),
     "Category": ("dodona.schema.attributes", "Category"),
     "Date": ("dodona.schema.attributes", "Date"),
+    "Timestamp": ("dodona.schema.attributes", "Timestamp"),
     "Integer": ("dodona.schema.attributes", "Integer"),
     "Number": ("dodona.schema.attributes", "Number"),
     "local": ("dodona.lab.local", ""),

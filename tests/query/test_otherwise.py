@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import block_digest, from_json, query_digest, to_json
+from dodona.query.canonical import block_digest, query_digest
 from dodona.query.column import OPERATORS, columns, comparison_mask, null_comparison_mask
 from dodona.query.predicate import EVERYTHING, NOTHING, Among, complement, conjunction, disjunction
 from dodona.query.query import Block, Query, ValueWeight, block_weights, group_numbers
 from dodona.query.residual import Classes, Residual
+from dodona.query.spelling import from_json, to_json
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain

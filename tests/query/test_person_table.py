@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import from_json, query_digest, to_json
+from dodona.query.canonical import query_digest
 from dodona.query.person_table import PersonColumn, PersonTable, copied_column, person_column, total_bounds
 from dodona.query.predicate import EVERYTHING, among
 from dodona.query.query import Block, CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, block_weights
 from dodona.query.sensitivity import row_sensitivity, unit_sensitivity
+from dodona.query.spelling import from_json, to_json
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import from_json, to_json
 from dodona.query.query import Query, block_weights, group_numbers, product_axes, product_shape
 from dodona.query.residual import (
     Classes,
@@ -19,6 +18,7 @@ from dodona.query.residual import (
     helmert_matrix,
     residual_of_block,
 )
+from dodona.query.spelling import from_json, to_json
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain

@@ -111,7 +111,7 @@ COLUMNS = (
         'kind = "boolean"',
         'kind = "bool"',
         35,
-        '= "bool" is not known; write "category", "integer", "number", "date" or',
+        '= "bool" is not known; write "category", "integer", "number", "date", "timestamp" or',
     ),
     ('kind = "boolean"', 'kind = "boolean"\nlabels = ["a"]', 36, "columns.emergency.labels is not known"),
     ('  "male",\n', '  "female",\n', 16, "columns.sex.labels[1] may not be a label: write each label once"),

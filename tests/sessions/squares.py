@@ -19,8 +19,8 @@ from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidRequest
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.measurement import Noise, noises_from_text, residuals_from_text
-from dodona.query.canonical import from_json
 from dodona.query.query import PeopleWeight, Query, block_weights, group_numbers, product_axes, product_shape
+from dodona.query.spelling import from_json
 from dodona.trusted.gate import read_public_rows
 
 if TYPE_CHECKING:

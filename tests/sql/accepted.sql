@@ -1065,3 +1065,6 @@ SELECT count(*) FROM "public"."stays" WHERE "public"."stays"."sex" = 'male'
 -- duckdb: SELECT count(*) FROM stays WHERE sex = 'male'
 
 SELECT count(*) FROM main.stays
+
+SELECT count(*) FROM stays WHERE admitted >= to_date('2024-01-31', 'YYYY-MM-DD') AND admitted < to_date('01.03.2024', 'DD.MM.YYYY')
+-- duckdb: SELECT count(*) FROM stays WHERE admitted >= DATE '2024-01-31' AND admitted < DATE '2024-03-01'

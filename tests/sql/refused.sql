@@ -402,14 +402,8 @@ SELECT count(*) FROM stays GROUP BY bin(age, stay)
 SELECT count(*) FROM stays WHERE bin(age, 5) = 1
 -- 1:34 bin() makes groups, not values.
 
-SELECT count(*) FROM stays GROUP BY date_trunc('hour', admitted)
--- 1:37 A date is not cut to `hour`.
-
 SELECT count(*) FROM stays GROUP BY date_trunc('month', age)
 -- 1:37 This takes a date.
-
-SELECT count(*) FROM stays GROUP BY extract(hour FROM admitted)
--- 1:55 `HOUR` is no part of a date.
 
 SELECT count(*) FROM stays GROUP BY year(age)
 -- 1:37 This takes a date.

@@ -5,9 +5,10 @@ from random import Random
 import numpy as np
 import pytest
 
-from dodona.query.canonical import from_json, query_digest, to_json
+from dodona.query.canonical import query_digest
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.sensitivity import row_sensitivity
+from dodona.query.spelling import from_json, to_json
 from dodona.schema.schema import Neighbours
 from dodona.sql.compile import compile_sql
 from dodona.sql.scope import InvalidSql

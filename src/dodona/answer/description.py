@@ -6,7 +6,7 @@ Both are read from a ledger, or from the JSON of a server.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from html import escape
 from typing import Any, Self, assert_never
@@ -14,7 +14,7 @@ from typing import Any, Self, assert_never
 from dodona.errors import InvalidArgument, printable, printable_json
 from dodona.numbers import format_decimal, format_fraction, format_percent
 from dodona.privacy.budget import BudgetState
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Label, Number
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Label, Number, Timestamp
 from dodona.schema.schema import Domain, Neighbours, Schema, Unit
 
 # --- The description of a dataset: what an analyst may know before asking. All of it is declared and public. ---
@@ -237,6 +237,8 @@ def _describe_values(attribute: Attribute) -> str:
             return ", ".join(labels[:_MOST_SHOWN]) + more
         case Integer() | Date():
             return f"{attribute.lower} to {attribute.upper}"
+        case Timestamp():
+            return f"{attribute.lower} to {attribute.upper} in steps of {attribute.step:,} seconds"
         case Number():
             lower, upper, step = map(format_decimal, (attribute.lower, attribute.upper, attribute.step))
             return f"{lower} to {upper} in steps of {step}"
@@ -301,6 +303,16 @@ def _read_column(document: Mapping[str, Any]) -> Attribute:
                 day(document["upper"]),
                 bins if bins is None or isinstance(bins, str) else [day(edge) for edge in bins],
                 otherwise=None if otherwise is None else day(otherwise),
+            )
+        case Timestamp.kind:
+            moment = datetime.fromisoformat
+            return Timestamp(
+                name,
+                moment(document["lower"]),
+                moment(document["upper"]),
+                document["step"],
+                document.get("bins"),
+                otherwise=None if otherwise is None else moment(otherwise),
             )
         case kind:
             raise InvalidArgument("kind", kind, "install a newer version: this one does not know such columns")

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -148,6 +148,8 @@ def label_text(label: Label | float) -> str:
             return format_decimal(label)
         case float():
             return f"{label:.12g}"
+        case datetime():
+            return label.isoformat(" ")
         case date():
             return label.isoformat()
         case _:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
@@ -217,6 +217,11 @@ def _read_rows(
     return tuple(found)
 
 
+def _read_day(text: str) -> date:
+    """Return a day, or a time."""
+    return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
+
+
 def _read_cell(cell: Any, *, day: bool) -> Cell:  # noqa: ANN401  a JSON value
     if not isinstance(cell, dict):
         return _read_label(cell, day=day)
@@ -225,15 +230,15 @@ def _read_cell(cell: Any, *, day: bool) -> Cell:  # noqa: ANN401  a JSON value
 
 
 def _read_number(value: Any, *, day: bool) -> EstimateValue | None:  # noqa: ANN401  a JSON value
-    return date.fromisoformat(value) if day and isinstance(value, str) else value
+    return _read_day(value) if day and isinstance(value, str) else value
 
 
 def _read_label(label: Any, *, day: bool) -> Label:  # noqa: ANN401  a JSON value
     """Return a label; numbers that are not whole are exact decimals, rounded to doubles when they were written."""
     if isinstance(label, float):
         return Fraction(repr(label))
-    return date.fromisoformat(label) if day and isinstance(label, str) and _DAY.fullmatch(label) else label
+    return _read_day(label) if day and isinstance(label, str) and _DAY.fullmatch(label.partition("T")[0]) else label
 
 
 def _read_key(value: Any, *, day: bool) -> KeyValue:  # noqa: ANN401  a JSON value
-    return date.fromisoformat(value) if day and isinstance(value, str) else value
+    return _read_day(value) if day and isinstance(value, str) else value

@@ -21,7 +21,7 @@ from dodona.numbers import Exact, format_decimal
 from dodona.privacy.additive_noise import Laplace, validate_noise_epsilon
 from dodona.privacy.measurement import Measurement
 from dodona.query.sensitivity import unit_sensitivity
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
 from dodona.schema.schema import Neighbours, Unit
 from dodona.trusted.gate import release_measurement
 
@@ -159,6 +159,8 @@ def _undeclared_text(attribute: Attribute) -> str:
             return "no numbers"
         case Date():
             return f"no days from {attribute.lower} to {attribute.upper}"
+        case Timestamp():
+            return f"no times from {attribute.lower} to {attribute.upper}"
         case Category():
             return "none of the labels"
         case Boolean():

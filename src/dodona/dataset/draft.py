@@ -20,7 +20,7 @@ from dodona.engines.inspection import ColumnProfile, count_rows, profile_column,
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import format_decimal, to_integer
 from dodona.privacy.budget import Budget
-from dodona.schema.attributes import is_name
+from dodona.schema.names import is_name
 from dodona.schema.schema import MOST_ROWS, Neighbours
 from dodona.schema.toml import TomlTable, format_toml_path
 from dodona.trusted.gate import draw_candidate

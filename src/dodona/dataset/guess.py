@@ -18,7 +18,8 @@ from dodona.numbers import format_decimal
 from dodona.privacy.events import ExponentialEvent
 from dodona.privacy.selection import Exponential
 from dodona.query.sensitivity import Sensitivity
-from dodona.schema.attributes import MOST_VALUES, find_label_errors, is_name
+from dodona.schema.attributes import MOST_VALUES, find_label_errors
+from dodona.schema.names import is_name
 from dodona.schema.schema import Neighbours
 
 # --- Round bounds: a draft rounds outward, so that it reveals less about the extreme values. ---
@@ -212,7 +213,8 @@ def _guess_by_kind(table: inspection.Inspection, profile: inspection.ColumnProfi
     if profile.held.form is ColumnForm.TRUTH:
         return _guess_boolean(profile, "true and false", from_data=False)
     if profile.days is not None and profile.days.count >= _MOST_OF_THEM * profile.present:
-        return _guess_date(profile, profile.days)
+        timed = profile.days.timed > 0
+        return _guess_timestamp(profile, profile.days) if timed else _guess_date(profile, profile.days)
     if profile.held.form is ColumnForm.TEXT and sum(profile.truths) == profile.present and min(profile.truths) > 0:
         return _guess_boolean(profile, "texts that read as true and false", from_data=True)
     if profile.numbers is not None and profile.numbers.count >= _MOST_OF_THEM * profile.present:
@@ -287,6 +289,20 @@ def _guess_date(profile: inspection.ColumnProfile, days: inspection.DateProfile)
         DraftKey("bins", f'"{word}"'),
     )
     return ProposedColumn(name=profile.name, kind="date", keys=keys, private=f"{days.first} to {days.last}")
+
+
+def _guess_timestamp(profile: inspection.ColumnProfile, days: inspection.DateProfile) -> ProposedColumn:
+    """Propose hours, grouped by day or month; the owner may choose another step."""
+    lower, upper = whole_years(days.first, days.last)
+    word = "day" if upper.year == lower.year else "month"
+    keys = (
+        DraftKey("kind", '"timestamp"', from_data=True),
+        DraftKey("lower", f"{lower}T00:00:00", from_data=True),
+        DraftKey("upper", f"{upper}T23:00:00", from_data=True),
+        DraftKey("step", '"1 hour"'),
+        DraftKey("bins", f'"{word}"'),
+    )
+    return ProposedColumn(name=profile.name, kind="timestamp", keys=keys, private=f"{days.first} to {days.last}")
 
 
 def _guess_numeric(profile: inspection.ColumnProfile, numbers: inspection.NumberProfile) -> ProposedColumn:

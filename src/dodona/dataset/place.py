@@ -18,8 +18,8 @@ from dodona.dataset.opening import require_extra
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.files import DAY_RULE, PLAIN_CSV, THOUSANDS, CsvFormat, list_files, open_text
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.schema.attributes import LONGEST_NAME, is_name
 from dodona.schema.encoding import DATE_TEXT, NUMBER_TEXT
+from dodona.schema.names import LONGEST_NAME, is_name
 
 if TYPE_CHECKING:
     from dodona.dataset.file import DatasetFile

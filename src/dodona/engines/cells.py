@@ -16,8 +16,9 @@ from dodona.engines.dialects import Dialect, number_literal, whole_literal
 from dodona.errors import InvalidRequest
 from dodona.numbers import smallest_integer
 from dodona.query.predicate import Among
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
-from dodona.schema.encoding import DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
+from dodona.schema.encoding import CLOCK_TEXT, DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
+from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
 
 # --- Engine columns: how a declared attribute is read from a column of some type. ---
 
@@ -104,13 +105,13 @@ def _accepted_forms(attribute: Attribute) -> frozenset[ColumnForm]:
             return frozenset(always)
         case Integer() | Number() | Boolean():
             return frozenset(always | numbers)
-        case Date():
+        case Date() | Timestamp():
             return frozenset(always | {ColumnForm.DAY, ColumnForm.TIME, ColumnForm.ZONED})
         case _:
             assert_never(attribute)
 
 
-def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
+def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:  # noqa: PLR0911  one for each kind
     """Return how to read an attribute from the SQL expression `raw`, whose values have this form."""
     if form is ColumnForm.NOTHING:
         code, missing = (attribute.size, "TRUE") if attribute.landing is None else (attribute.landing, "FALSE")
@@ -125,6 +126,9 @@ def read_column(attribute: Attribute, raw: str, form: ColumnForm, dialect: Diale
             return _read_number(attribute, raw, form, dialect)
         case Date():
             return _read_date(attribute, raw, form, dialect)
+        case Timestamp():
+            value = seconds_sql(raw, form, dialect)
+            return ColumnReading(attribute, dialect, ColumnForm.WHOLE, raw, value, f"{raw} IS NULL", total=False)
         case Boolean():
             return _read_boolean(attribute, raw, form, dialect)
         case _:
@@ -187,6 +191,33 @@ def _read_date(attribute: Date, raw: str, form: ColumnForm, dialect: Dialect) ->
     return ColumnReading(attribute, dialect, ColumnForm.DAY, raw, value, null, total=False)
 
 
+def seconds_sql(raw: str, form: ColumnForm, dialect: Dialect) -> str:
+    """Return SQL for the whole seconds since 1970 of a time, in UTC, rounded down; NULL if there is no such time.
+
+    A text is read piece by piece: engines round fractions of a second differently, and no step is shorter than one.
+    """
+    match form:
+        case ColumnForm.TIME:
+            return dialect.seconds.format(raw)
+        case ColumnForm.ZONED:
+            return dialect.seconds_of_zoned.format(raw)
+        case ColumnForm.DAY:
+            return _day_seconds(dialect.finite_day.format(raw), dialect)
+        case _:
+            day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY_TEXT)))
+            parts = [_day_seconds(f"({day})", dialect)]
+            clock = f"coalesce({dialect.found.format(raw, dialect.literal(CLOCK_TEXT))}, '')"
+            for first, worth in ((1, 3600), (4, 60), (7, 1)):
+                digits = f"nullif(substring({clock}, {first}, 2), '')"
+                parts.append(f"{worth} * coalesce({dialect.small.format(digits)}, 0)")
+            return f"CASE WHEN {_matches(raw, DATE_TEXT, dialect)} THEN {' + '.join(parts)} END"
+
+
+def _day_seconds(day: str, dialect: Dialect) -> str:
+    days = dialect.small.format(dialect.days_between.format(day, dialect.day.format("1970-01-01")))
+    return f"{DAY_SECONDS} * {days}"
+
+
 def _read_boolean(attribute: Boolean, raw: str, form: ColumnForm, dialect: Dialect) -> ColumnReading:
     null = f"{raw} IS NULL"
     match form:
@@ -242,7 +273,7 @@ def outside_sql(reading: ColumnReading) -> str:
     match attribute:
         case Category(labels=labels):
             return f"({reading.raw} IS NOT NULL AND {reading.value} NOT IN ({reading.dialect.literals(labels)}))"
-        case Date():
+        case Date() | Timestamp():
             first, after = bound_literal(reading, 0), bound_literal(reading, attribute.size)
             unread = "" if reading.total else f"({reading.value}) IS NULL OR "
             return f"({held} AND ({unread}{reading.value} < {first} OR {reading.value} >= {after}))"
@@ -291,7 +322,7 @@ def cell_sql(reading: ColumnReading, present: str, *, size: int, landing: int | 
     return f"CASE WHEN {reading.missing} THEN {size}{second} ELSE {present} END"
 
 
-def present_code_sql(reading: ColumnReading) -> str:
+def present_code_sql(reading: ColumnReading) -> str:  # noqa: PLR0911  one for each kind
     """Return SQL for the code where there is a value; it raises no error elsewhere."""
     attribute, value, dialect = reading.attribute, reading.value, reading.dialect
     if reading.form is ColumnForm.CODE:
@@ -303,6 +334,8 @@ def present_code_sql(reading: ColumnReading) -> str:
             return f"CASE WHEN {value} THEN 1 ELSE 0 END"
         case Date(lower=lower):
             return dialect.small.format(dialect.days_between.format(date_sql(reading), dialect.day.format(lower)))
+        case Timestamp():
+            return dialect.quotient.format(f"({value} - {bound_literal(reading, 0)})", attribute.step)
         case Integer(lower=least, upper=most) if reading.form is ColumnForm.WHOLE:
             drawn = f"least(greatest({dialect.small.format(value)}, {whole_literal(least)}), {whole_literal(most)})"
             return f"({drawn} - {whole_literal(least)})"
@@ -357,7 +390,7 @@ def _among_values(reading: ColumnReading, codes: int) -> str:
             if every:
                 return f"({reading.value}) IS NOT NULL"
             return f"({reading.value}) IS {TRUE if codes == 2 else FALSE}"  # noqa: PLR2004  bit 1 is true
-        case Integer() | Number() | Date():
+        case Integer() | Number() | Date() | Timestamp():
             return _any_of(_between(reading, first, last) for first, last in bit_runs(codes))
         case _:
             assert_never(attribute)
@@ -377,7 +410,7 @@ def _between_codes(reading: ColumnReading, first: int, last: int) -> str:
 def _between(reading: ColumnReading, first: int, last: int) -> str:
     """Return the condition for codes from first to last; the outermost include values clamped to the bounds."""
     attribute, value = reading.attribute, reading.value
-    drawn = not isinstance(attribute, Date)
+    drawn = not isinstance(attribute, Date | Timestamp)
     open_below = drawn and first == 0
     open_above = drawn and last == attribute.size - 1
     parts = [] if open_below else [f"{value} >= {bound_literal(reading, first)}"]
@@ -413,6 +446,8 @@ def bound_literal(reading: ColumnReading, number: int) -> str:
         case Date(lower=first):
             literals = {ColumnForm.DAY: dialect.day, ColumnForm.TIME: dialect.time, ColumnForm.ZONED: dialect.zoned}
             return literals[reading.form].format(_day_text(first, number))
+        case Timestamp():
+            return whole_literal(seconds_since_epoch(attribute.lower) + number * attribute.step)
         case Integer(lower=least):
             bound = least + number
             return whole_literal(bound) if reading.form is ColumnForm.WHOLE else number_literal(float(bound))

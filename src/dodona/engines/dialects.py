@@ -44,6 +44,12 @@ class Dialect:
     time: str = "TIMESTAMP '{0} 00:00:00'"
     zoned: str = "TIMESTAMPTZ '{0} 00:00:00+00'"
     """Literals of a day, of its first moment, and of its first moment in UTC."""
+    seconds: str
+    """The whole seconds from 1970 to a timestamp without a zone, rounded down; NULL if it is infinite."""
+    seconds_of_zoned: str
+    """The same of a timestamp with a zone, in UTC."""
+    finite_day: str = "CASE WHEN isfinite({0}) THEN {0} END"
+    """A day; NULL if it is infinite."""
     days_between: str = "({0} - {1})"
     """Days from {1} to {0}."""
     day_of_time: str = "CAST({0} AS DATE)"
@@ -96,6 +102,9 @@ def _signed(text: str) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
+_MICROSECONDS = "({0} // 1000000 - CASE WHEN {0} % 1000000 < 0 THEN 1 ELSE 0 END)"
+_DUCKDB_SECONDS = f"CASE WHEN isfinite({{0}}) THEN {_MICROSECONDS.format('epoch_us({0})')} END"
+
 DUCKDB = Dialect(
     name="duckdb",
     text="CAST({0} AS VARCHAR)",
@@ -107,6 +116,8 @@ DUCKDB = Dialect(
     found="regexp_extract({0}, {1})",
     not_a_number="isnan({0})",
     day_of_zoned="CAST({0} AT TIME ZONE 'UTC' AS DATE)",
+    seconds=_DUCKDB_SECONDS,
+    seconds_of_zoned=_DUCKDB_SECONDS,
     quotient="({0} // {1})",
     position="enum_code(TRY_CAST({0} AS ENUM({1})))",
     element="list_extract(CAST([{0}] AS BIGINT[]), {1} + 1)",
@@ -115,6 +126,8 @@ DUCKDB = Dialect(
     hashed="md5_number_lower({0})",
     md5="md5({0})",
 )
+
+_SPARK_SECONDS = "({0} div 1000000 - CASE WHEN {0} % 1000000 < 0 THEN 1 ELSE 0 END)"
 
 SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     name="spark",
@@ -133,6 +146,9 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     ),
     time="TIMESTAMP_NTZ '{0} 00:00:00'",
     zoned="TIMESTAMP_LTZ '{0} 00:00:00Z'",
+    seconds=_SPARK_SECONDS.format("unix_micros(CAST({0} AS TIMESTAMP_LTZ))"),  # the session is in UTC
+    seconds_of_zoned=_SPARK_SECONDS.format("unix_micros({0})"),
+    finite_day="{0}",
     days_between="datediff({0}, {1})",
     day_of_zoned=(  # a cast would take the day in the time zone of the session
         "date_add(DATE '1970-01-01', CAST(unix_micros({0}) div 86400000000"
@@ -197,6 +213,8 @@ DOUBLE_OF_NUMERIC = (
 )
 """The double nearest to a `numeric` of any size."""
 
+_POSTGRES_SECONDS = "CASE WHEN isfinite({0}) THEN CAST(floor(extract(epoch FROM {0})) AS bigint) END"
+
 POSTGRES = Dialect(
     name="postgres",
     double=f"CAST({{0}} AS {_DOUBLE})",
@@ -211,6 +229,8 @@ POSTGRES = Dialect(
         f"CASE WHEN {{3}} THEN 0 WHEN {{4}} THEN floor(({{0}} - {{1}}) / {{2}}) ELSE CAST('Infinity' AS {_DOUBLE}) END"
     ),
     day_of_zoned="CAST(({0}) AT TIME ZONE 'UTC' AS date)",
+    seconds=_POSTGRES_SECONDS,
+    seconds_of_zoned=_POSTGRES_SECONDS,
     quotient="CAST(div({0}, {1}) AS bigint)",
     remainder="mod({0}, {1})",
     position="(array_position(ARRAY[{1}], {0}) - 1)",

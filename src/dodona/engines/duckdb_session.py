@@ -16,7 +16,7 @@ from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
 from dodona.engines.render import Statement, Table
 from dodona.numbers import Integers
-from dodona.schema.attributes import Attribute, source_column_name
+from dodona.schema.attributes import Attribute, Timestamp, source_column_name
 from dodona.schema.schema import Schema
 
 Connection = duckdb.DuckDBPyConnection
@@ -28,6 +28,7 @@ DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round the last nanoseconds o
     "(DATE '1970-01-01' + CAST(epoch_ns({0}) // 86400000000000"
     " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
 )
+SECONDS_OF_NANOSECONDS = "(epoch_ns({0}) // 1000000000 - CASE WHEN epoch_ns({0}) % 1000000000 < 0 THEN 1 ELSE 0 END)"
 _PARTITION = re.compile(r"([^=]+)=(.*)")
 _BY_STATISTICS = "statistics_propagation,filter_pushdown"
 _DOUBLES = frozenset({"FLOAT", "DOUBLE"})
@@ -285,6 +286,10 @@ def _reading(  # noqa: PLR0913  what a column is, and where
     form = cells.ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
     form = cells.require_form(attribute, form, kind.partition("(")[0])
     own = cells.read_column(attribute, raw, form, DUCKDB)
+    if isinstance(attribute, Timestamp) and own.form is not cells.ColumnForm.CODE:
+        if kind in COARSE_TIMESTAMPS:  # as below
+            return replace(own, value=cells.seconds_sql(f"TRY_CAST({raw} AS TIMESTAMP)", form, DUCKDB))
+        return replace(own, value=SECONDS_OF_NANOSECONDS.format(raw)) if kind == "TIMESTAMP_NS" else own
     if kind in COARSE_TIMESTAMPS:  # wider range than TIMESTAMP: a time beyond it is outside, not missing
         return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":

@@ -20,7 +20,7 @@ from typing import IO
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import DUCKDB
 from dodona.errors import InvalidArgument
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
 from dodona.schema.encoding import LONGEST_TEXT
 
 # --- The files of a table, each listed once. ---
@@ -313,7 +313,7 @@ class CsvFormat:
                 return self.number_sql(raw)
             case Date():
                 return self.day_sql(raw)
-            case Category() | Boolean():
+            case Category() | Boolean() | Timestamp():
                 return raw
 
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from dodona.engines.answers import answer_query
-from dodona.engines.cells import ColumnForm, date_sql, read_column
+from dodona.engines.cells import ColumnForm, date_sql, read_column, seconds_sql
 from dodona.engines.dialects import Dialect, number_literal
 from dodona.engines.render import COLUMN_FIGURES, Statement, Table, check_statement, left_out_sql
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Date, Integer, Number
+from dodona.schema.moments import DAY_SECONDS
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.source import Sealed
 
@@ -87,6 +88,7 @@ MISSING_VALUE_NUMBERS = (-1, -2, -7, -8, -88, -888, *_NINES, *(-number for numbe
 """Numbers that often mean no answer: -1, 99, -999 and the like."""
 _NUMBERS = frozenset({ColumnForm.TEXT, ColumnForm.WHOLE, ColumnForm.DOUBLE, ColumnForm.WIDE, ColumnForm.DECIMAL})
 _DAYS = frozenset({ColumnForm.TEXT, ColumnForm.DAY, ColumnForm.TIME, ColumnForm.ZONED})
+_TIMED = frozenset({ColumnForm.TIME, ColumnForm.ZONED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,8 @@ class DateProfile:
     count: int
     first: dt.date
     last: dt.date
+    timed: int = 0
+    """How many have a time of day; 0 unless the column is stored as times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +148,14 @@ def profile_column(table: Inspection, name: str) -> ColumnProfile:
     figures = ", ".join(f"{sql} AS f{place}" for place, sql in enumerate(outer))
     (row,) = table.fetch(f"SELECT {figures} FROM (SELECT {listed} FROM {table.source}) AS listed")  # noqa: S608
     present, different, *rest = row
-    numeric, dated = rest[:6] if held.form in _NUMBERS else [], rest[-5:] if held.form is ColumnForm.TEXT else rest[-3:]
+    numeric, dated = rest[:6] if held.form in _NUMBERS else [], rest[-5:] if held.form is ColumnForm.TEXT else rest
     return ColumnProfile(
         name=name,
         held=held,
         present=_as_count(present),
         different=_as_count(different),
         numbers=_number_profile(numeric) if numeric else None,
-        days=_date_profile(dated[:3]) if held.form in _DAYS else None,
+        days=_date_profile(dated[:3], timed=dated[3] if held.form in _TIMED else 0) if held.form in _DAYS else None,
         truths=(_as_count(rest[-2]), _as_count(rest[-1])) if held.form is ColumnForm.TEXT else (0, 0),
     )
 
@@ -187,6 +191,8 @@ def _readings(table: Inspection, held: SourceColumn) -> dict[str, str]:
         found["v"] = table.dialect.double.format(number.value)
     if held.form in _DAYS and held.form is not None:
         found["d"] = date_sql(read_column(_DAY, held.day or held.sql, held.form, table.dialect))
+    if held.form in _TIMED and held.form is not None:
+        found["s"] = seconds_sql(held.sql, held.form, table.dialect)
     if held.form is ColumnForm.TEXT:
         found["b"] = read_column(_TRUTH, held.sql, held.form, table.dialect).value
     return found
@@ -207,6 +213,8 @@ def _figures(table: Inspection, form: ColumnForm) -> list[str]:
         first, last = dialect.day.format(dt.date.min), dialect.day.format(dt.date.max)
         inside = f"CASE WHEN d >= {first} AND d <= {last} THEN d END"
         found += [f"count({inside})", *(dialect.text.format(f"{pick}({inside})") for pick in ("min", "max"))]
+    if form in _TIMED:
+        found.append(dialect.count_if.format(f"{dialect.remainder.format('s', DAY_SECONDS)} <> 0"))
     if form is ColumnForm.TEXT:
         found += [dialect.count_if.format("b"), dialect.count_if.format("NOT b")]
     return found
@@ -226,12 +234,12 @@ def _number_profile(row: Sequence[object]) -> NumberProfile | None:
     )
 
 
-def _date_profile(row: Sequence[object]) -> DateProfile | None:
+def _date_profile(row: Sequence[object], *, timed: object) -> DateProfile | None:
     count, first, last = row
     if first is None or last is None:
         return None
     first, last = (dt.date.fromisoformat(str(day)) for day in (first, last))
-    return DateProfile(count=_as_count(count), first=first, last=last)
+    return DateProfile(count=_as_count(count), first=first, last=last, timed=_as_count(timed))
 
 
 def _as_fraction(value: object) -> Fraction:

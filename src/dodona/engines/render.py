@@ -21,7 +21,7 @@ from dodona.query.person_table import PersonColumn, PersonTable
 from dodona.query.polynomial import Polynomial
 from dodona.query.predicate import EVERYTHING, Among, And, Jointly, NonNegative, Or, Predicate, unpack_bits
 from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
-from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
+from dodona.schema.attributes import Boolean, Category, Date, Integer, Number, Timestamp
 from dodona.schema.partition import Partition
 
 # --- Rendering: from a query's blocks to SQL that returns the exact sums. ---
@@ -419,7 +419,7 @@ def _column_conditions(reading: cells.ColumnReading) -> tuple[str, str, str, str
     match attribute:
         case Category() | Boolean():
             return reading.missing, cells.outside_sql(reading), cells.FALSE, cells.FALSE
-        case Integer() | Number() | Date():
+        case Integer() | Number() | Date() | Timestamp():
             below = f"{reading.value} < {cells.bound_literal(reading, 0)}"
             above = f"{reading.value} >= {cells.bound_literal(reading, attribute.size)}"
             if reading.form is cells.ColumnForm.DOUBLE:  # engines order NaN above all numbers

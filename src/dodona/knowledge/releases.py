@@ -20,7 +20,7 @@ from dodona.privacy.measurement import (
     noises_from_text,
     residuals_from_text,
 )
-from dodona.query.canonical import block_digest, block_digests, from_json
+from dodona.query.canonical import block_digest, block_digests
 from dodona.query.query import (
     Block,
     CaseWeight,
@@ -31,6 +31,7 @@ from dodona.query.query import (
     ValueWeight,
     weight_range,
 )
+from dodona.query.spelling import from_json
 from dodona.schema.schema import Domain
 from dodona.trusted.source import SourceFailed
 

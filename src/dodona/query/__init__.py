@@ -7,5 +7,5 @@
 - `sensitivity`: `unit_sensitivity`, how far one privacy unit can move the answers
 - `movement`: the cells that blocks tell apart, which sensitivities, digests and derivations are computed over
 - `residual`: `Residual`s of marginals and their `Classes`
-- `canonical`: the digest and the JSON form of a query, both permanent
+- `canonical`: the digest of a query, and `spelling`: its JSON form, both permanent
 """

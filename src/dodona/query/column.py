@@ -54,6 +54,8 @@ def comparison_mask(attribute: kinds.Attribute, operator: str, value: LiteralVal
             return _order_mask(attribute, operator, Fraction(value))
         case kinds.Date():
             return _order_mask(attribute, operator, _days_above_lower(attribute, operator, value))
+        case kinds.Timestamp():
+            return _order_mask(attribute, operator, _moments_above_lower(attribute, operator, value))
         case kinds.Integer() | kinds.Number():
             return _order_mask(attribute, operator, _steps_above_lower(attribute, operator, value))
         case _:
@@ -179,6 +181,28 @@ def _days_above_lower(attribute: kinds.Date, operator: str, value: LiteralValue)
         span, other = f"from {attribute.lower} to {attribute.upper}", describe_undeclared_value(attribute)
         raise InvalidArgument(attribute.name, str(day), f"write a day {span}; any other {other}")
     return Fraction((day - attribute.lower).days)
+
+
+def _moments_above_lower(attribute: kinds.Timestamp, operator: str, value: LiteralValue) -> Fraction:
+    """Return the number of steps from the column's first moment to a literal time."""
+    moment: object = value
+    if isinstance(value, str):
+        try:
+            moment = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            moment = value
+    if type(moment) is dt.date:
+        moment = dt.datetime.combine(moment, dt.time())
+    if not isinstance(moment, dt.datetime):
+        accepted = f"{attribute.name} holds times; write one such as '{attribute.lower}'"
+        raise InvalidArgument(attribute.name, value, accepted)
+    bare = moment if moment.utcoffset() is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+    away = bare - attribute.lower
+    place = Fraction(away // dt.timedelta(microseconds=1), attribute.step * 10**6)
+    if operator in {EQUAL, UNEQUAL} and (place.denominator != 1 or not 0 <= place < attribute.size):
+        accepted = f"write a time from {attribute.lower} to {attribute.upper} in steps of {attribute.step} seconds"
+        raise InvalidArgument(attribute.name, str(moment), accepted)
+    return place
 
 
 def _steps_above_lower(attribute: kinds.Integer | kinds.Number, operator: str, value: LiteralValue) -> Fraction:

@@ -5,7 +5,6 @@ public. Constructors validate their arguments, so an attribute that exists is va
 """
 
 import datetime as dt
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -13,57 +12,8 @@ from typing import Any, ClassVar, TypeGuard, assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, Integers, format_decimal, format_fraction, to_fraction, to_integer
-
-# --- Names of tables and columns. ---
-
-
-LONGEST_NAME = 63
-"""In bytes. PostgreSQL truncates longer names (its manual, section 4.1.1), so two of them could coincide."""
-NAME_RULE = (
-    f"write letters, digits and underscores, no digit first, at most {LONGEST_NAME} bytes; "
-    "where the data have another name for a column, write it as source"
-)
-_LONGEST_SOURCE = 200
-
-
-def is_name(value: object) -> TypeGuard[str]:
-    """Whether a value is a valid column name.
-
-    >>> is_name("length_of_stay"), is_name("length of stay")
-    (True, False)
-    """
-    if not isinstance(value, str) or not value.isidentifier() or len(value.encode()) > LONGEST_NAME:
-        return False
-    return unicodedata.normalize("NFKC", value) == value
-
-
-def validate_name(value: object, *, argument: str) -> str:
-    """Validate a column name."""
-    if not is_name(value):
-        raise InvalidArgument(argument, value, NAME_RULE)
-    return value
-
-
-def validate_source_name(value: object, *, name: str) -> str | None:
-    """Validate a column's name in the data, which may be any printable text; None if it is the declared name."""
-    if value is None or value == name:
-        return None
-    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _LONGEST_SOURCE:
-        accepted = "write the column's name in the data: a printable text, such as 'Age (y)'"
-        raise InvalidArgument("source", value, accepted)
-    return value
-
-
-def validate_table_name(value: object, *, argument: str) -> str:
-    """Validate a table name: a name, or `schema.name`.
-
-    >>> validate_table_name("public.stays", argument="table")
-    'public.stays'
-    """
-    if not isinstance(value, str) or value.count(".") > 1 or not all(map(is_name, value.split("."))):
-        raise InvalidArgument(argument, value, f"for each part of the name, {NAME_RULE}")
-    return value
-
+from dodona.schema.moments import moment_code, moment_starts, step_seconds, to_moment
+from dodona.schema.names import validate_name, validate_source_name
 
 # --- Declarations: validation of what an owner declares about a column, before the attribute is built. ---
 
@@ -168,7 +118,7 @@ MISSING, OUTSIDE = RESERVED_LABELS
 MOST_VALUES = 2**24
 """The maximum number of values of an attribute."""
 Label = str | int | bool | Fraction | dt.date
-_DAY = dt.timedelta(days=1)
+_DAY, _SECOND = dt.timedelta(days=1), dt.timedelta(seconds=1)
 _WIDEST_INTEGER = 2**53  # integers up to here are doubles, so text, double and integer columns agree
 _WIDEST_NUMBER = Fraction(10**15)
 _FINEST_STEP = Fraction(1, 10**12)
@@ -372,6 +322,58 @@ class Date(_Cells):
 
 
 @dataclass(frozen=True, slots=True, init=False)
+class Timestamp(_Cells):
+    """A time in steps of some seconds, in UTC; one before `lower` or after the last step is outside, or `otherwise`.
+
+    >>> Timestamp("seen", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 23), "1 hour").size
+    24
+    """
+
+    kind: ClassVar[str] = "timestamp"
+    lower: dt.datetime
+    upper: dt.datetime
+    step: int
+    """In seconds; a day is a whole number of steps."""
+    bins: str | None = field(compare=False)
+    """The name of the declared bins, such as `day`."""
+    otherwise: dt.datetime | None
+    source: str | None
+    starts: tuple[int, ...] | None = field(init=False, repr=False)
+    """The first code of each bin."""
+
+    def __init__(  # noqa: PLR0913  what a time has
+        self,
+        name: str,
+        lower: dt.datetime,
+        upper: dt.datetime,
+        step: str | int,
+        bins: str | None = None,
+        *,
+        otherwise: dt.datetime | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Take two times without a zone, the lower one first, and a step such as `15 minutes`."""
+        first, last = to_moment(lower, argument="lower"), to_moment(upper, argument="upper")
+        width = step_seconds(step)
+        set_fields(self, name=validate_name(name, argument="name"), lower=first, upper=last, step=width)
+        if last <= first:
+            raise InvalidArgument("upper", str(upper), f"write a time after lower = {first}")
+        steps = Fraction(int((last - first).total_seconds()), width)
+        within = int((first - dt.datetime.combine(first, dt.time())).total_seconds())
+        if steps.denominator != 1 or within % width:
+            accepted = "lower and upper must be whole steps after midnight and apart; choose another bound or step"
+            raise InvalidArgument("step", step, accepted)
+        if steps > MOST_VALUES - 1:
+            raise InvalidArgument("step", step, "write a longer step: 2^24 values are allowed")
+        code = None if otherwise is None else moment_code(otherwise, lower=first, step=width, size=int(steps) + 1)
+        value = None if code is None else first + code * width * _SECOND
+        self._finish(int(steps) + 1, code, otherwise=value, source=source)
+        set_fields(self, bins=bins, starts=None if bins is None else moment_starts(self, bins))
+
+    __hash__ = _Cells.__hash__
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class Boolean(_Cells):
     """False or true, in this order; any other value is outside, or counts as `otherwise`.
 
@@ -392,7 +394,7 @@ class Boolean(_Cells):
     __hash__ = _Cells.__hash__
 
 
-Attribute = Category | Integer | Number | Date | Boolean
+Attribute = Category | Integer | Number | Date | Timestamp | Boolean
 
 
 def source_column_name(attribute: Attribute) -> str:
@@ -404,7 +406,7 @@ def source_column_name(attribute: Attribute) -> str:
     return attribute.name if attribute.source is None else attribute.source
 
 
-def code_label(attribute: Attribute, code: int) -> Label:
+def code_label(attribute: Attribute, code: int) -> Label:  # noqa: PLR0911  one for each kind
     """Return the value that a code represents.
 
     >>> code_label(Integer("age", 0, 110), 65), code_label(Boolean("emergency"), 2)
@@ -423,6 +425,8 @@ def code_label(attribute: Attribute, code: int) -> Label:
             return least + int(code) * step
         case Date(lower=first):
             return first + int(code) * _DAY
+        case Timestamp(lower=start, step=width):
+            return start + int(code) * width * _SECOND
         case Boolean():
             return bool(code == 1)
         case _:
@@ -444,7 +448,7 @@ def numeric_grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
             return least, step
         case Boolean():
             return Fraction(0), Fraction(1)
-        case Category() | Date():
+        case Category() | Date() | Timestamp():
             return None
         case _:
             assert_never(attribute)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Doubles, Integers
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
+from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
 
 # --- Spelling of values in text columns: the only definition of which text is a number, a day or a boolean. ---
 
@@ -35,6 +36,8 @@ NUMBER_TEXT = f"{_SPACE}[+-]?({_DIGITS}|{_INFINITY}|{_NAN}){_SPACE}"
 """A number, cast to a double. A result of NaN is missing, as in a column of doubles."""
 DAY_TEXT = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """The part of a date's text that is cast to a day: its first match in a text that `DATE_TEXT` accepts."""
+CLOCK_TEXT = "[0-9]{2}:[0-9]{2}(?::[0-9]{2})?"
+"""The part of a date's text that says the hour, the minute and perhaps the second: its first match."""
 DATE_TEXT = f"{_SPACE}{DAY_TEXT}([T ]{_TIME})?{_SPACE}"
 """A day, or a day with a time in UTC or without a zone. A day that the calendar does not have is outside."""
 TRUE_TEXT = f"{_SPACE}([tT]([rR][uU][eE])?|[yY]([eE][sS])?|1){_SPACE}"
@@ -49,6 +52,7 @@ FALSE_TEXT = f"{_SPACE}([fF]([aA][lL][sS][eE])?|[nN][oO]?|0){_SPACE}"
 EPOCH = dt.date(1970, 1, 1).toordinal()
 """The ordinal of the day that numpy counts from."""
 _NUMBER, _DATE, _DAY, _TRUE, _FALSE = map(re.compile, (NUMBER_TEXT, DATE_TEXT, DAY_TEXT, TRUE_TEXT, FALSE_TEXT))
+_CLOCK = re.compile(CLOCK_TEXT)
 _MISSING_TYPE_NAMES = frozenset({"NAType", "NaTType"})  # of pandas, which need not be installed
 _COARSE_UNITS = frozenset({"Y", "M", "W"})
 _EARLIEST, _LATEST = np.datetime64("0000-01-01", "D"), np.datetime64("10000-12-31", "D")
@@ -86,6 +90,9 @@ def encode_value(attribute: Attribute, value: object) -> int:
             day = _ordinal(value)
             first, last = lower.toordinal(), upper.toordinal()
             code = day - first if day is not None and first <= day <= last else None
+        case Timestamp():
+            seconds = _seconds(value)
+            code = None if seconds is None else _moment_code(attribute, seconds)
         case Boolean():
             code = _boolean(value)
         case _:
@@ -98,6 +105,14 @@ def days_since_epoch(values: NDArray[Any]) -> Integers:
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:  # a distant year would overflow as a number of days
         values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
     found: Integers = values.astype("datetime64[D]").astype(np.int64)
+    return found
+
+
+def seconds_of_numpy(values: NDArray[Any]) -> Integers:
+    """Return numpy times as seconds since 1970, rounded down; years beyond every attribute's range are clamped."""
+    if np.datetime_data(values.dtype)[0] in {*_COARSE_UNITS, "D", "h", "m"}:  # a distant year would overflow
+        values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
+    found: Integers = values.astype("datetime64[s]").astype(np.int64)
     return found
 
 
@@ -175,6 +190,33 @@ def _ordinal_of_text(text: str) -> int | None:
         return None
 
 
+def _moment_code(attribute: Timestamp, seconds: int) -> int | None:
+    code = (seconds - seconds_since_epoch(attribute.lower)) // attribute.step
+    return code if 0 <= code < attribute.size else None
+
+
+def _seconds(value: object) -> int | None:
+    """Return the whole seconds since 1970 of a time, or of the first moment of a day."""
+    match value:
+        case dt.datetime():
+            try:
+                return seconds_since_epoch(value)
+            except OverflowError:  # the zone moves it out of the calendar
+                return None
+        case np.datetime64():
+            return int(seconds_of_numpy(np.asarray([value]))[0])
+        case str():
+            day, time = _ordinal_of_text(value), _CLOCK.search(value)
+            if day is None:
+                return None
+            parts = ("00:00" if time is None else time.group()).split(":")
+            hours, minutes, seconds = (int(part) for part in (*parts, "0")[:3])
+            return (day - EPOCH) * DAY_SECONDS + hours * 3600 + minutes * 60 + seconds
+        case _:
+            days = _ordinal(value)
+            return None if days is None else (days - EPOCH) * DAY_SECONDS
+
+
 def _boolean(value: object) -> int | None:
     match value:
         case str():
@@ -237,6 +279,8 @@ def _choose_encoder(attribute: Attribute, dtype: np.dtype[Any]) -> Callable[[Any
             return _encode_booleans
         case Date(), "M":
             return _encode_dates
+        case Timestamp(), "M":
+            return _encode_moments
         case Category(), "O":
             return _encode_labels
         case _, "O":
@@ -277,6 +321,14 @@ def _encode_booleans(attribute: Boolean, values: NDArray[Any]) -> Codes:
 
 def _encode_dates(attribute: Date, values: NDArray[Any]) -> Codes:
     codes = days_since_epoch(values) - (attribute.lower.toordinal() - EPOCH)
+    missing, outside = fallback_codes(attribute)
+    codes[(codes < 0) | (codes >= attribute.size)] = outside
+    codes[np.isnat(values)] = missing
+    return codes
+
+
+def _encode_moments(attribute: Timestamp, values: NDArray[Any]) -> Codes:
+    codes = (seconds_of_numpy(values) - seconds_since_epoch(attribute.lower)) // attribute.step
     missing, outside = fallback_codes(attribute)
     codes[(codes < 0) | (codes >= attribute.size)] = outside
     codes[np.isnat(values)] = missing

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from dodona.schema import attributes as kinds
+from dodona.schema.names import NAME_RULE, is_name
 from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, Domain, LinkedTable, Neighbours, Schema, Unit
 from dodona.schema.toml import TomlTable
 
@@ -114,14 +115,14 @@ def _read_domain(columns: TomlTable) -> Domain | None:
     seen = dict[str, str]()
     for name in columns.keys:
         other = seen.setdefault(name.casefold(), name)
-        if not kinds.is_name(name):
-            columns.note(name, f"is no name: {kinds.NAME_RULE}")
+        if not is_name(name):
+            columns.note(name, f"is no name: {NAME_RULE}")
         elif other != name:
             columns.note(name, f"has the name of columns.{other}; capitals make no difference, so write another name")
         column = columns.table(name, example=f"[columns.{name}] with its kind and bounds")
-        attributes.append(None if column is None else _read_column(column, name if kinds.is_name(name) else "unnamed"))
+        attributes.append(None if column is None else _read_column(column, name if is_name(name) else "unnamed"))
     found = [attribute for attribute in attributes if attribute is not None]
-    complete = len(found) == len(attributes) == len(seen) and all(map(kinds.is_name, columns.keys))
+    complete = len(found) == len(attributes) == len(seen) and all(map(is_name, columns.keys))
     return Domain(tuple(found)) if found and complete else None
 
 
@@ -147,6 +148,9 @@ def _read_category(column: TomlTable, name: str) -> kinds.Attribute | None:
     return None if wrong else column.make(lambda: kinds.Category(name, labels, **_read_common_fields(column)))
 
 
+_Bounded = kinds.BinnedAttribute | kinds.Timestamp
+
+
 def _read_bounded(column: TomlTable, name: str, kind: str) -> kinds.Attribute | None:
     """Read a column with bounds, and a step or bins if it has them."""
     build, examples, bins_example = _BOUNDED[kind]
@@ -164,6 +168,8 @@ def _read_bound(column: TomlTable, kind: str, key: str, example: str) -> object:
             return column.whole(key, example=example, lower=-_WIDEST, upper=_WIDEST)
         case "number":
             return column.exact(key, example=example, lower=Fraction(-_WIDEST), upper=Fraction(_WIDEST))
+        case "timestamp":
+            return column.text(key, example=example) if key == "step" else column.moment(key, example=example)
         case _:
             return column.date(key, example=example)
 
@@ -177,14 +183,12 @@ def _read_common_fields(column: TomlTable) -> dict[str, Any]:
     return {key: column.content.get(key) for key in ("otherwise", "source")}
 
 
-def _read_bins(
-    column: TomlTable, build: Callable[[Any], kinds.BinnedAttribute], example: str
-) -> kinds.BinnedAttribute | None:
+def _read_bins(column: TomlTable, build: Callable[[Any], _Bounded], example: str) -> _Bounded | None:
     """Return the attribute with its declared bins, if any; each invalid edge is noted at its position."""
     attribute = column.make(lambda: build(None))
     if attribute is None or not column.has("bins"):
         return attribute
-    if isinstance(column.content["bins"], str):
+    if isinstance(column.content["bins"], str) or isinstance(attribute, kinds.Timestamp):
         word = column.text("bins", example=example)
         return None if word is None else column.make(lambda: build(word))
     edges = column.items("bins", example=example)
@@ -196,10 +200,15 @@ def _read_bins(
     return None if wrong else column.make(lambda: build(edges))
 
 
-_BOUNDED: dict[str, tuple[Callable[..., kinds.BinnedAttribute], dict[str, str], str]] = {
+_BOUNDED: dict[str, tuple[Callable[..., _Bounded], dict[str, str], str]] = {
     "integer": (kinds.Integer, {"lower": "0", "upper": "110"}, "bins = [0, 18, 65, 110]"),
     "number": (kinds.Number, {"lower": '"0"', "upper": '"365"', "step": '"0.25"'}, 'bins = ["0", "1", "7", "365"]'),
     "date": (kinds.Date, {"lower": "2020-01-01", "upper": "2026-12-31"}, 'bins = "month"'),
+    "timestamp": (
+        kinds.Timestamp,
+        {"lower": "2024-01-01T00:00:00", "upper": "2026-12-31T23:00:00", "step": '"1 hour"'},
+        'bins = "day"',
+    ),
 }
 _READERS: dict[str, Callable[[TomlTable, str], kinds.Attribute | None]] = {
     "category": _read_category,

@@ -99,6 +99,10 @@ def group_label(partition: Partition, attribute: kinds.Attribute, group: int) ->
         end = format_decimal(high) if isinstance(high, Fraction) else high
         return f"[{format_decimal(low)}, {end}{']' if after == partition.size else ')'}"
     high = kinds.code_label(attribute, after - 1)
+    if isinstance(attribute, kinds.Timestamp) and isinstance(low, dt.datetime) and isinstance(high, dt.datetime):
+        last = high + dt.timedelta(seconds=attribute.step)
+        whole = low.time() == last.time() == dt.time()
+        return _date_span_label(low.date(), (last - dt.timedelta(days=1)).date()) if whole else f"{low} to {last}"
     if isinstance(low, dt.date) and isinstance(high, dt.date):
         return _date_span_label(low, high)
     return f"{low} to {high}"
@@ -114,4 +118,4 @@ def _date_span_label(first: dt.date, last: dt.date) -> str:
                 return f"{first.year:04}-Q{last.month // 3}"
             case month, same if month == same:
                 return f"{first.year:04}-{month:02}"
-    return f"{first} to {last}"
+    return f"{first} to {last}" if first != last else f"{first}"

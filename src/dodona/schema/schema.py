@@ -19,6 +19,7 @@ from typing import Self, assert_never
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
 from dodona.schema import attributes as kinds
+from dodona.schema.names import validate_table_name
 
 # --- The domain: all attributes of a table, in order of declaration, and their algebra. ---
 
@@ -195,7 +196,7 @@ class LinkedTable:
 
     def __post_init__(self) -> None:
         """Validate the name and the cap."""
-        kinds.validate_table_name(self.name, argument="table")
+        validate_table_name(self.name, argument="table")
         to_integer(self.rows, argument="rows", lower=1, upper=MOST_ROWS)
 
 
@@ -227,7 +228,7 @@ class PublicTable:
             for column, value in row.items():
                 if column != key:
                     columns.setdefault(column, {})[own] = value
-        return cls(kinds.validate_table_name(name, argument="table"), key, columns, frozenset(keys))
+        return cls(validate_table_name(name, argument="table"), key, columns, frozenset(keys))
 
 
 def row_labels(main: str, linked: tuple[LinkedTable, ...]) -> tuple[str, ...]:
@@ -264,7 +265,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Refuse a schema that would allow questions about the person column."""
-        kinds.validate_table_name(self.table, argument="table")
+        validate_table_name(self.table, argument="table")
         person = self.unit.id
         sources = {kinds.source_column_name(own).casefold() for own in self.domain}
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
@@ -378,6 +379,9 @@ def _canonical_attribute(attribute: kinds.Attribute) -> dict[str, object]:
             bounds = {"lower": str(attribute.lower), "upper": str(attribute.upper), "step": str(attribute.step)}
         case kinds.Date():
             bounds = {"lower": attribute.lower.isoformat(), "upper": attribute.upper.isoformat()}
+        case kinds.Timestamp():
+            ends = {"lower": attribute.lower.isoformat(), "upper": attribute.upper.isoformat()}
+            bounds = {**ends, "step": attribute.step}
         case _:
             assert_never(attribute)
     return written | bounds | {"cuts": None if attribute.starts is None else list(attribute.starts)}

@@ -325,6 +325,13 @@ class TomlTable:
             return None
         return value
 
+    def moment(self, key: str, *, example: str) -> dt.datetime | None:
+        """Return a time; a day is its first moment."""
+        value: dt.date | None = self._typed(key, dt.date, "a time without quotes", example=example, default=None)
+        if value is None or isinstance(value, dt.datetime):
+            return value
+        return dt.datetime.combine(value, dt.time())
+
     def items(self, key: str, *, example: str) -> tuple[object, ...] | None:
         """Return the elements of a list."""
         value: list[object] | None = self._typed(key, list, "a list", example=example, default=None)

@@ -25,7 +25,7 @@ from dodona.query.question import (
     Total,
     Variation,
 )
-from dodona.schema.attributes import Attribute, Boolean, Category
+from dodona.schema.attributes import Attribute, Boolean, Category, Timestamp
 from dodona.schema.partition import Partition
 from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.leaf import (
@@ -389,6 +389,8 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
         raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")
+    if isinstance(attribute, Timestamp):
+        raise call.fault("Quantiles of times are not answered.", "Write them of a column of dates or numbers.")
     tree = quantile_levels(attribute)
     if attribute.size > FINEST:
         width = tree[-1].cuts[1]

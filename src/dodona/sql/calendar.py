@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.schema.attributes import CALENDAR_BINS, Date, period_starts
+from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch, truncate_moment
 from dodona.schema.partition import Partition
 
 # --- Parts of dates: `year(d)`, `date_trunc('month', d)` and so on for each day of a column. ---
@@ -102,7 +103,9 @@ def _long_period(ordinals: _Numbers, *, years: int, first: int) -> _Numbers:
     return found
 
 
-TRUNCATION_UNITS = (*reversed(CALENDAR_BINS), "decade", "century", "millennium")
+CLOCK_PARTS = ("hour", "minute", "second")
+"""Parts of times, which are 0 for a day."""
+TRUNCATION_UNITS = (*reversed(CALENDAR_BINS), "decade", "century", "millennium", *CLOCK_PARTS)
 """The units that a date may be truncated to."""
 _PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
     "year": _year,
@@ -123,73 +126,77 @@ _PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
     "trunc century": partial(_long_period, years=100, first=1),
     "trunc millennium": partial(_long_period, years=1000, first=1),
 }
-DATE_PARTS = tuple(part for part in _PARTS if not part.startswith("trunc"))
+DATE_PARTS = (*(part for part in _PARTS if not part.startswith("trunc")), *CLOCK_PARTS)
 """Date parts that are numbers."""
 
 
 # --- Intervals, and the arithmetic of days. ---
 
 
-_INTERVAL_UNITS: dict[str, tuple[int, int]] = {
-    "day": (0, 1),
-    "week": (0, 7),
-    "month": (1, 0),
-    "quarter": (3, 0),
-    "year": (12, 0),
-    "decade": (120, 0),
-    "mon": (1, 0),
-    "mons": (1, 0),
-    "century": (1200, 0),
-    "centuries": (1200, 0),
-}
 _INTERVAL_TEXT = re.compile(r"\s*([+-]?[0-9]{1,7})\s*([a-zA-Z]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number of months and a number of days."""
+    """A number of months, of days and of seconds."""
 
     months: int
     days: int
+    seconds: int = 0
 
     def times(self, factor: int) -> Interval:
         """Return the interval several times, or backwards."""
-        return Interval(self.months * factor, self.days * factor)
+        return Interval(self.months * factor, self.days * factor, self.seconds * factor)
+
+    def plus(self, other: Interval) -> Interval:
+        """Return the sum of two intervals."""
+        return Interval(self.months + other.months, self.days + other.days, self.seconds + other.seconds)
 
     @property
     def length(self) -> int:
-        """The length in days, with 30 days to a month, as intervals are compared."""
-        return self.months * 30 + self.days
+        """The length in seconds, with 30 days to a month, as intervals are compared."""
+        return (self.months * 30 + self.days) * DAY_SECONDS + self.seconds
+
+
+_MONTHS_OF = {"month": 1, "mon": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "centurie": 1200}
+_INTERVAL_UNITS: dict[str, Interval] = {
+    **{name: Interval(months, 0) for name, months in _MONTHS_OF.items()},
+    **{name: Interval(0, days) for name, days in (("day", 1), ("week", 7))},
+    **{name: Interval(0, 0, seconds) for name, seconds in (("second", 1), ("minute", 60), ("hour", 3600))},
+}
 
 
 def parse_interval(text: str, unit: str = "") -> Interval | None:
     """Return the interval that a text means, such as `1 month 3 days`, or `7` with a unit; None if it is none.
 
-    >>> parse_interval("1 year 2 days"), parse_interval("3", "weeks"), parse_interval("3 hours")
-    (Interval(months=12, days=2), Interval(months=0, days=21), None)
+    >>> parse_interval("1 year 2 days"), parse_interval("3", "hours"), parse_interval("3 lunes")
+    (Interval(months=12, days=2, seconds=0), Interval(months=0, days=0, seconds=10800), None)
     """
     written = f"{text} {unit}" if unit else text
-    months = days = place = 0
+    total, place = Interval(0, 0), 0
     while place < len(written):
         found = _INTERVAL_TEXT.match(written, place)
         name = "" if found is None else found[2].lower()
         size = _INTERVAL_UNITS.get(name) or _INTERVAL_UNITS.get(name.removesuffix("s"))
         if found is None or size is None:
             return None
-        months, days = months + int(found[1]) * size[0], days + int(found[1]) * size[1]
-        place = found.end()
-    return Interval(months, days) if written.strip() else None
+        total, place = total.plus(size.times(int(found[1]))), found.end()
+    return total if written.strip() else None
 
 
 def shift_day(day: dt.date, interval: Interval) -> dt.date | None:
-    """Return a day moved by an interval: the last day of a shorter month; None outside the calendar."""
+    """Return a day or a time moved by an interval: the last day of a shorter month; None outside the calendar."""
     months = day.year * 12 + day.month - 1 + interval.months
     year, month = divmod(months, 12)
     if not dt.MINYEAR <= year <= dt.MAXYEAR:
         return None
-    last = calendar.monthrange(year, month + 1)[1]
-    ordinal = dt.date(year, month + 1, min(day.day, last)).toordinal() + interval.days
-    return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else None
+    moved = day.replace(year=year, month=month + 1, day=min(day.day, calendar.monthrange(year, month + 1)[1]))
+    if interval.seconds and not isinstance(moved, dt.datetime):
+        moved = dt.datetime.combine(moved, dt.time())
+    try:
+        return moved + dt.timedelta(days=interval.days, seconds=interval.seconds)
+    except OverflowError:
+        return None
 
 
 def last_day(day: dt.date) -> dt.date:
@@ -200,6 +207,10 @@ def last_day(day: dt.date) -> dt.date:
 def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
     """Return how many times a new period begins from one day to another; weeks are whole ones; None if unknown."""
     name = PART_SYNONYMS.get(unit.lower(), unit.lower())
+    if name.removesuffix("s") in CLOCK_PARTS:
+        step = _INTERVAL_UNITS[name.removesuffix("s")].seconds
+        return _seconds(last) // step - _seconds(first) // step
+    first, last = (own.date() if isinstance(own, dt.datetime) else own for own in (first, last))
     if name == "day":
         return (last - first).days
     if name == "week":
@@ -209,6 +220,26 @@ def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
     if months is None:
         return None
     return (last.year * 12 + last.month - 1) // months - (first.year * 12 + first.month - 1) // months
+
+
+def _seconds(moment: dt.date) -> int:
+    """Return the seconds since 1970 of a time, or of the first moment of a day."""
+    own = moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time())
+    return seconds_since_epoch(own)
+
+
+def clock_part(moment: dt.date, part: str) -> int:
+    """Return the hour, minute or second of a time, or its seconds since 1970; 0 for a day."""
+    return _seconds(moment) if part == "epoch" else int(getattr(moment, part, 0))
+
+
+def truncate(moment: dt.date, unit: str) -> dt.date:
+    """Return the first moment, or the first day, of a period."""
+    if isinstance(moment, dt.datetime):
+        if unit in {*CLOCK_PARTS, *CALENDAR_BINS}:
+            return truncate_moment(moment, unit)
+        return dt.datetime.combine(truncate(moment.date(), unit), dt.time())
+    return moment if unit in CLOCK_PARTS else dt.date.fromordinal(max(1, date_part(moment, f"trunc {unit}")))
 
 
 def age_between(last: dt.date, first: dt.date) -> Interval:
@@ -260,8 +291,14 @@ _STRFTIME: dict[str, Callable[[dt.date], str]] = {
     "V": lambda day: f"{day.isocalendar().week:02}",
     "U": lambda day: f"{(day.timetuple().tm_yday + 6 - day.isoweekday() % 7) // 7:02}",
     "W": lambda day: f"{(day.timetuple().tm_yday + 6 - day.weekday()) // 7:02}",
-    "F": lambda day: day.isoformat(),
-    **dict.fromkeys("HMS", lambda _day: "00"),
+    "F": lambda day: f"{day.year:04}-{day.month:02}-{day.day:02}",
+    "H": lambda day: f"{clock_part(day, 'hour'):02}",
+    "-H": lambda day: str(clock_part(day, "hour")),
+    "I": lambda day: f"{(clock_part(day, 'hour') - 1) % 12 + 1:02}",
+    "p": lambda day: "AM" if clock_part(day, "hour") < 12 else "PM",  # noqa: PLR2004  noon
+    "M": lambda day: f"{clock_part(day, 'minute'):02}",
+    "S": lambda day: f"{clock_part(day, 'second'):02}",
+    "T": lambda day: ":".join(f"{clock_part(day, part):02}" for part in CLOCK_PARTS),
     "%": lambda _day: "%",
 }
 _SIGNS = re.compile("%(-?[a-zA-Z%])")
@@ -291,7 +328,11 @@ _TO_CHAR: dict[str, Callable[[dt.date], str]] = {
     "WW": lambda day: f"{(date_part(day, 'doy') - 1) // 7 + 1:02}",
     "W": lambda day: str((day.day - 1) // 7 + 1),
     "CC": lambda day: f"{(day.year - 1) // 100 + 1:02}",
-    **dict.fromkeys(("HH24", "MI", "SS"), lambda _day: "00"),
+    "HH24": lambda day: f"{clock_part(day, 'hour'):02}",
+    "HH12": lambda day: f"{(clock_part(day, 'hour') - 1) % 12 + 1:02}",
+    "AM": lambda day: "AM" if clock_part(day, "hour") < 12 else "PM",  # noqa: PLR2004  noon
+    "MI": lambda day: f"{clock_part(day, 'minute'):02}",
+    "SS": lambda day: f"{clock_part(day, 'second'):02}",
 }
 _PATTERNS = re.compile(
     rf'(?P<fill>FM)?(?:(?P<name>{"|".join(sorted(_TO_CHAR, key=len, reverse=True))})|"(?P<quoted>[^"]*)"|(?P<other>.))',

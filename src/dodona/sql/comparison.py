@@ -24,7 +24,7 @@ from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Date
 from dodona.sql import leaf as leaves
 from dodona.sql.calendar import Interval, date_part_values, parse_interval
 from dodona.sql.leaf import Constant, Formula, Leaf, Mapped, Mismatch, Outcome, Subject, common_unit, leaf_kind
-from dodona.sql.literal import parse_date, parse_moment, parse_signed
+from dodona.sql.literal import parse_moment, parse_signed, parse_time
 
 # --- Comparisons: where one leaf compares true with another, and where it compares false. ---
 
@@ -48,7 +48,7 @@ def compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
         return compare_leaf(left, relation, right)
     if not isinstance(left, leaves.Computed):
         return compare_leaf(right, MIRRORED.get(relation, relation), left)
-    kinds = {leaf_kind(left), leaf_kind(right)}
+    kinds = {"date" if own == "timestamp" else own for own in (leaf_kind(left), leaf_kind(right))}
     if len(kinds) > 1 and None not in kinds:
         listed = " with ".join(f"a {leaf_kind(own)}" for own in (left, right))
         raise Mismatch(f"This compares {listed}.", "Compare a number with a number, a text with a text.")
@@ -112,6 +112,7 @@ _COMPARABLE: dict[str, tuple[type, ...]] = {
     "number": (Fraction, bool),
     "boolean": (bool,),
     "date": (dt.date,),
+    "timestamp": (dt.datetime,),
     "text": (str,),
     "interval": (Interval,),
 }
@@ -121,7 +122,7 @@ def _sortable(value: Constant) -> Constant | int:
     return value.length if isinstance(value, Interval) else value
 
 
-def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constant]:
+def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constant]:  # noqa: C901, PLR0911  one for each kind
     """Return the comparison with a constant of the leaf's kind, as SQL reads a text beside a number or a day."""
     match leaf_kind(leaf), constant:
         case "number", str():
@@ -133,6 +134,12 @@ def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constan
                     raise Mismatch("A day is compared with a time of day.", "Write the day alone.")
                 relation = {">=": ">", "<": "<="}.get(relation, relation)
             return relation, day
+        case "date", dt.datetime():
+            return _coerce(leaf, relation, constant.isoformat(" "))
+        case "timestamp", str():
+            return relation, parse_time(constant)
+        case "timestamp", dt.date() if not isinstance(constant, dt.datetime):
+            return relation, dt.datetime.combine(constant, dt.time())
         case "boolean", Fraction() if constant in {0, 1}:
             return relation, constant == 1
         case "boolean", str() if constant.lower() in {"true", "false", "t", "f"}:
@@ -213,9 +220,12 @@ def missing_predicate(attribute: Attribute) -> Predicate:
 def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
     """Compare two constants: the result is the same in every row."""
     if isinstance(left, dt.date) and isinstance(right, str):
-        right = parse_date(right)
+        right = parse_time(right)
     elif isinstance(right, dt.date) and isinstance(left, str):
-        left = parse_date(left)
+        left = parse_time(left)
+    if isinstance(left, dt.date) and isinstance(right, dt.date):
+        days = (left, right)
+        left, right = (own if isinstance(own, dt.datetime) else dt.datetime.combine(own, dt.time()) for own in days)
     numbers = (bool, Fraction)
     if type(left) is not type(right) and not (isinstance(left, numbers) and isinstance(right, numbers)):
         instead = "Compare a number with a number, a text with a text."

@@ -225,7 +225,7 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
         read = [node for node in (*tree.expressions, tree.args.get("order"), filtered) if node]
         if keys and (distinct or not any(map(has_aggregate, read))):
             scope.warn(_DECLARED)
-        elif not any(map(has_aggregate, read)):
+        elif limit != 0 and not any(map(has_aggregate, read)):
             instead = "Write an aggregate, such as count(*)."
             raise scope.fault(tree.expressions[0], "Nothing is counted or added up.", instead)
         blocks.number(NOTHING)  # no answer depends on the rows: measure nothing, which is free

@@ -15,7 +15,7 @@ from dodona.query.column import describe_undeclared_value
 from dodona.schema.attributes import Date
 from dodona.sql import comparison, functions
 from dodona.sql import scalar as scalars
-from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
+from dodona.sql.calendar import CLOCK_PARTS, DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
 from dodona.sql.comparison import null_predicate
 from dodona.sql.leaf import (
     Computed,
@@ -71,7 +71,7 @@ def _extract(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar:
     if part not in DATE_PARTS:
         raise scope.fault(node, f"`{name[:40]}` is no part of a date.", f"Write one of {', '.join(DATE_PARTS)}.")
     column = _date_column(inner)
-    if column is not None:
+    if column is not None and part not in CLOCK_PARTS:
         return scalar_from_leaf(Subject(column, part=part))
     function = functions.date_or_interval_part(part)
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
@@ -82,7 +82,7 @@ def _truncate(scope: Scope, node: exp.Expr, unit: str, inner: Scalar) -> Scalar:
     if name not in TRUNCATION_UNITS:
         raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(TRUNCATION_UNITS)}.")
     column = _date_column(inner)
-    if column is not None:
+    if column is not None and name not in CLOCK_PARTS:
         return scalar_from_leaf(Subject(column, part=f"trunc {name}"))
     function = functions.truncated(name)
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
@@ -101,7 +101,7 @@ def _interval(scope: Scope, node: exp.Interval) -> Constant:
     unit = node.args.get("unit")
     found = parse_interval(node.this.name if node.this is not None else "", "" if unit is None else unit.name)
     if found is None:
-        raise scope.fault(node, "This is no interval of days.", "Write INTERVAL '7 days', months or years.")
+        raise scope.fault(node, "This is no interval.", "Write INTERVAL '7 days', hours, months or years.")
     return found
 
 

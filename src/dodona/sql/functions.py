@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -102,6 +103,8 @@ def _as_text(value: Constant) -> str:
             return str(value).lower()
         case Fraction() if value.denominator == 1:
             return str(value)
+        case dt.datetime():
+            return value.isoformat(" ")
         case dt.date():
             return value.isoformat()
         case _:
@@ -165,7 +168,7 @@ def _formatted(format_day: Callable[[dt.date, str], str | None], patterns: str) 
     return strict(write)
 
 
-_UNITS = "Write 'day', 'week', 'month', 'quarter' or 'year'."
+_UNITS = "Write 'hour', 'day', 'week', 'month', 'quarter' or 'year'."
 
 
 def _difference(unit: Constant, first: Constant, last: Constant) -> Constant:
@@ -186,6 +189,18 @@ def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
     return days.shift_day(_day(value), step)
 
 
+def _to_date(text: Constant, pattern: Constant = "YYYY-MM-DD") -> Constant:
+    """Return the day that a text means, by a pattern of YYYY, MM and DD."""
+    signs = re.escape(_text(pattern)[:40])
+    for name, digits in (("YYYY", 4), ("MM", 2), ("DD", 2)):
+        signs = signs.replace(name, f"(?P<{name}>[0-9]{{{digits}}})", 1)
+    found = re.fullmatch(signs, _text(text)) if signs.count("(?P<") == 3 else None  # noqa: PLR2004  year, month and day
+    try:
+        return None if found is None else dt.date(int(found["YYYY"]), int(found["MM"]), int(found["DD"]))
+    except ValueError:
+        return None
+
+
 def _make_date(year: Constant, month: Constant, day: Constant) -> Constant:
     try:
         return dt.date(_whole(year), _whole(month), _whole(day))
@@ -197,7 +212,12 @@ def date_or_interval_part(part: str) -> Function:
     """Return the function that takes a part of a day, or of the interval that `age` gives."""
 
     def taken(value: Constant) -> Constant:
-        found = days.interval_part(value, part) if isinstance(value, Interval) else days.date_part(_day(value), part)
+        if isinstance(value, Interval):
+            found = days.interval_part(value, part)
+        elif part in days.CLOCK_PARTS or (part == "epoch" and isinstance(value, dt.datetime)):
+            found = days.clock_part(_day(value), part)
+        else:
+            found = days.date_part(_day(value), part)
         if found is None:
             raise Mismatch(f"An interval of days has no {part}.", "Write year, month or day.")
         return Fraction(found)
@@ -207,7 +227,7 @@ def date_or_interval_part(part: str) -> Function:
 
 def truncated(unit: str) -> Function:
     """Return the function that gives the first day of the period of a day."""
-    return strict(lambda value: dt.date.fromordinal(max(1, days.date_part(_day(value), f"trunc {unit}"))))
+    return strict(lambda value: days.truncate(_day(value), unit))
 
 
 # --- Choices. ---
@@ -264,7 +284,7 @@ def _listed() -> dict[str, Signature]:
         "last_day": lambda value: days.last_day(_day(value)),
         "monthname": lambda value: days.format_strftime(_day(value), "%B"),
         "dayname": lambda value: days.format_strftime(_day(value), "%A"),
-        "date": _day,
+        "date": lambda value: dt.date(_day(value).year, _day(value).month, _day(value).day),
     }
     found = {name: Signature(strict(own), 1, 1, f"{name}(column)") for name, own in one.items()}
     signs, letters = "signs such as %Y, %m and %d", "patterns such as YYYY, MM and DD"
@@ -299,6 +319,7 @@ def _listed() -> dict[str, Signature]:
         ("days_between", strict(_days_between), 2, 2, "datediff('day', first, last)"),
         ("dateadd", strict(_shifted), 3, 3, "dateadd('day', number, column)"),
         ("age", strict(lambda last, first: days.age_between(_day(last), _day(first))), 2, 2, "age(last, first)"),
+        ("to_date", strict(_to_date), 1, 2, "to_date('2024-01-31', 'YYYY-MM-DD')"),
         ("make_date", strict(_make_date), 3, 3, "make_date(year, month, day)"),
     )
     return found | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]

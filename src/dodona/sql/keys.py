@@ -14,7 +14,17 @@ from dodona.numbers import format_decimal
 from dodona.query import query as queries
 from dodona.query.predicate import NOTHING, Predicate, complement, conjunction, disjunction
 from dodona.query.question import ReadAs
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Boolean, Category, Date, Label, numeric_grid
+from dodona.schema.attributes import (
+    MISSING,
+    OUTSIDE,
+    Attribute,
+    Boolean,
+    Category,
+    Date,
+    Label,
+    Timestamp,
+    numeric_grid,
+)
 from dodona.schema.partition import Partition
 from dodona.sql.calendar import date_part_values, date_partition
 from dodona.sql.comparison import compare_leaf, missing_predicate
@@ -168,6 +178,9 @@ def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
         raise scope.fault(node, f"`{attribute.name}` has no widths.", f"Write GROUP BY {attribute.name}.")
+    if isinstance(attribute, Timestamp) and widths:
+        instead = f"Write date_trunc('hour', {attribute.name}), or GROUP BY {attribute.name}."
+        raise scope.fault(node, "Times have no widths as numbers.", instead)
     if not widths:
         if attribute.starts is None:
             raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")

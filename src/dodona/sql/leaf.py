@@ -28,7 +28,8 @@ from dodona.query.predicate import (
     pack_bits,
 )
 from dodona.query.query import MOST_TABLE
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, code_label, numeric_grid
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Timestamp, code_label, numeric_grid
+from dodona.schema.moments import DAY_SECONDS
 from dodona.sql.calendar import Interval, date_part_values
 
 # --- The kinds of leaves. ---
@@ -75,7 +76,7 @@ class Subject:
         """Whether its values are numbers; false and true count as 0 and 1."""
         if self.part is not None:
             return not self.part.startswith("trunc")
-        return not isinstance(self.attribute, Category | Date)
+        return not isinstance(self.attribute, Category | Date | Timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,22 @@ class Formula:
     """Sorted, without zeros."""
     days: bool = False
     """Whether the values are days, by their ordinals, and not numbers."""
+    clock: bool = False
+    """Whether these days have a time of day, as a fraction."""
 
     @classmethod
-    def of(cls, columns: Iterable[Attribute], terms: Mapping[Powers, Fraction], *, days: bool = False) -> Formula:
+    def of(
+        cls,
+        columns: Iterable[Attribute],
+        terms: Mapping[Powers, Fraction],
+        *,
+        days: bool = False,
+        clock: bool = False,
+    ) -> Formula:
         """Return a formula of columns in any order."""
         known = {column.name: column for column in columns}
         kept = tuple(sorted((powers, number) for powers, number in terms.items() if number))
-        return cls(tuple(known[name] for name in sorted(known)), kept, days)
+        return cls(tuple(known[name] for name in sorted(known)), kept, days, clock)
 
     @property
     def degree(self) -> int:
@@ -138,6 +148,7 @@ class Mapped:
         return among_combinations(self.attributes, chosen)
 
 
+# A time is a day too, to Python.
 Leaf = Subject | Formula | Mapped | Fraction | str | bool | dt.date | Interval | None
 Computed = Subject | Formula | Mapped
 
@@ -196,7 +207,14 @@ def constant_number(leaf: Leaf) -> Fraction | None:
     return leaf if isinstance(leaf, Fraction) else None
 
 
-_KINDS: dict[type, str] = {Fraction: "number", bool: "boolean", dt.date: "date", str: "text", Interval: "interval"}
+_KINDS: dict[type, str] = {
+    Fraction: "number",
+    bool: "boolean",
+    dt.date: "date",
+    dt.datetime: "timestamp",
+    str: "text",
+    Interval: "interval",
+}
 
 
 def leaf_kind(leaf: Leaf) -> str | None:
@@ -205,10 +223,11 @@ def leaf_kind(leaf: Leaf) -> str | None:
         case Subject(attribute):
             if leaf.part is not None:
                 return "date" if leaf.part.startswith("trunc") else "number"
-            own = {"category": "text", "date": "date", "boolean": "boolean"}.get(attribute.kind, "number")
+            own = "text" if attribute.kind == "category" else attribute.kind
+            own = "number" if own in {"integer", "number"} else own
             return "number" if own == "boolean" and not leaf.plain else own
         case Formula():
-            return "date" if leaf.days else "number"
+            return "timestamp" if leaf.clock else "date" if leaf.days else "number"
         case Mapped():
             kinds = {type(one) for one in leaf.outcomes if one is not None and one is not UNKNOWN}
             return _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
@@ -266,16 +285,21 @@ def _tabulate_formula(formula: Formula, shape: tuple[int, ...]) -> Mapped:
             outcomes.append(UNKNOWN)
         else:
             terms = (n * math.prod(named[name] ** power for name, power in powers) for powers, n in formula.terms)
-            outcomes.append(value_of_number(sum(terms, Fraction(0)), days=formula.days))
+            outcomes.append(value_of_number(sum(terms, Fraction(0)), formula))
     return Mapped.of(formula.columns, outcomes, np.arange(len(outcomes), dtype=np.int64).reshape(shape))
 
 
-def value_of_number(number: Fraction, *, days: bool) -> Constant:
-    """Return a number, or the day with this ordinal; NULL if the calendar does not have it."""
-    if not days:
+def value_of_number(number: Fraction, formula: Formula) -> Constant:
+    """Return a number, or the day with this ordinal, with a time if it has one; NULL if the calendar lacks it."""
+    if not formula.days:
         return number
     whole = math.floor(number)
-    return dt.date.fromordinal(whole) if 1 <= whole <= dt.date.max.toordinal() else None
+    if not 1 <= whole <= dt.date.max.toordinal():
+        return None
+    if not formula.clock:
+        return dt.date.fromordinal(whole)
+    seconds = math.floor((number - whole) * DAY_SECONDS)
+    return dt.datetime.fromordinal(whole) + dt.timedelta(seconds=seconds)
 
 
 def apply_function(function: Callable[..., Outcome], leaves: Sequence[Leaf]) -> Leaf:
@@ -349,6 +373,9 @@ def formula_of(leaf: Leaf) -> Formula | None:  # noqa: PLR0911  one for each kin
             if isinstance(attribute, Date):
                 terms = {(): Fraction(attribute.lower.toordinal()), ((attribute.name, 1),): Fraction(1)}
                 return Formula.of([attribute], terms, days=True)
+            if isinstance(attribute, Timestamp):
+                terms = {(): _days_of(attribute.lower), ((attribute.name, 1),): Fraction(attribute.step, DAY_SECONDS)}
+                return Formula.of([attribute], terms, days=True, clock=True)
             found = numeric_grid(attribute)
             if found is None:
                 return None
@@ -357,10 +384,18 @@ def formula_of(leaf: Leaf) -> Formula | None:  # noqa: PLR0911  one for each kin
         case Subject() | Mapped() | None:
             return None
         case dt.date():
-            return Formula.of((), {(): Fraction(leaf.toordinal())}, days=True)
+            return Formula.of((), {(): _days_of(leaf)}, days=True, clock=isinstance(leaf, dt.datetime))
         case _:
             number = constant_number(leaf)
             return None if number is None else Formula.of((), {(): number})
+
+
+def _days_of(day: dt.date) -> Fraction:
+    """Return the ordinal of a day, with its time as a fraction."""
+    if not isinstance(day, dt.datetime):
+        return Fraction(day.toordinal())
+    bare = dt.datetime.combine(day, dt.time())
+    return day.toordinal() + Fraction((day - bare) // dt.timedelta(microseconds=1), DAY_SECONDS * 10**6)
 
 
 def leaf_of(formula: Formula) -> Leaf:
@@ -368,7 +403,7 @@ def leaf_of(formula: Formula) -> Leaf:
     if not all(is_small(number) for _, number in formula.terms):
         raise Mismatch(*_TOO_LONG)
     if not formula.columns:
-        return value_of_number(dict(formula.terms).get((), Fraction(0)), days=formula.days)
+        return value_of_number(dict(formula.terms).get((), Fraction(0)), formula)
     if len(formula.columns) == 1 and not formula.days and formula.degree <= 1:
         (attribute,) = formula.columns
         terms, grid = dict(formula.terms), numeric_grid(attribute)
@@ -389,7 +424,8 @@ def add(left: Formula, right: Formula, sign: int) -> Formula:
     terms = dict(left.terms)
     for powers, number in right.terms:
         terms[powers] = terms.get(powers, Fraction(0)) + sign * number
-    return Formula.of((*left.columns, *right.columns), terms, days=left.days != right.days)
+    days = left.days != right.days
+    return Formula.of((*left.columns, *right.columns), terms, days=days, clock=days and (left.clock or right.clock))
 
 
 def multiply(left: Formula, right: Formula) -> Formula:

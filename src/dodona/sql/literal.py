@@ -54,6 +54,13 @@ def parse_moment(text: str) -> tuple[dt.date, bool]:
     raise Mismatch(f"'{text[:40]}' is no day.", "Write year, month and day, such as '2024-01-31'.")
 
 
+def parse_time(text: str) -> dt.datetime:
+    """Parse a time, in UTC; a day is its first moment."""
+    parse_moment(text)  # what is no such text is refused there
+    found = dt.datetime.fromisoformat(text.strip())
+    return found.replace(tzinfo=None)
+
+
 def parse_date(text: str) -> dt.date:
     """Parse a date literal."""
     day, later = parse_moment(text)

@@ -23,11 +23,12 @@ from dodona.query.predicate import (
     evaluate_predicate,
     predicate_attributes,
 )
+from dodona.schema.moments import DAY_SECONDS
 from dodona.schema.schema import Domain
 from dodona.sql import leaf as leaves
 from dodona.sql.calendar import Interval, parse_interval, shift_day
 from dodona.sql.leaf import Constant, Formula, Leaf, Mapped, Mismatch, Subject, leaf_kind
-from dodona.sql.literal import parse_date, parse_moment, parse_signed
+from dodona.sql.literal import parse_date, parse_moment, parse_signed, parse_time
 from dodona.sql.scope import Scope
 
 # --- Scalars: the value of an expression in one row, as a function of the row's cell alone. ---
@@ -194,7 +195,8 @@ def cast_constant(value: Constant, to: str) -> Constant:  # noqa: C901  one case
     found: Constant = None
     match to, value:
         case (("date" | "timestamp"), str()):
-            found = parse_date(value) if to == "timestamp" else parse_moment(value)[0]
+            day, later = parse_moment(value)
+            found = parse_time(value) if to == "timestamp" and later else day
         case (("whole" | "number"), str()):
             found = parse_signed(value)
         case (("whole" | "number"), bool()):
@@ -206,7 +208,9 @@ def cast_constant(value: Constant, to: str) -> Constant:  # noqa: C901  one case
         case "text", Fraction() if value.denominator == 1:
             found = str(value)
         case "text", dt.date():
-            found = value.isoformat()
+            found = value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
+        case "date", dt.datetime():
+            found = value.date()
         case (("whole" | "number"), Fraction()) | ("text", str()) | ("boolean", bool()):
             found = value
         case (("date" | "timestamp"), dt.date()):
@@ -219,6 +223,9 @@ def cast_constant(value: Constant, to: str) -> Constant:  # noqa: C901  one case
     return found
 
 
+_SAME = {("date", "date"), ("date", "timestamp"), ("timestamp", "timestamp")}
+
+
 def cast_leaf(leaf: Leaf, to: str) -> Leaf:
     """Cast a leaf, value by value."""
     if isinstance(leaf, Subject):
@@ -229,7 +236,7 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
             return leaf
         if leaf.plain and (held, to) in {("category", "text"), ("boolean", "boolean")}:
             return leaf
-    if leaf_kind(leaf) == "date" and to in {"date", "timestamp"} and isinstance(leaf, leaves.Computed):
+    if (leaf_kind(leaf), to) in _SAME and isinstance(leaf, leaves.Computed):
         return leaf
     if isinstance(leaf, Formula) and not leaf.days and to == "number":
         return leaf
@@ -239,6 +246,7 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
 # --- Row arithmetic: exact; sums and products of columns stay formulas of any size. ---
 
 
+_DAYS = ("date", "timestamp")
 _OPERATORS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -255,7 +263,7 @@ def calculate(sign: str, left: Leaf, right: Leaf) -> Leaf:  # noqa: C901  one ca
     """Return one of + - * / of two leaves; NULL propagates."""
     if left is None or right is None:
         return None
-    if leaf_kind(left) == "date" and isinstance(right, str):  # d + '7 days', or d - '2024-01-01'
+    if leaf_kind(left) in _DAYS and isinstance(right, str):  # d + '7 days', or d - '2024-01-01'
         right = parse_interval(right) or (parse_date(right) if sign == "-" else right)
     if isinstance(right, Interval) or leaf_kind(left) == "interval":
         return _calculate_interval(sign, left, right)
@@ -296,17 +304,17 @@ def _calculate_interval(sign: str, left: Leaf, right: Leaf) -> Leaf:
     """Return a day moved by an interval, or an interval several times."""
     if sign == "*" and isinstance(left, Interval) and isinstance(right, Fraction) and right.denominator == 1:
         return left.times(int(right))
-    if sign == "+" and isinstance(left, Interval) and leaf_kind(right) == "date":
+    if sign == "+" and isinstance(left, Interval) and leaf_kind(right) in _DAYS:
         left, right = right, left
-    if sign not in "+-" or not isinstance(right, Interval) or leaf_kind(left) not in {"date", "interval"}:
+    if sign not in "+-" or not isinstance(right, Interval) or leaf_kind(left) not in {*_DAYS, "interval"}:
         raise Mismatch("An interval is added to a day only.", "Write the day + INTERVAL '7 days'.")
     step = right if sign == "+" else right.times(-1)
-    if step.months == 0 and leaf_kind(left) == "date":
-        return calculate("+", left, Fraction(step.days))
+    if step.months == 0 and (leaf_kind(left) == "timestamp" or (leaf_kind(left) == "date" and not step.seconds)):
+        return calculate("+", left, step.days + Fraction(step.seconds, DAY_SECONDS))
 
     def moved(value: Constant) -> Constant:
         if isinstance(value, Interval):
-            return Interval(value.months + step.months, value.days + step.days)
+            return value.plus(step)
         return shift_day(value, step) if isinstance(value, dt.date) else None
 
     return leaves.apply_function(leaves.strict(moved), (left,))

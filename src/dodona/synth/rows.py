@@ -170,6 +170,8 @@ def _kind(attribute: Attribute) -> pa.DataType:
             return pa.float64()
         case attributes.Date():
             return pa.date32()
+        case attributes.Timestamp():
+            return pa.timestamp("s")
         case attributes.Boolean():
             return pa.bool_()
         case _:

@@ -25,9 +25,9 @@ from dodona.privacy.bounds import smallest_number
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, noises_from_text
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
-from dodona.query.canonical import to_json
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
+from dodona.query.spelling import to_json
 from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement

@@ -25,9 +25,9 @@ from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
 from dodona.privacy.selection import Exponential, PermuteAndFlip, ScoredCandidates, Whole
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
-from dodona.query.canonical import to_json
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity, unit_sensitivity
+from dodona.query.spelling import to_json
 from dodona.schema.schema import Domain, Unit
 from dodona.trusted.samplers import contest
 from dodona.trusted.samplers.draw import draw_one, draw_runs

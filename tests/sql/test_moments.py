@@ -1,0 +1,114 @@
+"""Questions about times mean what they mean in DuckDB."""
+# ruff: noqa: DTZ001  times are declared without a zone, and mean UTC
+
+import datetime as dt
+from functools import cache
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dodona.answer.measured import group_labels, key_values
+from dodona.query.question import KeyLabel
+from dodona.schema.attributes import Date, Integer, Timestamp, code_label
+from dodona.schema.schema import Schema
+from dodona.sql.compile import compile_sql
+from dodona.sql.scope import InvalidSql
+from tests.sql.oracle import Exact
+from tests.sql.scene import ROWS
+from tests.sql.test_accepted import _agree, _meant
+
+SCHEMA = Schema.of(
+    "stays",
+    Timestamp("seen", dt.datetime(2024, 2, 28, 12), dt.datetime(2024, 3, 2, 11, 30), "30 minutes"),
+    Timestamp("gone", dt.datetime(2024, 2, 28), dt.datetime(2024, 3, 5), "6 hours"),
+    Date("day", dt.date(2024, 2, 27), dt.date(2024, 3, 3)),
+    Integer("age", 0, 9),
+    size=ROWS,
+)
+STATEMENTS = [
+    "SELECT count(*) FROM stays WHERE seen >= '2024-02-29 13:30' AND seen < TIMESTAMP '2024-03-01 00:00:00'",
+    "SELECT count(*) FROM stays WHERE seen = '2024-02-29T13:30:00Z' OR seen = TIMESTAMP '2024-02-29 14:00'",
+    "SELECT count(*) FROM stays WHERE seen > '2024-02-29 13:31:05.5'",
+    "SELECT count(*) FROM stays WHERE seen < DATE '2024-03-01' OR seen IS NULL",
+    "SELECT count(*) FROM stays WHERE seen BETWEEN '2024-02-29' AND '2024-03-01'",
+    "SELECT count(*) FROM stays WHERE hour(seen) IN (3, 4) AND minute(seen) = 30",
+    "SELECT count(*) FROM stays WHERE extract(hour FROM seen) >= 13 AND date_part('day', seen) = 29",
+    "SELECT count(*) FROM stays WHERE CAST(seen AS DATE) = day",
+    "SELECT count(*) FROM stays WHERE CAST(seen AS date) = DATE '2024-02-29'",
+    "SELECT count(*) FROM stays WHERE seen < gone",
+    "SELECT count(*) FROM stays WHERE seen > day",
+    "SELECT count(*) FROM stays WHERE seen + INTERVAL '90 minutes' > TIMESTAMP '2024-03-01 01:00:00'",
+    "SELECT count(*) FROM stays WHERE seen - INTERVAL '1 month' < TIMESTAMP '2024-01-30 07:00:00'",
+    "SELECT count(*) FROM stays WHERE day + INTERVAL '3 hours' > TIMESTAMP '2024-02-29 02:00:00'",
+    "SELECT count(*) FROM stays WHERE date_diff('hour', seen, gone) BETWEEN 3 AND 9",
+    "SELECT count(*) FROM stays WHERE date_diff('day', seen, TIMESTAMP '2024-03-02 00:00:00') = 1",
+    "SELECT avg(hour(seen)), sum(minute(seen)) FROM stays WHERE age > 3",
+    "SELECT hour(seen) AS h, count(*) FROM stays GROUP BY h",
+    "SELECT date_trunc('hour', seen) AS h, avg(age) FROM stays GROUP BY h",
+    "SELECT date_trunc('day', seen) AS h, count(*) FROM stays GROUP BY h",
+    "SELECT date_trunc('month', seen) AS h, count(*) FROM stays GROUP BY h",
+    "SELECT CAST(seen AS date) AS d, count(*) FROM stays GROUP BY d",
+    "SELECT strftime(seen, '%Y-%m-%d %H:%M %I %p') AS s, count(*) FROM stays GROUP BY s",
+    "SELECT dayname(seen) AS d, count(*) FROM stays GROUP BY d",
+    "SELECT seen, count(*) FROM stays WHERE seen < '2024-02-28 15:00' GROUP BY seen",
+    "SELECT extract(epoch FROM seen) AS e, count(*) FROM stays GROUP BY e",
+    "SELECT hour(day) AS h, count(*) FROM stays GROUP BY h",
+    "SELECT CASE WHEN hour(seen) < 12 THEN 'morning' ELSE 'later' END AS part, count(*) FROM stays GROUP BY part",
+]
+
+
+@cache
+def rows() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(5)
+    found = {}
+    for own in SCHEMA.domain:
+        codes = generator.integers(0, own.size, ROWS)
+        codes[generator.random(ROWS) < 0.1] = own.size
+        found[own.name] = codes
+    return found
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": 1})
+    kinds = {"timestamp": pa.timestamp("us"), "date": pa.date32(), "integer": pa.int64()}
+    columns = {}
+    for own in SCHEMA.domain:
+        values = [code_label(own, code) for code in range(own.size)] + [None]
+        columns[own.name] = pa.array([values[code] for code in rows()[own.name]], kinds[own.kind])
+    held = pa.table(columns)  # noqa: F841  DuckDB finds it by its name
+    connection.execute("CREATE TABLE stays AS SELECT * FROM held")
+    return connection
+
+
+@pytest.mark.parametrize("text", STATEMENTS, ids=[text[:70] for text in STATEMENTS])
+def test_a_question_about_times_means_what_it_means_in_duckdb(text):
+    answered = Exact(compile_sql(text, SCHEMA), _meant(text, SCHEMA), rows()).rows()
+    _agree(answered, database().execute(text).fetchall())
+
+
+def test_the_groups_of_times_are_typed():
+    question = compile_sql("SELECT date_trunc('hour', seen) AS h, count(*) FROM stays GROUP BY h", SCHEMA)
+    shown = question.columns[0].expression
+    assert isinstance(shown, KeyLabel)
+    assert group_labels(question, shown)[0] == dt.datetime(2024, 2, 28, 12)
+    plain = compile_sql("SELECT seen, count(*) FROM stays GROUP BY seen", SCHEMA)
+    assert key_values(plain.keys[0], SCHEMA.domain, "value")[1] == dt.datetime(2024, 2, 28, 12, 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT median(seen) FROM stays", "Quantiles of times"),
+        ("SELECT sum(seen) FROM stays", "is a timestamp, and is not added up"),
+        ("SELECT count(*) FROM stays WHERE seen = '2024-02-29 13:31'", "not compared with this"),
+        ("SELECT count(*) FROM stays WHERE seen > 'noon'", "no day"),
+        ("SELECT count(*) FROM stays WHERE seen > 3", "not compared with this"),
+        ("SELECT count(*) FROM stays GROUP BY bin(seen, 3)", "no widths"),
+    ],
+)
+def test_what_times_cannot_do_is_refused(text, words):
+    with pytest.raises(InvalidSql, match=words):
+        compile_sql(text, SCHEMA)
