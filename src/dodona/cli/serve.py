@@ -112,6 +112,7 @@ def serve(  # noqa: PLR0913  each is an option
             log_texts=log_texts,
             client_seconds=client_seconds,
             drain_seconds=drain_seconds,
+            demo=demo,
         )
         if only is not None:
             server.serve_one(settings, only.value)

@@ -61,6 +61,7 @@ async def serve(settings: FrontSettings) -> None:
         metrics=metrics,
         provider=None if settings.login is None else read_provider(Path(settings.login)),
         log_texts=settings.log_texts,
+        demo=settings.demo,
     )
     operations = Operations(link, metrics)
     servers = [_server(app, settings, limits, metrics)]

@@ -94,6 +94,8 @@ class ServeSettings:
     log_texts: bool = False
     client_seconds: float = CLIENT_SECONDS
     drain_seconds: float = 30.0
+    demo: bool = False
+    """Whether the data are made up."""
 
     def __post_init__(self) -> None:
         """Refuse what would send tokens over a network in plain text, and what cannot work."""
@@ -146,6 +148,7 @@ class ServeSettings:
             client_seconds=self.client_seconds,
             drain_seconds=self.drain_seconds,
             login=None if self.login is None else str(self.login),
+            demo=self.demo,
         )
 
     def core(self) -> str:
