@@ -38,7 +38,7 @@ setup: $(READY)  ## make .venv with everything that is pinned in requirements/
 demo: $(DEMO_READY)  ## ask a made-up hospital a dozen questions, beside the truth; pictures in demo/out/
 	@$(RUN) -m demo
 
-test: $(READY)  ## run every test but the soak
+test: $(READY) $(WEB_READY)  ## run every test but the soak
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
 
 lint: $(READY)  ## format, lint, types and layers
@@ -47,7 +47,7 @@ lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -m mypy
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
 
-check: lint  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
+check: lint $(WEB_READY)  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
 	@$(RUN) -m pytest -n $(WORKERS) --dist load --maxschedchunk 1 -q --reach="$(SINCE)" --seconds 60 -m "not slow and not soak"
 
 soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md

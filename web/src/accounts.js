@@ -41,10 +41,10 @@ export function AccountsView({ datasets }) {
                   <td><span class="clip">${one.name}</span> ${one.stopped && html`<span class="tag warn">${t("owner.stopped")}</span>`}</td>
                   <td>${Object.entries(one.grants).map(([where, what]) => html`<span class="tag">${t(`role.${what}`)}: ${where === "*" ? t("accounts.all") : clip(where)}</span> `)}</td>
                   <td class="nowrap">${day(one.created)}</td>
-                  <td class="nowrap">
+                  <td>
                     ${!one.stopped &&
-                    html`<button type="button" class="small" onClick=${() => setChosen(one.name)}>${t("accounts.tokens")}</button>
-                      <button type="button" class="small" disabled=${busy} onClick=${() => run(() => call("DELETE", `/accounts/${encodeURIComponent(one.name)}`))}>${t("stop.button")}</button>`}
+                    html`<div class="buttons"><button type="button" class="small" onClick=${() => setChosen(one.name)}>${t("accounts.tokens")}</button>
+                      <button type="button" class="small" disabled=${busy} onClick=${() => run(() => call("DELETE", `/accounts/${encodeURIComponent(one.name)}`))}>${t("stop.button")}</button></div>`}
                   </td>
                 </tr>`,
             )}

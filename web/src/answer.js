@@ -14,7 +14,7 @@ export const sourceText = (source) => (has(`source.${source}`) ? t(`source.${sou
 export function AnswerTable({ answer, truth }) {
   const { shown, controls } = usePages(answer.rows, PAGE);
   const truths = truth && new Map(truth);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${t("answer.table")}>
+  return html`<div class="scroll tall" tabindex="0" role="region" aria-label=${t("answer.table")}>
       <table class="data">
         <caption>${t("answer.caption", { confidence: percent(answer.confidence) })}</caption>
         <thead>
@@ -88,7 +88,7 @@ function Downloads({ dataset, answer, asked, column }) {
     <//>`;
 }
 
-const VIEWS = ["single", "simultaneous", "population"];
+const VIEWS = ["single", "simultaneous", "any_choice", "population"];
 
 export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDashboard, heading }) {
   const [answer, setAnswer] = useState(first);
@@ -107,6 +107,7 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
   });
   const chosen = columns.includes(column) ? column : columns[0];
   const single = chartKind(answer) === "value";
+  const beside = !single && answer.columns.length <= 2 && matchMedia("(min-width: 75rem)").matches;
   return html`<section class="card answer" aria-labelledby="answer-title">
     <div class="card-head">
       <h2 id="answer-title">${heading ?? t("answer.title")}</h2>
@@ -132,8 +133,11 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
     </div>`}
     <${Fault} fault=${fault} />
     ${columns.length > 0 &&
-    html`${single && html`<${Figure} answer=${answer} column=${chosen} />`}<${Chart} answer=${answer} column=${chosen} />`}
-    <${AnswerTable} answer=${answer} truth=${truth} />
+    html`<div class=${beside ? "beside" : "below"}>
+      <div>${single && html`<${Figure} answer=${answer} column=${chosen} />`}<${Chart} answer=${answer} column=${chosen} width=${beside ? 540 : undefined} /></div>
+      <div><${AnswerTable} answer=${answer} truth=${truth} /></div>
+    </div>`}
+    ${columns.length === 0 && html`<${AnswerTable} answer=${answer} />`}
     <div class="card-foot">
       <${Downloads} dataset=${dataset} answer=${answer} asked=${asked} column=${chosen} />
       ${toDashboard && html`<button type="button" class="small" onClick=${() => toDashboard({ ...asked, column: answer.columns[chosen]?.name })}>${t("answer.todashboard")}</button>`}

@@ -30,7 +30,7 @@ export function chartKind(answer) {
   if (keys.length === 2) {
     const count = (place) => new Set(answer.rows.map((row) => label(row[place]))).size;
     const [rows, columns] = answer.columns.flatMap((one, place) => (one.kind === "label" ? [count(place)] : []));
-    if (rows * columns <= MOST_CELLS && columns <= 14) return "heat";
+    if (rows * columns <= MOST_CELLS && Math.min(rows, columns) <= 14) return "heat";
   }
   return "bars";
 }
@@ -127,7 +127,7 @@ function line(found, name, width) {
     shapes.push({ shape: "area", kind: "band", points: path });
   }
   shapes.push({ shape: "path", kind: "curve", points: normal.map((one, place) => [x(place), y(one.value)]) });
-  const every = Math.ceil(normal.length / (width > 500 ? 9 : 4));
+  const every = Math.max(1, Math.ceil((normal.length * 74) / (width - left - right)));
   const point = (one, at, kind) => {
     const title = `${one.labels[0]}: ${number(one.value)}, ${t("chart.between", { low: number(one.low), high: number(one.high) })}`;
     if (finite(one.low) && finite(one.high)) {
@@ -150,6 +150,8 @@ function line(found, name, width) {
 }
 
 function heat(found, name, full) {
+  const most = [0, 1].map((place) => new Set(found.map((one) => one.labels[place])).size);
+  if (most[1] > most[0]) found = found.map((one) => ({ ...one, labels: [one.labels[1], one.labels[0]] })); // the longer list goes down
   const order = (place) => {
     const names = [...new Set(found.map((one) => one.labels[place]))];
     return [...names.filter((one) => !APART.has(one)), ...names.filter((one) => APART.has(one))];
@@ -184,7 +186,7 @@ function heat(found, name, full) {
     }
   }
   const all = top + rows.length * tall + 10 + 26;
-  shapes.push({ shape: "text", kind: "tick", x: left, y: all - 8, anchor: "start", text: t("chart.heatnote", { width: brief(width) }) });
+  if (full > 500) shapes.push({ shape: "text", kind: "tick", x: left, y: all - 8, anchor: "start", text: t("chart.heatnote", { width: brief(width) }) });
   return { width: full, height: all, shapes, name };
 }
 
@@ -234,8 +236,8 @@ export function Drawing({ drawing, title, pale }) {
   </div>`;
 }
 
-export function Chart({ answer, column, pale }) {
-  const drawing = plan(answer, column, pale ? NARROW : fits());
+export function Chart({ answer, column, pale, width }) {
+  const drawing = plan(answer, column, pale ? NARROW : Math.min(fits(), width ?? WIDE));
   if (drawing === null) return null;
   const title = t(pale ? "chart.rehearsed" : "chart.title", { name: drawing.name, count: answer.rows.length.toLocaleString("en") });
   return html`<${Drawing} drawing=${drawing} title=${title} pale=${pale} />`;

@@ -2,7 +2,7 @@
 // It stands in a shadow root, where its styles are sheets of the document and not inline: the security policy forbids those.
 import { useEffect, useRef } from "preact/hooks";
 import { Compartment, EditorState, Prec, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
-import { Decoration, EditorView, keymap, placeholder } from "@codemirror/view";
+import { Decoration, EditorView, keymap } from "@codemirror/view";
 import { history, historyKeymap, standardKeymap } from "@codemirror/commands";
 import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
 import { html } from "./ui.js";
@@ -46,7 +46,6 @@ const look = EditorView.theme({
   ".cm-string": { color: "var(--string)" },
   ".cm-number": { color: "var(--digit)" },
   ".cm-comment": { color: "var(--quiet)", fontStyle: "italic" },
-  ".cm-placeholder": { color: "var(--quiet)" },
   ".cm-wrong": { textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "4px", textDecorationSkipInk: "none" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "8px", overflow: "hidden", boxShadow: "var(--shadow)" },
   ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "0.85rem", maxHeight: "14rem" },
@@ -54,6 +53,16 @@ const look = EditorView.theme({
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-ink)" },
   ".cm-completionDetail": { fontStyle: "normal", opacity: "0.75", marginLeft: "0.8em" },
   ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "700" },
+});
+
+// Typed over a selection, a letter would get the style of what it replaces, as an inline style of the browser's own making.
+const overwrite = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    if (event.inputType !== "insertText" || event.data === null || view.composing || view.state.selection.main.empty) return false;
+    view.dispatch({ ...view.state.replaceSelection(event.data), userEvent: "input.type", scrollIntoView: true });
+    event.preventDefault();
+    return true;
+  },
 });
 
 const setWrong = StateEffect.define();
@@ -104,7 +113,9 @@ function complete(schema) {
   };
 }
 
-export function Editor({ text, schema, problem, onText, onAsk }) {
+// `given` is a text that comes from outside, in an object of its own; what is typed goes out through `onText` alone. A text
+// that went both ways would undo what is typed meanwhile.
+export function Editor({ given, text, schema, problem, onText, onAsk }) {
   const host = useRef();
   const view = useRef();
   const now = useRef({});
@@ -116,7 +127,7 @@ export function Editor({ text, schema, problem, onText, onAsk }) {
       root: shadow,
       parent: shadow,
       state: EditorState.create({
-        doc: text,
+        doc: given.text,
         extensions: [
           Prec.highest(keymap.of([{ key: "Mod-Enter", run: () => (now.current.onAsk(), true) }])),
           history(),
@@ -124,8 +135,8 @@ export function Editor({ text, schema, problem, onText, onAsk }) {
           colours,
           look,
           wrong,
-          placeholder(t("editor.placeholder")),
           EditorView.lineWrapping,
+          overwrite,
           EditorView.contentAttributes.of({ "aria-label": t("editor.label"), spellcheck: "false", autocapitalize: "off" }),
           // Tab is left to the browser, so that the keyboard can leave the editor.
           keymap.of([...completionKeymap, ...standardKeymap, ...historyKeymap]),
@@ -141,8 +152,8 @@ export function Editor({ text, schema, problem, onText, onAsk }) {
   }, [schema]);
   useEffect(() => {
     const { doc } = view.current.state;
-    if (doc.toString() !== text) view.current.dispatch({ changes: { from: 0, to: doc.length, insert: text } });
-  }, [text]);
+    if (doc.toString() !== given.text) view.current.dispatch({ changes: { from: 0, to: doc.length, insert: given.text } });
+  }, [given]);
   useEffect(() => {
     const { doc } = view.current.state;
     let underlined = Decoration.none;

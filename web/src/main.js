@@ -58,6 +58,7 @@ function DatasetView({ dataset, view, me, facts, theorem }) {
     spent.reload();
     described.reload();
   }, [dataset]);
+  const [visited, setVisited] = useState(false);
   useEffect(() => setStart(undefined), [dataset]);
   const schema = described.found;
   const budget = spent.found;
@@ -69,6 +70,7 @@ function DatasetView({ dataset, view, me, facts, theorem }) {
   const { role } = schema;
   const views = VIEWS[role].filter((one) => facts.door === "owners" || !OWNERS_ONLY.has(one));
   const chosen = views.includes(view) ? view : views[0];
+  if (chosen === "ask" && !visited) setVisited(true); // from then on it stays, with what was typed
   const open = (asked) => {
     setStart({ ...asked });
     go(dataset, "ask");
@@ -94,7 +96,7 @@ function DatasetView({ dataset, view, me, facts, theorem }) {
         ? html`<div class="tour-offer"><p>${t("tour.offer")}</p><button type="button" class="small" onClick=${() => setStep(0)}>${t("tour.start")}</button></div>`
         : html`<${Tour} tour=${tour} step=${step} go=${(at) => (setAnswered(false), setStep(at))} close=${() => setStep(null)} load=${setStart} answered=${answered} />`)}
       <div hidden=${chosen !== "ask"}>
-        ${views.includes("ask") &&
+        ${visited &&
         html`<${Workbench} key=${dataset} dataset=${dataset} schema=${schema} budget=${budget} refresh=${refresh} theorem=${theorem} start=${start} toDashboard=${setCard} truthOf=${truthOf}
           onAnswer=${(asked, found, key) => {
             setAnswered(true);

@@ -2,7 +2,7 @@
 // each with what it means in words before it is done.
 import { useMemo, useState } from "preact/hooks";
 import { call, datasetPath, get, post } from "./api.js";
-import { Drawing } from "./charts.js";
+import { Drawing, WIDE } from "./charts.js";
 import { meaning, odds } from "./learn.js";
 import { allCharges } from "./saved.js";
 import { Code, Dialog, Fault, Field, Loading, Meter, Notice, html, useAction, useLoad, usePages } from "./ui.js";
@@ -45,29 +45,34 @@ export function forecast(days) {
 }
 
 export function burnDrawing(days, names) {
-  const [width, height, left, top] = [720, 260, 52, 14];
-  const tall = height - top - 34;
+  const [width, left, top, tall, low] = [WIDE, 70, 26, 150, 80];
+  const base = top + tall + 44; // where the bars of the lower part begin
   const ahead = forecast(days);
   const further = ahead === null ? 0 : Math.min(Math.ceil(ahead), Math.max(7, days.length));
-  const count = Math.max(2, days.length + further);
-  const slot = (width - left - 16) / count;
+  const slot = (width - left - 16) / Math.max(2, days.length + further);
   const y = (value) => top + tall * (1 - value);
-  const most = Math.max(1e-9, ...days.map((one) => [...one.taken.values()].reduce((sum, share_) => sum + share_, 0)));
-  const shapes = [0, 0.25, 0.5, 0.75, 1].flatMap((tick) => [
+  const sum = (taken) => [...taken.values()].reduce((total, one) => total + one, 0);
+  const most = Math.max(1e-12, ...days.map((one) => sum(one.taken)));
+  const shapes = [0, 0.5, 1].flatMap((tick) => [
     { shape: "line", kind: tick === 0 ? "zero" : "grid", x1: left, x2: width - 12, y1: y(tick), y2: y(tick) },
     { shape: "text", kind: "tick", x: left - 8, y: y(tick) + 4, anchor: "end", text: `${100 * tick}%` },
   ]);
+  shapes.push({ shape: "text", kind: "tick", x: left, y: top - 12, anchor: "start", text: t("burn.lefttitle") });
+  shapes.push({ shape: "text", kind: "tick", x: left, y: base - 10, anchor: "start", text: t("burn.takentitle") });
+  for (const part of [0, 1]) {
+    const at = base + low * (1 - part);
+    shapes.push({ shape: "line", kind: part === 0 ? "zero" : "grid", x1: left, x2: width - 12, y1: at, y2: at });
+    shapes.push({ shape: "text", kind: "tick", x: left - 8, y: at + 4, anchor: "end", text: percent(part * most) });
+  }
   days.forEach((one, place) => {
-    let base = 0;
+    let at = base + low;
     names.forEach((name, series) => {
       const taken = one.taken.get(name) ?? 0;
       if (taken === 0) return;
-      const size = (0.45 * taken) / most;
-      shapes.push({
-        shape: "rect", kind: `series${series % 6}`, x: left + slot * place + 2, width: Math.max(1, Math.min(26, slot - 4)), y: y(base + size), height: tall * size, round: 2,
-        title: t("burn.day", { day: one.day, name, share: percent(taken) }),
-      });
-      base += size;
+      const height = (low * taken) / most;
+      at -= height;
+      const title = t("burn.day", { day: one.day, name, share: percent(taken) });
+      shapes.push({ shape: "rect", kind: `series${series % 6}`, x: left + slot * place + 2, width: Math.max(1, Math.min(40, slot - 4)), y: at, height, round: 2, title });
     });
   });
   const path = [[left, y(1)], ...days.map((one, place) => [left + slot * (place + 1), y(one.left)])];
@@ -76,11 +81,11 @@ export function burnDrawing(days, names) {
     const end = days.at(-1).left * (1 - further / ahead);
     shapes.push({ shape: "line", kind: "ahead", x1: path.at(-1)[0], y1: path.at(-1)[1], x2: left + slot * (days.length + further), y2: y(Math.max(0, end)) });
   }
-  const every = Math.ceil(days.length / 6);
+  const every = Math.max(1, Math.ceil((days.length * 60) / (width - left)));
   days.forEach((one, place) => {
-    if (place % every === 0) shapes.push({ shape: "text", kind: "tick", x: left + slot * (place + 0.5), y: height - 10, anchor: place === 0 ? "start" : "middle", text: one.day.slice(5) });
+    if (place % every === 0) shapes.push({ shape: "text", kind: "tick", x: left + slot * place + 2, y: base + low + 18, anchor: "start", text: one.day.slice(5) });
   });
-  return { width, height, shapes };
+  return { width, height: base + low + 26, shapes };
 }
 
 function BurnDown({ charges, budget }) {

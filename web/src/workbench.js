@@ -59,8 +59,8 @@ export function Columns({ schema, insert }) {
 
 // --- The price before it is paid. ---
 
-function Offer({ offer, schema, budget, rehearsal, waiting }) {
-  if (!offer) return html`<p class="quiet offer-wait">${waiting ? t("offer.waiting") : t("offer.none")}</p>`;
+function Offer({ offer, budget, rehearsal, waiting, wrong }) {
+  if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong ? "offer.wrong" : "offer.none")}</p>`;
   const price = share(offer.price.share);
   const accuracy = (offer.accuracy ?? []).filter((one) => one.within !== null && one.within !== undefined);
   return html`<div class=${waiting ? "offer stale" : "offer"}>
@@ -88,11 +88,19 @@ function Offer({ offer, schema, budget, rehearsal, waiting }) {
   </div>`;
 }
 
+// The server draws the place of a mistake in three lines; the editor underlines it instead.
+const reason = (problem) => (problem.line ? problem.detail.split("\n").slice(3).join("\n") || problem.detail : problem.detail);
+
 export function Workbench({ dataset, schema, budget, refresh, theorem, start, toDashboard, truthOf, onAnswer }) {
   const [mode, setMode] = useState(start?.question ? "sql" : "builder");
   const first = schema.columns.find((column) => column.kind === "category");
   const [built, setBuilt] = useState({ ...EMPTY, groups: first ? [first.name] : [] });
-  const [text, setText] = useState(start?.question ?? toSql({ ...EMPTY, groups: first ? [first.name] : [] }, schema));
+  const [given, setGiven] = useState(() => ({ text: start?.question ?? toSql({ ...EMPTY, groups: first ? [first.name] : [] }, schema) }));
+  const [text, setText] = useState(given.text);
+  const replace = (found) => {
+    setText(found);
+    setGiven({ text: found });
+  };
   const [within, setWithin] = useState(start?.within ?? String(schema.defaults.within ?? ""));
   const [confidence, setConfidence] = useState(start?.confidence ?? schema.defaults.confidence);
   const [offer, setOffer] = useState();
@@ -117,7 +125,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
   useEffect(() => {
     if (!start) return;
     setMode("sql");
-    setText(start.question);
+    replace(start.question);
     if (start.within !== undefined) setWithin(String(start.within));
     if (start.confidence !== undefined) setConfidence(start.confidence);
     if (start.answer) setAnswer({ found: start.answer, asked: start.asked ?? { question: start.question } });
@@ -132,6 +140,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
     }
     const stopper = new AbortController();
     setPricing(true);
+    setFault(undefined);
     const timer = setTimeout(async () => {
       try {
         const found = await post(`${path}/quotes`, asked, { signal: stopper.signal });
@@ -194,14 +203,15 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
   };
 
   const shown = fault ?? problem;
+  const done = answer && answer.asked === asked && status;
   const fix = mode === "sql" ? fixOf(shown, text, schema) : null;
   const repair = () => {
     setFault(undefined);
-    setText(text.slice(0, fix.from) + fix.text + text.slice(fix.to));
+    replace(text.slice(0, fix.from) + fix.text + text.slice(fix.to));
   };
   const insert = (word) => {
     setMode("sql");
-    setText((before) => `${before}${before === "" || /\s$/.test(before) ? "" : " "}${word}`);
+    replace(`${question}${question === "" || /\s$/.test(question) ? "" : " "}${word}`);
   };
   const tooDear = shown?.code === "price-above-limit";
   const step = Math.max(0, STEPS.indexOf(within.trim()));
@@ -213,19 +223,19 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
         <div class="card-head">
           <h2 id="ask-title">${t("ask.title")}</h2>
           <${Tabs} label=${t("ask.how")} chosen=${mode} choose=${(name) => {
-            if (name === "sql" && mode === "builder") setText(toSql(built, schema));
+            if (name === "sql" && mode === "builder") replace(toSql(built, schema));
             setMode(name);
           }} tabs=${[["builder", t("ask.builder")], ["sql", t("ask.sql")]]} />
         </div>
         <div class="askgrid">
           <div>
             <div hidden=${mode !== "sql"}>
-              <${Editor} text=${text} schema=${schema} problem=${problem} onText=${setText} onAsk=${() => ask()} />
+              <${Editor} given=${given} text=${text} schema=${schema} problem=${problem} onText=${setText} onAsk=${() => ask()} />
             </div>
             ${mode === "builder" && html`<${Builder} schema=${schema} question=${built} change=${setBuilt} />`}
             ${shown &&
             html`<div class="notice bad" role="alert">
-              <p class="lines">${shown instanceof Problem ? shown.detail : t("problem.page")}</p>
+              <p class="lines">${shown instanceof Problem ? reason(shown) : t("problem.page")}</p>
               <p class="quiet">${shown.charged === true ? t("problem.charged") : shown.charged === false ? t("problem.free") : ""}</p>
               <div class="buttons">
                 ${fix !== null && html`<button type="button" class="small" onClick=${repair}>${t("ask.fix", { fix: clip(fix.text) })}</button>`}
@@ -248,12 +258,12 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
               <button type="button" class="main" disabled=${busy || question.trim() === ""} onClick=${ask}>
                 ${busy ? t("ask.busy") : offer && isFree(offer.price) ? t("ask.askfree") : t("ask.ask")}
               </button>
-              <p class="status" role="status" aria-live="polite">${status}</p>
+              <p class="status" role="status" aria-live="polite">${busy || done || !answer ? status : ""}</p>
             </div>
           </div>
           <div class="offerbox" role="group" aria-label=${t("offer.title")}>
             <h3>${t("offer.title")}</h3>
-            <div aria-live="polite"><${Offer} offer=${offer} schema=${schema} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} /></div>
+            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem !== undefined} /></div>
           </div>
         </div>
       </section>
