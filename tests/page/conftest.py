@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.page.scene import Served, Visit, browser, served, visit
+
+expect.set_options(timeout=20_000)  # a busy machine must not look like a fault
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ def test_a_question_is_chosen_from_lists_priced_and_answered_with_error_bars(loo
     expect(ada.page.get_by_label("The question in SQL")).to_have_text("SELECT diagnosis, count(*)\nFROM stays\nGROUP BY diagnosis")
     ada.page.get_by_label("Only rows where").select_option("sex")
     ada.page.get_by_role("checkbox", name="female").check()
-    expect(ada.offer.get_by_text("of the budget", exact=True)).to_be_visible()
+    expect(ada.offer).to_contain_text(re.compile(r"0\.\d+% of the budget"))
     expect(ada.offer.get_by_role("img", name=re.compile("Rehearsed"))).to_be_visible()
     answer = ada.ask()
     chart = answer.get_by_role("img", name=re.compile("Chart of count"))
@@ -47,9 +47,11 @@ def test_the_editor_completes_names_and_labels_of_the_schema(look):
     ada.write("SELECT count(*) FROM stays WHERE ")
     ada.page.keyboard.type("diag")
     expect(ada.page.get_by_role("option", name=re.compile("^diagnosis"))).to_be_visible()
+    ada.page.wait_for_timeout(200)  # a list that has just opened takes no key, so that nothing is chosen by mistake
     ada.page.keyboard.press("Enter")
     ada.page.keyboard.type(" = 'stro")
     expect(ada.page.get_by_role("option", name=re.compile("^'stroke'"))).to_be_visible()
+    ada.page.wait_for_timeout(200)
     ada.page.keyboard.press("Enter")
     expect(ada.editor).to_contain_text("WHERE diagnosis = 'stroke'")
 

@@ -111,7 +111,7 @@ def test_an_auditor_computes_the_chain_in_the_browser_and_finds_a_noted_head(loo
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.get_by_text(re.compile("The chain holds"))).to_be_visible()
     page.get_by_label("A head that you noted earlier").fill(found["head"])
-    expect(page.get_by_text("It is in the chain")).to_be_visible()
+    expect(page.get_by_text("It is in the chain, at entry")).to_be_visible()
     page.get_by_label("A head that you noted earlier").fill("0" * 64)
     expect(page.get_by_text("It is not in this chain")).to_be_visible()
     with page.expect_download() as saved:

@@ -37,7 +37,7 @@ export function Tokens({ path, may, heading }) {
     <${Fault} fault=${state.fault ?? fault} />
     ${!state.found && !state.fault && html`<${Loading} />`}
     ${list.length > 0 &&
-    html`<div class="scroll" tabindex="0" role="region" aria-label=${heading}>
+    html`<div class="scroll" tabindex="0" role="group" aria-label=${heading}>
       <table>
         <thead><tr>${["name", "created", "expires", "used", "cap"].map((one) => html`<th scope="col">${t(`token.${one}`)}</th>`)}<td></td></tr></thead>
         <tbody>

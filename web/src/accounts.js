@@ -31,7 +31,7 @@ export function AccountsView({ datasets }) {
       <p class="quiet">${t("accounts.about")}</p>
       <${Fault} fault=${state.fault ?? fault} retry=${state.fault && state.reload} />
       ${!state.found && !state.fault && html`<${Loading} />`}
-      <div class="scroll" tabindex="0" role="region" aria-label=${t("accounts.title")}>
+      <div class="scroll" tabindex="0" role="group" aria-label=${t("accounts.title")}>
         <table>
           <thead><tr><th scope="col">${t("accounts.name")}</th><th scope="col">${t("accounts.roles")}</th><th scope="col">${t("accounts.created")}</th><td></td></tr></thead>
           <tbody>

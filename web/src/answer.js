@@ -14,7 +14,7 @@ export const sourceText = (source) => (has(`source.${source}`) ? t(`source.${sou
 export function AnswerTable({ answer, truth }) {
   const { shown, controls } = usePages(answer.rows, PAGE);
   const truths = truth && new Map(truth);
-  return html`<div class="scroll tall" tabindex="0" role="region" aria-label=${t("answer.table")}>
+  return html`<div class="scroll tall" tabindex="0" role="group" aria-label=${t("answer.table")}>
       <table class="data">
         <caption>${t("answer.caption", { confidence: percent(answer.confidence) })}</caption>
         <thead>

@@ -92,7 +92,7 @@ export function AuditView({ dataset }) {
     lines &&
     html`<${Notice} kind=${seen ? "good" : "bad"} role="status">${seen ? t("audit.seen", { number: seen.number + 1 }) : t("audit.unseen")}<//>`}
     ${lines &&
-    html`<div class="scroll" tabindex="0" role="region" aria-label=${t("audit.table")}>
+    html`<div class="scroll" tabindex="0" role="group" aria-label=${t("audit.table")}>
         <table>
           <thead><tr><th scope="col" class="n">${t("audit.number")}</th><th scope="col">${t("audit.time")}</th><th scope="col">${t("audit.entry")}</th><th scope="col">${t("audit.hash")}</th></tr></thead>
           <tbody>

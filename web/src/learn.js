@@ -49,7 +49,7 @@ export function BudgetView({ schema, budget, theorem }) {
     <${Field} label=${t("odds.slider", { epsilon: number(epsilon) })}>
       <input type="range" min="0.01" max=${Math.max(5, total)} step="0.01" value=${epsilon} onInput=${(event) => setEpsilon(Number(event.target.value))} />
     <//>
-    <div class="scroll" tabindex="0" role="region" aria-label=${t("odds.table")}>
+    <div class="scroll" tabindex="0" role="group" aria-label=${t("odds.table")}>
       <table>
         <caption>${t("odds.caption", { epsilon: number(epsilon) })}</caption>
         <thead><tr><th scope="col">${t("odds.alarm")}</th><th scope="col" class="n">${t("odds.power")}</th><th scope="col" class="n">${t("odds.guess")}</th></tr></thead>
@@ -113,7 +113,7 @@ export function Markdown({ text, open }) {
         if (!/^\|[\s:|-]+\|$/.test(lines[at])) rows.push(lines[at].slice(1, -1).split("|"));
         at += 1;
       }
-      blocks.push(html`<div class="scroll" tabindex="0" role="region" aria-label=${t("theory.table")}><table><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell.trim(), open)}</td>`)}</tr>`)}</tbody></table></div>`);
+      blocks.push(html`<div class="scroll" tabindex="0" role="group" aria-label=${t("theory.table")}><table><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${inline(cell.trim(), open)}</td>`)}</tr>`)}</tbody></table></div>`);
     } else if (line.trim() === "") at += 1;
     else {
       const start = at;

@@ -100,7 +100,7 @@ function BurnDown({ charges, budget }) {
     <p>${text}</p>
     <details>
       <summary>${t("burn.table")}</summary>
-      <div class="scroll" tabindex="0" role="region" aria-label=${t("burn.table")}>
+      <div class="scroll" tabindex="0" role="group" aria-label=${t("burn.table")}>
         <table>
           <thead><tr><th scope="col">${t("burn.dayhead")}</th><th scope="col" class="n">${t("burn.left")}</th>${names.map((name) => html`<th scope="col" class="n">${clip(name)}</th>`)}</tr></thead>
           <tbody>
@@ -195,7 +195,7 @@ export function OwnerOverview({ dataset, schema, budget, refresh, door, theorem 
     </section>
     <section class="card" aria-labelledby="analysts-title">
       <div class="card-head"><h2 id="analysts-title">${t("owner.analysts")}</h2></div>
-      <div class="scroll" tabindex="0" role="region" aria-label=${t("owner.analysts")}>
+      <div class="scroll" tabindex="0" role="group" aria-label=${t("owner.analysts")}>
         <table>
           <thead><tr><th scope="col">${t("owner.name")}</th><th scope="col" class="n">${t("owner.share")}</th><th scope="col" class="n">${t("owner.spent")}</th><th scope="col" class="n">${t("owner.left")}</th><td></td></tr></thead>
           <tbody>
@@ -247,7 +247,7 @@ export function ChargesView({ dataset }) {
     </div>
     <${Fault} fault=${charges.fault} retry=${charges.reload} />
     ${!charges.found && !charges.fault && html`<${Loading} />`}
-    <div class="scroll" tabindex="0" role="region" aria-label=${t("charges.title")}>
+    <div class="scroll" tabindex="0" role="group" aria-label=${t("charges.title")}>
       <table>
         <thead><tr><th scope="col">${t("audit.time")}</th><th scope="col">${t("charges.analyst")}</th><th scope="col">${t("charges.question")}</th><th scope="col" class="n">${t("charges.price")}</th></tr></thead>
         <tbody>
@@ -334,7 +334,7 @@ export function CheckResults({ found }) {
   return html`<div class="private">
     <p class="private-mark"><strong>${t("check.private")}</strong> ${t("check.privatetext")}</p>
     <div class="facts-row">${facts.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => html`<div><strong>${number(value)}</strong><span>${t(`check.${name}`)}</span></div>`)}</div>
-    <div class="scroll" tabindex="0" role="region" aria-label=${t("check.table")}>
+    <div class="scroll" tabindex="0" role="group" aria-label=${t("check.table")}>
       <table>
         <thead><tr>${["column", "kind", "missing", "outside", "below", "above"].map((one, place) => html`<th scope="col" class=${place > 1 ? "n" : ""}>${t(`check.${one}`)}</th>`)}</tr></thead>
         <tbody>${found.columns.map((one) => html`<tr><td><span class="clip">${one.name}</span></td><td>${one.kind}</td>${["missing", "outside", "below", "above"].map((key) => html`<td class="n">${one[key] ? number(one[key]) : "–"}</td>`)}</tr>`)}</tbody>

@@ -1,5 +1,5 @@
 // Small parts that every view uses.
-import { h } from "preact";
+import { cloneElement, h } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import htm from "htm";
 import { Problem } from "./api.js";
@@ -30,7 +30,11 @@ export function useLoad(load, inputs) {
 }
 
 export function Field({ label, hint, wide, children }) {
-  return html`<label class=${wide ? "field wide" : "field"}><span>${label}</span>${children}${hint && html`<small>${hint}</small>`}</label>`;
+  const id = useId();
+  const control = cloneElement(children, hint ? { id, "aria-describedby": `${id}-hint` } : { id });
+  return html`<div class=${wide ? "field wide" : "field"}>
+    <label for=${id}>${label}</label>${control}${hint && html`<small id=${`${id}-hint`}>${hint}</small>`}
+  </div>`;
 }
 
 export function Fault({ fault, retry }) {

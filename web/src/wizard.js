@@ -91,7 +91,7 @@ function Review({ name, next }) {
       <${Fault} fault=${state.fault} retry=${state.reload} />
       ${state.loading && !state.found && html`<${Loading} />`}
       ${review.length > 0 &&
-      html`<div class="scroll" tabindex="0" role="region" aria-label=${t("wizard.reviewtable")}>
+      html`<div class="scroll" tabindex="0" role="group" aria-label=${t("wizard.reviewtable")}>
         <table>
           <thead><tr><th scope="col">${t("wizard.what")}</th><th scope="col">${t("wizard.value")}</th></tr></thead>
           <tbody>
