@@ -76,7 +76,7 @@ docs: $(READY)  ## build the pages into build/docs; a broken link is an error
 	@$(RUN) -m mkdocs build --strict
 
 web: $(WEB_READY)  ## build the page from web/ into src/dodona/server/page
-	@$(RUN) web/tour.py
+	@$(RUN) -m tests.page.tour
 	@$(NODE) web/build.mjs
 
 web-check: $(WEB_READY)  ## build the page again, and compare it with the one that is served

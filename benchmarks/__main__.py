@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, check, engines, ledger, noise, quotes, server, sources, sql, weights
+from benchmarks import accounting, check, engines, ledger, noise, page, quotes, server, sources, sql, weights
 from benchmarks.report import Row, show
 from benchmarks.streams import command
 
@@ -29,6 +29,7 @@ BENCHMARKS = {
     ),
     "ledger": Benchmark("durable charges, together and one by one", ledger.measure, ledger.rows, ledger.NOTE),
     "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
+    "page": Benchmark(page.ABOUT, page.measure, page.rows, page.NOTE),
     "quotes": Benchmark("how well quotes foresee widths", quotes.measure, quotes.rows, quotes.NOTE),
     "sql": Benchmark("SQL under privacy, beside plain DuckDB and peers", sql.measure, sql.rows, sql.NOTE),
     "weights": Benchmark("the speed of beliefs", weights.measure, weights.rows, weights.NOTE),

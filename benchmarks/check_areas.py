@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import accounting, asking, clock, grouping, noise, peer, releases, server, table, weights
+from benchmarks import accounting, asking, clock, grouping, noise, page, peer, releases, server, table, weights
 from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
@@ -149,6 +149,11 @@ def _server(_: Path) -> Figures:
     }
 
 
+def _page(_: Path) -> Figures:
+    """What a browser loads; the times of a browser are too uneven for a bound."""
+    return page.sizes()
+
+
 AREAS: dict[str, Callable[[Path], Figures]] = {
     "noise": _noise,
     "accounting": _accounting,
@@ -159,4 +164,5 @@ AREAS: dict[str, Callable[[Path], Figures]] = {
     "quotes": _quotes,
     "server": _server,
     "sql": _sql,
+    "page": _page,
 }

@@ -37,7 +37,7 @@ def look(chromium, server) -> Iterator[Callable[..., Visit]]:
     """Open the page as somebody; at the end nothing may have gone wrong on it."""
     visits: list[Visit] = []
 
-    def opened(name: str | None, **options: Any) -> Visit:
+    def opened(name: str | None, **options: Any) -> Visit:  # noqa: ANN401  the browser's
         found = visit(chromium, server, name, **options)
         visits.append(found)
         return found

@@ -26,8 +26,8 @@ API = "/api/v1"
 PASSWORD = "a long password for the tests"  # noqa: S105  of accounts that live for a test run
 MARKUP = "<img src=x onerror=window.broken=1>"
 CHROMIUM = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 _ODD = f"""\
 format = 1
@@ -55,7 +55,7 @@ name = "ada"
 name = "ben"
 [columns.mark]
 kind = "category"
-labels = [{json.dumps(MARKUP)}, "{'x' * 200}", "plain"]
+labels = [{json.dumps(MARKUP)}, "{"x" * 200}", "plain"]
 [columns.large]
 kind = "number"
 lower = "0"
@@ -140,7 +140,9 @@ class Visit:
 
     def go(self, view: str) -> None:
         """Choose a view of the dataset."""
-        self.page.get_by_role("navigation", name="Views of the dataset").get_by_role("link", name=view, exact=True).click()
+        self.page.get_by_role("navigation", name="Views of the dataset").get_by_role(
+            "link", name=view, exact=True
+        ).click()
 
     def write(self, question: str) -> None:
         """Write a question as SQL."""
@@ -174,11 +176,19 @@ class Visit:
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate((WEB / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8"))
         found = self.page.evaluate("() => axe.run({resultTypes: ['violations']})")
-        return [{"id": one["id"], "nodes": [node["html"][:200] for node in one["nodes"]]} for one in found["violations"]]
+        return [
+            {"id": one["id"], "nodes": [node["html"][:200] for node in one["nodes"]]} for one in found["violations"]
+        ]
 
 
 def visit(
-    opened: Browser, server: Served, name: str | None, *, door: str = "analysts", dataset: str = DATASET, **options: Any
+    opened: Browser,
+    server: Served,
+    name: str | None,
+    *,
+    door: str = "analysts",
+    dataset: str = DATASET,
+    **options: Any,  # noqa: ANN401  the browser's
 ) -> Visit:
     """Open the page, logged in with the token of a person; requests to elsewhere and errors are noted."""
     context = opened.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.scene import WEB
+from tests.page.tour import TOUR, with_truth
 
 ANALYST = ("Ask", "History", "Dashboards", "Requests", "What the budget means")
 OWNER = ("Overview", "Charges", "Approvals", "Caps", "Check", "Audit")
@@ -55,12 +56,19 @@ def test_every_text_of_the_page_is_in_the_file_for_translation():
     for source in (WEB / "src").glob("*.js"):
         text = source.read_text(encoding="utf-8")
         used |= set(re.findall(r"""\bt\(\s*"([a-z0-9_.]+)\"""", text))
-        used |= {key for pair in re.findall(r"""\bt\([^"()]*\? "([a-z0-9_.]+)" : "([a-z0-9_.]+)\"""", text) for key in pair}
+        used |= {
+            key for pair in re.findall(r"""\bt\([^"()]*\? "([a-z0-9_.]+)" : "([a-z0-9_.]+)\"""", text) for key in pair
+        }
     assert used - set(texts) == set()
     assert len(used) > 200
 
 
-def press(page, *keys):
+def test_the_truth_of_the_tour_is_that_of_the_made_up_rows():
+    tour = json.loads(TOUR.read_text(encoding="utf-8"))
+    assert with_truth(tour) == tour
+
+
+def press(page, *keys: str):
     for key in keys:
         page.keyboard.press(key)
 

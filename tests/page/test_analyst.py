@@ -13,7 +13,9 @@ BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"
 def test_a_question_is_chosen_from_lists_priced_and_answered_with_error_bars(look):
     ada = look("ada")
     ada.page.get_by_label("by", exact=True).select_option("diagnosis")
-    expect(ada.page.get_by_label("The question in SQL")).to_have_text("SELECT diagnosis, count(*)\nFROM stays\nGROUP BY diagnosis")
+    expect(ada.page.get_by_label("The question in SQL")).to_have_text(
+        "SELECT diagnosis, count(*)\nFROM stays\nGROUP BY diagnosis"
+    )
     ada.page.get_by_label("Only rows where").select_option("sex")
     ada.page.get_by_role("checkbox", name="female").check()
     expect(ada.offer).to_contain_text(re.compile(r"0\.\d+% of the budget"))

@@ -127,7 +127,7 @@ def test_markup_in_labels_questions_and_notes_is_shown_as_text(look):
     ada.page.locator("summary").filter(has_text="mark").click()
     ada.page.get_by_role("button", name=MARKUP).click()  # a label goes into the question as a literal
     expect(ada.editor).to_contain_text(f"'{MARKUP}'")
-    ada.ask(f"SELECT count(*) FROM odd WHERE mark = '{MARKUP}' -- <script>window.broken=2</script>")
+    ada.ask(f"SELECT count(*) FROM odd WHERE mark = '{MARKUP}' -- <script>window.broken=2</script>")  # noqa: S608  text
     ada.go("History")
     charge = ada.page.get_by_role("listitem").filter(has_text="onerror").first
     charge.get_by_role("button", name="Add a note").click()
@@ -144,7 +144,10 @@ def test_markup_in_names_and_endless_labels_of_a_broken_server_are_shown_as_text
     def change(route):
         reply = route.fetch()
         document = reply.json()
-        document["columns"][0] |= {"name": f"{MARKUP}<b>", "labels": ["y" * 10_000, "</option><script>window.broken=4</script>"]}
+        document["columns"][0] |= {
+            "name": f"{MARKUP}<b>",
+            "labels": ["y" * 10_000, "</option><script>window.broken=4</script>"],
+        }
         route.fulfill(response=reply, json=document)
 
     ada.page.route(re.compile(r"/datasets/odd$"), change)
@@ -159,13 +162,27 @@ def test_markup_in_names_and_endless_labels_of_a_broken_server_are_shown_as_text
     assert ada.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def fake(label_column, rows):
-    return {
-        "format": 1, "question": "SELECT x", "columns": label_column + [{"name": "sum", "kind": "estimate"}], "rows": rows, "confidence": 0.95,
-        "against": "table", "simultaneous": False, "accuracy": [], "source": "measured", "price": {"share": "1/100", "epsilon": 0.1},
-        "mechanism": "noise", "theorem": "release", "receipt": "r", "head": "h", "version": "1", "stale": False, "about": "", "warnings": [],
-        "any_choice": False, "reused": False, "keys": [],
-    }  # fmt: skip
+def fake(keys, rows):
+    """Return an answer as a server would send it."""
+    constant = dict.fromkeys(("simultaneous", "stale", "any_choice", "reused"), False)
+    constant |= {"accuracy": [], "warnings": [], "keys": []}
+    texts = {
+        "question": "SELECT x",
+        "against": "table",
+        "source": "measured",
+        "mechanism": "noise",
+        "theorem": "release",
+        "about": "",
+    }
+    proof = {
+        "receipt": "r",
+        "head": "h",
+        "version": "1",
+        "price": {"share": "1/100", "epsilon": 0.1},
+        "confidence": 0.95,
+    }
+    columns = [*keys, {"name": "sum", "kind": "estimate"}]
+    return {"format": 1, "columns": columns, "rows": rows} | constant | texts | proof
 
 
 def test_numbers_beyond_2_to_the_53_are_shown_with_every_digit(look):

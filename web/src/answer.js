@@ -107,7 +107,7 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
   });
   const chosen = columns.includes(column) ? column : columns[0];
   const single = chartKind(answer) === "value";
-  const beside = !single && answer.columns.length <= 2 && matchMedia("(min-width: 75rem)").matches;
+  const beside = !single && !truth && answer.columns.length <= 2 && matchMedia("(min-width: 75rem)").matches;
   return html`<section class="card answer" aria-labelledby="answer-title">
     <div class="card-head">
       <h2 id="answer-title">${heading ?? t("answer.title")}</h2>

@@ -29,22 +29,31 @@ export async function verifyChain(lines) {
   for (const line of lines) {
     if (previous !== null) {
       if (line.text === null) throw new Error(t("audit.gap", { number: line.number }));
-      if ((await digest(`${previous}\n${line.text}`)) !== line.hash) return { ok: false, number: line.number };
+      if ((await digest(`${previous}\n${line.text}`)) !== line.hash) return { ok: false, number: line.number + 1 };
     }
     previous = line.hash;
   }
   return { ok: true, head: previous, entries: lines.length };
 }
 
+// The fields of an entry; none if it is damaged, which the chain shows.
+function fields(line) {
+  try {
+    return JSON.parse(line.text) ?? {};
+  } catch {
+    return {};
+  }
+}
+
 function describe(line) {
   if (line.text === null) return t("audit.first");
-  const { entry, ...rest } = JSON.parse(line.text);
+  const { entry = "", ...rest } = fields(line);
   const about = [rest.analyst, rest.dataset, rest.receipt?.slice(0, 12)].filter(Boolean).join(" · ");
   return `${entry}${about ? `: ${about}` : ""}`;
 }
 
 const timeOf = (line) => {
-  const time = line.text === null ? null : JSON.parse(line.text).time;
+  const { time } = fields(line);
   return time ? moment(time) : "";
 };
 

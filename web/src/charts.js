@@ -114,7 +114,8 @@ function line(found, name, width) {
   const apart = found.filter((one) => one.apart && one.drawn);
   const { low, high, ticks } = axis(extent([...normal, ...apart]), 4);
   const [left, top, height] = [64, 12, width > 500 ? 250 : 170];
-  const right = apart.length > 0 ? 40 + 70 * apart.length : 20;
+  const slot = width > 500 ? 70 : 54;
+  const right = apart.length > 0 ? 14 + slot * (apart.length + 0.3) : 20;
   const x = (place) => left + 14 + ((width - left - right - 28) * place) / Math.max(1, normal.length - 1);
   const y = (value) => top + height - (height * (value - low)) / (high - low);
   const shapes = ticks.flatMap((tick) => [
@@ -141,10 +142,11 @@ function line(found, name, width) {
     if (place % every === 0) shapes.push({ shape: "text", kind: "tick", x: x(place), y: top + height + 20, anchor: "middle", text: shorten(one.labels[0], 12) });
   });
   apart.forEach((one, place) => {
-    const at = width - right + 56 + 70 * place;
-    if (place === 0) shapes.push({ shape: "line", kind: "apartline", x1: at - 38, x2: at - 38, y1: top, y2: top + height });
+    const at = width - right + slot * (place + 0.8);
+    if (place === 0) shapes.push({ shape: "line", kind: "apartline", x1: at - slot / 2, x2: at - slot / 2, y1: top, y2: top + height });
     point(one, at, "apartdot");
-    shapes.push({ shape: "text", kind: "tick", x: at, y: top + height + 20, anchor: "middle", text: one.labels[0] });
+    const text = width > 500 ? one.labels[0] : one.labels[0].replace(/^<(.*)>$/, "$1");
+    shapes.push({ shape: "text", kind: "tick", x: at, y: top + height + 20, anchor: "middle", text });
   });
   return { width, height: top + height + 30, shapes, name };
 }

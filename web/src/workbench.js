@@ -7,7 +7,7 @@ import { Chart, estimates } from "./charts.js";
 import { Editor, literal, quoted } from "./editor.js";
 import { fixOf } from "./fix.js";
 import { Fault, Field, Meter, Notice, Tabs, html } from "./ui.js";
-import { clip, label, number, percent, share } from "./format.js";
+import { clip, label, number, percent, plain, share } from "./format.js";
 import { t } from "./texts.js";
 
 const QUOTE_PAUSE = 180; // milliseconds after typing stops
@@ -58,6 +58,18 @@ export function Columns({ schema, insert }) {
 }
 
 // --- The price before it is paid. ---
+
+// Made-up tables are small. Counts and sums that cannot be negative grow with the rows: they are drawn at the declared
+// size, with their intervals as long as they are.
+export function enlarge(answer, factor) {
+  const grows = answer.columns.map((column) => column.kind === "estimate" && column.lower === 0);
+  const move = (cell) => {
+    const by = cell?.value === undefined || cell.value === null ? 0 : plain(cell.value) * (factor - 1);
+    const end = (one) => (one === null || one === undefined ? one : plain(one) + by);
+    return cell && { ...cell, value: end(cell.value), low: end(cell.low), high: end(cell.high) };
+  };
+  return { ...answer, rows: answer.rows.map((row) => row.map((cell, place) => (grows[place] ? move(cell) : cell))) };
+}
 
 function Offer({ offer, budget, rehearsal, waiting, wrong }) {
   if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong ? "offer.wrong" : "offer.none")}</p>`;
@@ -148,8 +160,14 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
         setProblem(undefined);
         setPricing(false);
         performance.mark("dodona-quote");
+        if (isFree(found.price)) {
+          setRehearsal(undefined);
+          return;
+        }
         await new Promise((resolve) => setTimeout(resolve, REHEARSE_PAUSE - QUOTE_PAUSE));
-        if (!stopper.signal.aborted) setRehearsal(await post(`${path}/rehearsals`, asked, { signal: stopper.signal }).catch(() => undefined));
+        if (stopper.signal.aborted) return;
+        const tried = await post(`${path}/rehearsals`, asked, { signal: stopper.signal }).catch(() => undefined);
+        if (!stopper.signal.aborted) setRehearsal(tried && enlarge(tried, schema.unit.size / schema.rehearsal_rows));
       } catch (caught) {
         if (caught.name === "AbortError") return;
         setPricing(false);

@@ -75,6 +75,7 @@ def draft(call: ActCall) -> Reply:
     finally:
         opened.close()
     write_draft(made, path)
+    call.datasets.look_again()
     return json_reply(_show(path), status=201)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dodona.answer.description import HistoryEntry
 from dodona.curator.description import describe as describe_dataset
 from dodona.dataset.file import DatasetFile
+from dodona.dataset.opening import MOST_MADE_UP_ROWS
 from dodona.errors import DodonaError, InvalidArgument, Refused, printable_json
 from dodona.server.acts import ANALYST
 from dodona.server.link import JSON, Reply
@@ -81,6 +82,7 @@ def describe(call: ActCall) -> Reply:
     analyst = call.caller.name if call.caller.role == ANALYST else None
     found = json.loads(describe_dataset(opened.dataset, analyst).to_json())
     found["role"] = call.caller.role
+    found["rehearsal_rows"] = min(opened.dataset.schema.unit.size, MOST_MADE_UP_ROWS)
     found["limits"] = opened.dataset.ledger.limits.to_json() | {"max_price": call.caller.max_price}
     return json_reply(found)
 

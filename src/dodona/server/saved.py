@@ -40,9 +40,9 @@ class TooMuchSaved(Refused):
 
     code = "too-much-saved"
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         """Say what to do."""
-        super().__init__(f"You have saved {MOST_SAVED} of these for the dataset. Remove some that you do not need.")
+        super().__init__(f"You have saved {most} of these for the dataset. Remove some that you do not need.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class SavedItems:
     account: str
     dataset: str
     kind: SavedKind
+    most: int = MOST_SAVED
 
     @property
     def _place(self) -> tuple[str, str, str]:
@@ -105,7 +106,7 @@ class SavedItems:
             ((count,),) = run(
                 "SELECT count(*) FROM dodona_saved WHERE account = ? AND dataset = ? AND kind = ?", self._place
             )
-            if count >= MOST_SAVED:
+            if count >= self.most:
                 self._make_room(run)
             run("INSERT INTO dodona_saved VALUES (?, ?, ?, ?, ?, ?)", (*self._place, name, text, now))
 
@@ -114,7 +115,7 @@ class SavedItems:
 
     def _make_room(self, run: Execute) -> None:
         if self.kind not in _REPLACED:
-            raise TooMuchSaved
+            raise TooMuchSaved(self.most)
         ((oldest,),) = run(
             "SELECT name FROM dodona_saved WHERE account = ? AND dataset = ? AND kind = ? "
             "ORDER BY changed, name LIMIT 1",

@@ -1,4 +1,4 @@
-"""Write the truth of the tour's questions into tour.json: exact counts of the made-up hospital of `dodona serve --demo`."""
+"""The truth of the tour's questions: exact counts of the hospital of `dodona serve --demo`, for web/tour.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import duckdb
 
 from dodona.server import demo
 
-TOUR = Path(__file__).with_name("tour.json")
+TOUR = Path(__file__).parents[2] / "web" / "tour.json"
 
 
 def with_truth(tour: dict[str, Any]) -> dict[str, Any]:
