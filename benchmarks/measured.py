@@ -1,12 +1,17 @@
-"""Writes docs/measured.md: the figures of every benchmark and of the full audit, as this machine gave them."""
+"""Writes docs/measured.md: the figures of every benchmark and of the full audit, as this machine gave them.
+
+`python -m benchmarks.measured` writes all of it; with titles, such as `SQL Engines`, only those sections. The page is
+written after each section, so that a run that is cut short leaves what it measured.
+"""
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,30 +21,42 @@ COMMANDS = {
     "Accounting": ("benchmarks", "accounting"),
     "Ledger": ("benchmarks", "ledger"),
     "SQL": ("benchmarks", "sql"),
+    "Engines": ("benchmarks", "engines"),
     "Beliefs": ("benchmarks", "weights"),
     "Server": ("benchmarks", "server"),
     "Sources": ("benchmarks", "sources"),
     "Audit": ("dodona.cli", "audit"),
     "Random sessions": ("tests.sessions", "figures"),
 }
+_HEAD = (
+    "# Measured\n\n"
+    "Written by `make soak`, which runs the command of each section. "
+    "Figures are of one run on one machine; trust ratios."
+)
 
 
-def main() -> None:
+def main(titles: Sequence[str]) -> None:
     """Run each command with --json and write what its last line says."""
-    when = datetime.now(UTC).date().isoformat()
+    unknown = [title for title in titles if title not in COMMANDS]
+    if unknown:
+        sys.exit(f"There is no section {', '.join(unknown)}. Write some of: {', '.join(COMMANDS)}.")
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    parts = [
-        "# Measured",
-        f"Written by `make soak` on {when}: {machine}. Figures are of one run on one machine; trust ratios.",
-    ]
-    for title, (module, name) in COMMANDS.items():
+    for title in titles or COMMANDS:
         print(f"{title} ...", file=sys.stderr, flush=True)
+        module, name = COMMANDS[title]
         command = [sys.executable, "-m", module, name, "--json"]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603  named above
-        figures = json.loads(done.stdout.splitlines()[-1])
-        rows = "\n".join(f"| {label} | {value} |" for label, value in _flat(figures))
-        parts.append(f"## {title}\n\n`python -m {module} {name} --json`\n\n| figure | value |\n|---|---:|\n{rows}")
-    PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        rows = "\n".join(f"| {label} | {value} |" for label, value in _flat(json.loads(done.stdout.splitlines()[-1])))
+        when = f"`python -m {module} {name} --json` on {datetime.now(UTC).date().isoformat()}: {machine}."
+        table = f"{when}\n\n| figure | value |\n|---|---:|\n{rows}"
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), {title: table}), encoding="utf-8")
+
+
+def page(text: str, written: Mapping[str, str]) -> str:
+    """Return the page with some sections written anew, in the order of the commands; the others stay."""
+    parts = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
+    known = {title: body.strip() for title, body in zip(parts[1::2], parts[2::2], strict=True)} | dict(written)
+    return "\n\n".join([_HEAD, *(f"## {title}\n\n{known[title]}" for title in COMMANDS if title in known)]) + "\n"
 
 
 def _flat(figures: dict[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -57,4 +74,4 @@ def _flat(figures: dict[str, object], prefix: str = "") -> Iterator[tuple[str, s
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -142,9 +142,14 @@ def test_the_shape_makes_the_blocks_of_a_column_add_about_as_much() -> None:
     ],
 )
 def test_a_percentage_is_of_the_public_whole(name, whole) -> None:
-    assert resolve_tolerance(ASKED, BY_NAME[name], "1%", size=20_000) == pytest.approx(whole / 100)
+    assert resolve_tolerance(ASKED, BY_NAME[name], "2%", size=20_000) == pytest.approx(whole / 50)
     assert resolve_tolerance(ASKED, BY_NAME[name], " 2.5 % ", size=20_000) == pytest.approx(whole / 40)
     assert resolve_tolerance(ASKED, BY_NAME[name], 7, size=20_000) == 7.0
+
+
+def test_a_percentage_of_a_quantile_is_no_less_than_a_step_and_a_half() -> None:
+    assert resolve_tolerance(ASKED, BY_NAME["median"], "1%", size=20_000) == pytest.approx(1.5)
+    assert resolve_tolerance(ASKED, BY_NAME["median"], 0.1, size=20_000) == 0.1
 
 
 @pytest.mark.parametrize(

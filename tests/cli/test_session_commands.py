@@ -77,6 +77,39 @@ def test_weights_answer_counts_from_standard_input(dataset):
     assert found["within"] > 0
 
 
+def test_every_command_says_how_many_rows_of_a_person_count(tmp_path):
+    people = (
+        TOML.replace('protects = "row"', 'protects = "person"\nid = "who"\nrows = 2')
+        .replace('"1"', '"8"')
+        .replace("1_000", "100_000")
+    )
+    path = written(tmp_path, people)
+    lines = (tmp_path / "stays.csv").read_text().splitlines()
+    whose = ["who", *(str(row // 4) for row in range(len(lines) - 1))]
+    (tmp_path / "stays.csv").write_text("".join(f"{line},{who}\n" for line, who in zip(lines, whose, strict=True)))
+    assert run("ledger", "create", str(path)).exit_code == 0
+    about = "Of each person at most 2 rows count."
+    commands = {
+        "quote": (BY_SEX,),
+        "ask": (BY_SEX,),
+        "choose": (BY_SEX, "--epsilon", "0.1"),
+        "above": ("100", AGES[0], "--epsilon", "0.1"),
+        "weights": (*AGES, "--epsilon", "0.5"),
+    }
+    for name, rest in commands.items():
+        shown = run(name, str(path), *rest)
+        assert shown.exit_code == 0, shown.stderr
+        assert about in " ".join(shown.stdout.split()), name
+        assert json.loads(run(name, str(path), *rest, "--json").stdout)["about"] == about, name
+
+
+def test_an_offer_names_its_noise_as_the_answer_does(dataset):
+    offered, told = (json.loads(run(name, dataset, BY_SEX, "--json").stdout) for name in ("quote", "ask"))
+    assert offered["mechanism"] == told["mechanism"]
+    assert told["mechanism"].endswith("on each of 4 values")
+    assert "noise of scale" in run("prepare", dataset, *AGES, "--within", "100").stdout
+
+
 @pytest.mark.parametrize(
     "command",
     [

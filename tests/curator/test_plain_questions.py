@@ -5,7 +5,7 @@ import pytest
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, Refused
 from dodona.ledger import memory
 from dodona.ledger.errors import BudgetExhausted
 from dodona.ledger.opening import LedgerTerms
@@ -280,3 +280,17 @@ def test_what_is_asked_twice_in_one_call_is_measured_once(accountant):
     assert first.price.share == alone.price.share == twice.budget.spent
     again = twice.ask_many(["SELECT avg(x), count(*) FROM t"] * 2, epsilon=1, max_price=1)
     assert {one.source for one in again} == {"replayed"}
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize("text", ["median(x)", "quantile(x, 0.9)", "median(x) + 2 * median(y)", "median(b)"])
+def test_a_quantile_of_few_values_is_answered_at_any_percentage(accountant, text):
+    """A hundredth of a narrow column is less than the step between two of its values, which no noise can be within."""
+    declared = Schema.of("t", Integer("x", 0, 9), Integer("y", 0, 99), Integer("b", 0, 1), size=ROWS)
+    curator, asked = opened(declared, accountant), f"SELECT {text} FROM t"  # noqa: S608  one of those above
+    for within in (None, "1%", "0.001%"):
+        assert curator.quote(asked, within=within).price.share < 1
+    answer = curator.ask(asked, within="1%", max_price="100%")
+    assert answer.price.share == curator.budget.spent
+    with pytest.raises(Refused, match="the best is within"):
+        curator.quote("SELECT median(x) FROM t", within=0.4)

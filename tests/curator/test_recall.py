@@ -109,13 +109,24 @@ def test_a_batch_answers_the_same_under_its_key_where_a_part_of_it_was_free_and_
     assert [*map(values, again)] == [*map(values, first)]
 
 
-def test_a_batch_from_a_bundle_answers_the_same_under_its_key():
-    curator = curator_of(RENYI)
-    batch = ["SELECT count(*) FROM t WHERE a = 'x'", GROUPS, "SELECT b, count(*) FROM t WHERE a = 'y' GROUP BY b"]
+def bundled_batch(budget: Budget) -> tuple[Curator, list[str], list]:
+    """Return a curator who sold a bundle for a batch under the key "k", the batch, and its answers."""
+    curator = curator_of(budget, columns=(Category("a", ["x", "y"], otherwise="x"), Category("d", list("pqrs"))))
+    sets = ("= 'p'", "= 'q'", "= 'r'", "<> 'q'", "IN ('p', 'q')", "IN ('p', 'r')")
+    batch = [f"SELECT count(*) FROM t WHERE d {own}" for own in sets]  # noqa: S608  written above
     first = curator.ask_many(batch, within=60, key="k")
-    assert {one.source for one in first} == {"measured"}
+    recalled = curator.desk.recall("k")
+    assert recalled is not None
+    assert recalled[0].purpose.endswith((" LATTICE", " TABLE"))
+    return curator, batch, [*map(values, first)]
+
+
+@pytest.mark.parametrize("budget", [RENYI, PURE], ids=["residuals", "a table"])
+def test_a_batch_from_a_bundle_answers_the_same_under_its_key(budget):
+    curator, batch, first = bundled_batch(budget)
     learn_more(curator)
-    assert [*map(values, curator.ask_many(batch, within=60, key="k"))] == [*map(values, first)]
+    curator.ask(batch[1], within=3)
+    assert [*map(values, curator.ask_many(batch, within=60, key="k"))] == first
 
 
 @pytest.mark.parametrize("budget", [RENYI, PURE], ids=["residuals", "a table"])
@@ -135,3 +146,32 @@ def test_a_key_is_refused_for_a_question_that_does_not_follow_from_what_it_bough
             curator.ask(text, epsilon="0.1", key=key)
     with pytest.raises(KeyReused):
         curator.ask("SELECT count(*) FROM t WHERE b < 300 AND a = 'x'", within=900, key="table")
+
+
+@pytest.mark.parametrize("budget", [RENYI, PURE], ids=["residuals", "a table"])
+def test_the_key_of_a_bundle_is_refused_for_another_question_that_follows_from_it(budget):
+    curator = curator_of(budget)
+    curator.ask("SELECT count(*) FROM t WHERE b = 7", within=60)
+    first = curator.ask(GROUPS, within=60, key="k")
+    follows = "SELECT count(*) FROM t WHERE a = 'x'"
+    assert curator.ask(follows, within=60).source == "derived"
+    charges = curator.budget.charges
+    with pytest.raises(KeyReused):
+        curator.ask(follows, within=60, key="k")
+    without_text = curator.read(GROUPS).query
+    for same in (GROUPS, f"{GROUPS} ORDER BY a", "SELECT a AS own, count(*) AS n FROM t GROUP BY own", without_text):
+        assert values(curator.ask(same, within=60, key="k")) == values(first), same
+    assert curator.budget.charges == charges
+
+
+@pytest.mark.parametrize("budget", [RENYI, PURE], ids=["residuals", "a table"])
+def test_the_key_of_a_batch_is_refused_for_other_questions_that_follow_from_its_bundle(budget):
+    curator, batch, first = bundled_batch(budget)
+    charges = curator.budget.charges
+    for other in (batch[:2], [*batch, "SELECT count(*) FROM t WHERE d = 's'"], [batch[0]]):
+        assert {one.source for one in curator.ask_many(other, within=60)} <= {"derived", "replayed"}
+        with pytest.raises(KeyReused):
+            curator.ask_many(other, within=60, key="k")
+    same = ["SELECT count(*) AS n FROM t WHERE d IN ('p')", *batch[1:]]
+    assert [*map(values, curator.ask_many(same, within=60, key="k"))] == first
+    assert curator.budget.charges == charges

@@ -235,11 +235,23 @@ def test_a_price_is_said_once(price: dict[str, object]):
         (lambda: Workload.of([]), "empty"),
         (lambda: Workload.of([Query.sum(DOMAIN, "days")]), "adds up"),
         (lambda: Workload.of([Query.count(DOMAIN)]), "public"),
+        (lambda: Workload.of("SELECT count(*) FROM stays"), "no Query"),
+        (lambda: Workload.marginals(DOMAIN, ["sex", "days"]), r"such as \['sex'\]"),
+        (lambda: Workload.ways(DOMAIN, 1, "sex"), r"such as \['sex'\]"),
     ],
 )
 def test_contradictory_workloads_are_refused(made, said: str):
     with pytest.raises(InvalidWorkload, match=said):
         made()
+
+
+@pytest.mark.parametrize("given", ["SELECT sex, count(*) FROM stays GROUP BY sex", ["sex"], None])
+@pytest.mark.parametrize("call", [synthesize, quote_synthesis])
+def test_what_is_no_workload_is_refused_with_what_to_write(given, call):
+    curator = curator_of()
+    with pytest.raises(InvalidWorkload, match=r"is no workload\. Write Workload\.ways"):
+        call(curator, given, epsilon=1)
+    assert curator.budget.charges == 0
 
 
 def test_a_workload_wider_than_a_belief_is_refused_before_any_charge():

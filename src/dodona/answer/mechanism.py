@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from dodona.answer import laws as error_laws
@@ -21,11 +21,15 @@ def describe_mechanism(measured: Evidence) -> str:
     """Return the noises of a measurement in words, with the number of values each applies to."""
     if isinstance(measured, DerivedValues):
         return _describe_derived(measured)
+    return describe_measurement(measured.question.query, measured.noises)
+
+
+def describe_measurement(query: Query, noises: Sequence[Noise]) -> str:
+    """Return the noises of the blocks of a query in words, with the number of values each applies to."""
     found: dict[Noise, int] = {}
-    for noise, block in zip(measured.noises, measured.question.query.blocks, strict=True):
+    for noise, block in zip(noises, query.blocks, strict=True):
         found[noise] = found.get(noise, 0) + block.values
-    parts = [f"{error_laws.describe_noise(noise)} on {_times(values)}" for noise, values in found.items()]
-    return "; ".join(parts)
+    return "; ".join([f"{error_laws.describe_noise(noise)} on {_times(values)}" for noise, values in found.items()])
 
 
 def _describe_derived(derived: DerivedValues) -> str:

@@ -111,6 +111,8 @@ class WeightsAnswers:
     """What it promises, and what would have promised more at its price."""
     rows: int
     """The declared number of rows, of which answers are shares."""
+    about: str = ""
+    """What it is about, where people are protected: how many rows of each count. Else nothing."""
 
     def to_json(self) -> str:
         """Return the answers as JSON text; their values are in rows."""
@@ -139,4 +141,5 @@ class WeightsAnswers:
         )
 
     def __str__(self) -> str:
-        return f"{len(self.answers):,} counts over {', '.join(self.columns)} ({self.price}). {self.advice}"
+        about = f" {self.about}" if self.about else ""
+        return f"{len(self.answers):,} counts over {', '.join(self.columns)} ({self.price}). {self.advice}{about}"

@@ -34,6 +34,7 @@ COMMANDS = {
     "budget": "dodona.cli.ask:budget",
     "history": "dodona.cli.ask:history",
     "synthesize": "dodona.cli.synthesize:synthesize",
+    "mcp": "dodona.cli.agents:mcp",
     # for anyone
     "plan": "dodona.lab.plan.command:plan",
     "audit": "dodona.lab.audit.command:audit",

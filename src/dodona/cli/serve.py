@@ -68,6 +68,11 @@ def serve(  # noqa: PLR0913  each is an option
     log_texts: Annotated[
         bool, typer.Option("--log-texts", help="Write questions into the log. They may be telling.")
     ] = (False),
+    agent_question: Annotated[str, typer.Option(help="What one question of an AI agent may take of a budget.")] = "1%",
+    agent_day: Annotated[str, typer.Option(help="What an account may have spent in a day while agents ask.")] = "5%",
+    agent_consent: Annotated[
+        str, typer.Option(help="What a question of an agent may take without asking a person.")
+    ] = "0.1%",
     client_seconds: Annotated[float, typer.Option(help="How long a client may take to send or to read.")] = 20.0,
     drain_seconds: Annotated[float, typer.Option(help="How long a stop waits for requests under way.")] = 30.0,
 ) -> None:
@@ -77,6 +82,7 @@ def serve(  # noqa: PLR0913  each is an option
     """
     with report_errors(), ExitStack() as stack:
         from dodona.server import serve as server
+        from dodona.server.agents.spending import make_caps
         from dodona.server.places import Users
 
         if folder is None:
@@ -113,6 +119,7 @@ def serve(  # noqa: PLR0913  each is an option
             client_seconds=client_seconds,
             drain_seconds=drain_seconds,
             demo=demo,
+            agents=make_caps(question=agent_question, day=agent_day, consent=agent_consent),
         )
         if only is not None:
             server.serve_one(settings, only.value)

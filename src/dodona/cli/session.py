@@ -48,12 +48,14 @@ def choose(  # noqa: PLR0913  each is an option
             )
         if as_json:
             found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
+            found |= _about(choice.about)
             print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
             return
         terminal.say(*choice.names)
         terminal.say(
             f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}."
         )
+        terminal.say(*_about(choice.about).values())
         terminal.say(f"Price: {choice.price}.")
 
 
@@ -91,13 +93,15 @@ def above(  # noqa: PLR0913  each is an option
         if as_json:
             rows = [{"question": question, "above": is_above} for question, is_above in found]
             document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(found)}
-            text = json.dumps(document | {"within": watch.within} | _price(watch.price), ensure_ascii=False)
+            document |= {"within": watch.within, **_about(watch.about)}
+            text = json.dumps(document | _price(watch.price), ensure_ascii=False)
             print(printable_json(text))
             return
         if len(found) < len(listed):
             terminal.say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
         right = f"Counts further than {watch.within:.4g} from {threshold} are all judged right"
-        terminal.say(f"{right}, with probability {watch.confidence:g}. Price: {watch.price}.")
+        terminal.say(f"{right}, with probability {watch.confidence:g}.", *_about(watch.about).values())
+        terminal.say(f"Price: {watch.price}.")
 
 
 def prepare(  # noqa: PLR0913  each is an option
@@ -162,14 +166,15 @@ def weights(  # noqa: PLR0913  each is an option
         pairs = list(zip(listed, run.answers, strict=True))
         if as_json:
             rows = [{"question": text, "value": None if one is None else one.count} for text, one in pairs]
-            print(json.dumps({"within": run.within, "confidence": confidence, "answers": rows} | _price(run.price)))
+            document = {"within": run.within, "confidence": confidence, "answers": rows} | _about(run.about)
+            print(json.dumps(document | _price(run.price)))
             return
         for text, one in pairs:
             terminal.say(f"{'-' if one is None else one!s:>16}  {text}")
         terminal.say(
             f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more."
         )
-        terminal.say(run.advice)
+        terminal.say(*_about(run.about).values(), run.advice)
         terminal.say(f"Price: {run.price}.")
 
 
@@ -188,6 +193,11 @@ def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]
     if not listed:
         raise InvalidRequest("There is no question. Write them after the dataset file, or in a file: --file FILE.")
     return listed
+
+
+def _about(about: str) -> dict[str, str]:
+    """Return what answers are about, if people are protected; else nothing."""
+    return {"about": about} if about else {}
 
 
 def _price(price: Price) -> dict[str, object]:

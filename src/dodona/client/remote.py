@@ -85,6 +85,15 @@ def connect(  # noqa: PLR0913  all that a connection may have
         raise
 
 
+def find_datasets(url: str, *, token: str | None = None, insecure: bool = False) -> tuple[str, ...]:
+    """Return the names of the datasets of a server that a token has a role for."""
+    link = Link(httpx.Client(**http_options(url, token, DEFAULT_TIMEOUT, insecure=insecure)), Retries())
+    try:
+        return link.send(list_datasets())
+    finally:
+        link.close()
+
+
 class RemoteCurator:
     """Answers questions about one dataset of a server. It is a context manager.
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.answer.answer import Answer, table_view
+from dodona.answer.derived import DerivedValues
 from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
@@ -25,7 +26,19 @@ from dodona.curator.desk import (
     Purchase,
     mark_errors_charged,
 )
-from dodona.curator.lookup import Aim, Found, Lookup, Replay, Resolved, distinct_questions, read_release
+from dodona.curator.lookup import (
+    Aim,
+    Found,
+    Lookup,
+    Replay,
+    Resolved,
+    distinct_questions,
+    is_written_as,
+    joined_text,
+    read_release,
+    stack_queries,
+    written_questions,
+)
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
 from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request, validate_tolerances
@@ -37,12 +50,9 @@ from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
 from dodona.query.canonical import query_digest
-from dodona.query.query import Query
 from dodona.query.question import KeyLabel, Question, Total
 from dodona.trusted.gate import release_measurement
 
-_LONGEST_TEXT = 10_000
-_SHOWN = 10
 _MOST_LOOKS = 8  # after this many looks a call proceeds, whatever others release meanwhile
 
 
@@ -101,8 +111,9 @@ def replay(ladder: Ladder, call: Call) -> None:
             start += len(planned)
             if call.asked[place].demands is None:
                 call.found[place] = ladder.lookup.replay_planned(question, planned, call.request)
-    call.replays = dict(zip(counts, ladder.lookup.replay([call.asked[place] for place in counts]), strict=True))
-    call.fill([one.found() for one in call.replays.values()], counts)
+    replays = ladder.lookup.replay([call.asked[place] for place in counts])
+    call.replays = {place: one for place, one in zip(counts, replays, strict=True) if one is not None}
+    call.fill([one.found() for one in call.replays.values()], [*call.replays])
 
 
 def derive(ladder: Ladder, call: Call) -> None:
@@ -112,7 +123,7 @@ def derive(ladder: Ladder, call: Call) -> None:
         return
     counts = [place for place in call.places if call.asked[place].demands is not None]
     replays = [call.replays.get(place) or Replay.nothing(call.asked[place]) for place in counts]
-    call.fill(ladder.lookup.derive(replays), counts)
+    call.fill([*map(Found.derived, ladder.lookup.derive(replays))], counts)
 
 
 def confirm(ladder: Ladder, call: Call) -> None:
@@ -151,7 +162,8 @@ def bundle(ladder: Ladder, call: Call) -> None:
         answers = ladder.answers_of_bundle(call.missing, bought.receipt)
         if answers is None:
             raise InvariantBroken("What was bought does not answer the question.", charged=True)
-    call.fill([one.bought(bought.receipt.id, bought.price, reused=reused) for one in answers])
+    receipt, price = bought.receipt.id, bought.price
+    call.fill([Found(one, "measured", receipt, price, reused) for one in answers])
 
 
 def measure(ladder: Ladder, call: Call) -> None:
@@ -315,8 +327,8 @@ class Ladder:
             asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
         ) from None
 
-    def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[Found] | None:
-        """Return the answers that a bundle gives, whatever accuracy is requested; None if they do not follow from it.
+    def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[DerivedValues] | None:
+        """Return the values that a bundle gives, whatever accuracy is requested; None if they do not follow from it.
 
         Their accuracy was verified before the charge. They depend on the bundle and on what was released before it, so
         they are the same whenever they are fetched.
@@ -356,7 +368,7 @@ class Ladder:
         """Buy what was ordered for a call; None if others were answered meanwhile, so that the caller looks again."""
         if call.seen not in {None, self.releases.seen} and call.looks < _MOST_LOOKS:
             return None  # look and plan are from different moments: others who ask the same may plan differently
-        text = "; ".join(one.question.text for one in call.missing if one.question.text)[:_LONGEST_TEXT] or None
+        text = joined_text(_questions(call.missing))
         purchase = Purchase(
             event=order.event,
             purpose=order.measurement.purpose,
@@ -377,14 +389,16 @@ class Ladder:
         if recalled is None:
             return None
         receipt, release = recalled
-        if receipt.purpose == query_digest(_stack_queries(asked)):
+        if receipt.purpose == query_digest(stack_queries(asked)):
             return _read_again(release, asked)
         call = self._answer_as_before(asked, request, receipt)
         missing = _questions(call.missing)
-        if missing and receipt.purpose == query_digest(_stack_queries(missing)):
+        if missing and receipt.purpose == query_digest(stack_queries(missing)):
             call.fill(_read_again(release, missing))
-        elif missing and " " in receipt.purpose:  # only a bundle has a label: it answers more than one question
-            call.fill(self.answers_of_bundle(call.missing, receipt) or [None] * len(missing))
+        elif missing and " " in receipt.purpose and is_written_as(release, asked, missing, self._dataset.schema):
+            # Only a bundle has a label: it answers more than the questions that it was bought for.
+            follow = self.answers_of_bundle(call.missing, receipt)
+            call.fill([None] * len(missing) if follow is None else [*map(Found.derived, follow)])
         if call.missing:
             raise KeyReused(key)
         return [one for one in call.found if one is not None]
@@ -408,13 +422,13 @@ class Ladder:
         if recalled is None:
             return None
         receipt, release = recalled
-        asked = _written_questions(release, receipt, read)
+        asked = written_questions(release, receipt, read)
         if asked is None:  # a bundle, bought for one question: it follows from the bundle
             with suppress(InvalidRequest):
                 call = self._resolve((read(release.text or ""),), request, None)
                 found = self.answers_of_bundle(call.asked, receipt)
                 if found is not None:
-                    again = [replace(one, source="replayed", receipt=receipt.id) for one in found]
+                    again = [Found(one, "replayed", receipt.id, reused=True) for one in found]
                     return self._answered(again, request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
@@ -467,26 +481,9 @@ def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
     return [replace(found, source="replayed", reused=True) for found in read_release(release, asked, FREE)]
 
 
-def _written_questions(
-    release: Release, receipt: Receipt, read: Callable[[str], Question]
-) -> tuple[Question, ...] | None:
-    """Return the questions of a release from their text, if they are exactly what was measured; else None."""
-    text = release.text or ""
-    for texts in ((text,), text.split("; ")):
-        with suppress(InvalidRequest):
-            asked = tuple([read(one) for one in texts])
-            if query_digest(_stack_queries(asked)) == receipt.purpose:
-                return asked
-    return None
-
-
 def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:
     """Return the result of each question, from the results of the distinct ones."""
     if len(found) == len(asked):
         return list(found)
     spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]
     return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]
-
-
-def _stack_queries(asked: Sequence[Question]) -> Query:
-    return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query

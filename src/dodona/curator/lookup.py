@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dodona.answer.derived import DerivedValues, make_derived_values
 from dodona.answer.estimate import AnswerSource
@@ -15,18 +16,20 @@ from dodona.answer.measured import MeasuredValues
 from dodona.curator.planner import predict_error
 from dodona.curator.rent_or_buy import CountDemand
 from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
-from dodona.errors import InvariantBroken
+from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.measurements import KnownValues, noise_variance
 from dodona.knowledge.patterns import CountPattern, find_pattern
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
-from dodona.ledger.entries import Release
+from dodona.ledger.entries import Receipt, Release
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.measurement import Noise, noises_from_text
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import Among, And
-from dodona.query.query import Block, ConstantWeight
+from dodona.query.query import Block, ConstantWeight, Query
 from dodona.query.question import AnswerColumn, Question, Total
+from dodona.schema.schema import Schema
+from dodona.sql.compile import compile_sql
 
 if TYPE_CHECKING:
     import numpy as np
@@ -157,9 +160,10 @@ class Resolved:
     def count_demand(self) -> CountDemand | None:
         """The demand of a question that is a single count over classes."""
         demands = self.demands
-        if demands is None or len(demands) != 1 or self.patterns[0] is None:
+        if demands is None or len(demands) != 1:
             return None
-        return CountDemand(demands[0].block, self.patterns[0], demands[0].tolerance, demands[0].failing)
+        (own,), (pattern,) = demands, self.patterns
+        return None if pattern is None else CountDemand(own.block, pattern, own.tolerance, own.failing)
 
     def relaxed(self) -> Resolved:
         """Return the same question with demands that any values meet, whatever accuracy or price was requested."""
@@ -201,6 +205,9 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
 # --- The free rungs: replay and derivation. ---
 
 
+_Each = TypeVar("_Each")
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The values of a question and their source."""
@@ -212,9 +219,10 @@ class Found:
     reused: bool = False
     """Whether numbers that were released before are in it."""
 
-    def bought(self, receipt: str, price: Price, *, reused: bool) -> Found:
-        """Return the same values as just bought; earlier releases may be among them."""
-        return Found(self.measured, "measured", receipt, price, reused)
+    @classmethod
+    def derived(cls, values: DerivedValues | None) -> Found | None:
+        """Return values that follow from earlier releases, if there are any: they cost nothing."""
+        return None if values is None else cls(values, "derived", None, reused=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +236,10 @@ class Replay:
     def nothing(cls, question: Resolved) -> Replay:
         """Return a question without any released block."""
         return cls(question, (None,) * len(question.demands or ()))
+
+    def unreleased(self, each: Sequence[_Each]) -> list[_Each]:
+        """Return those of something that is given for each block whose block has no such release."""
+        return [own for own, released in zip(each, self.released, strict=True) if released is None]
 
     def found(self) -> Found | None:
         """Return the question's values, if each block was released with independent noise."""
@@ -252,12 +264,13 @@ class Lookup:
     size: int
     """The declared number of rows."""
 
-    def replay(self, asked: Sequence[Resolved]) -> list[Replay]:
-        """Return, for each question of counts and sums, the releases of its blocks that are accurate enough."""
+    def replay(self, asked: Sequence[Resolved]) -> list[Replay | None]:
+        """Return, for each question of counts and sums, the releases of its blocks that are accurate enough, if any."""
         with self.releases.lock:
             if len(asked) > 1 and not self.releases.tells:
-                return [Replay.nothing(one) for one in asked]
-            return [Replay(one, self._recall(one)) for one in asked]
+                return [None] * len(asked)
+            found = [self._recall(one) for one in asked]
+        return [Replay(one, own) if any(own) else None for one, own in zip(asked, found, strict=True)]
 
     def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:
         recalled = zip(one.demands or (), self.releases.recall(one.question.query), strict=True)
@@ -274,29 +287,30 @@ class Lookup:
             return Found(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
         return None
 
-    def derive(self, replays: Sequence[Replay]) -> list[Found | None]:
+    def derive(self, replays: Sequence[Replay]) -> list[DerivedValues | None]:
         """Return the values of each question whose unreleased blocks follow accurately enough; else None."""
-        blocks = [
-            (one.question, place) for one in replays for place, released in enumerate(one.released) if released is None
-        ]
-        demands = [(question.demands or ())[place] for question, place in blocks]
+        demands = [own for one in replays for own in one.unreleased(one.question.demands or ())]
         with self.releases.lock:
             if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
                 self.releases.begin()
             knowledge = self.releases.knowledge
             if knowledge.counts_classes:
-                patterns = [question.patterns[place] for question, place in blocks]
+                patterns = [own for one in replays for own in one.unreleased(one.question.patterns)]
                 follows = knowledge.lookup_all(demands, patterns)
             else:
                 follows = [knowledge.exact(one.block) if may_be_exact(one.block) else None for one in demands]
-            if not knowledge.combines and not any(follows) and len(blocks) == sum(len(one.released) for one in replays):
+            if (
+                not knowledge.combines
+                and not any(follows)
+                and len(demands) == sum(len(one.released) for one in replays)
+            ):
                 return [None] * len(replays)
         following = iter(follows)
         return [self._derived(one, following) for one in replays]
 
-    def derive_anyhow(self, asked: Sequence[Resolved]) -> list[Found | None]:
+    def derive_anyhow(self, asked: Sequence[Resolved]) -> list[DerivedValues | None]:
         """Return the values of each question if they follow at all: where they can, as accurately as is requested."""
-        found: list[Found | None] = [None] * len(asked)
+        found: list[DerivedValues | None] = [None] * len(asked)
         if all(one.demands is not None for one in asked):
             found = self.derive([Replay.nothing(one) for one in asked])
         if None not in found:
@@ -307,12 +321,12 @@ class Lookup:
         anyhow = self.derive([Replay.nothing(one) for one in relaxed])
         return [other if one is None else one for one, other in zip(found, anyhow, strict=True)]
 
-    def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> Found | None:
+    def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> DerivedValues | None:
         """Return the values of a question; blocks that are still unknown may be combined from single answers."""
         question, demands = one.question.question, one.question.demands or ()
         known = [next(following) if released is None else released for released in one.released]
         if len(known) == 1 and isinstance(known[0], KnownValues):  # nearly all questions of a batch
-            return Found(DerivedValues(question, (known[0].values,), (known[0].laws,)), "derived", None, reused=True)
+            return DerivedValues(question, (known[0].values,), (known[0].laws,))
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[tuple[ErrorLaw, ...]] = []
         for demand, block in zip(demands, known, strict=True):
@@ -326,7 +340,7 @@ class Lookup:
                 return None
             values.append(follows.values)
             laws.append(follows.laws)
-        return Found(DerivedValues(question, tuple(values), tuple(laws)), "derived", None, reused=True)
+        return DerivedValues(question, tuple(values), tuple(laws))
 
     def public(self, question: Question) -> Found | None:
         """Return a question's values if no row can change any of them: then it is free, however it is asked.
@@ -415,3 +429,44 @@ def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
     [(0, 2), (2, 5)]
     """
     return pairwise(accumulate(sizes, initial=0))
+
+
+# --- What was bought is recorded with the text of its questions. ---
+
+
+_LONGEST_TEXT = 10_000
+
+
+def stack_queries(asked: Sequence[Question]) -> Query:
+    """Return all that questions measure as one query."""
+    return asked[0].query.stacked(*(question.query for question in asked[1:])) if len(asked) > 1 else asked[0].query
+
+
+def written_questions(
+    release: Release, receipt: Receipt, read: Callable[[str], Question]
+) -> tuple[Question, ...] | None:
+    """Return the questions of a release from their text, if they are exactly what was measured; else None."""
+    text = release.text or ""
+    for texts in ((text,), text.split("; ")):
+        with suppress(InvalidRequest):
+            asked = tuple([read(one) for one in texts])
+            if query_digest(stack_queries(asked)) == receipt.purpose:
+                return asked
+    return None
+
+
+def joined_text(asked: Sequence[Question]) -> str | None:
+    """Return the text of questions as a release records it; None if none of them was written as text."""
+    return "; ".join([one.text for one in asked if one.text])[:_LONGEST_TEXT] or None
+
+
+def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence[Question], schema: Schema) -> bool:
+    """Return whether a bundle was bought for those questions that are missing, as far as its text says so."""
+    if release.text is None or release.text == joined_text(missing):
+        return True
+    for texts in ((release.text,), release.text.split("; ")):
+        with suppress(InvalidRequest):
+            written = {query_digest(compile_sql(one, schema).query) for one in texts}
+            meant, given = ({query_digest(one.query) for one in own} for own in (missing, asked))
+            return meant <= written <= given
+    return False

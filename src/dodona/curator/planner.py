@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
+from dodona.answer.mechanism import describe_measurement
 from dodona.answer.prediction import predict_half_width
 from dodona.curator.request import ColumnTolerances, Request, Tolerance, resolve_tolerance
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
@@ -207,11 +208,11 @@ class PurchaseOrder:
     @property
     def described(self) -> str:
         """The purchase in words."""
-        if self.bundle is None:
-            return self.measurement.mechanism
-        table = isinstance(self.measurement, Measurement)
-        noise = self.measurement.mechanism if table else "with Gaussian noise on their Helmert rows"
-        return f"{self.bundle.value}, {noise}"
+        if isinstance(self.measurement, ResidualMeasurement):
+            noise = "Gaussian noise on their Helmert rows"
+        else:
+            noise = describe_measurement(self.measurement.query, self.measurement.noises)
+        return noise if self.bundle is None else f"{self.bundle.value}, with {noise}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,7 +393,7 @@ def answer_by_weights(  # noqa: PLR0913  weights have this many sides
         receipt, release = recalled
         if key is not None and (receipt.event != plan.event or release.mechanism.partition(" of ")[0] != mechanism):
             raise KeyReused(key)
-        return _weights_answers(plan, release, len(asked), FREE)
+        return _weights_answers(plan, release, len(asked), FREE, desk.dataset.about)
     opened, bought = _open_weights(desk, read, plan, epsilon, most, key)
     found: list[WeightsAnswer] = []
     with mark_errors_charged(), suppress(UpdatesUsed):
@@ -407,10 +407,10 @@ def answer_by_weights(  # noqa: PLR0913  weights have this many sides
     )
     with mark_errors_charged():
         desk.dataset.ledger.record(release)
-        return _weights_answers(plan, release, len(asked), bought.price)
+        return _weights_answers(plan, release, len(asked), bought.price, desk.dataset.about)
 
 
-def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Price) -> WeightsAnswers:
+def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Price, about: str) -> WeightsAnswers:
     """Return recorded answers."""
     design, sources = plan.design, release.mechanism.rpartition(" of ")[2]
     answers = [
@@ -428,6 +428,7 @@ def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Pr
         receipt=release.receipt,
         advice=plan.advice,
         rows=design.rows,
+        about=about,
     )
 
 

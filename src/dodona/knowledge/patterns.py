@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,8 +80,9 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
     where = block.where
     parts = where.parts if type(where) is And else (where,)
     sets = [part for part in parts if type(part) is Among]
+    names = [part.attribute for part in sets]
     # `conjunction` names each attribute once and in order; an And written by hand may not.
-    if len(sets) == len(parts) and all(before.attribute < after.attribute for before, after in pairwise(sets)):
+    if len(sets) == len(parts) and names == sorted({*names}):
         return _product_pattern(sets, domain)
     if type(where) is Jointly:
         told = zip(where.names, axis_classes(where.shape, where.codes), strict=True)

@@ -244,7 +244,7 @@ class SortKey:
 class Question:
     """One linear query, and the columns computed from it for each group.
 
-    Derived properties are cached on the instance, so the class has no slots.
+    Properties that take long are cached on the instance, so the class has no slots.
     """
 
     text: str
@@ -266,11 +266,11 @@ class Question:
         """The number of groups."""
         return math.prod([key.groups for key in self.keys])
 
-    @cached_property
+    @property
     def single_total(self) -> Block | None:
         """The block of a question that shows exactly one count or sum; None for other questions."""
-        only = len(self.columns) == len(self.query.blocks) == 1 and type(self.columns[0].expression) is Total
-        return self.query.blocks[0] if only else None
+        blocks, columns = self.query.blocks, self.columns
+        return blocks[0] if len(columns) == len(blocks) == 1 and type(columns[0].expression) is Total else None
 
     @cached_property
     def total_columns(self) -> tuple[AnswerColumn, ...] | None:
@@ -281,9 +281,11 @@ class Question:
             return None
         return tuple([shown[block] for block in range(len(shown))])
 
-    @cached_property
+    @property
     def derivable(self) -> bool:
         """Whether it consists only of counts and sums, including in HAVING and ORDER BY."""
+        if self.columns is _ONE_VALUE and self.having is None and not self.order:  # nearly all questions of a batch
+            return True
         read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]
         return all(map(_is_derivable, read if self.having is None else [*read, self.having]))
 

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from dodona import __version__
 from dodona.errors import DodonaError, InvalidRequest
@@ -23,6 +24,8 @@ from dodona.server import (
     session_routes,
 )
 from dodona.server.accounts import Accounts
+from dodona.server.agents.http import PATH, AgentsDoor
+from dodona.server.agents.spending import AgentCaps
 from dodona.server.describing import describe
 from dodona.server.doorkeeper import PREFIX, Doorkeeper
 from dodona.server.guard import App, Guard, Limits
@@ -92,10 +95,13 @@ def make_door(  # noqa: PLR0913  what a door consists of
     provider: ProviderSettings | None = None,
     log_texts: bool = False,
     demo: bool = False,
+    agents: AgentCaps | None = None,
 ) -> App:
     """Return a door that answers: its addresses with the core and the accounts behind them, and the guard in front."""
     app = make_application(door)
     app.state.relay = Relay(link)
+    if agents is not None:
+        app.router.routes.append(Route(PATH, AgentsDoor(app.state.relay, agents), methods=["POST", "DELETE"]))
     app.state.accounts = accounts
     app.state.door, app.state.demo = door, demo
     sessions = Sessions(accounts)

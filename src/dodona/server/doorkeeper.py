@@ -26,6 +26,8 @@ _FAILURE_SECONDS = 60.0
 _MOST_ADDRESSES = 10_000
 _LONGEST_SECRET = 500
 PREFIX = "/api/v1"
+CLOSED = ("/api/", "/mcp")
+"""How the addresses begin that need authentication."""
 OPEN = frozenset({f"{PREFIX}/openapi.json", f"{PREFIX}/session", f"{PREFIX}/login", f"{PREFIX}/login/callback"})
 """Addresses that need no authentication: the description of all addresses, and those that log in."""
 
@@ -42,7 +44,7 @@ class Doorkeeper:
     async def __call__(self, scope: Scope, note: Note) -> None:
         """Store the identity in the note, or raise. Pages and logins need none."""
         path = scope["path"]
-        if not path.startswith("/api/") or path in OPEN:
+        if not path.startswith(CLOSED) or path in OPEN:
             return
         token, cookie = _credentials(scope)
         if token is not None:

@@ -21,6 +21,7 @@ import uvicorn
 
 from dodona.errors import DodonaError
 from dodona.server import logs
+from dodona.server.agents.spending import make_caps
 from dodona.server.app import make_door
 from dodona.server.connections import limited
 from dodona.server.guard import Limits
@@ -62,6 +63,7 @@ async def serve(settings: FrontSettings) -> None:
         provider=None if settings.login is None else read_provider(Path(settings.login)),
         log_texts=settings.log_texts,
         demo=settings.demo,
+        agents=None if settings.agents is None else make_caps(**settings.agents),
     )
     operations = Operations(link, metrics)
     servers = [_server(app, settings, limits, metrics)]

@@ -28,6 +28,7 @@ from typing import Any
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
 from dodona.server.admission import Limits
+from dodona.server.agents.spending import AgentCaps
 from dodona.server.places import StateFolder, Users, create_accounts
 from dodona.server.settings import CLIENT_SECONDS, FrontSettings, listen
 
@@ -96,6 +97,8 @@ class ServeSettings:
     drain_seconds: float = 30.0
     demo: bool = False
     """Whether the data are made up."""
+    agents: AgentCaps = field(default_factory=AgentCaps)
+    """What agents may spend."""
 
     def __post_init__(self) -> None:
         """Refuse what would send tokens over a network in plain text, and what cannot work."""
@@ -149,6 +152,7 @@ class ServeSettings:
             drain_seconds=self.drain_seconds,
             login=None if self.login is None else str(self.login),
             demo=self.demo,
+            agents=self.agents.to_json() if door == "analysts" else None,
         )
 
     def core(self) -> str:

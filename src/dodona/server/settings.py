@@ -34,6 +34,8 @@ class FrontSettings:
     """The file that says which OpenID Connect provider people log in with."""
     demo: bool = False
     """Whether the data are made up: then the page offers a tour that shows the truth."""
+    agents: dict[str, str] | None = None
+    """What agents may spend; None where they are not served."""
 
     def to_json(self) -> str:
         """Return the settings as the process reads them."""

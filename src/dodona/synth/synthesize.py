@@ -185,6 +185,12 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
 ) -> tuple[SynthesisRun, SynthesisMethod]:
     desk = curator.desk  # a release spends from the same budget as the curator's questions
     dataset, analyst = desk.dataset, desk.analyst
+    given: object = workload
+    if not isinstance(given, Workload):
+        raise InvalidWorkload(
+            f"{given!r:.60} is no workload. Write Workload.ways(schema.domain, 2), or the columns of each marginal: "
+            "Workload.marginals(schema.domain, [['sex', 'age'], ['ward']])."
+        )
     if workload.query.domain != dataset.schema.domain:
         raise InvalidWorkload("This workload is over another table. Build it from this dataset's schema.")
     currency = _currency(dataset, method)

@@ -108,6 +108,8 @@ class Workload:
         cls, domain: Domain, ways: int, columns: Iterable[str] | None = None, *, values_only: bool = False
     ) -> Self:
         """Return all marginals over `ways` columns."""
+        if isinstance(columns, str):
+            raise InvalidWorkload(f"columns = {columns!r} is a text. Write a list of columns, such as [{columns!r}].")
         names = domain.names if columns is None else tuple(columns)
         if len(set(names)) != len(names):
             raise InvalidWorkload(f"columns = {', '.join(names)} has a name twice. Write each column once.")
@@ -126,6 +128,12 @@ class Workload:
         listed = tuple(queries)
         if not listed:
             raise InvalidWorkload("The workload is empty. Write a marginal or a count.")
+        for own in listed:
+            given: object = own
+            if not isinstance(given, Query):
+                raise InvalidWorkload(
+                    f"{given!r:.60} is no Query. Write for example Query.count(schema.domain, predicate)."
+                )
         return cls(listed[0].stacked(*listed[1:]), values_only)
 
     @cached_property
@@ -153,6 +161,8 @@ class Workload:
 
 def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
     """Return the block of a marginal; its keys are in the order of the table."""
+    if isinstance(names, str):
+        raise InvalidWorkload(f"by = {names!r} is a text. Write a list of columns, such as [{names!r}].")
     if not names or len(set(names)) != len(names):
         told = ", ".join(names) or "nothing"
         raise InvalidWorkload(f"by = {told} is no marginal. Write one column or more, each once.")
