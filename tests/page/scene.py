@@ -110,9 +110,9 @@ def served(folder: Path) -> Iterator[Served]:
                 line = process.stdout.readline()
                 assert line, text
                 text += line
-            found = [re.search(pattern, text) for pattern in (r"at (http\S+)", r"Owners: (\S+)\. ")]
-            addresses = [one[1] for one in found if one is not None]
-            yield Served(*addresses, folder, demo.tokens, places.accounts)
+            found = re.search(r"at (http\S+)\s+Owners: (\S+)\. ", text)
+            assert found is not None, text
+            yield Served(found[1], found[2], folder, demo.tokens, places.accounts)
         finally:
             process.terminate()
             process.wait(timeout=60)
