@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.page.scene import Served, Visit, browser, served, visit
 
-expect.set_options(timeout=20_000)  # a busy machine must not look like a fault
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

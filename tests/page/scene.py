@@ -193,7 +193,7 @@ def visit(
     """Open the page, logged in with the token of a person; requests to elsewhere and errors are noted."""
     context = opened.new_context(**({"viewport": {"width": 1280, "height": 900}} | options))
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)  # a busy machine must not look like a fault
     faults: list[str] = []
     address = getattr(server, door)
     page.on("request", lambda sent: None if sent.url.startswith((address, "blob:")) else faults.append(sent.url))

@@ -6,7 +6,7 @@ import { Builder, EMPTY, STEPS, toSql } from "./builder.js";
 import { Chart, estimates } from "./charts.js";
 import { Editor, literal, quoted } from "./editor.js";
 import { fixOf } from "./fix.js";
-import { Fault, Field, Meter, Notice, Tabs, html } from "./ui.js";
+import { Field, Meter, Notice, Tabs, html } from "./ui.js";
 import { clip, label, number, percent, plain, share } from "./format.js";
 import { t } from "./texts.js";
 
