@@ -106,7 +106,7 @@ def _watched(stays: Curator, truth: Truth, screen: Screen) -> Told:
             quiet += 1
     screen.say(f"{quiet} months were asked about and are not above.")
     screen.say(
-        f"Months further than {watch.within:.0f} from {level} are told right, all of them, 95% sure. "
+        f"Months further than {watch.within:.0f} from {level} are all classified correctly, 95% sure. "
         f"Only alarms cost: {100 * float(watch.price.share):.2f}% for {questions.ALERTS}, paid beforehand.",
         "italic",
     )
@@ -128,7 +128,7 @@ def _batch(stays: Curator, truth: Truth, screen: Screen) -> Told:
 
 
 def _free(stays: Curator, truth: Truth, ask: Ask, screen: Screen) -> Told:
-    """Ask what was told before, or follows from it."""
+    """Ask what was released before, or follows from it."""
     screen.step(ask.title, ask.sql)
     screen.price(stays.quote(ask.sql, within=ask.within), ask.within, float(stays.budget.left))
     answer = stays.ask(ask.sql, within=ask.within)

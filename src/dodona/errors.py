@@ -1,7 +1,5 @@
 """The four families of errors. A message depends on public facts only and says whether anything was charged."""
 
-from __future__ import annotations
-
 import unicodedata
 from typing import ClassVar, Self
 
@@ -94,7 +92,7 @@ class Halted(Refused):
 
     def __init__(self, positives: int) -> None:
         """State how many positives the sparse vector was opened for."""
-        super().__init__(f"This threshold was opened for {positives} positives and has told them all. Open a new one.")
+        super().__init__(f"This threshold was opened for {positives} positives, and all were reported. Open a new one.")
 
 
 class EntropyFailed(Unavailable):

@@ -8,12 +8,15 @@ from benchmarks.engine_run import ENGINES
 from benchmarks.engines import main
 from tests.engines.spark import MARKS
 
+# To start a server or Spark for the names of figures alone is for the soak.
+MORE = {"duckdb": (), "postgres": [pytest.mark.soak], "spark": [*MARKS, pytest.mark.soak]}
+
 FIGURES = {"ratio", "opened_ratio", "own_seconds", "overhead_ms", "rows_returned", "cells", "peak_mb", "asked_seconds"}
 KEPT = {"kept_ratio", "kept_seconds"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [pytest.param(own, marks=MARKS if own == "spark" else ()) for own in ENGINES])
+@pytest.mark.parametrize("engine", [pytest.param(own, marks=MORE[own]) for own in ENGINES])
 def test_the_last_line_has_the_figures_of_an_engine(engine: str, capsys: pytest.CaptureFixture[str]):
     main(["--json", "--engine", engine, "--rows", "20000"], lambda _: None)
     found = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -138,7 +138,7 @@ def checks(curator):
 @pytest.mark.parametrize(
     ("neighbours", "runs", "highest"),
     [
-        pytest.param("replace", 3, 1, marks=pytest.mark.slow),
+        pytest.param("replace", 3, 1, marks=pytest.mark.soak),
         pytest.param("replace", 4, 0.95, marks=pytest.mark.soak),
         pytest.param("add-remove", 4, 0.95, marks=pytest.mark.soak),
     ],

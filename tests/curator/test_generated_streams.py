@@ -76,6 +76,7 @@ def _fail_as_often_as_they_say(stream, budget):
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("budget", [Budget(20, "1e-9", "either"), Budget(100, 0, "pure")], ids=["either", "pure"])
 def test_a_stream_costs_less_than_five_times_the_best_plan_in_hindsight(name, budget):

@@ -172,6 +172,7 @@ def test_a_contradiction_is_answered_without_harm(budget):
     assert ledger.state().spent >= spent
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("budget", [Budget(1, "1e-9", "either"), Budget(1, 0, "pure")], ids=["either", "pure"])
 @pytest.mark.parametrize("within", [1e-9, 0.4, 2])
 def test_an_accuracy_that_the_budget_cannot_buy_is_refused(budget, within):

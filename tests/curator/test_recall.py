@@ -9,6 +9,7 @@ from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
 from dodona.ledger.errors import KeyReused
+from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.schema.attributes import Attribute, Category, Integer, Number
@@ -35,7 +36,27 @@ COLUMNS = (
 )
 
 
-def curator_of(budget: Budget, neighbours: str = "replace", columns: tuple[Attribute, ...] = COLUMNS) -> Curator:
+class CountingLedger:
+    """A ledger that notes when its releases are read from one on."""
+
+    def __init__(self, ledger: Ledger, reads: list[int]) -> None:
+        self.ledger, self.reads = ledger, reads
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.ledger, name)
+
+    def releases(self, *, after: int = 0):
+        self.reads.append(after)
+        return self.ledger.releases(after=after)
+
+
+def curator_of(
+    budget: Budget,
+    neighbours: str = "replace",
+    columns: tuple[Attribute, ...] = COLUMNS,
+    *,
+    reads: list[int] | None = None,
+) -> Curator:
     schema = Schema.of("t", *columns, size=ROWS, neighbours=neighbours)
     values = {
         "a": ["xy"[row % 2] for row in range(ROWS)],
@@ -46,6 +67,8 @@ def curator_of(budget: Budget, neighbours: str = "replace", columns: tuple[Attri
     ledger = memory.create_memory_ledger(
         LedgerTerms(datasets={"t": schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
     )
+    if reads is not None:
+        ledger = CountingLedger(ledger, reads)
     source = MemorySource(schema, {own.name: values[own.name] for own in columns})
     return Curator(Dataset(name="t", schema=schema, source=source, ledger=ledger, default=DEFAULT))
 
@@ -79,6 +102,20 @@ def test_a_bundle_answers_the_same_under_its_key_whatever_was_released_since_or_
             assert values(again) == values(first), request
             assert again.price.share == 0
         assert curator.budget.charges == charges
+
+
+def test_what_an_earlier_bundle_answers_from_is_learned_once():
+    reads: list[int] = []
+    curator = curator_of(RENYI, reads=reads)
+    curator.ask("SELECT count(*) FROM t WHERE b = 7", within=60)
+    first = curator.ask(GROUPS, within=60, key="k")
+    learn_more(curator)
+    assert values(curator.ask(GROUPS, key="k", within=60)) == values(first)
+    assert 0 in reads
+    reads.clear()
+    for _ in range(3):
+        assert values(curator.ask(GROUPS, key="k", within=60)) == values(first)
+    assert 0 not in reads
 
 
 def test_a_number_that_a_bundle_holds_as_such_is_not_told_instead_of_its_answer():

@@ -18,6 +18,7 @@ from dodona.schema.schema import Schema
 from dodona.trusted.source import SourceFailed
 from tests.engines.scene import KEY, OPENED, Made, memory, values
 from tests.engines.server import held, owner, type_of
+from tests.engines.spark import MARKS, engine
 from tests.engines.test_people import people
 from tests.ledger.scene import shared_server
 
@@ -43,8 +44,6 @@ def on_postgres(made: Made, _: Path) -> tuple[Opener, Callable[[Any], None]]:
 def on_spark(made: Made, folder: Path) -> tuple[Opener, Callable[[Any], None]]:
     import pyarrow as pa
 
-    from tests.engines.spark import engine
-
     pa.parquet.write_table(made.arrow(), folder / "rows.parquet")
 
     def opened(schema: Schema = made.schema, *, version: str = "1", key: bytes = KEY, keep: bool = True) -> SparkSource:
@@ -59,7 +58,7 @@ def on_spark(made: Made, folder: Path) -> tuple[Opener, Callable[[Any], None]]:
 
 ENGINES = [
     pytest.param(on_postgres, id="postgres"),
-    pytest.param(on_spark, id="spark", marks=pytest.mark.slow),
+    pytest.param(on_spark, id="spark", marks=MARKS),
 ]
 
 

@@ -30,6 +30,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.share(3)
 @BACKEND
 @pytest.mark.parametrize("column", COLUMNS)
 def test_rows_without_a_number_count_alike_whatever_the_other_rows_are(backend, column: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dodona.ledger import memory, opening
+from dodona.ledger.checkpoint import EVERY
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.head import Mark
 from dodona.ledger.keeper import Clock, utc_now
@@ -70,6 +71,7 @@ class Place(Protocol):
 
 @dataclass
 class MemoryPlace:
+    checkpoint_every: int = EVERY
     store: memory.MemoryStore | None = None
     head: memory.MemoryHead | None = None
 
@@ -81,7 +83,8 @@ class MemoryPlace:
     def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
         assert self.store is not None
         assert self.head is not None
-        return open_existing(self.store, self.head, dataset=dataset, schema=schema, clock=clock)
+        every = self.checkpoint_every
+        return open_existing(self.store, self.head, dataset=dataset, schema=schema, clock=clock, checkpoint_every=every)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
         assert self.store is not None
@@ -91,6 +94,7 @@ class MemoryPlace:
 @dataclass
 class FilePlace:
     folder: Path
+    checkpoint_every: int = EVERY
     path: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,7 +105,8 @@ class FilePlace:
         opening.create_file_ledger(self.path, terms, clock=clock)
 
     def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
-        return opening.open_ledger(self.path, dataset=dataset, schema=schema, clock=clock)
+        every = self.checkpoint_every
+        return opening.open_ledger(self.path, dataset=dataset, schema=schema, clock=clock, checkpoint_every=every)
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
         opening.recover_ledger(self.path, epsilon=epsilon, delta=delta)
@@ -115,6 +120,7 @@ class ServerPlace:
     """A ledger in a database: the address of the server, a name that no other test has, and a head file."""
 
     folder: Path
+    checkpoint_every: int = EVERY
     name: str = field(default_factory=lambda: f"stays-{next(_NUMBERS)}")
 
     @property
@@ -129,7 +135,14 @@ class ServerPlace:
         opening.create_ledger_at(self.place, terms, head=self.head, clock=clock)
 
     def open(self, *, dataset: str | None = None, schema: str | None = None, clock: Clock = utc_now) -> Ledger:
-        return opening.open_ledger(self.place, head=self.head, dataset=dataset, schema=schema, clock=clock)
+        return opening.open_ledger(
+            self.place,
+            head=self.head,
+            dataset=dataset,
+            schema=schema,
+            clock=clock,
+            checkpoint_every=self.checkpoint_every,
+        )
 
     def recover(self, *, epsilon: Fraction | None = None, delta: Fraction | None = None) -> None:
         opening.recover_ledger(self.place, head=self.head, epsilon=epsilon, delta=delta)
@@ -147,6 +160,7 @@ PLACES: dict[str, Callable[[Path], Place]] = {
     "memory": lambda _: MemoryPlace(),
     "sqlite": lambda folder: FilePlace(folder / "sqlite"),
     "postgres": ServerPlace,
+    "checkpoints": lambda _: MemoryPlace(checkpoint_every=1),  # after every commit
 }
 
 

@@ -30,8 +30,9 @@ from dodona.ledger.entries import (
     entry_to_json,
     line_after,
 )
-from dodona.ledger.errors import BudgetExhausted, LedgerOfAnother, LedgerUnreadable
-from dodona.ledger.opening import first_line, read_book
+from dodona.ledger.errors import BudgetExhausted, LedgerNewer, LedgerUnreadable
+from dodona.ledger.keeper import read_book
+from dodona.ledger.opening import first_line
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import GaussianEvent
 from dodona.schema.schema import Neighbours
@@ -152,9 +153,9 @@ def test_lines_left_out_swapped_or_altered_are_noticed():
             read_book(one)
 
 
-def test_a_ledger_of_another_format_says_so():
-    with pytest.raises(LedgerOfAnother, match="format 2"):
-        read_book(chain(replace(CREATED, format=2)))
+def test_a_ledger_of_a_newer_format_says_so_and_is_not_called_damaged():
+    with pytest.raises(LedgerNewer, match="do not recover"):
+        read_book(chain(replace(CREATED, format=3)))
 
 
 SPELLINGS = [

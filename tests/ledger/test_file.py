@@ -234,7 +234,7 @@ def test_the_file_itself_refuses_to_be_changed(place: FilePlace, statement: str)
     place.open().close()
 
 
-@pytest.mark.parametrize("statement", ["DROP TRIGGER entries_stay", "CREATE TABLE more (x)", "PRAGMA user_version = 2"])
+@pytest.mark.parametrize("statement", ["DROP TRIGGER entries_stay", "CREATE TABLE more (x)", "PRAGMA user_version = 1"])
 def test_a_file_whose_rules_were_changed_is_refused(place: FilePlace, statement: str):
     connection = sqlite3.connect(place.path)
     connection.execute(statement)

@@ -203,7 +203,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_ledger_follows_its_model(kind: str):
     machine = type("KindMachine", (Machine,), {"kind": kind})
-    examples = {"memory": 15, "sqlite": 5}.get(kind, 3)
+    examples = {"memory": 15, "checkpoints": 15, "sqlite": 5}.get(kind, 3)
     _run(machine, examples)
 
 
@@ -211,7 +211,7 @@ def test_the_ledger_follows_its_model(kind: str):
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_ledger_follows_its_model_for_long(kind: str):
     machine = type("KindMachine", (Machine,), {"kind": kind})
-    _run(machine, {"memory": 150, "sqlite": 30}.get(kind, 10))
+    _run(machine, {"memory": 150, "checkpoints": 150, "sqlite": 30}.get(kind, 10))
 
 
 def _run(machine: type[Machine], examples: int) -> None:

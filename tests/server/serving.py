@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +65,14 @@ class Running:
 
 
 @contextmanager
-def serving(folder: Path, options: Sequence[str] = (), *, ready: bool = True) -> Iterator[Running]:
+def serving(
+    folder: Path,
+    options: Sequence[str] = (),
+    *,
+    ready: bool = True,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
     """Serve the dataset files of a folder, with an account and a token for each person."""
     places = StateFolder(folder / ".dodona")
     places.create(Users())
@@ -78,8 +85,11 @@ def serving(folder: Path, options: Sequence[str] = (), *, ready: bool = True) ->
             tokens[name] = accounts.create_token(name, "test").text
     log = folder / "log.jsonl"
     ports = ("--port", "0", "--owners-port", "0", "--operations-port", "0")
-    command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), *ports, *options]
-    with log.open("a") as lines, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=lines, text=True) as process:
+    command = [python, "-m", "dodona.cli", "serve", str(folder), *ports, *options]
+    with (
+        log.open("a") as lines,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=lines, text=True, env=environment) as process,
+    ):
         try:
             assert process.stdout is not None
             text = ""

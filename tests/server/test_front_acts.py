@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+import dodona
 from tests.server.accounts.provider import CLIENT, REDIRECT, SECRET
 from tests.server.scene import make_dataset
 from tests.server.serving import Running, serving
@@ -33,6 +34,7 @@ def issuer() -> Iterator[str]:
 def server(tmp_path_factory, issuer) -> Iterator[Running]:
     folder: Path = tmp_path_factory.mktemp("acts")
     make_dataset(folder, "stays")
+    make_people(folder)
     login = folder / "login.txt"
     login.write_text(
         f'issuer = "{issuer}"\nclient_id = "{CLIENT}"\nclient_secret = "env:TEST_SECRET"\nredirect_uri = "{REDIRECT}"\n'
@@ -44,6 +46,14 @@ def server(tmp_path_factory, issuer) -> Iterator[Running]:
             yield running
     finally:
         del os.environ["TEST_SECRET"]
+
+
+def make_people(folder: Path) -> None:
+    """Make a dataset about people with some thirty rows each, of whom five rows count."""
+    file = make_dataset(folder, "visits", ledger=False)
+    text = file.read_text().replace('protects = "row"', 'protects = "person"\nid = "stay"\nrows = 5')
+    file.write_text(text.replace('[columns.stay]\nkind = "integer"\nlower = 0\nupper = 60\n', ""))
+    dodona.create_ledger(file)
 
 
 def key(name: str) -> dict[str, str]:
@@ -127,6 +137,31 @@ def test_owners_acts_go_through_the_owners_port(server):
         checked = owner.post(f"{STAYS}/checks")
         assert checked.json()["rows"] == 2000
         assert owner.post(f"{STAYS}/budget", json={"epsilon": "1"}).status_code in {400, 403}
+
+
+def test_an_owner_publishes_what_the_cap_leaves_out_and_answers_mention_it(server):
+    visits = "/datasets/visits"
+    count = {"question": "SELECT count(*) FROM stays", "within": "50%"}
+    with server.client("grace", door="owners") as owner, server.client("bob") as bob:
+        before = bob.post(f"{visits}/answers", json=count, headers=key("before"))
+        assert before.status_code == 200, before.text
+        refused = owner.post(f"{visits}/publications", json={"epsilon": "1"}, headers=key("p"))
+        assert (refused.status_code, refused.json()["charged"]) == (403, False)  # the owner has no share to spend
+        assert owner.put(f"{visits}/analysts/grace", json={"share": "1/10"}).status_code == 200
+        assert owner.post(f"{visits}/publications", json={"epsilon": "1"}).status_code == 400  # without a key
+        body = {"epsilon": "1", "max_price": "10%"}
+        first = owner.post(f"{visits}/publications", json=body, headers=key("p"))
+        assert first.status_code == 200, first.text
+        assert first.json()["price"]["share"] != "0"
+        again = owner.post(f"{visits}/publications", json=body, headers=key("p"))
+        assert again.json() == first.json() | {"price": {"share": "0"}}
+        time.sleep(1.1)  # workers look at their folder once a second
+        told = bob.get(visits).json()
+        assert first.json()["left_out"] in told["unit"]["left_out"]
+        charged = [one for one in owner.get(f"{visits}/history").json()["charges"] if one["analyst"] == "grace"]
+        assert len(charged) == 1
+    with server.client("grace") as analysts_door:
+        assert analysts_door.post(f"{visits}/publications", json=body, headers=key("q")).status_code == 404
 
 
 def test_a_login_at_the_provider_opens_the_page_for_an_account_that_an_owner_made(server, issuer):

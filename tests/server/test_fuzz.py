@@ -7,6 +7,7 @@ the ledger.
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,8 @@ from hypothesis import seed as hypothesis_seed
 from hypothesis.errors import Unsatisfiable
 from schemathesis import Case, GenerationMode
 
+from dodona.server import app
+from dodona.server.acts import ACTS
 from dodona.server.app import make_application
 from dodona.server.describing import describe
 from tests.server.scene import make_dataset
@@ -164,6 +167,24 @@ def test_no_request_to_the_owners_port_is_a_bug(server, examples):
     run(fuzz, [one for one in cases("owners") if one.label not in known], examples, seed=7)
     assert sum(fuzz.statuses.values()) >= 20
     check_ledger(fuzz)
+
+
+@pytest.mark.parametrize("door", ["analysts", "owners"])
+def test_every_address_has_examples_and_every_act_an_address(door):
+    document = describe(make_application(door))
+    schemas = document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if "requestBody" in operation:
+                name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+                assert schemas[name]["examples"], (method, path)
+            done = [reply for status, reply in operation["responses"].items() if status.startswith("2")]
+            contents = [content for reply in done for content in reply.get("content", {}).items()]
+            for kind, content in contents:
+                binary = content["schema"].get("format") == "binary"
+                assert binary or "example" in content or kind == "text/html", (method, path, kind)
+    routes = "".join(file.read_text() for file in Path(app.__file__).parent.glob("*_routes.py"))
+    assert [act for act in ACTS if f'"{act}"' not in routes] == []
 
 
 def test_the_examples_in_the_description_are_accepted_or_refused_by_policy_alone(server):

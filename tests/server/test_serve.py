@@ -3,12 +3,14 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import dodona
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.server.places import StateFolder, Users
 from dodona.server.serve import Address, ServeSettings
@@ -213,31 +216,69 @@ def test_a_port_in_use_and_a_missing_user_are_errors_with_an_exit_code(folder):
         StateFolder(folder / "users").create(Users("nobody-here", "nobody-here"))
 
 
-def others_can_run_python() -> bool:
-    """Return whether we are root, and another user may run this Python: one in a home folder is for its user alone."""
+def runs_for_others(python: str, environment: dict[str, str]) -> bool:
+    """Return whether another user may run this Python with the product in it."""
+    command = [python, "-c", "import dodona"]
     try:
-        return (
-            os.geteuid() == 0 and subprocess.run([sys.executable, "-c", ""], user="nobody", check=False).returncode == 0
-        )
+        return subprocess.run(command, user="nobody", env=environment, check=False).returncode == 0
     except OSError:
         return False
 
 
-@pytest.mark.skipif(not others_can_run_python(), reason="only root can start others, and they must reach this Python")
-def test_core_and_front_run_as_users_who_cannot_read_each_others_files(tmp_path):
-    make_dataset(tmp_path, "stays")
+def python_for_others(folder: Path) -> tuple[str, dict[str, str]]:
+    """Return a Python that other users may run, and its environment: one in a home folder is linked into a folder."""
+    environment = dict(os.environ)
+    if runs_for_others(sys.executable, environment):
+        return sys.executable, environment
+    base, paths = Path(sys.base_prefix), sysconfig.get_paths()
+    library = Path(paths["stdlib"])
+
+    def put(source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except OSError:  # on another disk
+            shutil.copy2(source, target)
+
+    leave = shutil.ignore_patterns("site-packages", "test", "__pycache__", "idlelib", "config-*")
+    shutil.copytree(library, folder / library.relative_to(base), copy_function=put, ignore=leave)
+    (folder / "bin").mkdir()
+    executable = folder / "bin" / Path(sys._base_executable).resolve().name  # type: ignore[attr-defined]
+    put(str(Path(sys._base_executable).resolve()), str(executable))  # type: ignore[attr-defined]
+    for shared in (base / "lib").glob("libpython*"):
+        put(str(shared.resolve()), str(folder / "lib" / shared.name))
+    packages = os.pathsep.join([str(Path(dodona.__file__).parents[1]), paths["purelib"]])
+    environment |= {
+        "PYTHONHOME": str(folder), "PYTHONPATH": packages, "LD_LIBRARY_PATH": str(folder / "lib"),
+    }  # fmt: skip
+    return str(executable), environment
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+def test_core_and_front_run_as_users_who_cannot_read_each_others_files():
+    with tempfile.TemporaryDirectory() as scratch:  # pytest's own folders are for the user who started it alone
+        Path(scratch).chmod(0o755)
+        serve_as_two_users(Path(scratch))
+
+
+def serve_as_two_users(tmp_path: Path) -> None:
+    python, environment = python_for_others(tmp_path / "python")
+    assert runs_for_others(python, environment), "other users must be able to read this checkout and its packages"
+    data = tmp_path / "data"
+    make_dataset(data, "stays")
     core, front = "daemon", "nobody"
-    for path in [*tmp_path.parents[:3], tmp_path]:  # pytest's folders are for the user who started it alone
-        path.chmod(path.stat().st_mode | 0o011)
-    subprocess.run(["/bin/chown", "-R", core, str(tmp_path)], check=True)
-    with serving(tmp_path, ["--core-user", core, "--front-user", front]) as server:
+    subprocess.run(["/bin/chown", "-R", core, str(data)], check=True)
+    users = ["--core-user", core, "--front-user", front]
+    with serving(data, users, python=python, environment=environment) as server:
         assert ask(server, "users").status_code == 200
         uids = {name: Path(f"/proc/{number}").stat().st_uid for name, number in server.parts().items()}
-        places = StateFolder(tmp_path / ".dodona")
+        places = StateFolder(data / ".dodona")
         assert uids["core"] != uids["analysts"] != 0
         assert places.core.stat().st_uid == uids["core"]
         assert places.core.stat().st_mode & 0o077 == 0o010  # others may not even list it
         assert places.accounts.stat().st_uid == uids["analysts"]
+        for user, path in ((front, data / "stays.ledger"), (front, places.core), (core, places.accounts)):
+            looked = subprocess.run(["/bin/cat", str(path)], user=user, capture_output=True, check=False)
+            assert b"Permission denied" in looked.stderr
 
 
 def free_port() -> int:

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,10 +18,13 @@ from typing import cast
 
 import pytest
 
+from dodona.curator.watch import Watch
 from dodona.errors import InvariantBroken
+from dodona.ledger.errors import LedgerUnavailable
 from dodona.server.calls import ActCall
 from dodona.server.channel import EnvelopeReader, Kind, pack, receive
 from dodona.server.core import Core, Limits
+from dodona.server.datasets import Datasets
 from dodona.server.link import BadFrame, FrameReader, Reply, make_frame, make_reply_frame, problem_reply
 from dodona.server.pools import Front, Job, WorkerProcess
 from dodona.server.worker import Worker, WorkerSettings
@@ -57,6 +61,7 @@ def worker_settings(folder: Path) -> WorkerSettings:
         threads=1,
         processor_seconds=10,
         memory=0,
+        datasets=2,
         patience=1,
         parent=os.getpid(),
     )
@@ -64,6 +69,43 @@ def worker_settings(folder: Path) -> WorkerSettings:
 
 def worker_of(folder: Path, link: socket.socket) -> Worker:
     return Worker(worker_settings(folder), link)
+
+
+def test_a_worker_closes_the_dataset_that_was_not_asked_for_longest(tmp_path: Path):
+    """A worker with some hundred datasets open has no addresses left for the next one."""
+    names = ("a", "b", "c", "d")
+    for name in names:
+        make_dataset(tmp_path, name)
+    datasets = Datasets(tmp_path, tmp_path, lazily=False, patience=1, most=2)
+    opened = {}
+    for name in names:
+        opened[name] = datasets.open(name)
+        datasets.done()
+    for name in ("a", "b"):
+        with pytest.raises(LedgerUnavailable):
+            opened[name].dataset.ledger.state()
+    assert datasets.open("c") is opened["c"]
+    assert datasets.open("a") is not opened["a"]
+    datasets.done()
+    assert datasets.open("a").curator("ada").ask("SELECT count(*) FROM stays", within="20%").source == "measured"
+    datasets.done()
+
+
+def test_a_dataset_is_not_closed_while_a_call_uses_it_and_one_with_watches_last(tmp_path: Path):
+    for name in ("a", "b", "c"):
+        make_dataset(tmp_path, name)
+    datasets = Datasets(tmp_path, tmp_path, lazily=False, patience=1, most=1)
+    watched = datasets.open("a")
+    watched.watches["ada", "k"] = cast("Watch", None)
+    datasets.done()
+    others = threading.Thread(target=lambda: (datasets.open("b"), datasets.done(), datasets.open("c")))
+    others.start()
+    others.join()
+    used = datasets.open("c")
+    datasets.done()
+    assert used.dataset.ledger.state().charges == 0  # the other thread's call still uses it
+    with pytest.raises(LedgerUnavailable):
+        watched.dataset.ledger.state()
 
 
 @pytest.mark.parametrize("charged", [False, True])

@@ -47,7 +47,7 @@ class Answer:
     """An answer. It is evaluated lazily; noisy values are never rounded or adjusted."""
 
     measured: Evidence
-    """What it is read from: what was measured, or what follows from numbers that were told before."""
+    """What it is read from: what was measured, or what follows from earlier releases."""
     price: Price
     view: View
     source: AnswerSource = "measured"
@@ -63,9 +63,9 @@ class Answer:
     about: str = ""
     """What it is about, where people are protected: how many rows of each count. Else nothing."""
     reused: bool = False
-    """Whether it is read from numbers that were told before, and not from new noise alone."""
+    """Whether it is read from earlier releases, and not from new noise alone."""
     draws: DrawCounts | None = None
-    """How many numbers were told so far, this answer's among them."""
+    """How many numbers were released so far, this answer's among them."""
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
     @property
@@ -191,7 +191,7 @@ class Answer:
                 "Intervals for any choice are about the table. Take any_choice() of the answer itself."
             )
         if self.draws is None:
-            raise InvalidRequest("How many numbers were told so far is not known here. Ask a curator.")
+            raise InvalidRequest("How many numbers were released so far is not known here. Ask a curator.")
         return self._seen(replace(self.view, draws=self.draws, together=False), now=True)
 
     def rounded(self) -> Self:

@@ -19,7 +19,7 @@ from dodona.query.question import (
 # --- Derived values: combinations of released values, each with the law of its error. ---
 
 
-_ONLY = "Only counts, sums and arithmetic of them follow from numbers that were told before."
+_ONLY = "Only counts, sums and arithmetic of them follow from earlier releases."
 
 
 @dataclass(frozen=True, slots=True, eq=False)

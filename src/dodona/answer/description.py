@@ -3,8 +3,6 @@
 Both are read from a ledger, or from the JSON of a server.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass

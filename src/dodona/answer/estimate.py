@@ -1,7 +1,5 @@
 """Estimates and rows: noisy values with their intervals, and how they read. They need no library, local or remote."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

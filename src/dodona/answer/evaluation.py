@@ -3,8 +3,6 @@
 An interval fails with at most the given probability, either for the table or for the population it was sampled from.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -74,7 +72,7 @@ def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: f
     if isinstance(measured, DerivedValues):
         form = linear_form(expression, measured.question.query)
         if form is None:
-            raise InvariantBroken(f"{type(expression).__name__} does not follow from numbers that were told before.")
+            raise InvariantBroken(f"{type(expression).__name__} does not follow from earlier releases.")
         return form_band(form, measured, failing)
     match expression:
         case asked.Mean():

@@ -1,7 +1,5 @@
 """The mechanism of an answer in words, and the theory pages behind it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import assert_never
@@ -44,9 +42,7 @@ def _describe_derived(derived: DerivedValues) -> str:
     if len(found) <= _MOST_LAWS:
         return "; ".join(f"{_describe_law(law)}, for {_times(number)}" for law, number in found.items())
     kinds = [kind for law in found for kind in _law_noises(law)]
-    return (
-        f"combinations of numbers that were told before, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
-    )
+    return f"combinations of earlier releases, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
 
 
 def _describe_law(law: error_laws.ErrorLaw) -> str:
@@ -54,13 +50,13 @@ def _describe_law(law: error_laws.ErrorLaw) -> str:
         case error_laws.NoiseSum() if law.draws == 0:
             return "none: it is the same whatever the rows are"
         case error_laws.NoiseSum():
-            number = "one number that was" if law.draws == 1 else f"{law.draws:,} numbers that were"
-            return f"a combination of {number} told before, with {error_laws.describe_noises(_law_noises(law))}"
+            number = "one earlier release" if law.draws == 1 else f"{law.draws:,} earlier releases"
+            return f"a combination of {number}, with {error_laws.describe_noises(_law_noises(law))}"
         case error_laws.GaussianSumBound():
             noise = f"discrete Gaussian noise, of deviation {law.variance**0.5:.6g} in all"
-            return f"a combination of numbers that were told before, with {noise}"
+            return f"a combination of earlier releases, with {noise}"
         case Laplace() | Gaussian():
-            return f"a number that was told before, with {error_laws.describe_noise(law)}"
+            return f"an earlier release, with {error_laws.describe_noise(law)}"
         case error_laws.ConfirmedLaw():
             noises = f"{law.threshold_scale:.6g} and {law.question_scale:.6g}"
             return f"a model's prediction, compared with the table under discrete Laplace noise of scales {noises}"

@@ -1,7 +1,5 @@
 """Offers: the price of an answer and its expected accuracy. Nothing is spent."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

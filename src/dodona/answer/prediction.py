@@ -1,7 +1,5 @@
 """Predicted accuracy: the interval widths of an answer, from public facts alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -4,8 +4,6 @@ The interval contains every code that two one-sided tests on the noisy counts be
 can be computed before anything is measured.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

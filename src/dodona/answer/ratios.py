@@ -4,8 +4,6 @@ A ratio of two noisy linear forms gets its interval by inverting a test, so the 
 denominator is close to 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction

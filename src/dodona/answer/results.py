@@ -1,7 +1,5 @@
 """What other calls than `ask` return: choices, prepared workloads, and answers of multiplicative weights."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import asdict, dataclass

@@ -4,8 +4,6 @@ A view chooses the confidence, the table or the population, single or simultaneo
 any question chosen after seeing earlier answers.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,7 +30,7 @@ from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpre
 _EVENTS = 4  # a bound on squares, one on sums, and one per draw of each law, with equal failure probabilities
 _ROUNDING = 1 + 1e-9  # scales and factors are doubles here
 _ONLY = (
-    "Intervals for any choice are known for counts, sums and arithmetic of them that were told or follow from that. "
+    "Intervals for any choice are known for released counts, sums and arithmetic of them, and what follows from these. "
     "Ask this question with fresh=True: it is then measured with new noise alone."
 )
 
@@ -163,7 +161,7 @@ class View:
     rows: int = 1
     """How many of them may be one person's."""
     draws: DrawCounts | None = None
-    """Of all that was told so far, where intervals are to hold for every question that could be asked of it."""
+    """Of all that was released so far, where intervals are to hold for every question that could be asked of it."""
 
 
 def cell_failure_probability(view: View, measured: Evidence) -> float:

@@ -1,4 +1,4 @@
-"""`dodona ledger`: create, show, verify, export, chart and recover a ledger, and record the owner's acts."""
+"""`dodona ledger`: create, show, verify, export, chart, upgrade and recover a ledger, and record the owner's acts."""
 
 from __future__ import annotations
 
@@ -131,6 +131,8 @@ _ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
     "declared": lambda fields: str(fields["dataset"]),
     "limits": _limits_text,
     "requested": lambda fields: f"{fields['analyst']}, {format_percent(Fraction(str(fields['share'])))} of the budget",
+    "upgraded": lambda fields: f"format {fields['format']}",
+    "checkpoint": lambda fields: f"state {str(fields['digest'])[:12]}…",
     "decided": lambda fields: f"{'granted' if fields['granted'] else 'declined'} by {fields['by']}",
 }
 
@@ -294,7 +296,7 @@ def _find_analyst(state: BudgetState, name: str) -> str:
     return f"{name}, {found.share} of the budget, {format_percent(found.spent)} of it spent"
 
 
-# --- `dodona ledger`: create, show, verify, export, chart, recover, and act on the account. ---
+# --- `dodona ledger`: create, show, verify, export, chart, upgrade, recover, and act on the account. ---
 
 
 app = typer.Typer(help="The durable account of what is spent.", no_args_is_help=True, add_completion=False)
@@ -403,6 +405,29 @@ def recover(
         where, kept_head = locate_ledger_and_head(ledger, head)
         opening.recover_ledger(where, head=kept_head, epsilon=epsilon, delta=delta)
         typer.echo(f"recovered: {opening.display_place(ledger)}; nothing is left until the budget is raised")
+
+
+@app.command()
+def upgrade(
+    ledger: LedgerArgument,
+    *,
+    backup: Annotated[
+        Path | None, typer.Option(help="Where to write the backup; beside a ledger file if left out.")
+    ] = None,
+    head: HeadOption = None,
+) -> None:
+    """Raise a ledger to the newest format, after a backup. Nobody else may have it open; what it says stays."""
+    from dodona.ledger.upgrade import upgrade_ledger
+
+    with report_errors():
+        where, kept_head = locate_ledger_and_head(ledger, head)
+        done = upgrade_ledger(where, head=kept_head, backup=backup)
+        for step in done.steps:
+            typer.echo(f"format {step.format}: {step.about}")
+        if done.backup is None:
+            typer.echo(f"nothing to do: the ledger has format {done.after}, the newest")
+        else:
+            typer.echo(f"upgraded: from format {done.before} to {done.after}; backup: {done.backup}")
 
 
 app.command("raise")(raise_budget)

@@ -1,7 +1,5 @@
 """`dodona login`: keep a server's address and a token, so that commands and programs need not name them."""
 
-from __future__ import annotations
-
 import sys
 from typing import Annotated
 
@@ -21,31 +19,23 @@ def login(
     The token is asked for, or read from standard input: an argument would stay in the shell's history.
     """
     with report_errors():
-        from dodona.client.remote import http_options
-        from dodona.client.settings import (
-            Settings,
-            check_token,
-            read_settings,
-            server_address,
-            settings_path,
-            write_settings,
-        )
+        from dodona.client import settings
         from dodona.client.surface import list_datasets
         from dodona.client.transport import Link, Retries
 
-        place = server_address(server)
+        place = settings.server_address(server)
         typed = typer.prompt("Token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read(_LONGEST)
-        token = check_token(str(typed).strip())
+        token = settings.check_token(str(typed).strip())
         import httpx
 
-        link = Link(httpx.Client(**http_options(place, token, 60.0, insecure=False)), Retries())
+        link = Link(httpx.Client(**settings.http_options(place, token, 60.0, insecure=False)), Retries())
         try:
             names = link.send(list_datasets())  # a wrong token is an error here
         finally:
             link.close()
-        path = settings_path()
-        settings = read_settings(path)
-        write_settings(path, Settings(place, {**settings.tokens, place: token}))
+        path = settings.settings_path()
+        kept = {**settings.read_settings(path).tokens, place: token}
+        settings.write_settings(path, settings.Settings(place, kept))
         listed = ", ".join(names) if names else "none yet"
         typer.echo(f"The token is in {path}, for you alone. Datasets of {place}: {listed}.")
 

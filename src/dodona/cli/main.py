@@ -1,7 +1,5 @@
 """The `dodona` command: a table of its commands, each imported when it is called."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Annotated, cast
 

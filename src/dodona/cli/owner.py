@@ -210,29 +210,22 @@ def init(  # noqa: PLR0913  each is an option
 ) -> None:
     """Draft a dataset file from a table. The rows are read, by you and for you; nothing is served from a draft."""
     with terminal.report_errors():
-        from dodona.dataset.draft import (
-            DraftOptions,
-            FileExists,
-            default_output,
-            drafted_before,
-            make_draft,
-            write_draft,
-        )
+        from dodona.dataset import draft as drafts
         from dodona.dataset.place import find_place, inspect_place
 
-        wishes = DraftOptions(
+        wishes = drafts.DraftOptions(
             id=person, rows=rows, protects=protects, neighbours=neighbours, epsilon=epsilon, delta=delta
         )
         place = find_place(source, table=table, engine=engine)
-        path = default_output(place) if output is None else output
+        path = drafts.default_output(place) if output is None else output
         if path.exists():  # refuse before reading the rows, which may take long
-            raise FileExists(str(path))
+            raise drafts.FileExists(str(path))
         opened = inspect_place(place)
         try:
-            draft = make_draft(opened, place, wishes, earlier=drafted_before(place, path.parent))
+            draft = drafts.make_draft(opened, place, wishes, earlier=drafts.drafted_before(place, path.parent))
         finally:
             opened.close()
-        write_draft(draft, path)
+        drafts.write_draft(draft, path)
         _show_draft(draft, path)
 
 

@@ -8,8 +8,6 @@
 It needs httpx, and rich for progress bars. Nothing here imports an engine, a ledger or numpy.
 """
 
-from __future__ import annotations
-
 try:
     import httpx as _httpx  # noqa: F401  all that follows needs it
 except ModuleNotFoundError as missing:

@@ -1,7 +1,5 @@
 """Calls of the HTTP API as values: what is sent, and how the reply is read. Nothing here speaks to a network."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From problem+json to the errors of `dodona.errors`: the class with the problem's code, or its family by status."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Progress bars of batches: on a terminal, or where asked for."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

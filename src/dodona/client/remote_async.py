@@ -1,9 +1,8 @@
-"""The remote curator for asynchronous programs: the same calls as coroutines."""
+"""The remote curator: the surface of `Curator`, asked of a server, as coroutines; `remote` blocks."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,23 +13,12 @@ from dodona.answer.description import Description, History, HistoryEntry
 from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
+from dodona.client import surface
 from dodona.client.calls import Call, Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
-from dodona.client.remote import DEFAULT_TIMEOUT, http_options
 from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, WatchTerms
-from dodona.client.settings import server_address
-from dodona.client.surface import (
-    NOTHING_BOUGHT,
-    DatasetCalls,
-    RowKind,
-    SynthesisMethod,
-    batch_accept,
-    list_datasets,
-    only_dataset,
-    release_declaration,
-    view_wishes,
-)
-from dodona.client.transport import AsyncLink, Progress, ReadT, Retries
+from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
+from dodona.client.transport import AsyncLink, BlockingLink, Progress, ReadT, Retries
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact
@@ -65,12 +53,16 @@ class AsyncRemoteCurator:
     Its coroutines have the names and arguments of `RemoteCurator`; what is a property there is a coroutine here.
     """
 
-    def __init__(self, link: AsyncLink, dataset: str | None, *, url: str) -> None:
+    def __init__(self, link: AsyncLink | BlockingLink, dataset: str | None, *, url: str) -> None:
         """Take a link; where no dataset is named, the first call finds out which there is."""
-        self._link, self._url = link, url
-        self._calls = None if dataset is None else DatasetCalls(dataset)
+        self._link, self.url = link, url
+        self._calls = None if dataset is None else surface.DatasetCalls(dataset)
         self._schema: Schema | None = None
         self._closed = False
+
+    async def dataset(self) -> str:
+        """Return the name of the dataset."""
+        return (await self._of()).dataset
 
     async def schema(self) -> Schema:
         """Return the schema of the dataset; all of it is public."""
@@ -98,7 +90,7 @@ class AsyncRemoteCurator:
 
     def __repr__(self) -> str:
         name = "the only dataset" if self._calls is None else self._calls.dataset
-        return f"<Remote curator of {name} at {self._url}, asynchronous{', closed' if self._closed else ''}>"
+        return f"<Remote curator of {name} at {self.url}, asynchronous{', closed' if self._closed else ''}>"
 
     async def ask(  # noqa: PLR0913  the surface of a question
         self,
@@ -111,12 +103,15 @@ class AsyncRemoteCurator:
         fresh: bool = False,
         key: str | None = None,
     ) -> AsyncRemoteAnswer:
-        """Return the answer to a question: replayed or derived if possible, otherwise measured and charged."""
+        """Return the answer to a question: replayed or derived if possible, otherwise measured and charged.
+
+        The arguments are those of `Curator.ask`.
+        """
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
         under, calls = check_key(key), await self._of()
 
         async def fetch(view: ViewName) -> AsyncRemoteAnswer:
-            return await self._send(calls.ask(question, view_wishes(wishes, view), under, read))
+            return await self._send(calls.ask(question, surface.view_wishes(wishes, view), under, read))
 
         def read(document: Mapping[str, Any]) -> AsyncRemoteAnswer:
             return AsyncRemoteAnswer.from_document(document, fetch=fetch)
@@ -135,13 +130,18 @@ class AsyncRemoteCurator:
         key: str | None = None,
         progress: ShowProgress = None,
     ) -> tuple[AsyncRemoteAnswer, ...]:
-        """Return the answers to questions that are planned together and charged once: all or none."""
+        """Return the answers to questions that are planned together and charged once: all or none.
+
+        `progress` is called with how many are done, and of how many; by default a terminal shows a bar.
+        """
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
         listed, under, calls = question_texts(questions), check_key(key), await self._of()
 
-        def fetch(number: int) -> Callable[[ViewName], Awaitable[AsyncRemoteAnswer]]:
+        def fetch(number: int) -> Callable[[ViewName], Coroutine[Any, Any, AsyncRemoteAnswer]]:
             async def fetched(view: ViewName) -> AsyncRemoteAnswer:
-                return (await self._send(calls.ask_many(listed, view_wishes(wishes, view), under, read)))[number]
+                return (await self._send(calls.ask_many(listed, surface.view_wishes(wishes, view), under, read)))[
+                    number
+                ]
 
             return fetched
 
@@ -151,7 +151,7 @@ class AsyncRemoteCurator:
         if not listed:
             return ()
         with follow_progress(progress, f"{len(listed):,} questions") as shown:
-            accept = batch_accept(shown=shown is not None)
+            accept = surface.batch_accept(shown=shown is not None)
             return await self._send(calls.ask_many(listed, wishes, under, read, accept=accept), shown)
 
     async def recall(self, key: str, *, confidence: float | None = None) -> tuple[RecordedAnswer, ...] | None:
@@ -159,7 +159,7 @@ class AsyncRemoteCurator:
         try:
             return await self._send((await self._of()).recall(check_key(key), confidence, RecordedAnswer.from_document))
         except DodonaError as fault:
-            if fault.code != NOTHING_BOUGHT:
+            if fault.code != surface.NOTHING_BOUGHT:
                 raise
             return None
 
@@ -267,7 +267,10 @@ class AsyncRemoteCurator:
         max_price: Exact | None = None,
         key: str | None = None,
     ) -> WeightsAnswers:
-        """Return the answers to counts by multiplicative weights over some columns, charged once and recorded."""
+        """Return the answers to counts by multiplicative weights over some columns, charged once and recorded.
+
+        A server keeps no open weights between questions, so there is no `weights`: it takes them all at once.
+        """
         calls, under = await self._of(), check_key(key)
         return await self._send(
             calls.ask_by_weights(
@@ -283,9 +286,9 @@ class AsyncRemoteCurator:
         marginals: Iterable[Iterable[str]] | None = None,
         epsilon: Exact | None = None,
         share: Exact | None = None,
-        method: SynthesisMethod | None = None,
+        method: surface.SynthesisMethod | None = None,
         count: int | None = None,
-        rows: RowKind | None = None,
+        rows: surface.RowKind | None = None,
         max_price: Exact | None = None,
         key: str | None = None,
     ) -> AsyncRemoteRelease:
@@ -295,7 +298,7 @@ class AsyncRemoteCurator:
         `epsilon` or a `share` of the budget. `count` and `rows` say how many rows are made up, and how: `rounded`,
         `sampled` or `weighted`.
         """
-        declaration = release_declaration(
+        declaration = surface.release_declaration(
             columns=columns,
             marginals=marginals,
             given=arguments(
@@ -331,10 +334,10 @@ class AsyncRemoteCurator:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _of(self) -> DatasetCalls:
+    async def _of(self) -> surface.DatasetCalls:
         """Return the calls of the dataset; the first call finds out which there is."""
         if self._calls is None:
-            self._calls = DatasetCalls(only_dataset(await self._send(list_datasets())))
+            self._calls = surface.DatasetCalls(surface.only_dataset(await self._send(surface.list_datasets())))
         return self._calls
 
     async def _send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
@@ -346,7 +349,7 @@ class AsyncRemoteCurator:
 class AsyncRemoteWatch:
     """A watch that a server keeps: any number of counts may be asked, until the last alert."""
 
-    def __init__(self, terms: WatchTerms, calls: DatasetCalls, curator: AsyncRemoteCurator) -> None:
+    def __init__(self, terms: WatchTerms, calls: surface.DatasetCalls, curator: AsyncRemoteCurator) -> None:
         """Take what the watch was opened for."""
         self.terms = terms
         """What it was opened for, and how many alerts are left as of the last reply."""
@@ -358,7 +361,10 @@ class AsyncRemoteWatch:
         return self.terms.left
 
     async def ask(self, question: str, *, threshold: int | None = None) -> RemoteVerdict:
-        """Return whether the count of a question is above the threshold, both with noise; no further charge."""
+        """Return whether the count of a question is above the threshold, both with noise; no further charge.
+
+        If the reply is lost it is not asked again by itself, as that might take a second alert.
+        """
         call = self._calls.watch_ask(self.terms.key, question, threshold)
         verdict, left = await self._curator._send(call)  # noqa: SLF001  the same module
         self.terms = replace(self.terms, left=left)
@@ -373,7 +379,7 @@ class AsyncRemoteWatch:
 class AsyncRemoteRelease:
     """A synthetic release of a server."""
 
-    def __init__(self, key: str, calls: DatasetCalls, curator: AsyncRemoteCurator) -> None:
+    def __init__(self, key: str, calls: surface.DatasetCalls, curator: AsyncRemoteCurator) -> None:
         """Take the key under which it was started."""
         self.key = key
         """The key that finds it again."""
@@ -394,7 +400,7 @@ class AsyncRemoteRelease:
                     raise state.problem
                 if state.ended:
                     return state
-                await asyncio.sleep(every)
+                await self._curator._link.sleep(every)  # noqa: SLF001  the same module
 
     async def write(self, path: str | Path) -> Path:
         """Write its rows to a new file that ends in .csv or .parquet, and return that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -40,7 +40,7 @@ class RemoteAnswer(RecordedAnswer):
 class AsyncRemoteAnswer(RecordedAnswer):
     """An answer of a server. Other intervals for the same values are awaited from there, for nothing."""
 
-    fetch: Callable[[ViewName], Awaitable[AsyncRemoteAnswer]] = field(repr=False)
+    fetch: Callable[[ViewName], Coroutine[Any, Any, AsyncRemoteAnswer]] = field(repr=False)
 
     async def population(self) -> AsyncRemoteAnswer:
         """Return the answer for the population that the rows were sampled from."""
@@ -98,7 +98,7 @@ class WatchTerms:
         )
 
     def __str__(self) -> str:
-        right = f"of {self.questions:,} counts all are told right that are {self.within:.4g} away"
+        right = f"of {self.questions:,} counts, all that are {self.within:.4g} away are classified correctly"
         about = f" {self.about}" if self.about else ""
         return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.0%}; {self.price}).{about}"
 

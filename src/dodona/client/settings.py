@@ -3,8 +3,6 @@
 The file holds tokens, so it is refused if others may read it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -15,8 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
+
 from dodona.errors import InvalidRequest
 
+API = "/api/v1/"
+DEFAULT_TIMEOUT = 600.0
+_CONNECT_SECONDS = 10.0
 SERVER_VARIABLE = "DODONA_SERVER"
 TOKEN_VARIABLE = "DODONA_TOKEN"  # noqa: S105  the name of a variable
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -128,3 +131,17 @@ def check_token(token: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidRequest("The token is no token: it is printable ASCII text without spaces.")
     return token
+
+
+def http_options(url: str, token: str | None, timeout: float, *, insecure: bool) -> dict[str, Any]:
+    """Return the options of an HTTP client for a server: its address, the token, and how long to wait."""
+    place = server_address(url, insecure=insecure)
+    if token is None:
+        token = find_token(place, os.environ, read_settings(settings_path()))
+    return {
+        "base_url": place + API,
+        "headers": {"authorization": f"Bearer {check_token(token)}", "user-agent": "dodona-client"},
+        "timeout": httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
+        "trust_env": not is_loopback(place),  # a proxy would not reach this machine
+        "follow_redirects": False,  # the token is for this address alone
+    }

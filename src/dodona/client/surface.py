@@ -1,7 +1,5 @@
 """The calls of a dataset, as both remote curators make them: the arguments of `Curator`, and the readers of replies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction

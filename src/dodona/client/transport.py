@@ -3,8 +3,6 @@
 What is decided is in `exchange`, which neither sends nor waits; the two links carry out what it says.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
@@ -177,7 +175,7 @@ class EventReader:
         return Received(status, httpx.Headers(), body)
 
 
-# --- The two links. ---
+# --- Links. ---
 
 
 class Link:
@@ -254,9 +252,35 @@ class AsyncLink:
         except httpx.TransportError as fault:
             return fault
 
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        """Let others run for so long."""
+        await asyncio.sleep(seconds)
+
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+class BlockingLink:
+    """A link that is called as an asynchronous one, and blocks: its coroutines end without waiting for a loop."""
+
+    def __init__(self, link: Link) -> None:
+        """Take the link that blocks."""
+        self._link = link
+
+    async def send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
+        """Return the reply to a call, as it is read."""
+        return self._link.send(call, progress)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        """Block for so long."""
+        time.sleep(seconds)  # noqa: ASYNC251  nobody else runs
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._link.close()
 
 
 def _is_stream(reply: httpx.Response) -> bool:

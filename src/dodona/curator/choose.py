@@ -1,7 +1,5 @@
 """Private selection: the names of the candidates with the largest answers; their scores stay private."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext

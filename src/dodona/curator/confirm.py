@@ -4,8 +4,6 @@ An epoch of checks is charged in full when it is opened and ends with the first 
 the probability of losing it, times its price, is below the price of a single answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ in the ledger, has the gate deliver it, and releases other callers who wait for 
 earlier purchases by key. An error after a charge says that the charge stands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Tolerances become noise scales here: rounded up where privacy depends on them, down where accuracy does.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A tolerance is the largest error of an answer: a number in its unit, a percentage, or one per column.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

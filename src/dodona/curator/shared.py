@@ -1,7 +1,5 @@
 """What all analysts of one open dataset share: the releases so far, what follows from them, and how to plan."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from dodona.curator.lookup import Lookup

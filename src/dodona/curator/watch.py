@@ -1,7 +1,5 @@
 """Watches: threshold alerts over counts, charged in full when the watch is opened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -50,7 +48,7 @@ class Watch:
     """What it is about, where people are protected: how many rows of each count. Else nothing."""
 
     def __str__(self) -> str:
-        right = f"of {self.questions:,} counts all are told right that are {self.within:.4g} away"
+        right = f"of {self.questions:,} counts, all that are {self.within:.4g} away are classified correctly"
         about = f" {self.about}" if self.about else ""
         return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.0%}; {self.price}).{about}"
 

@@ -19,18 +19,10 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 import numpy as np
 
 from dodona.answer.results import WeightsAnswer, WeightsAnswers
+from dodona.curator import weights_design
 from dodona.curator.desk import Bought, Desk, Purchase, affordable_epsilon, mark_errors_charged, mark_errors_prepaid
 from dodona.curator.request import Dataset
 from dodona.curator.watch import single_count_query
-from dodona.curator.weights_design import (
-    NoUsefulGuarantee,
-    UniverseTooLarge,
-    UpdatesUsed,
-    WeightsDesign,
-    best_design,
-    gaussian_guarantee,
-    laplace_guarantee,
-)
 from dodona.errors import Halted, InvalidArgument, InvalidRequest
 from dodona.knowledge.tables import count_law
 from dodona.ledger.entries import Release
@@ -152,7 +144,7 @@ class PrivateMultiplicativeWeights(Generic[QueryT]):
 
     def __init__(
         self,
-        design: WeightsDesign,
+        design: weights_design.WeightsDesign,
         check: CheckEstimate[QueryT],
         *,
         weigh: Callable[[QueryT], NDArray[np.float64]],
@@ -179,7 +171,7 @@ class PrivateMultiplicativeWeights(Generic[QueryT]):
             try:
                 fresh = self._check(query, round(design.rows * estimate))
             except Halted:
-                raise UpdatesUsed(design.updates) from None
+                raise weights_design.UpdatesUsed(design.updates) from None
             if fresh is None:
                 return WeightsAnswer(estimate, "confirmed", design.within, design.confidence, design.rows)
             share = fresh / design.rows
@@ -201,7 +193,7 @@ class WeightsOffer:
     columns: tuple[str, ...]
     spare: int
     """One, where rows may be missing to the declared size, for the cell that holds them."""
-    design: WeightsDesign
+    design: weights_design.WeightsDesign
     event: Event
     price: Price
     independent: float
@@ -242,7 +234,7 @@ class Weights:
         return f"Weights over {', '.join(self.columns)} ({self.price}). {self.design}{about}"
 
     @property
-    def design(self) -> WeightsDesign:
+    def design(self) -> weights_design.WeightsDesign:
         """All parameters, and the guarantee that they give."""
         return self.mechanism.design
 
@@ -272,10 +264,10 @@ def plan_weights(
         raise InvalidArgument("columns", names, "write one column or more, each once")
     universe = math.prod(schema.domain[name].cells for name in names)
     if universe > MOST_CELLS:
-        raise UniverseTooLarge(universe, MOST_CELLS)
+        raise weights_design.UniverseTooLarge(universe, MOST_CELLS)
     spare = 0 if schema.unit.fixed else 1
     delta = ledger.budget.delta
-    design = best_design(
+    design = weights_design.best_design(
         schema.unit.size,
         universe=universe + spare,
         questions=questions,
@@ -289,7 +281,7 @@ def plan_weights(
         _cell_table_error(design, schema, names, epsilon, delta),
     )
     if design.empty:
-        raise NoUsefulGuarantee(design.within, independent=independent, table=table)
+        raise weights_design.NoUsefulGuarantee(design.within, independent=independent, table=table)
     event = design.event(schema.unit)
     return WeightsOffer(
         columns=names,
@@ -396,7 +388,7 @@ def answer_by_weights(  # noqa: PLR0913  weights have this many sides
         return _weights_answers(plan, release, len(asked), FREE, desk.dataset.about)
     opened, bought = _open_weights(desk, read, plan, epsilon, most, key)
     found: list[WeightsAnswer] = []
-    with mark_errors_charged(), suppress(UpdatesUsed):
+    with mark_errors_charged(), suppress(weights_design.UpdatesUsed):
         found.extend(map(opened.mechanism.ask, asked))
     sources = "".join(one.source[0] for one in found)
     release = Release(
@@ -432,19 +424,21 @@ def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Pr
     )
 
 
-def _independent_noise_error(design: WeightsDesign, epsilon: Exact, delta: Fraction) -> float:
+def _independent_noise_error(design: weights_design.WeightsDesign, epsilon: Exact, delta: Fraction) -> float:
     """Return the error guarantee of independent noise for the same questions."""
     asked, sure = design.questions, design.confidence
     try:
         if delta == 0:
-            return laplace_guarantee(design.rows, questions=asked, epsilon=epsilon, confidence=sure)
-        return gaussian_guarantee(design.rows, questions=asked, epsilon=epsilon, delta=delta, confidence=sure)
+            return weights_design.laplace_guarantee(design.rows, questions=asked, epsilon=epsilon, confidence=sure)
+        return weights_design.gaussian_guarantee(
+            design.rows, questions=asked, epsilon=epsilon, delta=delta, confidence=sure
+        )
     except InvalidArgument:
         return math.inf
 
 
 def _cell_table_error(
-    design: WeightsDesign, schema: Schema, columns: tuple[str, ...], epsilon: Exact, delta: Fraction
+    design: weights_design.WeightsDesign, schema: Schema, columns: tuple[str, ...], epsilon: Exact, delta: Fraction
 ) -> float:
     """Return the approximate guarantee of a table of all cells for as many sums, as a share of the rows."""
     price = validate_noise_epsilon(epsilon)

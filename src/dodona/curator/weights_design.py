@@ -17,16 +17,8 @@ import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import Exact, smallest_integer
+from dodona.privacy import additive_noise
 from dodona.privacy.accuracy import to_failure_probability, validate_count
-from dodona.privacy.additive_noise import (
-    LARGEST_SCALE,
-    SMALLEST_SCALE,
-    Gaussian,
-    Laplace,
-    round_scale_down,
-    round_scale_up,
-    validate_noise_epsilon,
-)
 from dodona.privacy.bounds import largest_number, minimize_unimodal, validate_noise_delta
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
@@ -191,11 +183,13 @@ class ZcdpLimit:
         """Return the limit per row, if this many rows move together."""
         return ZcdpLimit(self.limit / rows**2)
 
-    def answer(self, gap: float, *, answers: int, failing: float) -> Gaussian:
+    def answer(self, gap: float, *, answers: int, failing: float) -> additive_noise.Gaussian:
         """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)²/2σ²}."""
-        return Gaussian(scale=_rounded_scale(max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing))))
+        return additive_noise.Gaussian(
+            scale=_rounded_scale(max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing)))
+        )
 
-    def left(self, answer: Gaussian | Laplace, answers: int) -> float:
+    def left(self, answer: additive_noise.Gaussian | additive_noise.Laplace, answers: int) -> float:
         """Return what the answers leave for tests."""
         return float(self.limit) - answers / (2 * float(answer.scale) ** 2)
 
@@ -219,11 +213,11 @@ class PureLimit:
         """Return the limit per row, if this many rows move together."""
         return PureLimit(self.limit / rows)
 
-    def answer(self, gap: float, *, answers: int, failing: float) -> Laplace:
+    def answer(self, gap: float, *, answers: int, failing: float) -> additive_noise.Laplace:
         """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)/b}."""
-        return Laplace(scale=_rounded_scale(max(gap - 2, 0.5) / math.log(answers / failing)))
+        return additive_noise.Laplace(scale=_rounded_scale(max(gap - 2, 0.5) / math.log(answers / failing)))
 
-    def left(self, answer: Gaussian | Laplace, answers: int) -> float:
+    def left(self, answer: additive_noise.Gaussian | additive_noise.Laplace, answers: int) -> float:
         """Return what the answers leave for tests."""
         return float(self.limit) - answers / float(answer.scale)
 
@@ -240,7 +234,9 @@ LossLimit = ZcdpLimit | PureLimit
 
 
 def _rounded_scale(value: float) -> Fraction:
-    return round_scale_down(min(max(value, float(SMALLEST_SCALE)), float(LARGEST_SCALE)))
+    return additive_noise.round_scale_down(
+        min(max(value, float(additive_noise.SMALLEST_SCALE)), float(additive_noise.LARGEST_SCALE))
+    )
 
 
 # --- The best explicit design: the smallest guaranteed error for a price. ---
@@ -291,7 +287,7 @@ def best_design(  # noqa: PLR0913  the sides of the promise
 
     Theorem: weights-accuracy
     """
-    loss = validate_noise_epsilon(epsilon)
+    loss = additive_noise.validate_noise_epsilon(epsilon)
     cells = validate_count(universe, argument="universe", upper=1 << 500)
     if cells == 1:
         raise InvalidArgument("universe", universe, "write at least 2 cells: one cell holds all rows")
@@ -354,8 +350,8 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
     question = (2 + 1 / share) / currency.loss(tolerance / (answered + 1))
     while True:
         test = SparseVector(
-            threshold_scale=round_scale_up(share * question),
-            question_scale=round_scale_up(question),
+            threshold_scale=additive_noise.round_scale_up(share * question),
+            question_scale=additive_noise.round_scale_up(question),
             positives=answered + 1,
         )
         if admitted(EstimateChecker(test, answer, threshold=1)):
@@ -402,21 +398,25 @@ def _split(questions: int, updates: int, failing: float, currency: LossLimit, to
 _MAX_DATABASE_ROWS = 10**9
 
 
-def laplace_noise(*, questions: int, epsilon: Exact) -> Laplace:
+def laplace_noise(*, questions: int, epsilon: Exact) -> additive_noise.Laplace:
     """Return the noise of each of k counts for a total of pure ε: Lap(k/ε).
 
     Theorem: laplace-privacy
     """
-    return Laplace(scale=validate_count(questions, argument="questions") / validate_noise_epsilon(epsilon))
+    return additive_noise.Laplace(
+        scale=validate_count(questions, argument="questions") / additive_noise.validate_noise_epsilon(epsilon)
+    )
 
 
-def gaussian_noise(*, questions: int, epsilon: Exact, delta: Exact) -> Gaussian:
+def gaussian_noise(*, questions: int, epsilon: Exact, delta: Exact) -> additive_noise.Gaussian:
     """Return the noise of each of k counts for a total of (ε, δ), by zCDP: σ = √(k/2ρ).
 
     Theorem: gaussian-rho
     """
-    limit = float(zcdp_limit(validate_noise_epsilon(epsilon), validate_noise_delta(delta)))
-    return Gaussian(scale=round_scale_up(math.sqrt(validate_count(questions, argument="questions") / (2 * limit))))
+    limit = float(zcdp_limit(additive_noise.validate_noise_epsilon(epsilon), validate_noise_delta(delta)))
+    return additive_noise.Gaussian(
+        scale=additive_noise.round_scale_up(math.sqrt(validate_count(questions, argument="questions") / (2 * limit)))
+    )
 
 
 def laplace_guarantee(rows: int, *, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
@@ -448,7 +448,7 @@ def blr_guarantee(rows: int, *, universe: int, questions: int, epsilon: Exact, c
         validate_count(questions, argument="questions"),
         validate_count(universe, argument="universe", upper=1 << 500),
     )
-    factor = 2 / (validate_count(rows, argument="rows") * float(validate_noise_epsilon(epsilon)))
+    factor = 2 / (validate_count(rows, argument="rows") * float(additive_noise.validate_noise_epsilon(epsilon)))
     failing = to_failure_probability(confidence)
 
     def error(size: int) -> float:
@@ -467,7 +467,7 @@ def blr_theorem(rows: int, *, universe: int, questions: int, epsilon: Exact, con
 
     Theorem: synthetic-table
     """
-    scale = float(validate_noise_epsilon(epsilon)) * validate_count(rows, argument="rows")
+    scale = float(additive_noise.validate_noise_epsilon(epsilon)) * validate_count(rows, argument="rows")
     both = math.log(validate_count(questions, argument="questions")) * math.log(universe)
     return math.cbrt(256 * both / scale) - 8 * math.log(to_failure_probability(confidence)) / scale
 

@@ -4,8 +4,6 @@ A restored ledger must not spend twice. Only its head, kept elsewhere, can prove
 backup; without that proof everything unspent counts as spent.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -3,8 +3,6 @@
 A ledger is bound to a digest of the schema; only columns added at the end are accepted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

@@ -3,8 +3,6 @@
 It opens no ledger and writes nothing. Only `publish` releases a noisy figure, which is charged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Whatever came from values rather than from names and types is marked for the owner's review. Bounds are rounded outward.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import re

@@ -3,8 +3,6 @@
 The SQL gives the same code as `dodona.schema.encoding` for every value, on every engine.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,8 +3,6 @@
 PostgreSQL raises errors where the other engines return NULL or infinity, so its patterns guard each such place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

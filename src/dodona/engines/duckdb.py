@@ -3,8 +3,6 @@
 A connection can read the files of its table and nothing else: no extensions, no writes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from contextlib import suppress

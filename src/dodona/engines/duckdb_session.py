@@ -1,7 +1,5 @@
 """Open a table in DuckDB: connect, find names and types, load what is not queried in place, lock the connection."""
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Each file is read once, however many names it has. A CSV format is declared in f
 read.
 """
 
-from __future__ import annotations
-
 import csv
 import fnmatch
 import gzip

@@ -3,8 +3,6 @@
 This module loads pyarrow, which questions about files do not need.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

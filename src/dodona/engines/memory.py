@@ -1,7 +1,5 @@
 """A table in memory: the reference implementation that every other engine is tested against."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

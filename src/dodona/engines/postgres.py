@@ -1,7 +1,5 @@
 """Tables in PostgreSQL, queried in place over a read-only session. Only sums leave the database."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial

@@ -3,8 +3,6 @@
 One transaction per query, with a timeout; the session reconnects after a failure.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping

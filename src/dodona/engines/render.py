@@ -5,8 +5,6 @@ Sums too large for 64 bits are split into limbs, so no engine rounds or overflow
 Theorem: rendering
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 No data are touched. The program's multipliers are rounded to fractions, so each bound is proved exactly.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

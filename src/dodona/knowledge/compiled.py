@@ -1,7 +1,5 @@
 """The numba kernel for weights: sums and scales regions at memory speed. Needs the `fast` extra."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 from numpy.typing import NDArray

@@ -3,8 +3,6 @@
 Very large universes work as long as no component becomes large.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Updates are exponential tilts. Passes over the weights go through a kernel: NumP
 by default, numba for large vectors if it is installed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Membership in the span is proved in integers; the combination is the unbiased one with the least variance.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections import Counter

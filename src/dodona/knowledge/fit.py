@@ -8,8 +8,6 @@ allows for noise. A fit has converged when a whole sweep moves no answer by more
 `dodona.lab.projection` has the noiseless limit for one block, including sums.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Vectors are written in products of steps "the code is at least t", which are lin
 equal queries.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

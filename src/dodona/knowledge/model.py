@@ -3,8 +3,6 @@
 For each column it keeps the classes that questions have distinguished; a split class is divided as in the prior.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

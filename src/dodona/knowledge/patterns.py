@@ -4,8 +4,6 @@ Each attribute is divided into the coarsest classes that the block does not spli
 so equivalent questions get the same pattern.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Regions: the cells of a product that a predicate selects, laid out so that an update runs along memory."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dodona.errors import InvalidRequest
@@ -23,6 +24,9 @@ from dodona.query.canonical import block_digest, block_digests, from_json
 from dodona.query.query import Block, CaseWeight, ConstantWeight, Query, ValueWeight, weight_range
 from dodona.schema.schema import Domain
 from dodona.trusted.source import SourceFailed
+
+_MOST_BUNDLES = 64
+"""Of how many earlier bundles it is remembered what they answer from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +62,10 @@ class ReleasedBlocks:
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
         self._place: dict[str, int] = {}  # how many releases there were with that of a receipt
         self._residuals: set[str] = set()  # receipts that bought residuals
-        self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock, str | None]]] = defaultdict(list)
+        self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
-        self._unlearned: deque[tuple[Receipt, Measurement | ResidualMeasurement, tuple[int, ...]]] = deque()
+        self._unlearned: deque[tuple[Receipt, Release, Measurement | ResidualMeasurement | None]] = deque()
+        self._bundles: dict[str, Knowledge | None] = {}
         self.seen = 0
         """How many releases of the ledger were read."""
         self.draws = DrawCounts()
@@ -73,12 +78,17 @@ class ReleasedBlocks:
         """What follows from all releases that were read."""
         with self.lock:
             while self._unlearned:
-                receipt, measured, values = self._unlearned.popleft()
-                if isinstance(measured, ResidualMeasurement):
-                    self._knowledge.learn_residuals(receipt, measured, values)
-                else:
-                    self._knowledge.learn(receipt, measured, values)
+                receipt, release, measured = self._unlearned.popleft()
+                with suppress(InvalidRequest):  # a question about columns that are no longer declared
+                    self._learn(receipt, release, self._read_back(release) if measured is None else measured)
         return self._knowledge
+
+    def _learn(self, receipt: Receipt, release: Release, measured: Measurement | ResidualMeasurement) -> None:
+        values = [int(value) for value in release.values]
+        if isinstance(measured, ResidualMeasurement):
+            self._knowledge.learn_residuals(receipt, measured, values)
+        else:
+            self._knowledge.learn(receipt, measured, values)
 
     @property
     def tells(self) -> bool:
@@ -97,11 +107,14 @@ class ReleasedBlocks:
 
     def _name(self, kind: bool) -> None:  # noqa: FBT001  a key
         """Index the blocks of one kind by digest."""
-        for block, told, known in self._waiting.pop(kind, ()):
-            same = self._blocks[known or block_digest(block, self._domain)]
-            same.append(told)
-            if len(same) > 1:
-                same.sort(key=lambda one: (self._place[one.receipt], one.place))  # a release may have a block twice
+        for block, told in self._waiting.pop(kind, ()):
+            self._index(block_digest(block, self._domain), told)
+
+    def _index(self, digest: str, told: ReleasedBlock) -> None:
+        same = self._blocks[digest]
+        same.append(told)
+        if len(same) > 1:
+            same.sort(key=lambda one: (self._place[one.receipt], one.place))  # a release may have a block twice
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
@@ -137,15 +150,25 @@ class ReleasedBlocks:
         with self.lock:
             if receipt not in self._place:
                 return None
-            last = self._place[receipt] == self.seen
-            known = self.knowledge if last else self._first(self._place[receipt]).knowledge
-            knowledge = known.of_bundle(receipt, residuals=receipt in self._residuals)
+            knowledge = self._bundle_knowledge(receipt)
             if knowledge is None:
                 return None
             found = self._first(0)
             found.begin()
             found._knowledge, found.lock = knowledge, self.lock  # noqa: SLF001  of its own class
             return found
+
+    def _bundle_knowledge(self, receipt: str) -> Knowledge | None:
+        """Return what a bundle answers from; that of a bundle which is not the newest is learned once."""
+        residuals = receipt in self._residuals
+        if self._place[receipt] == self.seen:
+            return self.knowledge.of_bundle(receipt, residuals=residuals)
+        if receipt not in self._bundles:
+            earlier = self._first(self._place[receipt]).knowledge
+            self._bundles[receipt] = earlier.of_bundle(receipt, residuals=residuals)
+            if len(self._bundles) > _MOST_BUNDLES:
+                del self._bundles[next(iter(self._bundles))]
+        return self._bundles[receipt]
 
     def _first(self, number: int) -> ReleasedBlocks:
         """Return the blocks of the first releases."""
@@ -164,25 +187,35 @@ class ReleasedBlocks:
         expected = self._expected.pop(receipt.id, None)
         if (receipt.dataset, receipt.version) != self._of or release.question is None:
             return
+        alone = _single_noise(receipt, release)
+        if expected is None and alone is not None:  # it is parsed when something is derived from it
+            self.draws = self.draws.plus(DrawCounts.of(alone, len(release.values)))
+            self._unlearned.append((receipt, release, None))
+            self._place[receipt.id] = self.seen
+            # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
+            self._index(receipt.purpose, ReleasedBlock(_integers(release), alone, receipt.id, 0))
+            return
         try:
             measured = self._read_back(release) if expected is None else expected
         except InvalidRequest:
             return  # a selection, or a question about columns that are no longer declared
         if expected is None:
             self.draws = self.draws.plus(measured.draws)
-        values = tuple([int(value) for value in release.values])
-        self._unlearned.append((receipt, measured, values))
+        self._unlearned.append((receipt, release, measured))
         self._place[receipt.id] = self.seen
         if isinstance(measured, ResidualMeasurement):
             self._residuals.add(receipt.id)
-            return
+        elif " " not in receipt.purpose:  # what a bundle answers is derived from it, each time
+            self._keep_blocks(receipt, measured, _integers(release))
+
+    def _keep_blocks(self, receipt: Receipt, measured: Measurement, values: tuple[int, ...]) -> None:
         start, blocks = 0, measured.query.blocks
-        # The purpose of a receipt is the digest of its query, which equals that of its block if there is just one.
-        known = receipt.purpose if len(blocks) == 1 else None
         for place, (block, noise) in enumerate(zip(blocks, measured.noises, strict=True)):
             told = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
-            if " " not in receipt.purpose:  # what a bundle answers is derived from it, each time
-                self._waiting[_counts(block)].append((block, told, known))
+            if len(blocks) == 1:
+                self._index(receipt.purpose, told)
+            else:
+                self._waiting[_counts(block)].append((block, told))
             start += block.values
 
     @property
@@ -203,6 +236,20 @@ class ReleasedBlocks:
         query = from_json(release.question or "", self._domain)
         residuals = residuals_from_text(release.mechanism, query)
         return Measurement(query, noises_from_text(release.mechanism)) if residuals is None else residuals
+
+
+def _integers(release: Release) -> tuple[int, ...]:
+    return tuple([int(value) for value in release.values])
+
+
+def _single_noise(receipt: Receipt, release: Release) -> Noise | None:
+    """Return the noise of a release of one block that was asked for as it is; None for anything else."""
+    if " " in receipt.purpose or not release.mechanism.endswith(" x 1") or "," in release.mechanism:
+        return None
+    try:
+        return noises_from_text(release.mechanism)[0]
+    except InvalidRequest:
+        return None  # a selection
 
 
 def _counts(block: Block) -> bool:

@@ -22,13 +22,7 @@ from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
 from dodona.knowledge.measurements import KnownValues
 from dodona.knowledge.patterns import CountPattern, class_mask
-from dodona.privacy.measurement import (
-    DifferencePatterns,
-    ResidualVariance,
-    largest_squared_move,
-    squared_move_added,
-    squared_moves,
-)
+from dodona.privacy import measurement
 from dodona.query.residual import Classes, Residual, helmert_matrix
 from dodona.schema.schema import Neighbours, Unit
 
@@ -113,7 +107,7 @@ class VarianceTarget:
             raise InvalidArgument("variance", value, "write a fraction above 0")
 
 
-def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[ResidualVariance, ...]:
+def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[measurement.ResidualVariance, ...]:
     """Return the residuals that meet all targets, with the variances that minimise their total price.
 
     For one target, if rows are added or removed, it is the closed form σ_A² = T·√(p_A/v_A)/Σ_B √(p_B·v_B), where p_A is
@@ -146,7 +140,7 @@ def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit
     """Return an index for each residual: among many, similar ones share an index and so a variance."""
     if (
         unit.neighbours is Neighbours.ADD_REMOVE
-        or DifferencePatterns.of(residuals).size * len(residuals) <= MOST_ENTRIES
+        or measurement.DifferencePatterns.of(residuals).size * len(residuals) <= MOST_ENTRIES
     ):
         return list(range(len(residuals)))
     seen: dict[tuple[tuple[int, ...], str], int] = {}
@@ -160,20 +154,22 @@ def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit
 def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> NDArray[np.float64]:
     """Return the price of each kind of residuals at variance 1, one row per pattern."""
     alone = np.zeros((1, max(kinds) + 1))
-    np.add.at(alone[0], list(kinds), [float(squared_move_added(residual)) for residual in residuals])
+    np.add.at(alone[0], list(kinds), [float(measurement.squared_move_added(residual)) for residual in residuals])
     if unit.neighbours is Neighbours.ADD_REMOVE:
         return alone
-    differences = DifferencePatterns.of(residuals)
+    differences = measurement.DifferencePatterns.of(residuals)
     number = max(kinds) + 1
     if differences.size * number > MOST_KINDS:
         every = np.zeros((1, number))
-        added = [Fraction(0) if unit.fixed else squared_move_added(own) for own in residuals]
-        moved = (max(largest_squared_move(own), other) for own, other in zip(residuals, added, strict=True))
+        added = [Fraction(0) if unit.fixed else measurement.squared_move_added(own) for own in residuals]
+        moved = (max(measurement.largest_squared_move(own), other) for own, other in zip(residuals, added, strict=True))
         np.add.at(every[0], list(kinds), [float(own) for own in moved])
         return every
     table = np.zeros((*differences.shape, number))
     for residual, kind in zip(residuals, kinds, strict=True):
-        table[..., kind] += np.array([float(case) for case in squared_moves(residual)])[differences.places(residual)]
+        table[..., kind] += np.array([float(case) for case in measurement.squared_moves(residual)])[
+            differences.places(residual)
+        ]
     flat = table.reshape(-1, number)
     if not unit.fixed:  # a row may also be added or removed when people are replaced
         flat = np.concatenate([flat, alone])

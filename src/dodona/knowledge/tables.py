@@ -3,8 +3,6 @@
 A known number of rows, public or released, reduces the variance of sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache

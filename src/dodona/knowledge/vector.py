@@ -1,7 +1,5 @@
 """The NumPy kernel: sums and scales regions of a weight vector in place if numba is not installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -3,9 +3,8 @@
 A method either refuses an entry or applies all of it. Analysts together never exceed the budget.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -14,7 +13,7 @@ from dodona.ledger.errors import BudgetExhausted, NotPermitted
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_limit
 from dodona.privacy.budget import Analyst, Budget
-from dodona.privacy.events import Event
+from dodona.privacy.events import Event, event_from_json
 
 # --- The filter of a ledger: chosen once at creation, recorded, and raised only at the same order. ---
 
@@ -74,13 +73,40 @@ class AnalystAccount:
 
 
 @dataclass(slots=True)
+class EventTally:
+    """How often each event was charged. What a checkpoint says is parsed when it is asked for."""
+
+    fresh: Counter[Event] = field(default_factory=Counter)
+    """Since the last checkpoint."""
+    _earlier: Counter[Event] = field(default_factory=Counter)
+    _texts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, event: Event) -> None:
+        """Count an event."""
+        self.fresh[event] += 1
+
+    def counts(self) -> Counter[Event]:
+        """Return how often each event was charged in all."""
+        for text, times in self._texts.items():
+            self._earlier[event_from_json(text)] += times
+        self._texts.clear()
+        return self._earlier + self.fresh
+
+    def settle(self, counted: Iterable[tuple[str, int]]) -> None:
+        """Take what a checkpoint counted, as JSON, in place of what was counted since the one before."""
+        self.fresh.clear()
+        for text, times in counted:
+            self._texts[text] += times
+
+
+@dataclass(slots=True)
 class Account:
     """One budget and the accounts of its analysts. A method either refuses an entry or applies all of it."""
 
     budget: Budget
     filter: PrivacyFilter
     spent: Spending = field(default_factory=Spending)
-    events: Counter[Event] = field(default_factory=Counter)
+    events: EventTally = field(default_factory=EventTally)
     purses: dict[str, AnalystAccount] = field(default_factory=dict)
     recovered: bool = False
 
@@ -95,12 +121,12 @@ class Account:
             own = _after(purse.filter, purse.spent, event, of=purse.analyst.name)
             self.purses[purse.analyst.name] = replace(purse, spent=own)
         self.spent = total
-        self.events[event] += 1
+        self.events.add(event)
 
     def count(self, event: Event) -> None:
         """Count an event that belongs to no analyst, or refuse it."""
         self.spent = _after(self.filter, self.spent, event, of="the dataset")
-        self.events[event] += 1
+        self.events.add(event)
 
     def left(self, analyst: str | None) -> Fraction:
         """Return the share of the whole budget that an analyst may still spend."""

@@ -3,24 +3,24 @@
 The same rules decide what may be written and what is accepted when a chain is read. A refused entry changes nothing.
 """
 
-from __future__ import annotations
-
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
 from typing import Self, assert_never
 
 from dodona.errors import DodonaError, InvalidArgument
-from dodona.ledger import entries, errors
+from dodona.ledger import checkpoint, entries, errors
 from dodona.ledger.account import Account, AnalystAccount, remaining_share, restore_filter
+from dodona.ledger.checkpoint import CHECKPOINT_FORMAT, Archive, FetchLines, fetch_listed, state_digest
 from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
 from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard
 from dodona.privacy.accountants import odometer
 from dodona.privacy.bounds import float_above
 from dodona.privacy.budget import AnalystState, BudgetState
-from dodona.privacy.events import Event
+from dodona.privacy.events import Event, event_to_json
 from dodona.schema.schema import Neighbours
 
 # --- What is left, as of one line of the ledger. ---
@@ -30,7 +30,7 @@ def _epsilon_spent(account: Account) -> float:
     whole = account.filter
     if account.recovered:
         return float_above(whole.epsilon)
-    reading = odometer(account.events, delta=whole.delta)
+    reading = odometer(account.events.counts(), delta=whole.delta)
     return float_above(whole.epsilon if reading is None else min(whole.epsilon, reading))
 
 
@@ -65,13 +65,15 @@ class ChargeState:
 
 
 class Book:
-    """A fold over entries. Entries apply atomically: a refused entry leaves the book unchanged."""
+    """A fold over entries. Entries apply atomically: a refused entry leaves the book unchanged.
 
-    def __init__(self, first: Line, created: entries.Created) -> None:
-        """Start from the first line."""
-        if created.format != entries.FORMAT:
-            known = f"this version reads {entries.FORMAT}. Use the version that wrote it."
-            raise errors.LedgerOfAnother(f"The ledger has format {created.format}; {known}")
+    What was answered before the last checkpoint is in the archive, which reads it from the store when it is asked for.
+    """
+
+    def __init__(self, first: Line, created: entries.Created, fetch: FetchLines) -> None:
+        """Start from the first line; `fetch` reads lines that were applied before."""
+        if created.format > entries.FORMAT:
+            raise errors.LedgerNewer
         names = [name for name, _ in created.datasets]
         if not names or len(set(names)) != len(names):
             raise InvalidArgument("datasets", names, "write one name or more, each once")
@@ -87,20 +89,57 @@ class Book:
             self.account.count(event)
         for analyst in created.analysts:
             self.account.admit(analyst)
-        self.charges: dict[str, ChargeState] = {}
-        self.keys: dict[tuple[str | None, str], str] = {}
-        self.releases: defaultdict[tuple[str, str, str], list[Release]] = defaultdict(list)
-        self.released: list[Release] = []
+        self.format = created.format
+        self.archive = Archive(fetch)
+        self.checkpoint = 0
+        """The number of the last checkpoint; 0 if there is none."""
+        self.on_checkpoint: Callable[[int, str], None] = lambda _, __: None
+        """Called with the number and the state of every checkpoint that is applied."""
+        self._digest = GENESIS_HASH
+        self._first = first.hash
+        self._charges: dict[str, ChargeState] = {}  # new since the checkpoint, or not answered
+        self._charged: dict[str, int] = {}  # the line of each that is new
+        self._keys: dict[tuple[str | None, str], str] = {}
+        self._releases: defaultdict[tuple[str, str, str], list[Release]] = defaultdict(list)
+        self._released: list[tuple[Release, int, str]] = []  # since the checkpoint, with number and hash of the line
         self._latest: dict[tuple[str, str, str], int] = {}
         self._unanswered: defaultdict[tuple[str, str, str, Event], dict[str, None]] = defaultdict(dict)
         self.guard = SpendingGuard(NO_LIMITS if created.limits is None else created.limits)
         self.closed = False
 
     @classmethod
-    def read(cls, lines: Iterable[Line]) -> Self:
+    def read(cls, lines: Sequence[Line], *, on_checkpoint: Callable[[int, str], None] | None = None) -> Self:
         """Return the book of a whole chain; raises LedgerUnreadable if it breaks a rule."""
-        rest = iter(lines)
-        first = next(rest, None)
+        book = cls._begin(lines[0] if lines else None, fetch_listed(lines))
+        if on_checkpoint is not None:
+            book.on_checkpoint = on_checkpoint
+        book.follow(lines[1:])
+        return book
+
+    @classmethod
+    def restore(cls, states: Sequence[str], line: Line, fetch: FetchLines) -> Self:
+        """Return the book as of a checkpoint, from all states up to it and its line.
+
+        Raises LedgerUnreadable, or whatever parsing raises, if they are not what the line says.
+        """
+        digest = GENESIS_HASH
+        for text in states:
+            digest = state_digest(digest, text)
+        state = json.loads(states[-1])
+        own = entries.entry_from_json(line.text, number=line.number)
+        if own != entries.Checkpointed(digest) or not line.follows(state["number"], state["head"]):
+            raise errors.LedgerUnreadable("a checkpoint is not the one of its line")
+        book = cls._begin(next(iter(fetch(0, 0)), None), fetch)
+        if book.head != state["first"]:
+            raise errors.LedgerUnreadable("its first line was altered")
+        for text in states:
+            book._settle(json.loads(text))  # noqa: SLF001  of its own class
+        book._resume(state, digest)  # noqa: SLF001
+        book.number, book.head, book.checkpoint = line.number, line.hash, line.number
+        return book
+
+    @classmethod
+    def _begin(cls, first: Line | None, fetch: FetchLines) -> Self:
         if first is None or not first.follows(-1, GENESIS_HASH):
             raise errors.LedgerUnreadable("its first line is missing or altered")
         try:
@@ -109,9 +148,7 @@ class Book:
             raise errors.LedgerNewer(0) from fault
         if not isinstance(created, entries.Created):
             raise errors.LedgerUnreadable("its first line is not a creation")
-        book = cls(first, created)
-        book.follow(rest)
-        return book
+        return cls(first, created, fetch)
 
     def follow(self, lines: Iterable[Line]) -> None:
         """Apply lines that other processes wrote."""
@@ -146,8 +183,8 @@ class Book:
             spent=1 - left,
             left=left,
             epsilon_spent=_epsilon_spent(account),
-            charges=len(self.charges),
-            releases=len(self.released),
+            charges=len(self.archive.charges) + len(self._charged),
+            releases=self.archive.releases + len(self._released),
             analysts=tuple(_analyst_state(name, purse) for name, purse in sorted(account.purses.items())),
             closed=self.closed,
             recovered=account.recovered,
@@ -166,23 +203,49 @@ class Book:
 
     def charge_of(self, receipt: Receipt) -> ChargeState:
         """Return the status of a receipt, which must be exactly as this book recorded it."""
-        found = self.charges.get(receipt.id)
+        found = self.charge(receipt.id)
         if found is None or found.receipt != receipt:
             raise errors.ReceiptMismatch
         return found
 
+    def charge(self, receipt: str) -> ChargeState | None:
+        """Return the status of the receipt with this id."""
+        found = self._charges.get(receipt)
+        if found is None and self.archive.answered(receipt):
+            own, release = self.archive.receipt(receipt), self.archive.release(receipt)
+            return ChargeState(own, self.archive.charges[receipt], redeemed=True, release=release)
+        return found
+
+    def written(self, receipt: str) -> Receipt:
+        """Return the receipt of a charge that was just written."""
+        return self._charges[receipt].receipt
+
+    def key(self, analyst: str | None, key: str | None) -> str | None:
+        """Return the receipt that an analyst's key was charged under."""
+        if key is None:
+            return None
+        return self._keys.get((analyst, key)) or self.archive.key(analyst, key)
+
+    def answers(self, dataset: str, purpose: str, version: str) -> tuple[Release, ...]:
+        """Return all answers to a question, oldest first."""
+        asked = (dataset, purpose, version)
+        return (*self.archive.answers(asked), *self._releases.get(asked, ()))
+
     def releases_after(self, seen: int) -> tuple[tuple[Receipt, Release], ...]:
         """Return the releases after the first `seen`, oldest first."""
-        return tuple([(self.charges[release.receipt].receipt, release) for release in self.released[seen:]])
+        later = max(0, seen - self.archive.releases)
+        new = [(self._charges[release.receipt].receipt, release) for release, _, _ in self._released[later:]]
+        return (*self.archive.read(seen), *new) if seen < self.archive.releases else tuple(new)
 
     def released_after(self, seen: int, asked: Charged) -> bool:
         """Return whether the same question was answered after the first `seen` releases."""
-        return self._latest.get((asked.dataset, asked.purpose, asked.version), 0) > seen
+        question = (asked.dataset, asked.purpose, asked.version)
+        return max(self._latest.get(question, 0), self.archive.latest(question)) > seen
 
     def unanswered(self, asked: Charged) -> Iterator[ChargeState]:
         """Yield the unanswered charges for exactly this request, oldest first: in progress, or lost."""
         for receipt in tuple(self._unanswered.get((asked.dataset, asked.purpose, asked.version, asked.event), ())):
-            yield self.charges[receipt]
+            yield self._charges[receipt]
 
     def _hold_limits(self, entry: Charged, time: str) -> None:
         """Refuse a new charge above the owner's limits."""
@@ -202,7 +265,11 @@ class Book:
             case entries.ReadFailed():
                 self._unanswer(entry)
             case entries.Released():
-                self._release(entry)
+                self._release(entry, own_hash)
+            case entries.Checkpointed():
+                self._check(entry)
+            case entries.Upgraded():
+                self._upgrade(entry)
             case entries.Created():
                 raise InvalidArgument("entry", "created", "a ledger is created once")
             case _:
@@ -215,8 +282,8 @@ class Book:
             case entries.Recovered():
                 self.account.exhaust(entry.epsilon, entry.delta, entry.limit)
                 self._unanswered.clear()
-                lost = {receipt: charge for receipt, charge in self.charges.items() if charge.release is None}
-                self.charges |= {receipt: replace(charge, void=True) for receipt, charge in lost.items()}
+                lost = {receipt: charge for receipt, charge in self._charges.items() if charge.release is None}
+                self._charges |= {receipt: replace(charge, void=True) for receipt, charge in lost.items()}
             case entries.AnalystAdmitted():
                 self.account.admit(entry.analyst)
             case entries.AnalystStopped():
@@ -238,7 +305,7 @@ class Book:
         self.hold_spending(entry.analyst)
         if entry.dataset not in self.datasets:
             raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
-        if (entry.analyst, entry.key) in self.keys:
+        if self.key(entry.analyst, entry.key) is not None:
             raise InvalidArgument("key", entry.key, "it was charged before; write a new key")
         asked = {name: getattr(entry, name) for name in entries.ApprovalRequested.__slots__}
         self.guard.add(ApprovalRequest(id=own_hash, **asked, time=time))
@@ -248,7 +315,7 @@ class Book:
             raise InvalidArgument("dataset", entry.dataset, "write the name of a dataset of this ledger")
         self.hold_open()
         self._same_relation(entry.event.neighbours)
-        if entry.key is not None and (entry.analyst, entry.key) in self.keys:
+        if self.key(entry.analyst, entry.key) is not None:
             raise InvalidArgument("key", entry.key, "a key names one question, once")
         watched = not self.guard.idle
         share = self.account.filter.least_share(self.account.spent, entry.event) if watched else Fraction(0)
@@ -256,8 +323,9 @@ class Book:
         if watched:
             self.guard.count(share, dataset=entry.dataset, analyst=entry.analyst, key=entry.key, time=time)
         if entry.key is not None:
-            self.keys[entry.analyst, entry.key] = own_hash
-        self.charges[own_hash] = ChargeState(Receipt(own_hash, *entries.charge_fields(entry)), self.number + 1)
+            self._keys[entry.analyst, entry.key] = own_hash
+        self._charged[own_hash] = self.number + 1
+        self._charges[own_hash] = ChargeState(Receipt(own_hash, *entries.charge_fields(entry)), self.number + 1)
         self._unanswered[entry.dataset, entry.purpose, entry.version, entry.event][own_hash] = None
 
     def _same_relation(self, neighbours: Neighbours) -> None:
@@ -269,7 +337,7 @@ class Book:
         charge = self._known(entry.receipt, entry.charge)
         _hold_unused(charge, used=charge.redeemed or charge.armed > 0)
         self.hold_open()
-        self.charges[entry.receipt] = replace(charge, redeemed=True)
+        self._charges[entry.receipt] = replace(charge, redeemed=True)
 
     def _arm(self, entry: entries.WatchArmed) -> None:
         charge = self._known(entry.receipt, entry.charge)
@@ -278,35 +346,114 @@ class Book:
         _hold_unused(charge, used=charge.redeemed)
         self.hold_open()
         drawn = charge.thresholds + entry.fresh
-        self.charges[entry.receipt] = replace(charge, number=self.number + 1, armed=charge.armed + 1, thresholds=drawn)
+        self._charges[entry.receipt] = replace(charge, number=self.number + 1, armed=charge.armed + 1, thresholds=drawn)
 
     def _unanswer(self, entry: entries.ReadFailed) -> None:
         charge = self._known(entry.receipt, entry.charge, redeemed=True)
         _hold_unused(charge, used=charge.release is not None or charge.failures >= MOST_FAILURES)
         again = replace(charge, number=self.number + 1, redeemed=False, failures=charge.failures + 1)
-        self.charges[entry.receipt] = again
+        self._charges[entry.receipt] = again
 
     def _known(self, receipt: str, number: int, *, redeemed: bool = False) -> ChargeState:
         """Return the status of a receipt that line `number` permits to use; redeemed already, if it must be."""
-        charge = self.charges.get(receipt)
+        charge = self.charge(receipt)
         if charge is None or charge.number != number or charge.redeemed < redeemed:
             raise errors.ReceiptMismatch
         return charge
 
-    def _release(self, entry: entries.Released) -> None:
+    def _release(self, entry: entries.Released, own_hash: str) -> None:
         release = entry.release
         charge = self._known(release.receipt, entry.charge, redeemed=True)
         _hold_unused(charge, used=charge.release is not None)
-        self.charges[release.receipt] = replace(charge, release=release)
+        self._charges[release.receipt] = replace(charge, release=release)
         receipt = charge.receipt
         asked = (receipt.dataset, receipt.purpose, receipt.version)
-        self.releases[asked].append(release)
-        self.released.append(release)
-        self._latest[asked] = len(self.released)
+        self._releases[asked].append(release)
+        self._released.append((release, self.number + 1, own_hash))
+        self._latest[asked] = self.archive.releases + len(self._released)
         waiting = self._unanswered.get((*asked, receipt.event), {})
         waiting.pop(release.receipt, None)
         if not waiting:
             self._unanswered.pop((*asked, receipt.event), None)
+
+    # --- Checkpoints. ---
+
+    @property
+    def due(self) -> int:
+        """How many lines there are after the last checkpoint; 0 where the format has none."""
+        return self.number - self.checkpoint if self.format >= CHECKPOINT_FORMAT else 0
+
+    def next_checkpoint(self) -> entries.Checkpointed:
+        """Return the entry that a checkpoint would be now."""
+        return entries.Checkpointed(state_digest(self._digest, self._state()))
+
+    def _check(self, entry: entries.Checkpointed) -> None:
+        """Compute the state that a checkpoint says, and keep what was answered in the archive."""
+        if self.format < CHECKPOINT_FORMAT:
+            raise InvalidArgument("entry", "checkpoint", f"a ledger of format {self.format} has none")
+        text = self._state()
+        digest = state_digest(self._digest, text)
+        if digest != entry.digest:
+            raise InvalidArgument("digest", entry.digest, f"the lines before it give {digest}")
+        self._settle(json.loads(text))
+        self.checkpoint, self._digest = self.number + 1, digest
+        self.on_checkpoint(self.checkpoint, text)
+
+    def _upgrade(self, entry: entries.Upgraded) -> None:
+        if entry.format > entries.FORMAT:
+            raise entries.UnknownEntry
+        if entry.format != self.format + 1:
+            raise InvalidArgument("format", entry.format, f"the next one is {self.format + 1}")
+        self.format = entry.format
+
+    def _state(self) -> str:
+        """Return the state in its canonical form: totals and unanswered charges in full, answers that are new."""
+        waiting = [
+            [one.receipt.id, one.number, one.redeemed, one.failures, one.void, one.armed, one.thresholds]
+            for one in self._charges.values()
+            if one.release is None
+        ]
+        counted = [[event_to_json(event), times] for event, times in self.account.events.fresh.items()]
+        state = {
+            "state": 1,
+            "number": self.number,
+            "head": self.head,
+            "first": self._first,
+            "format": self.format,
+            "account": checkpoint.account_to_json(self.account),
+            "guard": checkpoint.guard_to_json(self.guard),
+            "datasets": list(self.datasets.items()),
+            "closed": self.closed,
+            "waiting": waiting,
+            "events": sorted(counted),
+            "charged": [checkpoint.charge_row(self._charges[own].receipt, at) for own, at in self._charged.items()],
+            "released": [[release.receipt, number, own] for release, number, own in self._released],
+        }
+        return json.dumps(state, sort_keys=True, separators=(",", ":"))
+
+    def _settle(self, state: checkpoint.Json) -> None:
+        """Move what a state says was answered to the archive."""
+        self.archive.add(state["charged"], state["released"])
+        self.account.events.settle((text, times) for text, times in state["events"])
+        for receipt, _, _ in state["released"]:
+            self._charges.pop(receipt, None)
+        for new in (self._charged, self._keys, self._releases, self._released, self._latest):
+            new.clear()
+
+    def _resume(self, state: checkpoint.Json, digest: str) -> None:
+        """Set everything that is not in the archive to what a state says."""
+        self._digest = digest
+        tally = self.account.events
+        self.account = checkpoint.account_from_json(state["account"], self.account)
+        self.account.events = tally
+        self.guard = checkpoint.guard_from_json(state["guard"])
+        self.datasets, self.closed, self.format = dict(state["datasets"]), state["closed"], state["format"]
+        for own, number, redeemed, failures, void, armed, thresholds in state["waiting"]:
+            receipt = self.archive.receipt(own)
+            one = ChargeState(receipt, number, redeemed, failures, None, void, armed, thresholds)
+            self._charges[own] = one
+            if not void:
+                self._unanswered[receipt.dataset, receipt.purpose, receipt.version, receipt.event][own] = None
 
 
 def _hold_unused(charge: ChargeState, *, used: bool) -> None:

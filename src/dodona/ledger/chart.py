@@ -1,7 +1,5 @@
 """The burn-down chart: the budget left after each charge and each act of the owner."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import util

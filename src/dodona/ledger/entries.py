@@ -4,8 +4,6 @@ Entries record charges, uses, releases and the owner's acts. Nothing is ever und
 version does not know is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -133,7 +131,8 @@ def _fraction(text: object) -> Fraction:
 # --- The entries of a ledger: charges, uses, releases and the owner's acts. Nothing is ever undone. ---
 
 
-FORMAT = 1
+FORMAT = 2
+"""The newest format: 1 has all entries but upgrades and checkpoints, 2 has these too."""
 CAP_KEY_BYTES = 32
 
 Earlier = tuple[str, Event]
@@ -298,10 +297,25 @@ class LedgerClosed:
     """The owner closed the ledger: no charges or releases after this."""
 
 
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """The owner raised the format of the ledger: from here on it may have entries that earlier versions do not know."""
+
+    format: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """The digest of the state as of the line before, so that a reader need not compute it from all lines again."""
+
+    digest: str
+
+
+FormatEntry = Upgraded | Checkpointed
 PolicyEntry = LimitsSet | ApprovalRequested | ApprovalDecided
 OwnersAct = BudgetRaised | Recovered | AnalystAdmitted | AnalystStopped | SchemaDeclared | PolicyEntry | LedgerClosed
 """What is neither a charge nor its use: acts of the owner, and requests to the owner."""
-Entry = Created | Charged | Redeemed | WatchArmed | ReadFailed | Released | OwnersAct
+Entry = Created | Charged | Redeemed | WatchArmed | ReadFailed | Released | OwnersAct | FormatEntry
 
 
 # --- Entries as text: one canonical JSON form each; unknown text is refused. ---
@@ -347,6 +361,12 @@ def entry_from_json(text: str, *, number: int) -> Entry:
     return entry
 
 
+def entry_from_trusted_json(text: str) -> Entry:
+    """Parse the text of a line whose hash is known to be that of an entry of this version."""
+    fields = json.loads(text)
+    return _READERS[fields["entry"]](fields)
+
+
 def entry_time(text: str) -> str:
     """Return when an entry was written, by a clock that nothing depends on."""
     return str(json.loads(text)["time"])
@@ -382,8 +402,16 @@ def _fields(entry: Entry) -> JsonFields:
             return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
+        case Upgraded() | Checkpointed():
+            return _format_fields(entry)
         case _:
             return _act_fields(entry)
+
+
+def _format_fields(entry: FormatEntry) -> JsonFields:
+    if isinstance(entry, Upgraded):
+        return {"entry": "upgraded", "format": entry.format}
+    return {"entry": "checkpoint", "digest": entry.digest}
 
 
 def _use_fields(entry: Redeemed | ReadFailed | WatchArmed) -> JsonFields:
@@ -526,6 +554,8 @@ _READERS: dict[str, Callable[[JsonFields], Entry]] = {
     "requested": _read_requested,
     "decided": lambda fields: ApprovalDecided(_text(fields["request"]), _flag(fields["granted"]), _text(fields["by"])),
     "closed": lambda _: LedgerClosed(),
+    "upgraded": lambda fields: Upgraded(_whole(fields["format"])),
+    "checkpoint": lambda fields: Checkpointed(_text(fields["digest"])),
 }
 
 
@@ -596,7 +626,12 @@ class Line:
 
     def follows(self, number: int, previous: str) -> bool:
         """Return whether this is, unaltered, the next line after the one with this number and hash."""
-        return self.number == number + 1 and self.previous == previous and self.hash == _hash(previous, self.text)
+        return self.number == number + 1 and self.previous == previous and self.intact
+
+    @property
+    def intact(self) -> bool:
+        """Whether its hash is that of its text."""
+        return self.hash == _hash(self.previous, self.text)
 
 
 def line_after(number: int, previous: str, entry: Entry, *, time: str) -> Line:

@@ -1,7 +1,5 @@
 """Errors of the ledger: refusals, reused keys and receipts, and ledgers that cannot be used."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
@@ -179,16 +177,27 @@ class LedgerUnreadable(Unavailable):
 
 
 class LedgerNewer(Unavailable):
-    """The chain is intact but has an entry that this version does not know."""
+    """The chain is intact but has an entry, or as a whole a format, that this version does not know."""
 
     code = "ledger-newer"
 
-    def __init__(self, line: int) -> None:
-        """Name the line, and say what not to do."""
+    def __init__(self, line: int | None = None) -> None:
+        """Name the line, if it is one, and say what not to do."""
+        what = "The ledger is whole, and its format is" if line is None else f"Line {line} of the ledger is whole, and"
         super().__init__(
-            f"Line {line} of the ledger is whole, and of a newer version of Dodona. Use that version. Nothing is "
-            "damaged: do not recover it, as that would count everything as spent."
+            f"{what} of a newer version of Dodona. Use that version. Nothing is damaged: do not recover it, as that "
+            "would count everything as spent."
         )
+
+
+class LedgerInUse(Unavailable):
+    """Another process has the ledger open, and it must be alone for an upgrade."""
+
+    code = "ledger-in-use"
+
+    def __init__(self) -> None:
+        """Suggest what to do."""
+        super().__init__("Another process has the ledger open. Stop the server and everyone who asks, then try again.")
 
 
 class LedgerForbidden(Unavailable):

@@ -3,8 +3,6 @@
 It detects that a ledger was replaced by an older copy.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar, cast
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger import errors
 from dodona.ledger.book import Book
+from dodona.ledger.checkpoint import CHECKPOINT_FORMAT, EVERY
 from dodona.ledger.entries import Entry, Line
 from dodona.ledger.head import Head, Mark
 from dodona.ledger.store import Store
@@ -195,13 +196,22 @@ _TOLD = (
 class Keeper:
     """A book, the store of its lines and the external head. Threads may share it; a forked process may not."""
 
-    def __init__(
-        self, store: Store, head: Head, book: Book, *, clock: Clock, again: Callable[[], Store] | None = None
+    def __init__(  # noqa: PLR0913  the parts of a ledger
+        self,
+        store: Store,
+        head: Head,
+        book: Book,
+        *,
+        clock: Clock,
+        again: Callable[[], Store] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> None:
         """Take a book that was read from the store and contains the head.
 
-        With `again`, an unreachable store is reopened before the next use, and verified as at first.
+        With `again`, an unreachable store is reopened before the next use, and verified as at first. A checkpoint is
+        written after every so many lines.
         """
+        self._every = checkpoint_every
         self._again = again
         self._lost = False
         self._known = Mark(book.number, book.head)
@@ -302,6 +312,30 @@ class Keeper:
                 if isinstance(fault, errors.LedgerBusy) and not appended:
                     raise
                 raise self._fail(fault, charged=bool(appended)) from fault
+            if self._book.due >= self._every:
+                self.write_checkpoint()
+
+    def write_checkpoint(self) -> None:
+        """Write a checkpoint, unless another process just did. If it fails, nothing that was confirmed is affected."""
+        with self._guard:
+
+            def decide(lines: Sequence[Line]) -> Sequence[Line]:
+                self._follow(lines)
+                if self._book.due < self._every:
+                    return []
+                self._book.on_checkpoint = self._store.keep_state
+                return [self._book.write(self._book.next_checkpoint(), time=self._clock().isoformat())]
+
+            try:
+                self._store.append(self._book.number, decide)
+                self._known = Mark(self._book.number, self._book.head)
+                self._head.advance(self._known)
+            except errors.LedgerBusy:
+                return  # the next commit tries again
+            except BaseException as fault:  # noqa: BLE001  the requests of this commit are answered
+                self._fail(fault, charged=False)
+            finally:
+                self._book.on_checkpoint = lambda _, __: None
 
     def _follow(self, lines: Sequence[Line]) -> None:
         """Apply what others wrote; the last line known here must still be there."""
@@ -331,16 +365,11 @@ class Keeper:
             return
         store = self._again()
         try:
-            store.check()
-            mark, lines = self._head.read(), store.lines(0)
-            book = Book.read(lines)
-        except BaseException:
+            book = open_book(store, self._head.read(), self._known)
+        except BaseException as fault:
+            self._lost = self._lost and not isinstance(fault, errors.LedgerRolledBack)
             store.close()
             raise
-        if not chain_contains(lines, mark) or not chain_contains(lines, self._known):
-            self._lost = False
-            store.close()
-            raise errors.LedgerRolledBack
         with suppress(Exception):
             self._store.close()
         self._store, self._book, self._known = store, book, Mark(book.number, book.head)
@@ -355,6 +384,61 @@ class Keeper:
         return cast("DodonaError", fault) if told else errors.LedgerUnavailable(charged=charged)
 
 
+# --- Reading a book: from the last checkpoint that can be trusted, or else from the first line. ---
+
+
+def open_book(store: Store, *marks: Mark) -> Book:
+    """Return the book of a store, verified; its chain must contain all marks.
+
+    A checkpoint is used only if no mark is before it: then the marks, which were kept outside, vouch for it. If there
+    is none, everything is computed from the first line, and states that were lost or altered are written again.
+
+    Theorem: ledger-checkpoint
+    """
+    store.check_rules()
+    found = _read_from_checkpoint(store, marks)
+    if found is not None:
+        return found
+    store.check()
+    lines = store.lines(0)
+    states: list[tuple[int, str]] = []
+    book = read_book(lines, on_checkpoint=lambda number, text: states.append((number, text)))
+    if not all(chain_contains(lines, mark) for mark in marks):
+        raise errors.LedgerRolledBack
+    book.archive.fetch = store.fetch
+    if book.format >= CHECKPOINT_FORMAT and states != list(store.states()):
+        with suppress(errors.LedgerBusy):
+            store.replace_states(states)
+    return book
+
+
+def _read_from_checkpoint(store: Store, marks: Sequence[Mark]) -> Book | None:
+    """Return the book from the newest checkpoint that the marks vouch for; None if that is not possible."""
+    oldest = min(mark.number for mark in marks)
+    states = [(number, text) for number, text in store.states() if number <= oldest]
+    if not states:
+        return None
+    start = states[-1][0]
+    try:
+        lines = store.lines(start)
+        book = Book.restore([text for _, text in states], lines[0], store.fetch)
+        book.follow(lines[1:])
+    except errors.LedgerUnavailable:
+        raise
+    except (DodonaError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        return None  # reading all of it tells what is wrong, if anything is
+    contained = all(chain_contains(lines, Mark(mark.number - start, mark.hash)) for mark in marks)
+    return book if contained else None
+
+
+def read_book(lines: Sequence[Line], *, on_checkpoint: Callable[[int, str], None] | None = None) -> Book:
+    """Return the book of a chain; an entry of a newer version is distinguished from a broken chain."""
+    try:
+        return Book.read(lines, on_checkpoint=on_checkpoint)
+    except InvalidRequest as fault:
+        raise errors.LedgerUnreadable(f"its first line breaks a rule ({fault.code})") from fault
+
+
 def chain_contains(lines: Sequence[Line], mark: Mark) -> bool:
     """Return whether a chain contains the marked line."""
-    return mark.number < len(lines) and lines[mark.number].hash == mark.hash
+    return 0 <= mark.number < len(lines) and lines[mark.number].hash == mark.hash

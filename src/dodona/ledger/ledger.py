@@ -3,8 +3,6 @@
 Every method returns only what is already durable. Threads may share a ledger; a forked process opens its own.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -164,7 +162,7 @@ class Ledger:
         entries.validate_text("receipt", release.receipt)
 
         def act(book: Book, write: Write) -> None:
-            charge = book.charges.get(release.receipt)
+            charge = book.charge(release.receipt)
             if charge is None:
                 raise errors.ReceiptMismatch
             if not again or charge.release != release:  # unless a failed attempt was durable after all
@@ -185,7 +183,7 @@ class Ledger:
 
     def released(self, purpose: str, version: str) -> tuple[Release, ...]:
         """Return all answers to a question on a version of the data, oldest first; replaying them is free."""
-        return self._keeper.read(lambda book, _, __: tuple(book.releases.get((self._one(book), purpose, version), ())))
+        return self._keeper.read(lambda book, _, __: book.answers(self._one(book), purpose, version))
 
     def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
         """Return all releases, oldest first, skipping the first `after`."""
@@ -393,7 +391,7 @@ class Ledger:
 
     def _written(self, book: Book, write: Write, wanted: Charged) -> Receipt:
         """Return the receipt of a new charge, locked: nobody else can use it until it is released."""
-        receipt = book.charges[write(wanted).hash].receipt
+        receipt = book.written(write(wanted).hash)
         try:
             self._keeper.hold(receipt.id)
         except DodonaError as fault:
@@ -440,8 +438,8 @@ class Ledger:
 
     def _charge(self, key: str, analyst: str | None) -> ChargeState | None:
         def find(book: Book, *_: object) -> ChargeState | None:
-            known = book.keys.get((analyst, key))
-            return None if known is None else book.charges.get(known)
+            known = book.key(analyst, key)
+            return None if known is None else book.charge(known)
 
         return self._keeper.read(find)
 
@@ -456,10 +454,10 @@ class Ledger:
 
 def _find_by_key(book: Book, wanted: Charged) -> ChargeState | None:
     """Return the charge under a key, which must be for the same request."""
-    known = None if wanted.key is None else book.keys.get((wanted.analyst, wanted.key))
+    known = book.key(wanted.analyst, wanted.key)
     if known is None:
         return None
-    found = book.charges.get(known)
+    found = book.charge(known)
     if found is None or _charge_entry(found.receipt) != wanted:
         raise errors.KeyReused(str(wanted.key))
     return found

@@ -4,8 +4,6 @@ Limits are policy, not privacy: the budget holds without them. So they are check
 counted when a chain is read. Days are those of the ledger: they never go back, whatever the clock says.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -192,6 +190,12 @@ class SpendingGuard:
             raise NotPermitted(f"{waiting} requests of yours wait for the owner. Wait for a decision first.")
         self.requests[request.id] = request
         self._keys[request.analyst, request.key] = request.id
+
+    def restore(self, request: ApprovalRequest) -> None:
+        """Take a request as a checkpoint has it."""
+        self.requests[request.id] = request
+        self._keys[request.analyst, request.key] = request.id
+        self.idle = False
 
     def decide(self, request: str, *, granted: bool, by: str) -> None:
         """Record the owner's decision, which is final."""

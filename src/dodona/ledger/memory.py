@@ -1,8 +1,7 @@
 """A ledger in memory, for experiments: the ledger and its budget are gone when the process ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 
 from dodona.ledger.entries import Line
@@ -49,6 +48,7 @@ class MemoryStore:
     def __init__(self, first: Line) -> None:
         """Start with the first line."""
         self._lines = [first]
+        self._states: dict[int, str] = {}
         self.holds = MemoryHolds()
         self._lock = Lock()
 
@@ -61,8 +61,34 @@ class MemoryStore:
         with self._lock:
             self._lines.extend(decide(self._lines[since:]))
 
+    def fetch(self, first: int, last: int) -> Sequence[Line]:
+        """Return the lines from one number to another."""
+        return self._lines[first : last + 1]
+
+    def states(self) -> Sequence[tuple[int, str]]:
+        """Return the states of checkpoints."""
+        return sorted(self._states.items())
+
+    def keep_state(self, number: int, text: str) -> None:
+        """Keep the state of a checkpoint."""
+        self._states[number] = text
+
+    def replace_states(self, states: Sequence[tuple[int, str]]) -> None:
+        """Keep these states instead of those there are."""
+        self._states = dict(states)
+
+    def check_rules(self) -> None:
+        """Do nothing: a list has no rules."""
+
     def check(self) -> None:
         """Do nothing: a list cannot be damaged."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep nobody out: it is known to this process alone."""
+        return nullcontext()
+
+    def prepare(self, layout: int) -> None:
+        """Do nothing: a list holds any format."""
 
     def close(self) -> None:
         """Do nothing."""

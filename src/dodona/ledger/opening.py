@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,22 +16,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.ledger import entries
 from dodona.ledger.account import enlarge_budget, enlarge_limit
 from dodona.ledger.book import Book
-from dodona.ledger.entries import (
-    CAP_KEY_BYTES,
-    GENESIS_HASH,
-    Created,
-    Earlier,
-    Line,
-    Recovered,
-    line_after,
-    validate_event,
-    validate_text,
-)
-from dodona.ledger.errors import LedgerExists, LedgerOfAnother, LedgerRolledBack, LedgerUnreadable
+from dodona.ledger.checkpoint import EVERY, fetch_listed
+from dodona.ledger.errors import LedgerExists, LedgerOfAnother
 from dodona.ledger.head import Head, HeadFile, HeadPlace, Mark, sync_folder, translate_permission_errors
-from dodona.ledger.keeper import Clock, Keeper, chain_contains, utc_now
+from dodona.ledger.keeper import Clock, Keeper, open_book, read_book, utc_now
 from dodona.ledger.ledger import PATIENCE, Ledger
 from dodona.ledger.limits import NO_LIMITS, Limits
 from dodona.ledger.sqlite import SqliteStore, write_sqlite_ledger
@@ -54,31 +45,33 @@ class LedgerTerms:
     analysts: tuple[Analyst, ...] = ()
     cap_key: bytes | None = field(default=None, repr=False)
     """Random bytes that select the rows of a person that count. The caller draws them, as nothing is drawn here."""
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[entries.Earlier, ...] = ()
     """Spending from before the ledger existed: it is part of the first line, so that nothing can come in between."""
     limits: Limits = NO_LIMITS
     """The owner's limits on spending."""
 
 
-def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> Line:
+def first_line(terms: LedgerTerms, *, clock: Clock = utc_now) -> entries.Line:
     """Return the first line of a ledger with these terms."""
     named = terms.datasets.items()
-    datasets = tuple((validate_text("dataset", name), validate_text("schema", digest)) for name, digest in named)
+    datasets = tuple(
+        (entries.validate_text("dataset", name), entries.validate_text("schema", digest)) for name, digest in named
+    )
     chosen = terms.budget.filter()
-    created = Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
+    created = entries.Created(datasets, terms.neighbours, terms.budget, chosen.order, chosen.limit, terms.analysts)
     if terms.cap_key is not None:
-        if len(terms.cap_key) != CAP_KEY_BYTES:
-            raise InvalidArgument("cap_key", "<key>", f"give {CAP_KEY_BYTES} bytes")
+        if len(terms.cap_key) != entries.CAP_KEY_BYTES:
+            raise InvalidArgument("cap_key", "<key>", f"give {entries.CAP_KEY_BYTES} bytes")
         created = replace(created, cap_key=terms.cap_key.hex())
     if terms.earlier:
         for _, event in terms.earlier:
-            validate_event(event)
-        earlier = tuple((validate_text("purpose", words), event) for words, event in terms.earlier)
+            entries.validate_event(event)
+        earlier = tuple((entries.validate_text("purpose", words), event) for words, event in terms.earlier)
         created = replace(created, earlier=earlier)
     if terms.limits != NO_LIMITS:
         created = replace(created, limits=terms.limits)
-    line = line_after(-1, GENESIS_HASH, created, time=clock().isoformat())
-    Book(line, created)
+    line = entries.line_after(-1, entries.GENESIS_HASH, created, time=clock().isoformat())
+    Book(line, created, fetch_listed([line]))
     return line
 
 
@@ -91,20 +84,20 @@ def open_existing(  # noqa: PLR0913  the parts of a ledger
     clock: Clock = utc_now,
     patience: float = PATIENCE,
     again: Callable[[], Store] | None = None,
+    checkpoint_every: int = EVERY,
 ) -> Ledger:
-    """Return the ledger in a store, fully verified; it must contain the head and belong to the dataset.
+    """Return the ledger in a store, verified; it must contain the head and belong to the dataset.
 
     `patience` is how many seconds to wait for an answer that is being computed for another caller. With `again`, a
     store whose server went away is reopened, and the ledger verified again, at its next use.
     """
     mark = head.read()  # before the chain is read, as other processes may keep writing
-    store.check()
-    lines = store.lines(0)
-    book = read_book(lines)
-    if not chain_contains(lines, mark):
-        raise LedgerRolledBack
+    book = open_book(store, mark)
     _validate_dataset(book, dataset, schema)
-    return Ledger(Keeper(store, head, book, clock=clock, again=again), dataset=dataset, patience=patience)
+    keeper = Keeper(store, head, book, clock=clock, again=again, checkpoint_every=checkpoint_every)
+    if book.due >= checkpoint_every:
+        keeper.write_checkpoint()
+    return Ledger(keeper, dataset=dataset, patience=patience)
 
 
 def append_recovery(
@@ -118,29 +111,19 @@ def append_recovery(
     store.check()
     marks: list[Mark] = []
 
-    def decide(lines: Sequence[Line]) -> Sequence[Line]:
+    def decide(lines: Sequence[entries.Line]) -> Sequence[entries.Line]:
         book = read_book(lines)
         account = book.account
         before = account.budget
         granted = (before.epsilon if epsilon is None else epsilon, before.delta if delta is None else delta)
         budget = enlarge_budget(before, *granted)
-        entry = Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
+        entry = entries.Recovered(budget.epsilon, budget.delta, enlarge_limit(account.filter, budget))
         line = book.write(entry, time=clock().isoformat())
         marks.append(Mark(line.number, line.hash))
         return [line]
 
     store.append(0, decide)
     return marks[0]
-
-
-def read_book(lines: Iterable[Line]) -> Book:
-    """Return the book of a chain; an entry of a newer version is distinguished from a broken chain."""
-    try:
-        return Book.read(lines)
-    except LedgerOfAnother:
-        raise
-    except InvalidRequest as fault:
-        raise LedgerUnreadable(f"its first line breaks a rule ({fault.code})") from fault
 
 
 def _validate_dataset(book: Book, dataset: str | None, schema: str | None) -> None:
@@ -178,7 +161,7 @@ def create_file_ledger(
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with translate_permission_errors(path):
-            write_sqlite_ledger(new, first)
+            write_sqlite_ledger(new, first, layout=entries.FORMAT)
         with closing(kept):
             kept.create(Mark(first.number, first.hash))
         try:
@@ -211,8 +194,8 @@ class AddressRefused(InvalidRequest):
     def __init__(self) -> None:
         """Set a constant message: the address may contain a password."""
         super().__init__(
-            "This is no address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 for # "
-            "and %40 for @ in a password; it is not shown here, as it may hold one."
+            "This is not the address of a ledger in PostgreSQL. Write postgresql://user@host/database#name, with %23 "
+            "for # and %40 for @ in a password; it is not shown here, as it may hold one."
         )
 
 
@@ -245,13 +228,23 @@ def open_ledger(  # noqa: PLR0913  the parts of a ledger
     schema: str | None = None,
     clock: Clock = utc_now,
     patience: float = PATIENCE,
+    checkpoint_every: int = EVERY,
 ) -> Ledger:
     """Open the ledger at a place; never creates one."""
-    connect, kept = _locate(place, head)
+    connect, kept = locate(place, head)
     store = connect()
     try:
         again = None if isinstance(store, SqliteStore) else connect
-        return open_existing(store, kept, dataset=dataset, schema=schema, clock=clock, patience=patience, again=again)
+        return open_existing(
+            store,
+            kept,
+            dataset=dataset,
+            schema=schema,
+            clock=clock,
+            patience=patience,
+            again=again,
+            checkpoint_every=checkpoint_every,
+        )
     except BaseException:
         store.close()
         kept.close()
@@ -267,7 +260,7 @@ def recover_ledger(
     clock: Clock = utc_now,
 ) -> None:
     """Put a restored backup into use: everything unspent counts as spent, and its last line becomes the head."""
-    connect, kept = _locate(place, head)
+    connect, kept = locate(place, head)
     store = connect()
     try:
         mark = append_recovery(store, epsilon=epsilon, delta=delta, clock=clock)
@@ -277,28 +270,15 @@ def recover_ledger(
         kept.replace(mark)
 
 
-def restore_ledger(place: LedgerPlace, lines: Sequence[Line], *, head: LedgerPlace | None = None) -> None:
+def restore_ledger(place: LedgerPlace, lines: Sequence[entries.Line], *, head: LedgerPlace | None = None) -> None:
     """Write a chain from a backup where there is no ledger, after verifying all of it. Its head is left as it is.
 
     Unless the head is known to name the last line, `recover_ledger` must follow.
     """
-    read_book(lines)
+    layout = read_book(lines).format
     found = _split_address(place)
     if found is None:
-        path = Path(place)
-        if os.path.lexists(path):
-            raise LedgerExists(str(path))
-        new = path.with_name(f"{path.name}.{os.getpid()}.new")
-        try:
-            with translate_permission_errors(path):
-                write_sqlite_ledger(new, lines[0])
-            with closing(SqliteStore(new)) as store:
-                store.append(0, lambda _: lines[1:])
-            os.link(new, path)
-        finally:
-            for suffix in ("", "-wal", "-shm", ".holds"):
-                new.with_name(new.name + suffix).unlink(missing_ok=True)
-        sync_folder(path.parent)
+        write_ledger_file(Path(place), lines, layout=layout)
         return
     _require_driver()
     _require_head(head)
@@ -309,7 +289,24 @@ def restore_ledger(place: LedgerPlace, lines: Sequence[Line], *, head: LedgerPla
         server.append(0, lambda _: lines[1:])
 
 
-def _locate(place: LedgerPlace, head: LedgerPlace | None) -> tuple[Callable[[], Store], HeadPlace]:
+def write_ledger_file(path: Path, lines: Sequence[entries.Line], *, layout: int) -> None:
+    """Write a verified chain of a format into a new file; a crash leaves none."""
+    if os.path.lexists(path):
+        raise LedgerExists(str(path))
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with translate_permission_errors(path):
+            write_sqlite_ledger(new, lines[0], layout=layout)
+        with closing(SqliteStore(new)) as store:
+            store.append(0, lambda _: lines[1:])
+        os.link(new, path)
+    finally:
+        for suffix in ("", "-wal", "-shm", ".holds"):
+            new.with_name(new.name + suffix).unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def locate(place: LedgerPlace, head: LedgerPlace | None) -> tuple[Callable[[], Store], HeadPlace]:
     """Return what opens the store at a place, and the head of its ledger."""
     found = _split_address(place)
     if found is None:
@@ -326,6 +323,11 @@ def validate_address(text: str) -> str:
     if _split_address(text) is None:
         raise AddressRefused
     return text
+
+
+def is_address(place: LedgerPlace) -> bool:
+    """Return whether a place is the address of a database, not a path."""
+    return _split_address(place) is not None
 
 
 def display_place(place: LedgerPlace) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dodona.errors import InvalidRequest
 from dodona.ledger import errors
+from dodona.ledger.checkpoint import CHECKPOINT_FORMAT
 from dodona.ledger.entries import Line
 from dodona.ledger.head import Mark
 from dodona.ledger.store import Decide, lines_from_rows, row_from_line
@@ -50,6 +51,15 @@ CREATE OR REPLACE TRIGGER dodona_stay BEFORE UPDATE OR DELETE ON dodona_entries
 CREATE OR REPLACE TRIGGER dodona_whole BEFORE TRUNCATE ON dodona_entries
     FOR EACH STATEMENT EXECUTE FUNCTION dodona_refuse();
 """
+CHECKPOINTS = """
+CREATE TABLE IF NOT EXISTS dodona_checkpoints (
+    ledger text NOT NULL,
+    number bigint NOT NULL,
+    text text NOT NULL CHECK (text LIKE '{%}'),
+    PRIMARY KEY (ledger, number),
+    FOREIGN KEY (ledger, number) REFERENCES dodona_entries (ledger, number) DEFERRABLE INITIALLY DEFERRED
+)
+"""
 _INSERT = """
 INSERT INTO dodona_entries (ledger, number, previous, hash, kind, charge, key, text)
 SELECT %s, * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[])
@@ -58,6 +68,15 @@ _SELECT = """
 SELECT number, previous, hash, kind, charge, key, text FROM dodona_entries
 WHERE ledger = %s AND number >= %s ORDER BY number
 """
+_FETCH = """
+SELECT number, previous, hash, text FROM dodona_entries
+WHERE ledger = %s AND number BETWEEN %s AND %s AND kind IN ('charged', 'released', 'created') ORDER BY number
+"""
+_KEEP = "INSERT INTO dodona_checkpoints (ledger, number, text) VALUES (%s, %s, %s)"
+_OPEN = "hashtextextended('dodona ledger open ' || %s, 0)"
+_SHARE = f"SELECT pg_try_advisory_lock_shared({_OPEN})"
+_ALONE = f"SELECT pg_try_advisory_lock({_OPEN})"
+_NOT_ALONE = f"SELECT pg_advisory_unlock({_OPEN})"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('dodona ledger ' || %s, 0))"
 _DURABLE = ("fsync", "full_page_writes")
 _HOLD = "SELECT pg_try_advisory_lock(%s)"
@@ -74,6 +93,8 @@ class PostgresStore:
         self._connection = _translate_errors(lambda: connect(address, patience))
         try:
             _translate_errors(self._known)
+            if not self._lock(_SHARE):
+                raise errors.LedgerBusy  # noqa: TRY301  it is being upgraded
         except BaseException:
             self._connection.close()
             raise
@@ -104,9 +125,63 @@ class PostgresStore:
 
         _translate_errors(write)
 
-    def check(self) -> None:
+    def fetch(self, first: int, last: int) -> list[Line]:
+        """Return the lines of charges and releases, and the first line, from one number to another."""
+        found = _translate_errors(lambda: self._connection.execute(_FETCH, (self._name, first, last)).fetchall())
+        return [Line(*row) for row in found]
+
+    def states(self) -> list[tuple[int, str]]:
+        """Return the states of checkpoints."""
+        query = "SELECT number, text FROM dodona_checkpoints WHERE ledger = %s ORDER BY number"
+
+        def read() -> list[tuple[int, str]]:
+            ((table,),) = self._connection.execute("SELECT to_regclass('dodona_checkpoints')").fetchall()
+            rows = [] if table is None else self._connection.execute(query, (self._name,)).fetchall()
+            return [(int(number), str(text)) for number, text in rows]
+
+        return _translate_errors(read)
+
+    def keep_state(self, number: int, text: str) -> None:
+        """Keep the state of a checkpoint."""
+        self._connection.execute(_KEEP, (self._name, number, text))
+
+    def replace_states(self, states: Sequence[tuple[int, str]]) -> None:
+        """Keep these states instead of those there are."""
+
+        def write() -> None:
+            with self._connection.transaction(), self._connection.cursor() as cursor:
+                cursor.execute("DELETE FROM dodona_checkpoints WHERE ledger = %s", (self._name,))
+                cursor.executemany(_KEEP, [(self._name, number, text) for number, text in states])
+
+        _translate_errors(write)
+
+    def check_rules(self) -> None:
         """Raise LedgerUnreadable if the table's rules were removed, LedgerUnavailable if the server would not sync."""
         _translate_errors(self._check)
+
+    check = check_rules  # the server looks after its own pages
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep everyone else out."""
+        if not self._lock(_ALONE):
+            raise errors.LedgerInUse
+        try:
+            yield
+        finally:
+            self._lock(_NOT_ALONE)
+
+    def prepare(self, layout: int) -> None:
+        """Make the tables that a format has and the one before it had not."""
+        if layout == CHECKPOINT_FORMAT:
+            self._connection.execute(CHECKPOINTS)
+
+    def _lock(self, statement: str) -> bool:
+        def ask() -> bool:
+            ((found,),) = self._connection.execute(statement, (self._name,)).fetchall()
+            return bool(found)
+
+        return _translate_errors(ask)
 
     def close(self) -> None:
         """Close the connection."""
@@ -114,7 +189,8 @@ class PostgresStore:
 
     def _known(self) -> None:
         ((table,),) = self._connection.execute("SELECT to_regclass('dodona_entries')").fetchall()
-        if table is None or not self._lines(0):
+        query = "SELECT 1 FROM dodona_entries WHERE ledger = %s LIMIT 1"
+        if table is None or not self._connection.execute(query, (self._name,)).fetchall():
             raise errors.LedgerMissing(f"{self._name!r} in this database")
 
     def _lines(self, since: int) -> list[Line]:
@@ -276,6 +352,7 @@ def write_postgres_ledger(address: str, name: str, first: Line) -> None:
         with connect(address, 30.0) as connection, connection.transaction():
             connection.execute(_LOCK, ("",))
             connection.execute(SCHEMA)
+            connection.execute(CHECKPOINTS)
             columns = [[value] for value in row_from_line(first)]
             try:
                 connection.execute(_INSERT, (name, *columns))

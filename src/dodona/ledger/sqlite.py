@@ -1,26 +1,32 @@
 """A ledger in one SQLite file: write-ahead log, a sync with every commit, one writer at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from dodona.ledger.entries import Line
-from dodona.ledger.errors import LedgerBusy, LedgerForbidden, LedgerMissing, LedgerUnavailable, LedgerUnreadable
+from dodona.ledger.errors import (
+    LedgerBusy,
+    LedgerForbidden,
+    LedgerInUse,
+    LedgerMissing,
+    LedgerNewer,
+    LedgerUnavailable,
+    LedgerUnreadable,
+)
 from dodona.ledger.head import translate_permission_errors
 from dodona.ledger.store import Decide, lines_from_rows, row_from_line
 
 Result = TypeVar("Result")
 
 APPLICATION_ID = 0x444F444F
-VERSION = 1
-SCHEMA = (
+_ENTRIES = (
     """CREATE TABLE entries (
     number INTEGER PRIMARY KEY CHECK (number >= 0),
     previous TEXT NOT NULL CHECK (length(previous) = 64),
@@ -40,6 +46,12 @@ BEGIN SELECT RAISE(ABORT, 'a line is never changed'); END""",
     """CREATE TRIGGER entries_remain BEFORE DELETE ON entries
 BEGIN SELECT RAISE(ABORT, 'a line is never removed'); END""",
 )
+_CHECKPOINTS = """CREATE TABLE checkpoints (
+    number INTEGER PRIMARY KEY REFERENCES entries (number) DEFERRABLE INITIALLY DEFERRED,
+    text TEXT NOT NULL CHECK (text LIKE '{%}')
+) STRICT"""
+SCHEMAS = {1: _ENTRIES, 2: (*_ENTRIES, _CHECKPOINTS)}
+"""The tables and rules of a file, by the format of its ledger, which is its user_version."""
 PRAGMAS: dict[str, str | int] = {
     "journal_mode": "wal",
     "synchronous": 2,
@@ -59,6 +71,9 @@ _PAUSE = 0.0005
 _INSERT = "INSERT INTO entries (number, previous, hash, kind, charge, key, text) VALUES "
 _VALUES = "(?, ?, ?, ?, ?, ?, ?)"
 _ROWS = 1000
+_FETCH = """SELECT number, previous, hash, text FROM entries
+WHERE number BETWEEN ? AND ? AND kind IN ('charged', 'released', 'created') ORDER BY number"""
+_KEEP = "INSERT INTO checkpoints (number, text) VALUES (?, ?)"
 _FLOCK = "hhqqi4x"
 _DIGITS = 15  # hexadecimal digits of a hash: a byte offset below 2^60
 
@@ -161,12 +176,71 @@ class SqliteStore:
             self._commits = 0
             execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    def check(self) -> None:
-        """Raise LedgerUnreadable if the file is damaged or its rules were removed."""
+    def fetch(self, first: int, last: int) -> Iterator[Line]:
+        """Yield the lines of charges and releases, and the first line, from one number to another."""
         try:
-            self._patient(self._check)
+            for row in self._patient(lambda: self._connection.execute(_FETCH, (first, last))):
+                yield Line(*row)
         except (sqlite3.Error, UnicodeDecodeError) as fault:
             raise _translate_error(fault) from fault
+
+    def states(self) -> Sequence[tuple[int, str]]:
+        """Return the states of checkpoints."""
+        if self.layout not in SCHEMAS or _CHECKPOINTS not in SCHEMAS[self.layout]:
+            return []
+        try:
+            query = "SELECT number, text FROM checkpoints ORDER BY number"
+            return self._patient(lambda: self._connection.execute(query).fetchall())
+        except (sqlite3.Error, UnicodeDecodeError) as fault:
+            raise _translate_error(fault) from fault
+
+    def keep_state(self, number: int, text: str) -> None:
+        """Keep the state of a checkpoint."""
+        self._connection.execute(_KEEP, (number, text))
+
+    def replace_states(self, states: Sequence[tuple[int, str]]) -> None:
+        """Keep these states instead of those there are."""
+        execute = self._connection.execute
+        self._patient(lambda: execute("BEGIN IMMEDIATE"))
+        try:
+            execute("DELETE FROM checkpoints")
+            self._connection.executemany(_KEEP, states)
+            execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                execute("ROLLBACK")
+            raise
+
+    def check_rules(self) -> None:
+        """Raise LedgerUnreadable if the rules of the file were removed."""
+        self._translated(self._check_rules)
+
+    def check(self) -> None:
+        """Raise LedgerUnreadable if the file is damaged or its rules were removed."""
+        self._translated(self._check)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep everyone else out: only one who is alone may end the write-ahead log."""
+        execute = self._connection.execute
+        execute("PRAGMA locking_mode = exclusive").fetchall()
+        try:
+            execute("PRAGMA journal_mode = delete").fetchall()
+        except sqlite3.OperationalError as fault:
+            execute("PRAGMA locking_mode = normal").fetchall()
+            raise LedgerInUse from fault
+        try:
+            yield
+        finally:
+            execute("PRAGMA locking_mode = normal").fetchall()
+            execute("PRAGMA journal_mode = wal").fetchall()
+            execute("SELECT 1 FROM entries LIMIT 1").fetchall()  # the lock is released by the next read
+
+    def prepare(self, layout: int) -> None:
+        """Make the tables that a format has and the one before it had not."""
+        for statement in SCHEMAS[layout][len(SCHEMAS[layout - 1]) :]:
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA user_version = {layout}")
 
     def close(self) -> None:
         """Close the file."""
@@ -185,20 +259,38 @@ class SqliteStore:
         query = "SELECT number, previous, hash, kind, charge, key, text FROM entries WHERE number >= ? ORDER BY number"
         return lines_from_rows(self._connection.execute(query, (since,)))
 
+    @property
+    def layout(self) -> int:
+        """The format that the tables were made for."""
+        ((found,),) = self._connection.execute("PRAGMA user_version")
+        return int(found)
+
     def _known(self) -> None:
-        found = [self._connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")]
-        if found != [(APPLICATION_ID,), (VERSION,)]:
+        ((program,),) = self._connection.execute("PRAGMA application_id")
+        if program != APPLICATION_ID or self.layout < min(SCHEMAS):
             raise LedgerUnreadable("the file is not a ledger of this format")
+        if self.layout > max(SCHEMAS):
+            raise LedgerNewer
+
+    def _check_rules(self) -> None:
+        self._known()
+        expected = [(text,) for text in SCHEMAS[self.layout]]
+        if self._rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid") != expected:
+            raise LedgerUnreadable("the rules in the file were changed")
 
     def _check(self) -> None:
-        def rows(query: str) -> list[tuple[object, ...]]:
-            return list(self._connection.execute(query))
-
-        self._known()
-        if rows("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid") != [(text,) for text in SCHEMA]:
-            raise LedgerUnreadable("the rules in the file were changed")
-        if rows("PRAGMA integrity_check(1)") != [("ok",)] or rows("PRAGMA foreign_key_check") != []:
+        self._check_rules()
+        if self._rows("PRAGMA integrity_check(1)") != [("ok",)] or self._rows("PRAGMA foreign_key_check") != []:
             raise LedgerUnreadable("the file is damaged")
+
+    def _rows(self, query: str) -> list[tuple[object, ...]]:
+        return list(self._connection.execute(query))
+
+    def _translated(self, work: Callable[[], None]) -> None:
+        try:
+            self._patient(work)
+        except (sqlite3.Error, UnicodeDecodeError) as fault:
+            raise _translate_error(fault) from fault
 
     def _patient(self, work: Callable[[], Result]) -> Result:
         """Return the result of the work, retried while another process holds the file."""
@@ -230,17 +322,17 @@ def insert(connection: sqlite3.Connection, lines: Sequence[Line]) -> None:
         connection.execute(_INSERT + ", ".join([_VALUES] * len(rows)), [value for row in rows for value in row])
 
 
-def write_sqlite_ledger(path: Path, first: Line) -> None:
-    """Write a new file with the first line; it is in use only once it has been moved into place."""
+def write_sqlite_ledger(path: Path, first: Line, *, layout: int) -> None:
+    """Write a new file of a format with the first line; it is in use only once it has been moved into place."""
     path.touch(mode=0o600)
     connection = connect(path)
     try:
         for statement in (
             f"PRAGMA application_id = {APPLICATION_ID}",
-            f"PRAGMA user_version = {VERSION}",
+            f"PRAGMA user_version = {layout}",
             "PRAGMA synchronous = 2",
             "BEGIN IMMEDIATE",
-            *SCHEMA,
+            *SCHEMAS[layout],
         ):
             connection.execute(statement)
         insert(connection, [first])

@@ -4,10 +4,9 @@ A store makes lines durable in order and does not interpret them; database rows 
 can enforce its rules.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -62,12 +61,36 @@ class Store(Protocol):
         Raises LedgerBusy, before anything is decided, if another writer does not finish in time.
         """
 
+    def fetch(self, first: int, last: int) -> Iterable[Line]:
+        """Return the lines of charges and releases, and the first line, from one number to another.
+
+        Their fields are not compared with their lines: the caller knows their hashes.
+        """
+
     @property
     def holds(self) -> Holds:
         """Locks on receipts that all users of this store can see."""
 
+    def states(self) -> Sequence[tuple[int, str]]:
+        """Return the states of checkpoints, by number of their lines."""
+
+    def keep_state(self, number: int, text: str) -> None:
+        """Keep the state of a checkpoint, within `append`."""
+
+    def replace_states(self, states: Sequence[tuple[int, str]]) -> None:
+        """Keep these states instead of those there are."""
+
+    def check_rules(self) -> None:
+        """Raise LedgerUnreadable if the rules that the store enforces were altered, LedgerNewer if it is newer."""
+
     def check(self) -> None:
-        """Raise LedgerUnreadable if the store itself is damaged or altered."""
+        """Raise LedgerUnreadable if the store itself is damaged or altered: this looks at all of it."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep everyone else out; raises LedgerInUse if anyone has it open."""
+
+    def prepare(self, layout: int) -> None:
+        """Make, within `append`, what a format needs."""
 
     def close(self) -> None:
         """Close files and connections."""

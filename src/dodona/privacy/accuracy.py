@@ -1,7 +1,5 @@
 """Accuracy: how large the error of an answer may be, and with what confidence."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from enum import Enum

@@ -4,8 +4,6 @@ A mechanism is built from a privacy loss or from an accuracy target, and states 
 draws a number or sees data.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal

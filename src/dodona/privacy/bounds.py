@@ -4,8 +4,6 @@ Floats are rounded up, costs are integers in units of 2^-64 (costs rounded up, l
 are computed in decimals. A sum of costs is therefore exact and never too low.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext

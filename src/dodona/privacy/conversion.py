@@ -4,8 +4,6 @@ Every bound is rounded to the safe side. A bound at any single Rényi order is s
 tightens it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal, localcontext

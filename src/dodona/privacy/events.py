@@ -4,8 +4,6 @@ An event states its neighbour relation and its price in pure DP, zCDP and Rényi
 never removed and a field never changes its meaning. Each has exactly one JSON form, and unknown text is refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import groupby, product
 from typing import Any, ClassVar
 
@@ -42,6 +43,15 @@ class DrawCounts:
 
     def __bool__(self) -> bool:
         return self.laplace + self.gaussian > 0
+
+    @classmethod
+    def of(cls, noise: Noise, values: int) -> DrawCounts:
+        """Return the number of values of one law.
+
+        >>> DrawCounts.of(Laplace(scale=2), 3)
+        DrawCounts(laplace=3, gaussian=0)
+        """
+        return cls(values, 0) if isinstance(noise, Laplace) else cls(0, values)
 
     def plus(self, other: DrawCounts) -> DrawCounts:
         """Return the number of both together."""
@@ -116,6 +126,7 @@ def noises_to_text(noises: tuple[Noise, ...]) -> str:
     return ", ".join(f"{type(noise).__name__.lower()} {noise.scale} x {times}" for noise, times in runs)
 
 
+@lru_cache(maxsize=1 << 12)
 def noises_from_text(text: str) -> tuple[Noise, ...]:
     """Parse the text of `noises_to_text`.
 

@@ -3,8 +3,6 @@
 Each turns exact answers into integer scores of known sensitivity; candidates and parameters are public.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 They choose among public candidates by score without releasing the scores, and state their price and accuracy.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

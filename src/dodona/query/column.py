@@ -3,8 +3,6 @@
 `columns(domain).sex == "female"` is a predicate. A comparison is never true for a row without a value in the column.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import difflib
 import math

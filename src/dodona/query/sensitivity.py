@@ -4,8 +4,6 @@
 rows. Both depend on the query and the domain alone, never on the data.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cache

@@ -4,8 +4,6 @@ An attribute turns a column into an ordered, finite list of cells. Everything in
 public. Constructors validate their arguments, so an attribute that exists is valid.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Every value, of whatever Python, numpy or pandas type, gets exactly one code. Th
 `dodona.engines.cells`, and the two must agree on every value.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

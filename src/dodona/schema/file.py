@@ -1,7 +1,5 @@
 """Read the schema from a dataset file: its `source.table`, `[unit]` and `[columns.*]` entries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial

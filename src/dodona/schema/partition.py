@@ -3,8 +3,6 @@
 Groups are runs of adjacent codes; `<missing>` and `<outside>` remain separate groups.
 """
 
-from __future__ import annotations
-
 import calendar
 import datetime as dt
 from dataclasses import dataclass, field

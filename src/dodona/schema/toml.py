@@ -4,8 +4,6 @@
 Unknown keys are mistakes too.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import difflib
 import re

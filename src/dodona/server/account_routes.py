@@ -1,7 +1,5 @@
 """Accounts, roles and tokens over HTTP: everyone's own on both doors, those of others on the owners' door."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta

@@ -180,7 +180,7 @@ def _address(place: str | Path) -> str | None:
     if _LIKE_AN_ADDRESS.search(text) is None:
         return None
     if not text.startswith(_SCHEMES) or not text.isprintable():
-        raise InvalidRequest("This is no address of a database: write postgresql://user@host:port/database.")
+        raise InvalidRequest("This is not the address of a database. Write postgresql://user@host:port/database.")
     if util.find_spec("psycopg") is None:
         raise InvalidRequest("Accounts in PostgreSQL need psycopg. Run: pip install 'dodona[postgres]'.")
     return text

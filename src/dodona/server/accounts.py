@@ -4,8 +4,6 @@ The name of an account is the name of the analyst in the ledger; no request can 
 dataset, or for all of them ("*"); an owner of all manages the accounts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping

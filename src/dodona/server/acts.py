@@ -4,8 +4,6 @@ The table is all that the dispatcher knows of an act. The functions that carry t
 dispatcher loads none of them: only workers do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -89,6 +87,7 @@ ACTS: Final[dict[str, Act]] = {
     "draft_show": Act("drafting:draft_show", Pool.JOBS, _OWNING, owners_only=True),
     "draft_values": Act("drafting:draft_values", Pool.JOBS, _OWNING, owners_only=True),
     "ledger_create": Act("drafting:ledger_create", Pool.JOBS, _OWNING, owners_only=True),
+    "publish": Act("owning:publish", Pool.JOBS, _OWNING, spends=True, owners_only=True),
     "requests": Act("approvals:requests", Pool.FREE, _ANY),
     "request": Act("approvals:request", Pool.FREE, _ASKING, names_key=True),
     "decide": Act("approvals:decide", Pool.FREE, _OWNING, owners_only=True),

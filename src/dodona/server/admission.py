@@ -1,7 +1,5 @@
 """What the dispatcher lets in: calls that have all parts, by callers who may, and how much of everything."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,6 +34,8 @@ class Limits:
     """Of one call's thread, in the pools of free and of measured answers."""
     memory: int = 8 << 30
     """Bytes of address space of a worker; 0 for no limit."""
+    datasets: int = 48
+    """Datasets that a worker has open; each takes some 75 MB of addresses. The one not asked for longest is closed."""
     quantum: float = QUANTUM
     """The first point of the time grid, in seconds."""
     quanta: Mapping[str, float] = field(default_factory=dict)

@@ -1,7 +1,5 @@
 """What analysts may ask for over HTTP. Each address is one act of the core; spending acts need a key."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from typing import Annotated
 from urllib.parse import quote as quote_text

@@ -1,7 +1,5 @@
 """The HTTP application of a door: its addresses, its errors and its description."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

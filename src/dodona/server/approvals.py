@@ -1,18 +1,12 @@
 """Acts on the owner's limits, and on requests to approve a question above them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from dodona.errors import InvalidArgument
 from dodona.ledger.limits import make_limits
 from dodona.server.acts import ANALYST, BadCall
 from dodona.server.asking import curator_of, expect, text, texts, wishes
+from dodona.server.calls import ActCall
+from dodona.server.link import Reply
 from dodona.server.reading import json_reply, permitted
-
-if TYPE_CHECKING:
-    from dodona.server.calls import ActCall
-    from dodona.server.link import Reply
 
 _LIMITS = ("question", "analyst_day", "dataset_day", "approvals")
 

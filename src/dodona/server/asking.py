@@ -1,13 +1,11 @@
 """Acts that ask: quotes, answers, batches, and what was bought before."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dodona.answer.answer import Answer
 from dodona.answer.display import plain_columns
@@ -16,11 +14,9 @@ from dodona.curator.desk import PriceAboveMaximum, mark_errors_charged
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import format_percent, to_share
 from dodona.server.acts import BadCall
+from dodona.server.calls import ActCall
 from dodona.server.link import JSON, Reply
 from dodona.server.reading import json_reply, permitted, price_to_json
-
-if TYPE_CHECKING:
-    from dodona.server.calls import ActCall
 
 CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -198,7 +194,7 @@ def choose(call: ActCall) -> Reply:
 
 
 def rehearse(call: ActCall) -> Reply:
-    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is told about anyone."""
+    """Answer a question on made-up rows of the schema: nothing is spent, and nothing is revealed about anyone."""
     found = expect(call, "question", "view", *_WISHES)
     question, view = text(found.get("question")), _view(found.get("view"))
     permitted(call)

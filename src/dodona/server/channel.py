@@ -4,8 +4,6 @@ An envelope says which job it is about and what it means; its content is the fro
 whole frame for the front on the way out.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Connections that do not wait for ever: uvicorn's HTTP protocol with limits on headers, idleness and number."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -68,7 +66,7 @@ class Connection(HttpToolsProtocol):
         """Answer what is no HTTP as every other error."""
         del msg
         self._count("malformed")
-        self._turn_away(InvalidRequest("This is no HTTP request that can be read."))
+        self._turn_away(InvalidRequest("This is not a valid HTTP request."))
 
     def _idle(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle  # None before the first request

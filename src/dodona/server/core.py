@@ -5,8 +5,6 @@ reply to the front. Whatever spends has a key, so that a call whose worker died 
 charged twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -310,6 +308,7 @@ class Core:
             threads=station.threads,
             processor_seconds=station.processor_seconds,
             memory=self.limits.memory,
+            datasets=self.limits.datasets,
             patience=max(1.0, station.seconds / 2),
             parent=os.getpid(),
         )

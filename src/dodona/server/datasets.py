@@ -1,12 +1,11 @@
 """The datasets that a worker serves: the files of a folder, each opened once, with one curator for each caller."""
 
-from __future__ import annotations
-
 import threading
 import time
 import tomllib
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +25,7 @@ _LOOK_AGAIN = 1.0  # seconds
 _MOST_CURATORS = 1024
 _MOST_WATCHES = 1024
 _MOST_REHEARSED = 500  # questions of one rehearsal
-_Stamp = tuple[int, int, int]
+_Stamp = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
@@ -40,6 +39,8 @@ class Opened:
     stamp: _Stamp
     watches: OrderedDict[tuple[str, str], Watch] = field(default_factory=OrderedDict)
     """By caller and key."""
+    users: set[int] = field(default_factory=set)
+    """The threads whose calls use it: it is not closed before they are done."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     _curators: OrderedDict[str, Curator] = field(default_factory=OrderedDict)
 
@@ -55,6 +56,11 @@ class Opened:
                 self._curators.move_to_end(analyst)
             return found
 
+    def close(self) -> None:
+        """Close the rows and the ledger."""
+        self.dataset.source.close()
+        self.dataset.ledger.close()
+
     def keep_watch(self, analyst: str, key: str, watch: Watch) -> None:
         """Hold an open watch; the one that was not asked for longest gives way to too many."""
         with self.lock:
@@ -66,14 +72,15 @@ class Opened:
 class Datasets:
     """The dataset files of a folder, opened when they are first asked for, and again after their file changed."""
 
-    def __init__(self, folder: Path, state: Path, *, lazily: bool, patience: float) -> None:
-        """Take the folders. With `lazily`, rows are not opened before they are read."""
+    def __init__(self, folder: Path, state: Path, *, lazily: bool, patience: float, most: int) -> None:
+        """Take the folders, and how many datasets to keep open. With `lazily`, rows are opened when they are read."""
         self.folder, self.state = folder, state
-        self._lazily, self._patience = lazily, patience
+        self._lazily, self._patience, self._most = lazily, patience, most
         self._lock = threading.Lock()
         self._looked = -_LOOK_AGAIN
         self._paths: dict[str, tuple[Path, _Stamp]] = {}
-        self._opened: dict[str, Opened] = {}
+        self._opened: OrderedDict[str, Opened] = OrderedDict()  # the one that was not asked for longest comes first
+        self._retired: list[Opened] = []  # replaced or to be closed, and still used by calls
         self._rehearsals: dict[str, tuple[Curator, int]] = {}
         self._opening: dict[str, threading.Lock] = {}
 
@@ -94,20 +101,71 @@ class Datasets:
         if found is None:
             raise DatasetUnknown
         path, stamp = found
-        opened = self._opened.get(name)
-        if opened is not None and opened.stamp == stamp:
-            return opened
         with self._lock:
+            known = self._use(name, stamp)
             opening = self._opening.setdefault(name, threading.Lock())
+        if known is not None:
+            return known
         with opening:
-            opened = self._opened.get(name)
-            if opened is None or opened.stamp != stamp:
-                file = DatasetFile.read(path)
-                dataset = open_for_serving(file, patience=self._patience, lazily=self._lazily)
-                history = HistoryReader(dataset.ledger, dataset=dataset.name)
-                opened = Opened(file, dataset, SharedKnowledge(dataset), history, stamp)
-                self._opened[name] = opened  # calls that still use the one before keep it open
+            with self._lock:
+                known = self._use(name, stamp)
+            if known is not None:
+                return known
+            file = DatasetFile.read(path)
+            dataset = open_for_serving(file, patience=self._patience, lazily=self._lazily)
+            history = HistoryReader(dataset.ledger, dataset=dataset.name)
+            opened = Opened(file, dataset, SharedKnowledge(dataset), history, stamp)
+            opened.users.add(threading.get_ident())
+            with self._lock:
+                self._retire(name)
+                self._opened[name] = opened
             return opened
+
+    def reopen(self, name: str) -> None:
+        """Let all workers open a dataset again: something that is read when it is opened changed."""
+        note = self._note(self.path(name))
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_text(str(time.time_ns()), encoding="ascii")
+        self._looked = -_LOOK_AGAIN
+
+    def _note(self, path: Path) -> Path:
+        return self.state / "reopened" / path.name
+
+    def done(self) -> None:
+        """Say that this thread's call is over: datasets beyond the most that may be open are closed, oldest first.
+
+        One with open watches is closed last, as a watch that is opened again has used up an alert.
+        """
+        own = threading.get_ident()
+        with self._lock:
+            for opened in (*self._opened.values(), *self._retired):
+                opened.users.discard(own)
+            idle = sorted(
+                (name for name, one in self._opened.items() if not one.users),
+                key=lambda name: bool(self._opened[name].watches),
+            )
+            for name in idle[: max(0, len(self._opened) - self._most)]:
+                self._retire(name)
+            closing = [one for one in self._retired if not one.users]
+            self._retired = [one for one in self._retired if one.users]
+        for one in closing:
+            with suppress(Exception):  # a server that went away: there is nothing left to close
+                one.close()
+
+    def _use(self, name: str, stamp: _Stamp) -> Opened | None:
+        """Return a dataset that is open and whose file did not change, as used by this thread."""
+        opened = self._opened.get(name)
+        if opened is None or opened.stamp != stamp:
+            return None
+        opened.users.add(threading.get_ident())
+        self._opened.move_to_end(name)
+        return opened
+
+    def _retire(self, name: str) -> None:
+        """Let no further call use a dataset."""
+        opened = self._opened.pop(name, None)
+        if opened is not None:
+            self._retired.append(opened)
 
     def rehearsal(self, name: str) -> Curator:
         """Return a curator of made-up rows, a new one from time to time, as it remembers all it answered."""
@@ -122,7 +180,8 @@ class Datasets:
     def forget_if_lost(self, name: str, fault: DodonaError) -> None:
         """Open a dataset again at its next call, after its ledger could not be written or read."""
         if isinstance(fault, LedgerUnavailable):
-            self._opened.pop(name, None)
+            with self._lock:
+                self._retire(name)
 
     def look_again(self) -> None:
         """Notice at the next call what has changed in the folder, however soon that is."""
@@ -139,8 +198,9 @@ class Datasets:
             for path in sorted(self.folder.glob(f"*{SUFFIX}")):
                 if path.is_symlink() or not path.is_file():
                     continue
-                stat = path.stat()
-                stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+                stat, noted = path.stat(), self._note(path)
+                changed = noted.stat().st_mtime_ns if noted.exists() else 0
+                stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino, changed)
                 name, before = known.get(path, ("", None))
                 if before != stamp:
                     name = _dataset_name(path)

@@ -1,7 +1,5 @@
 """How the addresses are described in OpenAPI: parameters, replies with examples, errors, and how to authenticate."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Query
@@ -106,6 +104,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def _finish(operation: dict[str, Any]) -> None:
     found = operation["responses"]
     found.pop("422", None)
+    for reply in found.values():  # the framework says JSON of any form wherever it was told of no other JSON
+        if reply.get("content", {}).get(JSON) == {"schema": {}}:
+            del reply["content"][JSON]
     for status, meaning in _ERRORS.items():
         content = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         found.setdefault(str(status), {"description": meaning, "content": content})

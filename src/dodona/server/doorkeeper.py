@@ -4,8 +4,6 @@ What a token was found to mean is remembered for a second, so that a busy client
 request. A token that is revoked, or whose account is stopped, is therefore refused within that time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import math

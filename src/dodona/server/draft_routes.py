@@ -1,7 +1,5 @@
 """A new dataset over HTTP, for owners of all datasets: a draft reads whatever table of the server it names."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request, Response
 
 from dodona.server import models

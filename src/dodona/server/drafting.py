@@ -4,22 +4,17 @@ A draft reads the rows for the owner alone, and nothing is served from it. Only 
 drafted, and databases whose address the operator put into the environment of the core.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.server.asking import expect, text
+from dodona.server.calls import ActCall
+from dodona.server.link import Reply
 from dodona.server.reading import json_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dodona.server.calls import ActCall
-    from dodona.server.link import Reply
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}", re.ASCII)
 _VARIABLE: Final = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)

@@ -4,8 +4,6 @@ It is started as `python -m dodona.server.front SETTINGS`, where the settings ar
 standard output says that it listens. It loads no engine, no ledger and no noise.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Who the caller of a request is, what they may do, and the clock that says until when."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A front that is taken over sees questions, released values and constant errors, 
 no data, no ledger and no noise, and a front that imports it loads none.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import struct

@@ -5,8 +5,6 @@ is written only if the owner has turned texts on. Of an exception the log holds 
 passed, never its message: a message may quote what a caller sent.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

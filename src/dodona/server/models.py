@@ -1,7 +1,5 @@
 """What requests hold, as pydantic checks it and OpenAPI shows it. The names are those of `Curator`'s arguments."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
@@ -183,6 +181,14 @@ class BudgetBody(_Body):
     model_config = _example(epsilon="2", delta="1e-6")
     epsilon: Amount | None = Field(None, description="The new total.")
     delta: Amount | None = Field(None, description="The new total.")
+
+
+class PublishBody(_Body):
+    """What a noisy figure of the rows that the cap leaves out may cost."""
+
+    model_config = _example(epsilon="0.1", max_price="2%")
+    epsilon: Amount = Field(description="What it costs alone.")
+    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
 
 
 class AdmitBody(_Body):

@@ -1,7 +1,5 @@
 """The operators' port: whether the process lives, whether it can answer, and its counts for Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,11 +1,9 @@
 """What owners may do over HTTP, on a port of its own: the analysts' port does not have these addresses."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request, Response
 
 from dodona.server import models
-from dodona.server.describing import Dataset, Identifier, Person, replies
+from dodona.server.describing import Dataset, Identifier, Key, Person, replies
 from dodona.server.relay import Relay
 
 router = APIRouter(tags=["owner"])
@@ -61,6 +59,15 @@ async def confirm(request: Request, dataset: Dataset) -> Response:
 async def check(request: Request, dataset: Dataset) -> Response:
     """Show what the declarations do to the rows. Exact, and for the owner alone."""
     return await _relay(request).call(request, "check", dataset, {})
+
+
+@router.post(
+    "/datasets/{dataset}/publications",
+    responses=replies({"left_out": "The cap leaves out about 1,200 rows (±90).", "price": {"share": "1/50"}}),
+)
+async def publish(request: Request, dataset: Dataset, body: models.PublishBody, key: Key) -> Response:
+    """Buy a noisy figure of the rows that the cap leaves out, which answers mention. The owner is charged, once."""
+    return await _relay(request).call(request, "publish", dataset, body.arguments() | {"key": key})
 
 
 @router.put("/datasets/{dataset}/limits", responses=replies({"question": "5%", "approvals": True}))

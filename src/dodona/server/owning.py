@@ -1,18 +1,15 @@
 """Acts of owners: the budget, the analysts, drafts and exact checks. They are taken on the owners' socket alone."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import cast
 
 from dodona.errors import InvalidArgument
+from dodona.numbers import Exact
 from dodona.privacy.budget import Analyst
-from dodona.server.asking import expect
+from dodona.server.asking import allowed_price, capped, expect
+from dodona.server.calls import ActCall
+from dodona.server.link import Reply
 from dodona.server.reading import json_reply
-
-if TYPE_CHECKING:
-    from dodona.server.calls import ActCall
-    from dodona.server.link import Reply
 
 
 def raise_budget(call: ActCall) -> Reply:
@@ -74,6 +71,25 @@ def check(call: ActCall) -> Reply:
     figures = dataclasses.asdict(found) | {"cut": found.cut}
     private = "PRIVATE: exact counts of the data; for the owner alone."
     return json_reply({"private": private} | figures | {"hints": list(hints(file, found))})
+
+
+def publish(call: ActCall) -> Reply:
+    """Release a noisy count of the rows that the cap leaves out, charged to the caller; answers then mention it."""
+    from dodona.dataset.check import publish as publish_left_out
+
+    found = expect(call, "epsilon", "max_price")
+    if "epsilon" not in found:
+        raise InvalidArgument("epsilon", None, "say what the figure may cost alone, such as 0.1")
+    with capped(call):
+        published = publish_left_out(
+            call.datasets.path(call.dataset),
+            epsilon=cast("Exact", found["epsilon"]),
+            analyst=call.caller.name,
+            max_price=allowed_price(call),
+            key=call.key,
+        )
+    call.datasets.reopen(call.dataset)
+    return json_reply({"left_out": published.words, "price": {"share": str(published.price)}})
 
 
 def _name(value: object) -> str:

@@ -1,7 +1,5 @@
 """The page: a few files, kept in memory. No script or style is inline, so that the security policy can forbid it."""
 
-from __future__ import annotations
-
 import re
 from importlib import resources
 

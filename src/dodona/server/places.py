@@ -1,7 +1,5 @@
 """Where a server keeps what is not data: a folder with the sockets of the core, the accounts, and the core's state."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import tomllib

@@ -1,7 +1,5 @@
 """Errors of the HTTP door, and how every error is written: `application/problem+json`, from the one table of errors."""
 
-from __future__ import annotations
-
 import json
 
 from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, Refused, Unavailable
@@ -11,7 +9,7 @@ MEDIA_TYPE = PROBLEM
 
 
 class TokenForbidden(Refused):
-    """A token was used where only somebody who is logged in may act."""
+    """A token was used where the caller has to be logged in."""
 
     code = "token-forbidden"
 

@@ -1,23 +1,18 @@
 """Acts that only read: which datasets there are, what they hold, what was spent, and by whom."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from dodona.answer.description import HistoryEntry
 from dodona.curator.description import describe as describe_dataset
 from dodona.dataset.file import DatasetFile
 from dodona.dataset.opening import MOST_MADE_UP_ROWS
 from dodona.errors import DodonaError, InvalidArgument, Refused, printable_json
+from dodona.privacy.budget import Price
 from dodona.server.acts import ANALYST
+from dodona.server.calls import ActCall
+from dodona.server.datasets import Opened
 from dodona.server.link import JSON, Reply
-
-if TYPE_CHECKING:
-    from dodona.privacy.budget import Price
-    from dodona.server.calls import ActCall
-    from dodona.server.datasets import Opened
 
 
 class LedgerShared(Refused):

@@ -27,7 +27,7 @@ PARQUET = "application/vnd.apache.parquet"
 EVENTS = "text/event-stream"
 TABLES = (JSON, CSV, ARROW)
 SPENDING = frozenset(
-    {"ask", "batch", "prepare", "choose", "watch_open", "watch_ask", "weights", "synthesize", "request"}
+    {"ask", "batch", "prepare", "choose", "watch_open", "watch_ask", "weights", "synthesize", "request", "publish"}
 )
 _HEARTBEAT_SECONDS = 15.0
 

@@ -12,14 +12,12 @@ from dodona.errors import DodonaError, InvalidArgument, InvalidRequest
 from dodona.ledger.errors import KeyReused
 from dodona.server.acts import BadCall, Failed
 from dodona.server.asking import ARROW, CSV, NothingBought, allowed_price, arrow_bytes, capped, curator_of, expect
-from dodona.server.calls import RunLater
-from dodona.server.keeping import kept_path, read_kept, write_bytes, write_kept
+from dodona.server.calls import ActCall, RunLater, kept_path, read_kept, write_bytes, write_kept
 from dodona.server.link import Reply, problem_reply
 from dodona.server.reading import json_reply
 
 if TYPE_CHECKING:
     from dodona.schema.schema import Domain
-    from dodona.server.calls import ActCall
     from dodona.synth.methods import SynthesisMethod
     from dodona.synth.workload import Workload
 

@@ -3,8 +3,6 @@
 All of it is text that its person wrote, for that person alone. It is in the store of the accounts, never in a ledger.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What a person keeps on the page, over HTTP: for its person alone, whatever their role."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Annotated, TypeVar

@@ -154,7 +154,7 @@ class ScramVerifier:
         return cls(salt, hashlib.sha256(client_key).digest(), hmac.digest(salted, b"Server Key", "sha256"), iterations)
 
     def accepts(self, proof: bytes, message: bytes) -> bool:
-        """Return whether a client's proof for this exchange of messages is that of somebody who knows the secret."""
+        """Return whether a client's proof for this exchange of messages proves knowledge of the secret."""
         if len(proof) != len(self.stored_key):
             return False
         mask = hmac.digest(self.stored_key, message, "sha256")

@@ -4,8 +4,6 @@ The supervisor opens the listening sockets and hands them on, so that a front th
 connections that were waiting, and so that only the supervisor needs the right to low ports.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import dataclasses

@@ -1,7 +1,5 @@
 """Logging in to the page and out of it: by password, or at an OpenID Connect provider."""
 
-from __future__ import annotations
-
 import asyncio
 
 from fastapi import APIRouter, Request, Response

@@ -1,7 +1,5 @@
 """Sessions of the page: cookies, requests of other sites, logins by password, and how failed ones slow down."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import threading

@@ -1,7 +1,5 @@
 """What the process of a door has to know, and its listening sockets. Light: the supervisor loads no HTTP."""
 
-from __future__ import annotations
-
 import json
 import socket
 from dataclasses import asdict, dataclass

@@ -7,8 +7,6 @@ dataset and the pool alone, which are public before anything is read.
 Free answers need no grid: they are replayed or derived from what was released, in processes that read no data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

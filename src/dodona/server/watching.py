@@ -1,19 +1,13 @@
 """Acts of watches and multiplicative weights: many counts for one charge."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dodona.curator.watch import Watch, integer_threshold
 from dodona.errors import InvalidArgument
 from dodona.server.asking import NothingBought, allowed_price, capped, curator_of, expect, text, texts
-from dodona.server.keeping import kept_path, read_kept, write_kept
+from dodona.server.calls import ActCall, kept_path, read_kept, write_kept
 from dodona.server.link import JSON, Reply
 from dodona.server.reading import json_reply, price_to_json
-
-if TYPE_CHECKING:
-    from dodona.server.calls import ActCall
 
 _WATCHES = "watches"
 _NUMBERS = ("threshold", "epsilon", "alerts", "questions")

@@ -4,8 +4,6 @@ It can be killed at any moment: whatever spends has a key, and is durable in the
 unexpected error becomes a constant reply, and only the name of its class is logged.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc
@@ -50,6 +48,8 @@ class WorkerSettings:
     """Of one call's thread."""
     memory: int
     """Bytes of address space; 0 for no limit."""
+    datasets: int
+    """How many may be open."""
     patience: float
     """Seconds to wait for an answer that is being computed for another caller."""
     parent: int
@@ -69,7 +69,11 @@ class Worker:
         self._working: dict[int, tuple[int, float]] = {}
         lazily = settings.pool == Pool.FREE.value
         self._datasets = Datasets(
-            Path(settings.folder), Path(settings.state), lazily=lazily, patience=settings.patience
+            Path(settings.folder),
+            Path(settings.state),
+            lazily=lazily,
+            patience=settings.patience,
+            most=settings.datasets,
         )
         self._functions: dict[str, Callable[[ActCall], Reply | None]] = {}
 
@@ -97,6 +101,7 @@ class Worker:
             self._working[own] = (found[1], _thread_seconds(own))
             try:
                 self.take(*found)
+                self._datasets.done()
             finally:
                 self._working.pop(own, None)
 

@@ -1,7 +1,5 @@
 """The mechanism of Blum, Ligett and Roth: the exponential mechanism over all databases of a few rows, run exactly."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

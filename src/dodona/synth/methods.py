@@ -1,7 +1,5 @@
 """Methods of synthesis: annealed rounds (after AIM), MWEM, MWEM with its guarantee, and BLR."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import accumulate, combinations

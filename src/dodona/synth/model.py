@@ -1,7 +1,5 @@
 """The synthetic model: a public law over the cells of some columns. Computing with it is free."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction

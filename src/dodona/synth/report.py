@@ -4,8 +4,6 @@ The public report uses only public facts. The owner's report compares with the e
 and is written only on request.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Synthetic rows of a model: rounded, sampled or weighted; and the files they are written to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -4,8 +4,6 @@ Each step is charged under its own key, so an interrupted run resumes without pa
 lost in a crash stays charged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Sequence

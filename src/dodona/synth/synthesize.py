@@ -1,7 +1,5 @@
 """`synthesize`: from a workload and a share of the budget to a public model, charged step by step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never

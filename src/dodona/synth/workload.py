@@ -1,7 +1,5 @@
 """Workloads: the counts that synthetic data must answer well, declared before anything is asked."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ only then is the source read, and noise is added before anything is returned. Me
 of estimates and predictions all pass through `_Gate`. No exception carries an exact value out.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

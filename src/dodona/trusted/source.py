@@ -3,8 +3,6 @@
 Only `trusted` queries a source, and only after the charge is durable. Error messages are constant and carry no data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, final
 

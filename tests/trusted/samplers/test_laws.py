@@ -50,6 +50,7 @@ def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: 
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "noise", [Noise(n, s) for n in NAMES for s in (Fraction(1, 2), *SCALES[1:3], SCALES[5])], ids=shown
 )

@@ -86,6 +86,7 @@ def many(part: int, sequences: int, sizes: tuple[int, int] = (24, 60)) -> Count:
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize("part", range(2))
 def test_kernels_and_oracle_agree_on_many_word_sequences(part: int):
     """Two parts of 2,000 and more, none of them drawn blindly; the soak has 10^6."""

@@ -3,8 +3,6 @@
 All of it is constant. No text of a dataset, of its owner or of another caller is ever part of it.
 """
 
-from __future__ import annotations
-
 INSTRUCTIONS = """\
 Dodona answers questions about tables that nobody may see, in SQL, with noise and honest error bars. Each measured \
 answer takes a share of a privacy budget that is finite, shared with others and never refilled.

@@ -4,8 +4,6 @@ The ledger protects the data from anyone. The caps here protect the budget from 
 was told to or by mistake. They come on top of the owner's limits and of the token's cap, and can only forbid more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

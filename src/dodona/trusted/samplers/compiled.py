@@ -1,7 +1,5 @@
 """The numba sampling kernel: makes the same decisions as the NumPy kernel. Needs the `fast` extra."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 from numpy.typing import NDArray

@@ -4,8 +4,6 @@ Gumbel draws give the exponential mechanism, exponential draws permute-and-flip.
 have certainly lost; decimals of increasing precision decide between the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from enum import Enum

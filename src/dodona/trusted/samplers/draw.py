@@ -3,8 +3,6 @@
 The only path from the mechanisms Laplace and Gaussian to integers.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ A law gives x the weight exp(-linear·|x| - quadratic·x²). Thresholds are comp
 precision, so that sampling is exact, and are stored in tables that the kernels read.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
