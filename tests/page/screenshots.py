@@ -105,8 +105,8 @@ def take(opened: Browser, server: Served, folder: Path) -> None:
 
 def is_drawn(path: Path) -> bool:
     """Return whether a picture shows something: text and shapes of several colours, not one blank sheet."""
-    pixels = (image.imread(path)[..., :3] * 255).astype(np.uint8)
-    return len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50  # smoothed letters alone have as many
+    pixels = (image.imread(path)[..., :3] * 255).astype(np.int64)
+    return len(np.unique(pixels @ [1 << 16, 1 << 8, 1])) > 50  # smoothed letters alone have as many
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_a_session_that_ends_keeps_the_typed_text(look, server):
     expect(ada.offer).to_contain_text("of the budget")
     with Accounts.open(server.accounts) as accounts:
         Sessions(accounts).end_all("ada")
-    page.get_by_role("button", name="Ask", exact=True).click()
+    page.get_by_role("button", name="Ask", exact=True).dispatch_event("click")  # a rehearsal may have noticed before
     dialog = page.get_by_role("dialog", name="Your session has ended")
     dialog.get_by_label("Your token").fill(server.tokens["ada"])
     dialog.get_by_role("button", name="Log in", exact=True).click()
