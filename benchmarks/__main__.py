@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks import accounting, check, engines, ledger, noise, page, quotes, server, sources, sql, weights
+from benchmarks import accounting, check, engines, ledger, noise, page, quotes, server, sources, sql, sqlcorpus, weights
 from benchmarks.report import Row, show
 from benchmarks.streams import command
 
@@ -32,6 +32,9 @@ BENCHMARKS = {
     "page": Benchmark(page.ABOUT, page.measure, page.rows, page.NOTE),
     "quotes": Benchmark("how well quotes foresee widths", quotes.measure, quotes.rows, quotes.NOTE),
     "sql": Benchmark("SQL under privacy, beside plain DuckDB and peers", sql.measure, sql.rows, sql.NOTE),
+    "sqlcorpus": Benchmark(
+        "SQL as analysts and their tools write it", sqlcorpus.measure, sqlcorpus.rows, sqlcorpus.NOTE
+    ),
     "weights": Benchmark("the speed of beliefs", weights.measure, weights.rows, weights.NOTE),
 }
 

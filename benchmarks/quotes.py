@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -151,7 +151,7 @@ def cases(tables: int, *, seed: int) -> Iterator[Case]:
                 question = text.format(draw.choice(aggregates))
                 offer = curator.quote(question, within=within)
                 answer = curator.ask(question, within=within)
-                widths = _widths(answer, table.filled(form))
+                widths = _widths(cast("Answer", answer), table.filled(form))
                 if widths:
                     yield _judged(offer.accuracy[0], widths, (kind, form, state))
 

@@ -50,8 +50,10 @@ class Truth:
             "CREATE TABLE stays AS SELECT everyone.* FROM everyone POSITIONAL JOIN capped WHERE counts"
         )
 
-    def judged(self, answer: Answer, sql: str) -> tuple[Judged, ...]:
-        """Return the estimates of an answer whose truth exists: an average of no rows has none."""
+    def judged(self, answer: object, sql: str) -> tuple[Judged, ...]:
+        """Return the estimates of an answer to one question whose truth exists: an average of no rows has none."""
+        if not isinstance(answer, Answer):
+            raise TypeError("only answers to plain questions are judged")
         exact = {self._group(row, answer): row for row in self._database.execute(sql).fetchall()}
         names = [name for name, estimated in zip(answer.columns, answer.estimated, strict=True) if estimated]
         found = []

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def climbed(stream: Stream, source: Source, way: Way, progress: Progress) -> Run
         except Refused:
             seen.rungs[REFUSED] += 1
         else:
-            seen.take(number, answer, time.process_time_ns() - started)
+            seen.take(number, cast("Answer", answer), time.process_time_ns() - started)
         spending.follow(turn)
         if turn % _AT_A_TIME == 0:
             progress(_AT_A_TIME)

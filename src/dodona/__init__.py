@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from dodona.privacy.budget import Analyst, Budget
     from dodona.query.query import Query
     from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
-    from dodona.schema.schema import Domain, Schema, Unit
+    from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema, Unit
     from dodona.synth.synthesize import synthesize
     from dodona.synth.workload import Workload
 
     open = open_dataset  # noqa: A001  the surface: dodona.open
 
 __all__ = [
-    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "Number", "Query", "ReusableHoldout",
+    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "LinkedTable", "Number", "PublicTable",
+    "Query", "ReusableHoldout",
     "Schema", "StatisticalQueryOracle", "Unit", "Workload", "create_ledger", "local", "mechanisms", "rehearse",
     "synthesize", "textbook",
 ]  # fmt: skip
@@ -49,6 +50,8 @@ _LAZY = {
     "Schema": ("dodona.schema.schema", "Schema"),
     "Unit": ("dodona.schema.schema", "Unit"),
     "Domain": ("dodona.schema.schema", "Domain"),
+    "LinkedTable": ("dodona.schema.schema", "LinkedTable"),
+    "PublicTable": ("dodona.schema.schema", "PublicTable"),
     "Boolean": ("dodona.schema.attributes", "Boolean"),
     "Category": ("dodona.schema.attributes", "Category"),
     "Date": ("dodona.schema.attributes", "Date"),

@@ -43,6 +43,19 @@ def test_groups_have_error_bars(dataset):
     assert "<missing>" in answer.stdout
 
 
+def test_a_statement_of_two_halves_is_shown_with_error_bars_and_explained(dataset):
+    text = "SELECT sex, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY sex"
+    explained = run("ask", dataset, f"EXPLAIN {text}", "--within", "5%")
+    assert explained.exit_code == 0
+    assert "nothing is spent yet" in " ".join(explained.stdout.split())
+    answer = run("ask", dataset, text, "--within", "5%")
+    assert answer.stdout.count("●") == 4
+    assert "approximate" in answer.stdout
+    refused = run("ask", dataset, "SELECT n, foo(n) FROM (SELECT count(*) AS n FROM stays) AS x")
+    assert refused.exit_code == 2
+    assert "`foo` is not computed on answers" in refused.stderr
+
+
 def test_everything_has_a_form_for_programs(dataset):
     price = json.loads(run("quote", dataset, BY_SEX, "--json").stdout)["price"]
     answer = json.loads(run("ask", dataset, BY_SEX, "--json").stdout)

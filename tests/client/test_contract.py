@@ -89,6 +89,37 @@ def test_an_answer_has_values_intervals_and_where_it_came_from(stays):
         _ = answer.value
 
 
+def test_a_statement_of_two_halves_is_answered_once_and_keeps_its_intervals(stays):
+    text = (
+        "WITH wards AS (SELECT ward, count(*) AS n FROM stays GROUP BY ward) "
+        "SELECT ward, n, 100 * n / sum(n) OVER () AS share, lag(n) OVER (ORDER BY ward) AS before "
+        "FROM wards ORDER BY ward"
+    )
+    quoted = stays.quote(text, within=80)
+    answer = stays.ask(text, within=80, key="two halves")
+    again = stays.ask(text, within=80, key="two halves")
+    assert answer.columns == ("ward", "n", "share", "before")
+    assert answer.estimated == (False, True, True, True)
+    assert answer.approximate == (False, False, True, False)
+    assert [row.cells[0] for row in answer.rows] == ["<outside>", "east", "west", None]
+    assert answer.rows[0].cells[3] is None
+    assert all(row.cells[2].low < row.cells[2].value < row.cells[2].high for row in answer.rows)
+    assert answer.price.share == quoted.price.share
+    assert again.rows == answer.rows
+    assert answer.to_pandas(typed=True)["share"].tolist() == [row.cells[2].value for row in answer.rows]
+    assert RecordedAnswer.from_json(answer.to_json()).rows == answer.rows
+    assert all(
+        together.within > single.within
+        for one, both in zip(answer.rows, answer.simultaneous().rows, strict=True)
+        for single, together in zip(one.estimates, both.estimates, strict=True)
+    )
+    said = stays.ask(f"EXPLAIN {text}", within=80)
+    assert said.price.share == 0
+    assert said.columns == ("explain",)
+    (recalled,) = stays.recall("two halves")
+    assert recalled.rows == answer.rows
+
+
 def test_an_answer_of_one_number_is_that_number(stays):
     answer = stays.ask("SELECT count(*) FROM stays WHERE age >= 65", within=50, fresh=True)
     assert answer.value.within <= 50

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import math
 
-from dodona.query.predicate import Predicate, among_combinations, among_mask, conjunction, disjunction
-from dodona.query.query import Block, CaseKey, ConstantWeight, Key, ValueWeight, Weight
+from dodona.query.polynomial import Polynomial
+from dodona.query.predicate import (
+    NonNegative,
+    Predicate,
+    among_combinations,
+    among_mask,
+    complement,
+    conjunction,
+    disjunction,
+)
+from dodona.query.query import (
+    MOST_TABLE,
+    Block,
+    CaseKey,
+    ConstantWeight,
+    Key,
+    PolynomialWeight,
+    TableWeight,
+    ValueWeight,
+    Weight,
+)
 from dodona.query.query import CaseWeight as WeightCases
 from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
@@ -34,6 +53,25 @@ def table(domain: Domain, generator: Draw) -> Predicate:
             chosen.append(attribute)
     members = generator.random(tuple(own.cells for own in chosen)) < generator.choice([0.1, 0.5, 0.9])
     return among_combinations(chosen, members)
+
+
+def polynomial(domain: Domain, generator: Draw, *, degree: int = 2) -> Polynomial:
+    """A random polynomial of two or three columns, with coefficients as large as 64 bits allow, or small ones."""
+    chosen = [domain.attributes[int(place)] for place in generator.permutation(len(domain.attributes))[:3]]
+    columns = {own.name: (own.size, own.cells) for own in chosen}
+    largest = math.prod(own.size for own in chosen) ** degree
+    size = int(pick(generator, [3, max(3, (1 << 58) // largest)]))
+    terms = {}
+    for _ in range(int(generator.integers(1, 5))):
+        powers = tuple((own.name, int(generator.integers(degree + 1))) for own in chosen)
+        terms[powers] = int(generator.integers(-size, size + 1))
+    return Polynomial.of(columns, terms)
+
+
+def comparison(domain: Domain, generator: Draw) -> Predicate:
+    """A random comparison of columns, or all other rows."""
+    found = NonNegative(polynomial(domain, generator, degree=1))
+    return found if generator.random() < 0.5 else complement(found)
 
 
 def key(domain: Domain, generator: Draw) -> Key:
@@ -69,6 +107,18 @@ def weight(domain: Domain, generator: Draw, *, depth: int = 1) -> Weight:
         case _:
             branches = ((predicate(domain, generator), weight(domain, generator, depth=0)) for _ in range(2))
             return WeightCases(tuple(branches), weight(domain, generator, depth=0))
+
+
+def computed(domain: Domain, generator: Draw) -> Weight:
+    """A random polynomial, or a random number for each cell of a column."""
+    chosen = [domain.attributes[int(place)] for place in generator.permutation(len(domain.attributes))[:2]]
+    chosen.sort(key=lambda own: own.name)
+    shape = tuple(own.cells for own in chosen)
+    if generator.random() < 0.5 or math.prod(shape) > MOST_TABLE:
+        return PolynomialWeight(polynomial(domain, generator))
+    largest = int(pick(generator, [3, 1 << 58]))
+    numbers = tuple(map(int, generator.integers(-largest, largest, size=math.prod(shape))))
+    return TableWeight(tuple(own.name for own in chosen), shape, numbers)
 
 
 def block(domain: Domain, generator: Draw, *, weights: str = "any") -> Block:

@@ -17,7 +17,7 @@ from dodona.schema.attributes import Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Source
-from tests.engines.questions import block, predicate, table
+from tests.engines.questions import block, comparison, computed, predicate, table
 from tests.engines.scene import BACKENDS, SWIFT, Made, by_hand, made_up, values
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
@@ -60,6 +60,20 @@ def test_sets_of_combinations_mean_the_same_rows_everywhere(backend, seed: int, 
         joined = conjunction(other, predicate(domain, generator, depth=0)) if turn % 2 else disjunction(alone, other)
         keyed = replace(block(domain, generator), where=other)
         query = Query(domain, (Block(alone), Block(joined), keyed))
+        assert values(source, query) == by_hand(held, query), query
+    source.close()
+
+
+@BACKEND
+@pytest.mark.parametrize("seed", [300, 301, 302])
+def test_products_and_tables_and_comparisons_mean_the_same_everywhere(backend, seed: int, tmp_path: Path) -> None:
+    source, held = backend(made_up(seed), tmp_path)
+    generator = np.random.default_rng([seed, 1])
+    domain = held.schema.domain
+    for _ in range(6):
+        keyed = replace(block(domain, generator), where=comparison(domain, generator))
+        blocks = (Block(comparison(domain, generator)), Block(weight=computed(domain, generator)), keyed)
+        query = Query(domain, (*blocks, replace(keyed, weight=computed(domain, generator))))
         assert values(source, query) == by_hand(held, query), query
     source.close()
 

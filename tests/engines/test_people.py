@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBSource
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidArgument
-from dodona.query.predicate import among
-from dodona.query.query import Query
+from dodona.query.person_table import PersonTable, copied_column, person_column, total_bounds
+from dodona.query.predicate import EVERYTHING, among
+from dodona.query.query import Block, PeopleWeight, Query, ValueWeight
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.encoding import encode
+from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
 from tests.engines.scene import BACKENDS, KEY, Made, values
 
@@ -302,3 +305,43 @@ def test_changed_ids_change_the_fingerprint(backend, tmp_path: Path) -> None:
         source, _ = backend(Made(made.schema, made.columns | {"who": who}, made.types), tmp_path / name)
         prints.add(source.fingerprint())
     assert len(prints) == 3
+
+
+def person_queries(made: Made) -> list[Query]:
+    """Questions about people: by their number of rows, sums, extremes, filters, and all of it at once."""
+    domain = made.schema.domain
+    value, cap = ValueWeight("i", 4, -1, 1), made.schema.unit.rows
+    few, some = among(domain["i"], [0, 1]), among(domain["s"], [0, 1, 2])
+    count = person_column("count", some, bounds=(0, cap))
+    total = person_column("sum", among(domain["i"], range(4)), value, bounds=total_bounds(value, cap))
+    coarse = person_column("sum", few, value, unit=Fraction(1, 4), bounds=(0, cap), width=2)
+    least, greatest = copied_column(domain["s"], "least"), copied_column(domain["i"], "greatest", some)
+    found = []
+    for where in (EVERYTHING, few):
+        table = PersonTable(where, (count, total, coarse, least, greatest))
+        keys = [Partition.of(own) for own in table.domain]
+        found += [Query(domain, (Block(keys=(key,), table=table),)) for key in keys]
+        wide = among(coarse.attribute, range(1, coarse.attribute.cells))
+        sums = ValueWeight(total.attribute.name, total.attribute.size, 3, 2, 2)
+        found.append(
+            Query(
+                domain,
+                (
+                    Block(wide, (keys[3],), sums, table=table),
+                    Block(few),
+                    Block(table=PersonTable(where)),
+                    Block(weight=PeopleWeight()),
+                    Block(keys=(keys[4],), table=table.part(frozenset((greatest.attribute.name,)))),
+                ),
+            )
+        )
+    return found
+
+
+@BACKEND
+def test_tables_of_people_are_the_same_on_every_engine(backend, tmp_path: Path) -> None:
+    made = people(3, 4)
+    source, held = backend(made, tmp_path)
+    exact = MemorySource(held.schema, held.columns, key=KEY)
+    for query in person_queries(held):
+        assert values(source, query) == values(exact, query)

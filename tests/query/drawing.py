@@ -4,21 +4,25 @@ import itertools
 import math
 from fractions import Fraction
 
+import numpy as np
 from hypothesis import strategies as st
 
 from dodona.query import query as weights
+from dodona.query.polynomial import MOST_DEGREE, Polynomial
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
     Among,
     And,
     Jointly,
+    NonNegative,
     Or,
     Predicate,
     among_mask,
     complement,
     conjunction,
     disjunction,
+    non_negative,
     simplify_combinations,
 )
 from dodona.query.query import Block, CaseKey, ConstantWeight, Key, Query, ValueWeight, Weight
@@ -56,6 +60,21 @@ def tables(domain: Domain = DOMAIN, *, largest: int = 1 << 12) -> st.SearchStrat
     return st.sampled_from([own for own in several if math.prod(each.cells for each in own) <= largest]).flatmap(drawn)
 
 
+def polynomials(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrategy[Polynomial]:
+    """Any polynomial of one to three columns; mostly products of first powers, as SQL makes them."""
+
+    def drawn(chosen: list[Attribute]) -> st.SearchStrategy[Polynomial]:
+        columns = {own.name: (own.size, own.cells) for own in chosen}
+        powers = st.sampled_from([0, 0, 1, 1, 1, 2])
+        terms = st.tuples(*[powers] * len(chosen)).map(lambda found: tuple(zip(columns, found, strict=True)))
+        allowed = terms.filter(lambda found: sum(power for _, power in found) <= MOST_DEGREE)
+        numbers = st.dictionaries(allowed, st.integers(-largest, largest), max_size=4)
+        return numbers.map(lambda found: Polynomial.of(columns, found))
+
+    several = st.lists(st.sampled_from(domain.attributes), min_size=1, max_size=3, unique_by=lambda own: own.name)
+    return several.flatmap(drawn)
+
+
 def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
     sets = st.sampled_from(domain.attributes).flatmap(
         lambda attribute: st.integers(0, (1 << attribute.cells) - 1).map(lambda codes: among_mask(attribute, codes))
@@ -65,7 +84,9 @@ def predicates(domain: Domain = DOMAIN) -> st.SearchStrategy[Predicate]:
             lambda codes: Among(attribute.name, attribute.cells, codes)
         )
     )
-    leaves: st.SearchStrategy[Predicate] = sets | raw | tables(domain) | st.sampled_from([EVERYTHING, NOTHING])
+    compared = polynomials(domain).map(NonNegative) | polynomials(domain).map(non_negative)
+    fixed = st.sampled_from([EVERYTHING, NOTHING])
+    leaves: st.SearchStrategy[Predicate] = sets | raw | tables(domain) | compared | fixed
     return st.recursive(
         leaves,
         lambda parts: (
@@ -88,8 +109,10 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
         st.integers(-3, 3),
         st.integers(1, 3),
     )
+    several = st.lists(st.sampled_from(domain.attributes), min_size=1, max_size=2, unique_by=lambda own: own.name)
+    listed = several.flatmap(lambda chosen: number_tables(chosen, largest=largest))
     return st.recursive(
-        constants | values,
+        constants | values | listed | polynomials(domain, largest=largest).map(weights.PolynomialWeight),
         lambda parts: st.builds(
             lambda branches, otherwise: weights.CaseWeight(tuple(branches), otherwise),
             st.lists(st.tuples(predicates(domain), parts), max_size=2),
@@ -97,6 +120,19 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
         ),
         max_leaves=3,
     )
+
+
+def number_tables(chosen: list[Attribute], *, largest: int) -> st.SearchStrategy[Weight]:
+    """A number for each combination of cells; often the same one."""
+    ordered = sorted(chosen, key=lambda own: own.name)
+    names, shape = tuple(own.name for own in ordered), tuple(own.cells for own in ordered)
+    found = st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(-largest, largest), min_size=1, max_size=4))
+
+    def filled(seed: int, numbers: list[int]) -> Weight:
+        places = np.random.default_rng(seed).integers(len(numbers), size=math.prod(shape))
+        return weights.TableWeight(names, shape, tuple(numbers[place] for place in places))
+
+    return found.map(lambda drawn: filled(*drawn))
 
 
 def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:
@@ -127,10 +163,24 @@ def is_meant(predicate: Predicate, row: Row) -> bool:
             for name, number in zip(names, shape, strict=True):
                 place = place * number + row[name]
             return codes >> place & 1 == 1
+        case NonNegative(polynomial):
+            return (polynomial_in(polynomial, row) or 0) >= 0 and polynomial_in(polynomial, row) is not None
         case And(parts):
             return all(is_meant(part, row) for part in parts)
         case Or(parts):
             return any(is_meant(part, row) for part in parts)
+
+
+def polynomial_in(polynomial: Polynomial, row: Row) -> int | None:
+    """The value in one row; None where a column has no value."""
+    if any(row[name] >= size for name, size in zip(polynomial.names, polynomial.sizes, strict=True)):
+        return None
+    total = 0
+    for exponents, number in polynomial.terms:
+        for name, power in zip(polynomial.names, exponents, strict=True):
+            number *= row[name] ** power  # noqa: PLW2901
+        total += number
+    return total
 
 
 def weight_in(weight: Weight, row: Row) -> int:
@@ -139,6 +189,13 @@ def weight_in(weight: Weight, row: Row) -> int:
             return number
         case ValueWeight(name, size, offset, factor, power):
             return (offset + factor * row[name]) ** power if row[name] < size else 0
+        case weights.TableWeight(names, shape, numbers):
+            place = 0
+            for name, number in zip(names, shape, strict=True):
+                place = place * number + row[name]
+            return numbers[place]
+        case weights.PolynomialWeight(polynomial):
+            return polynomial_in(polynomial, row) or 0
         case weights.CaseWeight(branches, otherwise):
             return next(
                 (weight_in(one, row) for where, one in branches if is_meant(where, row)), weight_in(otherwise, row)

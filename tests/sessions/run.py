@@ -47,6 +47,7 @@ from tests.sessions.session import (
     Ask,
     AskMany,
     Choose,
+    Compute,
     Drill,
     Prepare,
     Renew,
@@ -277,6 +278,8 @@ class _Player:
                 self.weigh(step)
             case Drill():
                 self.drill(step)
+            case Compute():
+                self.compute(step)
             case Threads():
                 self.threads(step)
             case Reopen():
@@ -704,6 +707,27 @@ class _Player:
         assert exact is not None
         failing = 1 - (CONFIDENCE if request.confidence is None else request.confidence)
         self.note(Sample("chosen by answers", "any choice", failing, within(cell, exact)), new=False)
+
+    def compute(self, step: Compute) -> None:
+        """Ask a statement: it costs what its quote says, and asked again it is free and the same."""
+        text, arguments = step.text(self.dataset), step.request.arguments()
+        offer = self.call(step.analyst, lambda one: one.quote(text, **arguments)) if step.quoted else None
+        answer = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments))
+        if answer is None:
+            return
+        if offer is not None:
+            self.as_quoted(offer, (answer,))
+        answer.to_json()
+        if answer.source in {"confirmed", "model"}:
+            return
+        again = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments))
+        if again is None or again.price.share > 0 or not alike(cells(answer), cells(again)):
+            raise Broken("a statement that was asked is free and the same", text)
+        if step.outer == 0:
+            exact = sum(int(meant.sum()) for meant in groups(step.question, self.dataset, self.rows))
+            failing = 1 - (CONFIDENCE if step.request.confidence is None else step.request.confidence)
+            held = not isinstance(cell := answer.rows[0].cells[0], Estimate) or within(cell, Fraction(exact))
+            self.note(Sample("statement", answer.source, failing, held), new=answer.source == "measured")
 
     def threads(self, step: Threads) -> None:
         curator, arguments = self.curator(step.analyst), step.request.arguments()

@@ -119,6 +119,35 @@ class Drill:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """A statement that computes on the counts of the groups of one question."""
+
+    question: Question
+    request: Request
+    outer: int
+    """Which of `OUTER` it is."""
+    quoted: bool = False
+    key: str | None = None
+    analyst: int = 0
+
+    def text(self, dataset: Dataset) -> str:
+        return f"WITH x(k, n) AS ({self.question.text(dataset)}) {OUTER[self.outer]}"
+
+
+OUTER = (
+    "SELECT sum(n) AS y FROM x",
+    "SELECT k, n, 100 * n / sum(n) OVER () AS y FROM x",
+    "SELECT k, n - lag(n) OVER (ORDER BY k) AS y FROM x",
+    "SELECT max(n) - min(n) AS y, count(*) AS z FROM x",
+    "SELECT k, n FROM x ORDER BY n DESC, k LIMIT 2",
+    "SELECT a.k, a.n / (SELECT sum(b.n) FROM x AS b) AS y FROM x AS a WHERE a.n > 0",
+    "SELECT CASE WHEN n > 10 THEN 'many' ELSE 'few' END AS size, count(*) AS y, round(sum(n)) AS z FROM x GROUP BY 1",
+    "SELECT n FROM x UNION ALL SELECT sum(n) FROM x",
+)
+"""Statements over a relation x of keys k and counts n; the first one has a truth that is the count of all groups."""
+
+
+@dataclass(frozen=True, slots=True)
 class Threads:
     """Several threads ask at once: the same question, or different ones."""
 
@@ -145,7 +174,7 @@ class Wrong:
     analyst: int = 0
 
 
-Step = Ask | AskMany | Prepare | Choose | Above | Weigh | Drill | Threads | Reopen | Renew | Wrong
+Step = Ask | AskMany | Prepare | Choose | Above | Weigh | Drill | Compute | Threads | Reopen | Renew | Wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +277,13 @@ class _Asker:
             "above",
             "weigh",
             "drill",
+            "compute",
             "threads",
             "reopen",
             "renew",
             "wrong",
         )
-        (kind,) = self.random.choices(kinds, (46, 20, 5, 5, 4, 3, 0.3, 7, 2.5, 6, 1.5, 3))
+        (kind,) = self.random.choices(kinds, (46, 20, 5, 5, 4, 3, 0.3, 7, 3, 2.5, 6, 1.5, 3))
         random = self.random
         match kind:
             case "again" if self.asked:
@@ -286,6 +316,12 @@ class _Asker:
                     into: Literal["largest", "half"] = random.choice(("largest", "half"))
                     return Drill(asked, self.tolerance((asked,)), into, self.who())
                 return Reopen()
+            case "compute":
+                asked = Question((Aggregate("count"),), self.maybe(0.3), (self.key_of(),))
+                if not 1 < labels(asked, self.dataset) <= MOST_GROUPS:
+                    return Reopen()
+                number, quoted = random.randrange(len(OUTER)), random.random() < 0.5
+                return Compute(asked, self.tolerance((asked,)), number, quoted, self.key(), self.who())
             case "threads":
                 same = self.question()
                 questions = (same,) * 3 if random.random() < 0.5 else tuple(self.question() for _ in range(3))

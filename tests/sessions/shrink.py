@@ -20,6 +20,7 @@ from tests.sessions.session import (
     Ask,
     AskMany,
     Choose,
+    Compute,
     Drill,
     Prepare,
     Renew,
@@ -126,8 +127,8 @@ def _simpler(step: Step) -> Iterator[Step]:
     match step:
         case Reopen() | Renew() | Wrong():
             return
-        case Ask(question=asked) | Choose(question=asked) | Drill(question=asked):
-            grouped = isinstance(step, Choose | Drill)
+        case Ask(question=asked) | Choose(question=asked) | Drill(question=asked) | Compute(question=asked):
+            grouped = isinstance(step, Choose | Drill | Compute)
             yield from (replace(step, question=own) for own in _plainer(asked) if own.keys or not grouped)
         case (
             AskMany(questions=several)
@@ -317,6 +318,8 @@ def _lines(step: Step, dataset: Dataset) -> list[str]:
         case Weigh():
             opened = f"weights = {who}.weights(questions=10, epsilon={step.epsilon!r}, columns={list(step.columns)})"
             return [*lines, opened, *(f"print(weights.ask({text!r}))" for text in texts)]
+        case Compute():
+            return [*lines, *[f"print({who}.ask({step.text(dataset)!r}{said}{key}))"] * 2]
         case Drill():
             return [*lines, f"print({who}.ask({texts[0]!r}{said}))  # then the count of the {step.into} of its groups"]
         case _:

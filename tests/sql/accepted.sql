@@ -776,3 +776,292 @@ SELECT age FROM stays GROUP BY age ORDER BY sum(stay) / count(*) DESC LIMIT 4
 SELECT count(*) FROM stays LIMIT 1
 
 SELECT count(*) FROM stays ORDER BY 1
+
+-- # Expressions of single rows
+
+SELECT count(*) FROM stays WHERE age = '3'
+
+SELECT count(*) FROM stays WHERE age IN ('3', '4')
+
+SELECT count(*) FROM stays WHERE age BETWEEN '3' AND '12'
+
+SELECT count(*) FROM stays WHERE stay = '0.25'
+
+SELECT count(*) FROM stays WHERE stay > ' -1.5 '
+
+SELECT count(*) FROM stays WHERE year(admitted) = '2024'
+
+SELECT count(*) FROM stays WHERE year(admitted) + 1 = 2024
+
+SELECT count(*) FROM stays WHERE emergency = 1
+
+SELECT count(*) FROM stays WHERE emergency = 'true'
+
+SELECT count(*) FROM stays WHERE age = stay
+
+SELECT count(*) FROM stays WHERE age <> stay
+
+SELECT count(*) FROM stays WHERE NOT age < stay
+
+SELECT count(*) FROM stays WHERE age > age
+
+SELECT count(*) FROM stays WHERE age >= age
+
+SELECT count(*) FROM stays WHERE age + stay > 3
+
+SELECT count(*) FROM stays WHERE age * stay BETWEEN 3 AND 10
+
+SELECT count(*) FROM stays WHERE age - 2 * stay >= 3 OR stay IS NULL
+
+SELECT count(*) FROM stays WHERE age * age > 3
+
+SELECT count(*) FROM stays WHERE 3 / age > 1
+-- duckdb: SELECT count(*) FROM stays WHERE 3 / nullif(age, 0) > 1
+
+SELECT count(*) FROM stays WHERE stay / nullif(age, 0) > 0.25
+
+SELECT count(*) FROM stays WHERE age % 2 = 0
+
+SELECT count(*) FROM stays WHERE mod(age - 10, 4) = -1
+
+SELECT count(*) FROM stays WHERE age // 2 = 0
+
+SELECT count(*) FROM stays WHERE (age - 10) // 3 = -1
+
+SELECT count(*) FROM stays WHERE abs(age - 10) > 3
+
+SELECT count(*) FROM stays WHERE sign(age - 10) = -1
+
+SELECT count(*) FROM stays WHERE round(stay) > 3
+
+SELECT count(*) FROM stays WHERE round(stay - 2, 1) = -0.3
+
+SELECT count(*) FROM stays WHERE round(age, -1) = 10
+
+SELECT count(*) FROM stays WHERE trunc(stay - 2) = 0
+
+SELECT count(*) FROM stays WHERE ceil(stay) = 3 AND floor(stay) = 2
+
+SELECT count(*) FROM stays WHERE power(age, 2) > 50
+
+SELECT count(*) FROM stays WHERE age BETWEEN stay AND 3
+
+SELECT count(*) FROM stays WHERE greatest(age, 10) = 10
+
+SELECT count(*) FROM stays WHERE least(age, stay) > 2
+
+SELECT count(*) FROM stays WHERE greatest(age, stay, 4) > 5
+
+SELECT count(*) FROM stays WHERE nullif(age, 3) = 2
+
+SELECT count(*) FROM stays WHERE nullif(age, 3) IS NULL
+
+SELECT count(*) FROM stays WHERE coalesce(age, stay) > 3
+
+SELECT count(*) FROM stays WHERE coalesce(age, 0) + coalesce(stay, 0) > 3
+
+SELECT count(*) FROM stays WHERE abs(age - stay) > 3
+
+SELECT count(*) FROM stays WHERE sign(age - stay) = 1
+
+SELECT sum(age * stay) FROM stays
+
+SELECT sum(age * stay) FROM stays WHERE age > 5 AND stay < 2
+
+SELECT sum(age + stay), sum(age - stay) FROM stays
+
+SELECT avg(age * stay), avg(age - stay) FROM stays WHERE emergency
+
+SELECT sex, sum(age * stay) FROM stays GROUP BY sex
+
+SELECT avg(age * stay) FROM stays WHERE age > stay
+
+SELECT sum((age - 3) * (stay + 1) * (1 - 0.1)) FROM stays
+
+SELECT sum(age * age), sum(power(age, 2)), sum(age * age * stay) FROM stays
+
+SELECT stddev_pop(age * stay), variance(age - stay) FROM stays
+
+SELECT sum(emergency * stay) FROM stays
+-- duckdb: SELECT sum(CAST(emergency AS INTEGER) * stay) FROM stays
+
+SELECT sum(CASE WHEN emergency THEN age * stay ELSE stay END) FROM stays
+
+SELECT sum(coalesce(age, 0) + coalesce(stay, 0)) FROM stays
+
+SELECT sum(CASE WHEN age > 5 THEN age ELSE stay END * 2 + stay) FROM stays
+
+SELECT sum(floor(stay)), sum(round(stay)), avg(abs(age - 10)) FROM stays
+
+SELECT sum(greatest(least(age, 15), 5)) FROM stays
+
+SELECT sum(greatest(age, stay)), sum(least(age, stay)) FROM stays
+
+SELECT sum(abs(age - stay)) FROM stays
+
+SELECT avg(year(admitted)), sum(mod(age, 5)) FROM stays
+
+SELECT avg(admitted - DATE '2024-01-01') FROM stays
+
+SELECT sum(length(sex)) FROM stays WHERE sex <> '<outside>'
+
+SELECT count(floor(age / 5)), count(age + stay) FROM stays
+
+SELECT count(*) FROM stays WHERE (age, stay) IN ((3, 1), (4, 2.5))
+
+-- # Texts
+
+SELECT count(*) FROM stays WHERE lower(sex) = 'male' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE upper(sex) IN ('MALE', 'OTHER') AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE sex || 'x' = 'malex' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE length(sex) > 4 AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE substr(sex, 1, 1) = 'm' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE left(sex, 2) = 'fe' AND right(sex, 2) = 'le' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE replace(sex, 'fe', '') = 'male' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE trim(sex) = 'male' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE upper(sex) LIKE '%MALE' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE starts_with(sex, 'ma') AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE contains(sex, 'al') AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE strpos(sex, 'm') = 3 AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE split_part(sex, 'a', 1) = 'm' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE reverse(sex) = 'elam' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE concat(sex, '-', age) = 'male-3' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE CAST(age AS VARCHAR) = '3'
+
+SELECT count(*) FROM stays WHERE CAST(emergency AS VARCHAR) = 'true'
+
+SELECT upper(sex), count(*) FROM stays WHERE sex <> '<outside>' GROUP BY 1
+
+SELECT coalesce(sex, 'unknown') AS s, count(*) FROM stays WHERE sex IS NULL OR sex <> '<outside>' GROUP BY s
+
+SELECT CASE WHEN emergency THEN 'urgent' ELSE sex END AS s, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY s
+
+SELECT sex || '/' || emergency AS s, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY s
+
+-- # Dates
+
+SELECT count(*) FROM stays WHERE admitted > TIMESTAMP '2024-01-01 00:00:00'
+
+SELECT count(*) FROM stays WHERE admitted >= '2024-01-01T00:00:00' AND admitted < '2024-02-01 00:00:00.000'
+
+SELECT count(*) FROM stays WHERE admitted >= '2024-01-01 12:30:00' AND admitted < '2024-02-01 00:00:01'
+-- duckdb: SELECT count(*) FROM stays WHERE admitted > '2024-01-01' AND admitted <= '2024-02-01'
+
+SELECT count(*) FROM stays WHERE admitted > CURRENT_DATE
+
+SELECT count(*) FROM stays WHERE admitted > now()
+-- duckdb: SELECT count(*) FROM stays WHERE admitted > current_date
+
+SELECT count(*) FROM stays WHERE admitted > current_date - INTERVAL '200 years'
+
+SELECT count(*) FROM stays WHERE admitted > DATE '2024-01-01' - INTERVAL 3 DAY
+
+SELECT count(*) FROM stays WHERE admitted + 1 > DATE '2024-01-01'
+
+SELECT count(*) FROM stays WHERE admitted + INTERVAL '1 month' > DATE '2024-02-29'
+
+SELECT count(*) FROM stays WHERE admitted - INTERVAL '1' MONTH < DATE '2023-12-15'
+
+SELECT count(*) FROM stays WHERE DATE '2024-02-01' - admitted > 10
+
+SELECT count(*) FROM stays WHERE datediff('month', admitted, DATE '2024-02-01') = 1
+
+SELECT count(*) FROM stays WHERE date_diff('day', DATE '2024-01-01', admitted) BETWEEN 0 AND 9
+
+SELECT count(*) FROM stays WHERE date_diff('quarter', admitted, DATE '2024-03-31') = 1
+
+SELECT count(*) FROM stays WHERE CAST(admitted AS TIMESTAMP) > '2024-01-01'
+
+SELECT count(*) FROM stays WHERE admitted::date = '2024-01-05'
+
+SELECT count(*) FROM stays WHERE last_day(admitted) = DATE '2024-02-29'
+
+SELECT count(*) FROM stays WHERE monthname(admitted) = 'January' AND dayname(admitted) = 'Friday'
+
+SELECT count(*) FROM stays WHERE strftime(admitted, '%Y-%m') = '2024-01'
+
+SELECT count(*) FROM stays WHERE strftime(admitted, '%Y-%m') >= '2024-01'
+
+SELECT strftime(admitted, '%b %Y') AS m, count(*) FROM stays GROUP BY m
+
+SELECT strftime(admitted, '%G-W%V') AS w, count(*) FROM stays GROUP BY w
+
+SELECT strftime(admitted, '%j %U %W %u %w %y %-d %B %A %a') AS w, count(*) FROM stays GROUP BY w
+
+SELECT to_char(admitted, 'YYYY-MM') AS m, count(*) FROM stays GROUP BY m
+-- duckdb: SELECT strftime(admitted, '%Y-%m') AS m, count(*) FROM stays GROUP BY m
+
+SELECT extract(epoch FROM admitted) AS e, count(*) FROM stays GROUP BY e
+
+SELECT isoyear(admitted) AS y, count(*) FROM stays GROUP BY y
+
+SELECT extract(decade FROM admitted) AS d, extract(century FROM admitted) AS c, count(*) FROM stays GROUP BY d, c
+
+SELECT count(*) FROM stays WHERE date_part('year', age(DATE '2025-01-15', admitted)) = 1
+
+SELECT count(*) FROM stays WHERE extract(month FROM age(DATE '2025-01-15', admitted)) = 1
+
+SELECT last_day(admitted) AS d, count(*) FROM stays GROUP BY d
+
+SELECT admitted + 7 AS d, count(*) FROM stays GROUP BY d
+
+-- # Computed groups
+
+SELECT floor(age / 5) * 5 AS a, count(*) FROM stays GROUP BY a
+
+SELECT floor(age / 5) * 5, avg(stay) FROM stays GROUP BY floor(age / 5) * 5
+
+SELECT age // 5 AS a, count(*) FROM stays GROUP BY a
+
+SELECT age % 3 AS a, sum(stay) FROM stays GROUP BY a
+
+SELECT round(stay) AS s, count(*) FROM stays GROUP BY s
+
+SELECT age + 1 AS a, count(*) FROM stays GROUP BY a
+
+SELECT 2 * age - 5 AS a, count(*) FROM stays GROUP BY a
+
+SELECT CASE WHEN age < 10 THEN 0 ELSE age END AS a, count(*) FROM stays GROUP BY a
+
+SELECT age > stay AS a, count(*) FROM stays GROUP BY a
+
+SELECT age - floor(stay) AS a, count(*) FROM stays GROUP BY a
+
+SELECT width_bucket(age, 2, 17, 3) AS a, count(*) FROM stays GROUP BY a
+-- duckdb: SELECT CASE WHEN age < 2 THEN 0 WHEN age >= 17 THEN 4 WHEN age IS NOT NULL THEN (age - 2) // 5 + 1 END AS a, count(*) FROM stays GROUP BY a
+
+SELECT count(*) FROM stays WHERE sex = ANY(ARRAY['male', 'other'])
+-- duckdb: SELECT count(*) FROM stays WHERE sex IN ('male', 'other')
+
+SELECT count(*) FROM stays WHERE age = ANY('{1,2,3}')
+-- duckdb: SELECT count(*) FROM stays WHERE age IN (1, 2, 3)
+
+-- # Two columns together
+
+SELECT covar_pop(age, stay), covar_samp(age, stay) FROM stays
+
+SELECT corr(age, stay) FROM stays WHERE emergency
+
+SELECT sex, regr_slope(stay, age), regr_intercept(stay, age), regr_r2(stay, age) FROM stays GROUP BY sex
+
+SELECT regr_count(stay, age), regr_avgx(stay, age), regr_avgy(stay, age) FROM stays
+
+SELECT count(*) FROM "public"."stays" WHERE "public"."stays"."sex" = 'male'
+-- duckdb: SELECT count(*) FROM stays WHERE sex = 'male'
+
+SELECT count(*) FROM main.stays

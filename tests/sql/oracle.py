@@ -12,12 +12,15 @@ import numpy as np
 from dodona.query.query import Block, Key, block_weights, group_numbers
 from dodona.query.question import (
     Arithmetic,
+    Association,
     Comparison,
     Expression,
     KeyLabel,
     LiteralExpression,
     Logic,
     Mean,
+    Measure,
+    PublicValue,
     Quantile,
     Question,
     Spread,
@@ -51,9 +54,9 @@ class Exact:
 
     def __init__(self, question: Question, meant: Block, axes: Axes) -> None:
         self.question = question
-        self.blocks = [_summed(block, axes) for block in question.query.blocks]
+        self.blocks = [summed(block, axes) for block in question.query.blocks]
         self.groups = int(np.prod([key.groups for key in question.keys], initial=1))
-        self.meant = _summed(meant, axes)
+        self.meant = summed(meant, axes)
 
     def rows(self) -> list[tuple[Cell, ...]]:
         """Return the rows that are shown, of groups that have rows at all."""
@@ -73,9 +76,9 @@ class Exact:
 
     def value(self, expression: Expression, group: int) -> Cell:  # noqa: C901, PLR0911  one case for each expression
         match expression:
-            case KeyLabel(key):
-                return self.key(key, group)
-            case LiteralExpression(value):
+            case KeyLabel(key, labels):
+                return self.key(key, group, labels)
+            case LiteralExpression(value) | PublicValue(value):
                 return value
             case Total(block):
                 return self.total(block, group)
@@ -88,6 +91,8 @@ class Exact:
                 return found
             case Variation():
                 return self.spread(expression, group)
+            case Association():
+                return self.association(expression, group)
             case Quantile():
                 return self.quantile(expression, group)
             case Arithmetic(sign, left, right):
@@ -123,6 +128,28 @@ class Exact:
         deviation = expression.spread in {Spread.SAMPLE_DEVIATION, Spread.POPULATION_DEVIATION}
         return variance**0.5 if deviation else variance
 
+    def association(self, expression: Association, group: int) -> float | None:
+        """Return a covariance, a correlation or a line from the sums alone."""
+        rows = self.total(expression.first.rows, group)
+        if rows <= (expression.measure is Measure.SAMPLE_COVARIANCE):
+            return None
+        means = [self.total(own.total, group) / rows for own in (expression.first, expression.second)]
+        covariance = self.total(expression.products, group) / rows - means[0] * means[1]
+        if expression.measure is Measure.POPULATION_COVARIANCE:
+            return float(covariance)
+        if expression.measure is Measure.SAMPLE_COVARIANCE:
+            return float(covariance * rows / (rows - 1))
+        pair = zip((expression.first_squares, expression.second_squares), means, strict=True)
+        spreads = [self.total(own, group) / rows - mean**2 for own, mean in pair if own is not None]
+        slope = covariance / spreads[0]
+        if expression.measure is Measure.SLOPE:
+            return float(slope)
+        if expression.measure is Measure.INTERCEPT:
+            moved = [mean + own.centre for mean, own in zip(means, (expression.first, expression.second), strict=True)]
+            return float(moved[1] - slope * moved[0])
+        square = float(covariance**2 / (spreads[0] * spreads[1]))
+        return square if expression.measure is Measure.DETERMINATION else square**0.5 * (1 if covariance > 0 else -1)
+
     def quantile(self, expression: Quantile, group: int) -> Cell:
         """Return the least value that the wanted part of rows does not exceed; all levels must agree."""
         attribute = self.question.query.domain[expression.attribute]
@@ -140,14 +167,17 @@ class Exact:
             assert outer[0] <= inner[0] < inner[1] <= outer[1]
         return code_label(attribute, spans[-1][0])
 
-    def key(self, number: int, group: int) -> Cell:
+    def key(self, number: int, group: int, labels: tuple[Cell, ...] | None) -> Cell:
         for key in reversed(self.question.keys[number + 1 :]):
             group //= key.groups
         found = self.question.keys[number]
+        if labels is not None:
+            return labels[group % found.groups]
         return _name(found, group % found.groups, self.question.query.domain)
 
 
-def _summed(block: Block, axes: Axes):
+def summed(block: Block, axes: Axes):
+    """Return the exact sums of a block, by group."""
     groups = np.broadcast_to(group_numbers(block.keys, axes), (ROWS,))
     weights = np.broadcast_to(block_weights(block, axes), (ROWS,))
     return np.bincount(groups, weights, minlength=block.values).astype(np.int64)  # exact: all sums are below 2^53

@@ -140,9 +140,6 @@ SELECT sex FROM stays
 SELECT sex, count(*) FROM stays
 -- 1:8 Rows are never shown, so this column has no single value.
 
-SELECT age + 1, count(*) FROM stays GROUP BY age
--- 1:8 Groups are not reckoned.
-
 SELECT age, count(*) FROM stays GROUP BY sex
 -- 1:8 This is not what the statement groups by.
 
@@ -179,9 +176,6 @@ SELECT DISTINCT * FROM stays
 SELECT DISTINCT ON (sex) count(*) FROM stays
 -- 1:8 DISTINCT tells whether a value occurs at all, which one person can decide.
 
-SELECT count(DISTINCT sex) FROM stays
--- 1:14 DISTINCT tells whether a value occurs at all, which one person can decide.
-
 SELECT sum(DISTINCT age) FROM stays
 -- 1:12 DISTINCT tells whether a value occurs at all, which one person can decide.
 
@@ -195,19 +189,19 @@ SELECT list(age) FROM stays
 -- 1:8 Lists and structures are not part of a question.
 
 SELECT array_agg(age) FROM stays
--- 1:8 `array_agg` is not part of a question.
+-- 1:8 This shows the value of single rows, and rows are never shown.
 
 SELECT string_agg(sex, ',') FROM stays
--- 1:19 `group_concat` is not part of a question.
+-- 1:19 This shows the value of single rows, and rows are never shown.
 
 SELECT first(age) FROM stays
--- 1:8 `first` is not part of a question.
+-- 1:8 This shows the value of single rows, and rows are never shown.
 
 SELECT any_value(age) FROM stays
--- 1:8 `any_value` is not part of a question.
+-- 1:8 This shows the value of single rows, and rows are never shown.
 
 SELECT arg_max(sex, age) FROM stays
--- 1:16 `arg_max` is not part of a question.
+-- 1:16 This shows the value of single rows, and rows are never shown.
 
 SELECT mode(age) FROM stays
 -- 1:8 The most frequent value is a choice among groups.
@@ -216,16 +210,10 @@ SELECT histogram(age) FROM stays
 -- 1:8 `histogram` is no function that is known here.
 
 SELECT approx_count_distinct(age) FROM stays
--- 1:8 `approx_distinct` is not part of a question.
-
-SELECT corr(age, stay) FROM stays
--- 1:8 `corr` is not part of a question.
-
-SELECT covar_pop(age, stay) FROM stays
--- 1:8 `covar_pop` is not part of a question.
+-- 1:8 Distinct values are not counted from the rows.
 
 SELECT bool_or(emergency) FROM stays
--- 1:8 `logical_or` is not part of a question.
+-- 1:8 One row would decide this.
 
 SELECT product(age) FROM stays
 -- 1:8 `product` is no function that is known here.
@@ -372,22 +360,7 @@ SELECT count(*) FROM stays GROUP BY count(*)
 SELECT count(*) FROM stays GROUP BY 'sex'
 -- 1:37 This makes no groups.
 
-SELECT count(*) FROM stays GROUP BY age + 1
--- 1:37 Groups are not reckoned.
-
-SELECT count(*) FROM stays GROUP BY age * 2
--- 1:37 Groups are not reckoned.
-
-SELECT count(*) FROM stays GROUP BY age / 10
--- 1:37 Groups are not reckoned.
-
 SELECT count(*) FROM stays GROUP BY TRUE
--- 1:37 This makes no groups.
-
-SELECT count(*) FROM stays GROUP BY CASE WHEN emergency THEN age ELSE 0 END
--- 1:37 This makes no groups.
-
-SELECT count(*) FROM stays GROUP BY coalesce(sex, 'none')
 -- 1:37 This makes no groups.
 
 SELECT count(*) FROM stays GROUP BY bin(sex)
@@ -433,19 +406,16 @@ SELECT count(*) FROM stays GROUP BY date_trunc('hour', admitted)
 -- 1:37 A date is not cut to `hour`.
 
 SELECT count(*) FROM stays GROUP BY date_trunc('month', age)
--- 1:37 This takes a column of dates.
+-- 1:37 This takes a date.
 
 SELECT count(*) FROM stays GROUP BY extract(hour FROM admitted)
 -- 1:55 `HOUR` is no part of a date.
 
-SELECT count(*) FROM stays GROUP BY extract(epoch FROM admitted)
--- 1:56 `EPOCH` is no part of a date.
-
 SELECT count(*) FROM stays GROUP BY year(age)
--- 1:37 This takes a column of dates.
+-- 1:37 This takes a date.
 
 SELECT count(*) FROM stays GROUP BY year('2024-01-01')
--- 1:37 This takes a column of dates.
+-- 1:37 This takes a date.
 
 SELECT sex, emergency, age, stay, admitted, bin(age, 2), bin(age, 3), bin(stay, 0.5), bin(stay, 0.25), count(*) FROM stays GROUP BY ALL
 -- 1:45 These are 4604600 groups; 4194304 are answered.
@@ -541,11 +511,8 @@ SELECT count(*) FROM stays WHERE NOT sex
 SELECT count(*) FROM stays WHERE age
 -- 1:34 This is no condition.
 
-SELECT count(*) FROM stays WHERE age = '3'
--- 1:40 `age` is not compared with this:
-
 SELECT count(*) FROM stays WHERE age = 'three'
--- 1:40 `age` is not compared with this:
+-- 1:40 'three' is no number.
 
 SELECT count(*) FROM stays WHERE age = 200
 -- 1:40 `age` is not compared with this:
@@ -571,9 +538,6 @@ SELECT count(*) FROM stays WHERE age > DATE '2024-01-01'
 SELECT count(*) FROM stays WHERE stay = 0.3
 -- 1:41 `stay` is not compared with this:
 
-SELECT count(*) FROM stays WHERE stay = '0.25'
--- 1:41 `stay` is not compared with this:
-
 SELECT count(*) FROM stays WHERE admitted = '2024-02-30'
 -- 1:45 '2024-02-30' is no day.
 
@@ -592,53 +556,14 @@ SELECT count(*) FROM stays WHERE admitted = '1999-01-01'
 SELECT count(*) FROM stays WHERE admitted > DATE '2024-13-01'
 -- 1:50 '2024-13-01' is no day.
 
-SELECT count(*) FROM stays WHERE admitted > TIMESTAMP '2024-01-01 00:00:00'
--- 1:55 This cast is not known.
-
-SELECT count(*) FROM stays WHERE admitted > CURRENT_DATE
--- 1:45 The time of asking is no fact about the data.
-
-SELECT count(*) FROM stays WHERE admitted > now()
--- 1:45 The time of asking is no fact about the data.
-
-SELECT count(*) FROM stays WHERE admitted > DATE '2024-01-01' - INTERVAL 3 DAY
--- 1:65 Reckoning with intervals is not part of a question.
-
-SELECT count(*) FROM stays WHERE admitted + 1 > DATE '2024-01-01'
--- 1:34 `admitted` is not reckoned with.
-
-SELECT count(*) FROM stays WHERE year(admitted) = '2024'
--- 1:51 The year of a date is a number.
-
-SELECT count(*) FROM stays WHERE year(admitted) + 1 = 2024
--- 1:34 `admitted` is not reckoned with.
-
 SELECT count(*) FROM stays WHERE date(admitted) > '2024-01-01'
 -- 1:34 `date(...)` is not known.
 
 SELECT count(*) FROM stays WHERE date_trunc('month', admitted) = 3
 -- 1:66 `admitted` is a date.
 
-SELECT count(*) FROM stays WHERE emergency = 1
--- 1:46 `emergency` is not compared with this:
-
 SELECT count(*) FROM stays WHERE emergency = 'yes'
 -- 1:46 `emergency` is not compared with this:
-
-SELECT count(*) FROM stays WHERE age = stay
--- 1:34 Two columns are compared, `age` and `stay`.
-
-SELECT count(*) FROM stays WHERE age > age
--- 1:34 Two columns are compared, `age` and `age`.
-
-SELECT count(*) FROM stays WHERE age + stay > 3
--- 1:34 Two columns are reckoned together in one row.
-
-SELECT count(*) FROM stays WHERE age * age > 3
--- 1:34 Two columns are reckoned together in one row.
-
-SELECT count(*) FROM stays WHERE 3 / age > 1
--- 1:34 A number is divided by a column.
 
 SELECT count(*) FROM stays WHERE age / 0 > 1
 -- 1:34 This divides by zero.
@@ -646,38 +571,17 @@ SELECT count(*) FROM stays WHERE age / 0 > 1
 SELECT count(*) FROM stays WHERE age > 1 / 0
 -- 1:40 This divides by zero.
 
-SELECT count(*) FROM stays WHERE age % 2 = 0
--- 1:34 A remainder is not part of a question.
-
-SELECT count(*) FROM stays WHERE age // 2 = 0
--- 1:39 Something is missing around here.
-
 SELECT count(*) FROM stays WHERE age ^ 2 > 3
 -- 1:34 `BitwiseXor` is not part of a question.
 
 SELECT count(*) FROM stays WHERE age & 1 = 1
 -- 1:34 `BitwiseAnd` is not part of a question.
 
-SELECT count(*) FROM stays WHERE abs(age) > 3
--- 1:34 `abs` is not part of a question.
-
 SELECT count(*) FROM stays WHERE sqrt(age) > 3
--- 1:34 `sqrt` is not part of a question.
-
-SELECT count(*) FROM stays WHERE round(stay) > 3
--- 1:34 An answer is rounded where it is shown, not in the question.
-
-SELECT count(*) FROM stays WHERE lower(sex) = 'male'
--- 1:34 Labels are compared as they are declared.
-
-SELECT count(*) FROM stays WHERE sex || 'x' = 'malex'
--- 1:34 Texts are not put together.
-
-SELECT count(*) FROM stays WHERE length(sex) > 3
--- 1:34 `length` is not part of a question.
+-- 1:34 This function gives numbers that are not exact.
 
 SELECT count(*) FROM stays WHERE sex SIMILAR TO 'm.*'
--- 1:34 `SimilarTo` is not part of a question.
+-- 1:34 Regular expressions are not matched.
 
 SELECT count(*) FROM stays WHERE regexp_matches(sex, 'm.*')
 -- 1:34 `regexp_matches` is no function that is known here.
@@ -686,7 +590,7 @@ SELECT count(*) FROM stays WHERE sex LIKE 'm!%' ESCAPE '!'
 -- 1:34 LIKE has no ESCAPE here.
 
 SELECT count(*) FROM stays WHERE age LIKE '3%'
--- 1:34 LIKE compares texts, and `age` holds none.
+-- 1:34 LIKE compares texts, and this is none.
 
 SELECT count(*) FROM stays WHERE sex LIKE age
 -- 1:34 LIKE compares a column with a text.
@@ -752,13 +656,10 @@ SELECT sex FROM stays GROUP BY sex HAVING (count(*), sum(age)) = (1, 2)
 -- 1:44 This is not reckoned from the answers.
 
 SELECT count(*) FROM stays WHERE age = ANY (1, 2)
--- 1:40 A question inside a question is not answered.
+-- 1:45 Several values stand here together.
 
 SELECT count(*) FROM stays WHERE age BETWEEN SYMMETRIC 7 AND 3
 -- 1:34 `between` is written with something that is not known here (symmetric).
-
-SELECT count(*) FROM stays WHERE age BETWEEN stay AND 3
--- 1:34 Two columns are compared, `age` and `stay`.
 
 SELECT count(*) FROM stays WHERE age > 1e999
 -- 1:40 `1e999` is no number that is read.
@@ -797,43 +698,31 @@ SELECT count(*) FROM stays WHERE age = :age
 -- 1:40 A place for a value was left open.
 
 SELECT count(*) FROM stays WHERE age[1] = 2
--- 1:37 Lists and structures are not part of a question.
-
-SELECT count(*) FROM stays WHERE age IN [1, 2]
--- 1:41 Lists and structures are not part of a question.
+-- 1:34 Lists and structures are not part of a question.
 
 SELECT count(*) FROM stays WHERE {'a': 1} = 1
 -- 1:34 Lists and structures are not part of a question.
 
 SELECT count(*) FROM stays WHERE array(1) = 1
--- 1:34 Lists and structures are not part of a question.
+-- 1:34 `array(...)` is not known.
 
 SELECT count(*) FROM stays WHERE CAST(stay AS INTEGER) = 1
--- 1:39 `stay` is a column of kind number, and this cast would change it.
+-- 1:39 Engines round a cast to whole numbers in different ways.
 
 SELECT count(*) FROM stays WHERE TRY_CAST(age AS INTEGER) = 1
 -- 1:43 A cast that may fail would tell about rows.
 
-SELECT count(*) FROM stays WHERE CAST(age AS VARCHAR) = '3'
--- 1:39 `age` is a column of kind integer, and this cast would change it.
-
 SELECT count(*) FROM stays WHERE CAST(sex AS INTEGER) = 3
--- 1:39 `sex` is a column of kind category, and this cast would change it.
-
-SELECT count(*) FROM stays WHERE CAST(admitted AS TIMESTAMP) > '2024-01-01'
--- 1:39 `admitted` is a column of kind date, and this cast would change it.
+-- 1:39 'female' is no number.
 
 SELECT count(*) FROM stays WHERE stay > CAST(1.239 AS DECIMAL(5, 2))
 -- 1:46 This cast is not known.
 
 SELECT count(*) FROM stays WHERE age > CAST('x' AS INTEGER)
--- 1:45 This cast is not known.
+-- 1:45 'x' is no number.
 
 SELECT count(*) FROM stays WHERE age > CAST(1.5 AS INTEGER)
--- 1:45 This cast is not known.
-
-SELECT count(*) FROM stays WHERE nullif(age, 3) = 2
--- 1:34 NULLIF is not known.
+-- 1:45 Engines round a cast to whole numbers in different ways.
 
 SELECT count(*) FROM stays WHERE CASE WHEN age THEN TRUE END
 -- 1:44 This is no condition.
@@ -867,23 +756,8 @@ SELECT avg(sex) FROM stays
 SELECT sum(admitted) FROM stays
 -- 1:8 `admitted` is a date, and is not added up.
 
-SELECT avg(year(admitted)) FROM stays
--- 1:8 `admitted` is a date, and is not added up.
-
 SELECT sum('x') FROM stays
 -- 1:8 This is a text, and is not added up.
-
-SELECT sum(age * stay) FROM stays
--- 1:12 Two columns are reckoned together in one row.
-
-SELECT sum(age + stay) FROM stays
--- 1:12 Two columns are reckoned together in one row.
-
-SELECT sum(age * age) FROM stays
--- 1:12 Two columns are reckoned together in one row.
-
-SELECT sum(power(age, 2)) FROM stays
--- 1:12 Powers are not part of a question.
 
 SELECT sum(CASE WHEN age > 3 THEN sex ELSE 0 END) FROM stays
 -- 1:8 `sex` is a category, and is not added up.
@@ -940,7 +814,7 @@ SELECT quantile(age, 'half') FROM stays
 -- 1:22 This is no part of the rows.
 
 SELECT quantile(age, [0.1, 0.9]) FROM stays
--- 1:22 Lists and structures are not part of a question.
+-- 1:23 Lists and structures are not part of a question.
 
 SELECT min(sex) FROM stays
 -- 1:8 The values of `sex` have no order.
@@ -955,7 +829,7 @@ SELECT max(age + 1) FROM stays
 -- 1:8 A quantile is of a column alone.
 
 SELECT greatest(age, 3) FROM stays
--- 1:8 `greatest` is not part of a question.
+-- 1:8 Rows are never shown, so this column has no single value.
 
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age DESC) FROM stays
 -- 1:52 The order is downward.
@@ -981,16 +855,16 @@ SELECT count_if(age) FROM stays
 -- # What is shown
 
 SELECT round(avg(age), 2) FROM stays
--- 1:8 An answer is rounded where it is shown, not in the question.
+-- 1:8 This is not reckoned from the answers.
 
 SELECT abs(count(*)) FROM stays
--- 1:8 `abs` is not part of a question.
+-- 1:8 This is not reckoned from the answers.
 
 SELECT count(*) / 0 FROM stays
 -- 1:19 This divides by zero.
 
 SELECT count(*) % 2 FROM stays
--- 1:8 A remainder is not part of a question.
+-- 1:8 This is not reckoned from the answers.
 
 SELECT count(*) > 3 FROM stays
 -- 1:8 This is not reckoned from the answers.
@@ -1008,7 +882,7 @@ SELECT sex, count(*) + age FROM stays GROUP BY sex
 -- 1:24 This is not what the statement groups by.
 
 SELECT sex || count(*) FROM stays GROUP BY sex
--- 1:8 Texts are not put together.
+-- 1:8 This is not reckoned from the answers.
 
 SELECT count(*) + 'x' FROM stays
 -- 1:19 This is not reckoned from the answers.
@@ -1020,7 +894,7 @@ SELECT CAST(count(*) AS INTEGER) FROM stays
 -- 1:13 Answers are numbers with parts of a whole.
 
 SELECT sum(age) / nullif(count(*), 0) FROM stays
--- 1:19 NULLIF is not known.
+-- 1:19 This is not reckoned from the answers.
 
 SELECT count(*) AS n, n + 1 FROM stays
 -- 1:23 There is no column `n`.
@@ -1045,9 +919,6 @@ SELECT sex, count(*) FROM stays GROUP BY sex HAVING count(*) > 'x'
 
 SELECT count(*) FROM stays HAVING TRUE
 -- 1:35 This is no condition on answers.
-
-SELECT count(*) FROM stays LIMIT 0
--- 1:34 This is no number of rows.
 
 SELECT count(*) FROM stays LIMIT -1
 -- 1:35 This is no number of rows.
@@ -1080,7 +951,7 @@ SELECT count(*) FROM stays FETCH FIRST 5 ROWS ONLY
 -- 1:28 FETCH is not known.
 
 SELECT TOP 5 count(*) FROM stays
--- 1:12 `5` cannot be read here.
+-- 1:8 TOP is not known.
 
 SELECT count(*) FROM stays ORDER BY random()
 -- 1:37 A random choice of rows is no fact about the data.
@@ -1166,7 +1037,7 @@ SELECT count(*) FROM stays WHERE age IN 3
 -- 1:41 `in` is written with something that is not known here (field).
 
 SELECT count(*) FROM stays WHERE age => 3
--- 1:38 `=>` cannot be read here.
+-- 1:38 `=>` is not known.
 
 SELECT count(*) FROM stays WHERE age == = 3
 -- 1:41 Something is missing around here.

@@ -106,3 +106,37 @@ def _nested(generator: random.Random) -> str:
     )
     place = generator.choice([place, "SELECT count(*) FROM stays GROUP BY {}", "SELECT count(*) FROM stays HAVING {}"])
     return place.format(inner)
+
+
+_PARTS = """
+OVER () , OVER (ORDER BY 1) | PARTITION BY sex | UNION ALL SELECT sex, count(*) FROM stays GROUP BY sex | WITH x AS (
+SELECT count(*) AS n FROM stays) | ROLLUP (sex) | CUBE (sex, emergency) | GROUPING SETS ((sex), ()) | AS x | x.n | n
+(SELECT count(*) FROM stays) | (SELECT max(n) FROM x) | LIMIT 3 | ORDER BY 2 DESC | HAVING count(*) > 10 | QUALIFY
+rank() OVER (ORDER BY n) < 3 | CASE WHEN n > 3 THEN 'a' END | round(n, 1) | n / 0 | n / nullif(n, 0) | lag(n) | *
+read_csv('x') | CROSS JOIN | JOIN y ON x.n = y.n | USING (sex) | DISTINCT | sum(n) | sum(count(*)) | EXPLAIN
+DP_INTERVAL_LOW(n) | INTERVAL '1' MONTH | CAST(n AS INTEGER) | n::text | coalesce(n, 0) | EXISTS (SELECT 1) | FROM stays
+FROM x | FROM (SELECT * FROM stays) AS y | WHERE n IN (SELECT n FROM x) | GROUP BY ALL | grouping(sex) | first_value(n)
+""".replace("\n", " | ").split(" | ")
+
+
+def statement(generator: random.Random) -> str:
+    """Return a statement of two halves that was answered or refused once, with parts left out, doubled or exchanged."""
+    pages = [*blocks("statements.sql"), *blocks("statements_refused.sql")]
+    words = generator.choice(pages)[0].split(" ")
+    other = generator.choice(pages)[0].split(" ")
+    for _ in range(generator.choice((0, 1, 1, 2, 3, 6))):
+        place = generator.randrange(len(words) + 1)
+        match generator.randrange(5):
+            case 0:
+                del words[place : place + generator.choice((1, 1, 2, 4))]
+            case 1:
+                words[place:place] = words[place - 3 : place]
+            case 2:
+                words.insert(place, generator.choice(_PARTS))
+            case 3:
+                start = generator.randrange(len(other))
+                words[place:place] = other[start : start + generator.choice((1, 3, 8))]
+            case _:
+                words.insert(place, generator.choice(_WORDS))
+        words = words or ["SELECT"]
+    return " ".join(words)

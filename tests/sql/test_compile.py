@@ -362,11 +362,11 @@ def test_a_column_of_16_million_values_can_be_asked():
 
 def test_an_argument_that_nobody_knows_is_refused_wherever_it_is():
     tree = parse.parse("SELECT count(*) FROM stays WHERE age > 3")
-    parse._check_tree("", tree)
+    parse.check_tree("", tree)
     for node in list(tree.walk()):
         node.set("unheard_of", exp.true())
         with pytest.raises(InvalidSql, match=r"not known here \(unheard_of\)"):
-            parse._check_tree("", tree)
+            parse.check_tree("", tree)
         del node.args["unheard_of"]
 
 

@@ -37,8 +37,6 @@ def test_the_people_are_not_listed():
 @pytest.mark.parametrize(
     ("schema", "text", "place"),
     [
-        (PEOPLE, "SELECT count(DISTINCT sex) FROM stays", 14),
-        (ROWS, "SELECT count(DISTINCT patient) FROM stays", 14),
         (PEOPLE, "SELECT count(DISTINCT patient, sex) FROM stays", 14),
         (PEOPLE, "SELECT sum(DISTINCT patient) FROM stays", 12),
         (PEOPLE, "SELECT count(DISTINCT patient + 1) FROM stays", 14),

@@ -90,6 +90,11 @@ class Answer:
         return tuple(not isinstance(column.expression, known) for column in displayed_columns(self.question))
 
     @property
+    def approximate(self) -> tuple[bool, ...]:
+        """Whether intervals of each column are approximate: those of a question's own columns never are."""
+        return (False,) * len(self.columns)
+
+    @property
     def key_places(self) -> tuple[int | None, ...]:
         """For each column, which of a row's keys it shows; None if it shows none."""
         order = key_order(self.question)

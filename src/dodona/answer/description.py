@@ -55,6 +55,32 @@ class DefaultRequest:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """A further table that may be asked or joined: its columns, and in words how."""
+
+    name: str
+    columns: tuple[str, ...]
+    how: str
+
+
+def describe_tables(schema: Schema) -> tuple[TableDescription, ...]:
+    """Return the linked and the public tables of a schema."""
+    found = []
+    for own in schema.linked:
+        most = "one row" if own.rows == 1 else f"at most {own.rows:,} rows"
+        many = (
+            ""
+            if own.rows > 1
+            else f" Its columns may be asked beside those of other tables: JOIN {own.name} USING ({own.id})."
+        )
+        found.append(TableDescription(own.name, own.domain.names, f"private; of each person {most}.{many}"))
+    for public in schema.public:
+        how = f"public, {len(public.keys):,} rows; JOIN {public.name} ON a column = {public.name}.{public.key}."
+        found.append(TableDescription(public.name, (public.key, *public.columns), how))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """The columns of a dataset, the protected unit, the remaining budget, and the default accuracy."""
@@ -70,6 +96,8 @@ class Description:
     """What this analyst may still spend, as a share of the whole budget."""
     left_out: str
     """What was published of the rows that the cap leaves out, in words; empty where nothing was."""
+    tables: tuple[TableDescription, ...] = ()
+    """Further tables. The columns of private ones are among the columns."""
 
     @property
     def rows(self) -> list[tuple[str, str, str, str, str]]:
@@ -88,7 +116,8 @@ class Description:
     @property
     def sentences(self) -> list[str]:
         """The protection, the budget and the defaults, in words."""
-        return [printable(line) for line in (self._protected(), *self._spending(), *self._defaults())]
+        further = [f"Table {own.name} ({', '.join(own.columns)}): {own.how}" for own in self.tables]
+        return [printable(line) for line in (*further, self._protected(), *self._spending(), *self._defaults())]
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
@@ -97,10 +126,12 @@ class Description:
             "dataset": self.dataset,
             "table": self.table,
             "columns": [_json_column(one) for one in self.columns],
+            "tables": [asdict(own) for own in self.tables],
             "unit": {
                 "protects": "row" if unit.id is None else "person",
                 "id": unit.id,
                 "rows": unit.rows,
+                "caps": [list(own) for own in unit.caps],
                 "neighbours": unit.neighbours.value,
                 "size": unit.size,
                 "left_out": self.left_out,
@@ -121,12 +152,21 @@ class Description:
             dataset=document["dataset"],
             table=document["table"],
             columns=tuple(map(_read_column, document["columns"])),
-            unit=Unit(neighbours=unit["neighbours"], size=unit["size"], id=unit["id"], rows=unit["rows"]),
+            unit=Unit(
+                neighbours=unit["neighbours"],
+                size=unit["size"],
+                id=unit["id"],
+                rows=unit["rows"],
+                caps=tuple((name, rows) for name, rows in unit["caps"]),
+            ),
             budget=BudgetState.from_json(budget),
             default=DefaultRequest.from_document(document["defaults"]),
             analyst=document["analyst"],
             left=Fraction(budget["yours"]),
             left_out=unit["left_out"],
+            tables=tuple(
+                TableDescription(own["name"], tuple(own["columns"]), own["how"]) for own in document["tables"]
+            ),
         )
 
     @property
@@ -168,7 +208,7 @@ class Description:
             return (
                 f"Protected: every row, against {change} it. There are {size} {unit.size:,} rows; 1% means 1% of that."
             )
-        counted = "one row counts" if unit.rows == 1 else f"at most {unit.rows} rows count"
+        counted = unit.about.removeprefix("Of each person ").removesuffix(".")
         return (
             f"Protected: every person ({unit.id}), against {change} them with all their rows; of each, {counted}. "
             f"There are {size} {unit.size:,} rows; 1% means 1% of that. count(DISTINCT {unit.id}) counts people."

@@ -18,6 +18,7 @@ from dodona.answer.estimate import (
     Estimate,
     EstimateValue,
     Row,
+    computed_values,
     decimal_places,
     format_number,
 )
@@ -57,6 +58,8 @@ class AnswerTable(Protocol):
     def columns(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def estimated(self) -> tuple[bool, ...]: ...  # noqa: D102
+    @property
+    def approximate(self) -> tuple[bool, ...]: ...  # noqa: D102
     @property
     def key_places(self) -> tuple[int | None, ...]: ...  # noqa: D102
     @property
@@ -127,10 +130,12 @@ def answer_notes(answer: AnswerTable) -> list[str]:
 
 def cell_text(cell: Cell) -> str:
     """Return a cell in readable form."""
-    return str(cell) if isinstance(cell, Estimate) else label_text(cell)
+    if isinstance(cell, Estimate):
+        return str(cell)
+    return "NULL" if cell is None else label_text(cell)
 
 
-def label_text(label: Label) -> str:
+def label_text(label: Label | float) -> str:
     """Return a label in readable form.
 
     >>> label_text(Fraction(1, 4)), label_text(True), label_text("female")
@@ -141,6 +146,8 @@ def label_text(label: Label) -> str:
             return "true" if label else "false"
         case Fraction():
             return format_decimal(label)
+        case float():
+            return f"{label:.12g}"
         case date():
             return label.isoformat()
         case _:
@@ -194,6 +201,8 @@ def _json_column(answer: AnswerTable, number: int) -> dict[str, object]:
     cells = [row.cells[number] for row in answer.rows]
     if any(isinstance(cell.value if isinstance(cell, Estimate) else cell, date) for cell in cells):
         found["type"] = "date"
+    if answer.approximate[number]:
+        found["approximate"] = True
     if answer.key_places[number] is not None:
         found["key"] = answer.key_places[number]
     if math.isfinite(answer.lower_bounds[number]):
@@ -307,20 +316,26 @@ def plain_columns(answer: AnswerTable, *, typed: bool = False) -> dict[str, list
 
 
 def _columns(
-    answer: AnswerTable, *, typed: bool, spell: Callable[[Label], PlainValue]
+    answer: AnswerTable, *, typed: bool, spell: Callable[[Label | float], PlainValue]
 ) -> Iterator[tuple[str, Literal["key", "label", "estimate"], list[PlainValue]]]:
     """Yield each column's name, kind and values; an estimate is three columns: the value and both ends."""
     for number, name, estimated in _names(answer):
         cells, place = [row.cells[number] for row in answer.rows], answer.key_places[number]
         if estimated:
-            known = [cell for cell in cells if isinstance(cell, Estimate)]
-            yield name, "estimate", _unify_types([cell.value for cell in known])
-            yield f"{name}_low", "estimate", _unify_types([cell.low for cell in known])
-            yield f"{name}_high", "estimate", _unify_types([cell.high for cell in known])
+            known = [cell if isinstance(cell, Estimate) else None for cell in cells]
+            yield name, "estimate", _unify_types([None if cell is None else cell.value for cell in known])
+            yield f"{name}_low", "estimate", _unify_types([None if cell is None else cell.low for cell in known])
+            yield f"{name}_high", "estimate", _unify_types([None if cell is None else cell.high for cell in known])
         elif typed and place is not None:
-            yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+            first = answer.key_places.index(place)
+            if all(row.cells[first] == row.cells[number] for row in answer.rows):
+                yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
+            else:  # another function of the same key
+                shown = (cell for cell in cells if cell is not None and not isinstance(cell, Estimate | float))
+                yield name, "key", list(computed_values(tuple(shown)))
         else:
-            yield name, "label", [spell(cell) for cell in cells if not isinstance(cell, Estimate)]
+            labels = [cell for cell in cells if not isinstance(cell, Estimate)]
+            yield name, "label", [None if label is None else spell(label) for label in labels]
 
 
 def _names(answer: AnswerTable) -> list[tuple[int, str, bool]]:
@@ -339,10 +354,10 @@ def _names(answer: AnswerTable) -> list[tuple[int, str, bool]]:
 
 def _unify_types(values: list[EstimateValue | None]) -> list[PlainValue]:
     """Return integers if all values are integers, dates if they are dates, floats otherwise."""
-    if all(isinstance(value, int | date) for value in values):
-        return [_plain_value(value) for value in values if value is not None]
+    if all(value is None or isinstance(value, int | date) for value in values):
+        return [None if value is None else _plain_value(value) for value in values]
     return [None if value is None else float(value) for value in values if not isinstance(value, date)]
 
 
-def _plain_value(value: EstimateValue | Label) -> PlainValue:
+def _plain_value(value: EstimateValue | Label | float) -> PlainValue:
     return float(value) if isinstance(value, Fraction) else value

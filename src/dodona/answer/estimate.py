@@ -10,7 +10,7 @@ from typing import Literal
 
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
-from dodona.schema.attributes import Label
+from dodona.schema.attributes import MISSING, OUTSIDE, RESERVED_LABELS, Label
 
 # --- Readable numbers: no more digits than the error supports. ---
 
@@ -140,8 +140,9 @@ AnswerSource = Literal["replayed", "derived", "confirmed", "measured", "model"]
 """Where an answer came from."""
 KeyValue = str | int | float | bool | date | None
 """What a group stands for, to a program."""
-Cell = Estimate | Label
-"""An estimate; or what is known beforehand: the label of a group, a number or a text that was written down."""
+Cell = Estimate | Label | float | None
+"""An estimate; or what is known beforehand: the label of a group, a number or a text that was written down. Of what is
+computed from answers also a number without an interval, or None for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,3 +215,20 @@ def round_estimate(cell: Estimate, *, least: float) -> Estimate:
     ends = [max(end, least) for end in (low, high)]
     value = max(to_float(cell.value) if whole else round(to_float(cell.value), decimal_places(cell.within)), least)
     return Estimate(int(value), *map(int, ends)) if whole else Estimate(value, *ends)
+
+
+def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
+    """Return the typed values of computed labels, with None for `<missing>`; `<outside>` stays among texts alone.
+
+    >>> computed_values((0, 10, Fraction(5, 2), "<missing>", "<outside>"))
+    (0, 10, 2.5, None, None)
+    """
+    texts = any(isinstance(label, str) and label not in RESERVED_LABELS for label in labels)
+    parts = any(isinstance(label, Fraction) for label in labels)
+
+    def typed(label: Label) -> KeyValue:
+        if label == MISSING or (label == OUTSIDE and not texts):
+            return None
+        return float(label) if parts and isinstance(label, int | Fraction) and not isinstance(label, bool) else label  # type: ignore[return-value]
+
+    return tuple(map(typed, labels))

@@ -4,13 +4,14 @@ An interval fails with at most the given probability, either for the table or fo
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
 
+from dodona.answer.association import association_band
 from dodona.answer.bands import Band, combine_bands, form_band, linear_form
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.laws import NoiseTerm, half_width, upper_quantile
@@ -46,7 +47,7 @@ def _pieces(expression: asked.Expression, measured: Evidence) -> Iterator[asked.
     match expression:
         case asked.LiteralExpression() | asked.PublicValue() | asked.KeyLabel():
             return
-        case asked.Total() | asked.Mean() | asked.Variation() | asked.Quantile():
+        case asked.Total() | asked.Mean() | asked.Variation() | asked.Association() | asked.Quantile():
             yield expression
         case asked.Arithmetic(_, left, right):
             if _has_law(expression, measured):
@@ -68,7 +69,7 @@ def _has_law(expression: asked.Arithmetic, measured: Evidence) -> bool:
     return form is not None or as_ratio(expression, measured) is not None
 
 
-def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:
+def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:  # noqa: PLR0911  one each
     if isinstance(measured, DerivedValues):
         form = linear_form(expression, measured.question.query)
         if form is None:
@@ -79,6 +80,8 @@ def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: f
             return mean_band(expression, measured, failing)
         case asked.Variation():
             return variance_band(expression, measured, failing)
+        case asked.Association():
+            return association_band(expression, measured, failing)
         case asked.Quantile():
             return codes_to_units(expression, measured, quantile_band(expression, measured, failing))
         case _:
@@ -99,8 +102,8 @@ def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Map
     match expression:
         case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
             return Band.constant(float(number), measured.groups)
-        case asked.KeyLabel(key):
-            return _numbers([labels[key] for labels in group_labels(measured.question)])
+        case asked.KeyLabel():
+            return _numbers(group_labels(measured.question, expression))
         case asked.Arithmetic(operator, left, right):
             first, second = (_combine_pieces(side, measured, known) for side in (left, right))
             return combine_bands(operator, first, second)
@@ -108,7 +111,7 @@ def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Map
             raise InvalidRequest("Arithmetic takes numbers and aggregates; a text or a condition is neither.")
 
 
-def _numbers(labels: list[object]) -> Band:
+def _numbers(labels: Sequence[object]) -> Band:
     """Return labels as numbers; one that is not a number, such as `<missing>`, is unknown."""
     found = np.asarray([float(x) if isinstance(x, int | Fraction) else np.nan for x in labels], dtype=np.float64)
     lost = np.isnan(found)
@@ -117,7 +120,7 @@ def _numbers(labels: list[object]) -> Band:
 
 def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Band) -> Band:
     """Return a band of codes in the column's unit; dates count days."""
-    attribute = measured.question.query.domain[quantile.attribute]
+    attribute = measured.question.domain[quantile.attribute]
     found, step = numeric_grid(attribute), code_step(quantile, measured)
     if found is not None:
         lower = float(found[0])
@@ -129,7 +132,7 @@ def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Ba
 
 def code_step(quantile: asked.Quantile, measured: MeasuredValues) -> float:
     """Return the size of one code in the column's unit: a day for dates."""
-    found = numeric_grid(measured.question.query.domain[quantile.attribute])
+    found = numeric_grid(measured.question.domain[quantile.attribute])
     return 1.0 if found is None else float(found[1])
 
 

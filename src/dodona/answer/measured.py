@@ -5,12 +5,12 @@ Also the labels of the question's groups, which depend on the schema and the WHE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
@@ -20,8 +20,16 @@ from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query import predicate as predicates
 from dodona.query.query import Key
-from dodona.query.question import Question, ReadAs
-from dodona.schema.attributes import CALENDAR_BINS, MISSING, OUTSIDE, Category, Label, code_label, period_starts
+from dodona.query.question import KeyLabel, Question, ReadAs
+from dodona.schema.attributes import (
+    CALENDAR_BINS,
+    MISSING,
+    OUTSIDE,
+    Category,
+    Label,
+    code_label,
+    period_starts,
+)
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
@@ -68,9 +76,12 @@ class MeasuredValues:
 # --- Labels of the groups of a question. ---
 
 
-def group_labels(question: Question) -> list[tuple[Label, ...]]:
-    """Return the labels of all groups, in row-major order of the keys."""
-    return list(product(*(key_labels(key, question.query.domain) for key in question.keys)))
+def group_labels(question: Question, shown: KeyLabel) -> Sequence[Label]:
+    """Return the label of each group under one key, in row-major order of the keys."""
+    labels = shown.labels or key_labels(question.keys[shown.key], question.domain)
+    after = math.prod([key.groups for key in question.keys[shown.key + 1 :]])
+    before = question.groups // (after * len(labels))
+    return [label for _ in range(before) for label in labels for _ in range(after)]
 
 
 def possible_groups(question: Question) -> list[int]:
@@ -80,7 +91,7 @@ def possible_groups(question: Question) -> list[int]:
     """
     if question.where == predicates.EVERYTHING:
         return list(range(question.groups))
-    kept = [_possible_key_groups(key, question.where, question.query.domain) for key in question.keys]
+    kept = [_possible_key_groups(key, question.where, question.domain) for key in question.keys]
     numbers = np.arange(question.groups).reshape([key.groups for key in question.keys])
     found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
     return found

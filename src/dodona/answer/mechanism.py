@@ -101,6 +101,8 @@ def _expression_theorems(expression: asked.Expression, query: Query, noises: tup
             yield "honest-ratio"
         case asked.Variation():
             yield "honest-spread"
+        case asked.Association():
+            yield "honest-association"
         case asked.Quantile():
             yield "quantile-interval"
         case asked.Arithmetic(_, left, right):

@@ -197,6 +197,8 @@ def _fill_blocks(
             far = max(high, low, key=abs) if shape is None else low + Fraction(shape.mean) * (high - low)
             steps[expression.rows] = [round(rows)]
             steps[expression.total] = [round(float(far / query.blocks[expression.total].unit) * round(rows))]
+        case asked.Association():
+            _fill_association(expression, query, rows, steps)
         case asked.Variation(squares, mean):
             own = _UNIFORM if shape is None else shape
             width = mean.upper - mean.lower
@@ -215,6 +217,22 @@ def _fill_blocks(
             return
         case _:
             assert_never(expression)
+
+
+def _fill_association(association: asked.Association, query: Query, rows: float, steps: dict[int, list[int]]) -> None:
+    """Fill in the steps of two columns that are uniform and vary independently."""
+    pair = (association.first, association.first_squares), (association.second, association.second_squares)
+    middles = []
+    for mean, squares in pair:
+        parts: dict[int, list[int]] = {}
+        spread = asked.Variation(mean.total if squares is None else squares, mean, asked.Spread.POPULATION_VARIANCE)
+        _fill_blocks(spread, query, rows, parts, _UNIFORM)
+        middles.append((mean.lower + mean.upper) / 2 - mean.centre)
+        if squares is None:
+            parts[mean.total] = [round(float(middles[-1] / query.blocks[mean.total].unit) * rows)]
+        steps |= parts
+    product = middles[0] * middles[1] / query.blocks[association.products].unit
+    steps[association.products] = [round(float(product) * rows)]
 
 
 def _histogram(query: Query, block: int, rows: float, shape: ValueDistribution | None) -> list[int]:

@@ -28,7 +28,7 @@ from dodona.answer.estimate import (
 )
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
-from dodona.privacy.budget import Price
+from dodona.privacy.budget import FREE, Price
 from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
     from matplotlib.axes import Axes
+
+    from dodona.answer.offer import Offer
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)  # beside days, a column may show spans of them, and `<missing>`
 
@@ -51,6 +53,8 @@ class RecordedAnswer:
     columns: tuple[str, ...]
     estimated: tuple[bool, ...]
     """Whether each column holds estimates; other columns hold labels or constants."""
+    approximate: tuple[bool, ...]
+    """Whether some intervals of each column are approximate."""
     key_places: tuple[int | None, ...]
     """For each column, which of a row's keys it shows; None if it shows none."""
     lower_bounds: tuple[float, ...]
@@ -86,6 +90,7 @@ class RecordedAnswer:
             question=RecordedQuestion(document["question"]),
             columns=tuple(column["name"] for column in columns),
             estimated=tuple(column["kind"] == "estimate" for column in columns),
+            approximate=tuple(column.get("approximate", False) for column in columns),
             key_places=tuple(column.get("key") for column in columns),
             lower_bounds=tuple(column.get("lower", -math.inf) for column in columns),
             rows=_read_rows(columns, document["rows"], document["keys"]),
@@ -163,6 +168,33 @@ class RecordedAnswer:
         from dodona.answer import picture
 
         return picture.to_html(self)
+
+
+def explain_offer(offer: Offer, text: str, *, head: str | None, version: str | None) -> RecordedAnswer:
+    """Return an offer as an answer of one column of text, as EXPLAIN shows it; it costs nothing."""
+    lines = str(offer).splitlines()
+    return RecordedAnswer(
+        question=RecordedQuestion(text),
+        columns=("explain",),
+        estimated=(False,),
+        approximate=(False,),
+        key_places=(0,),
+        lower_bounds=(-math.inf,),
+        rows=tuple(Row((line,), (line,), (line,)) for line in lines),
+        confidence=offer.confidence,
+        coverage=Coverage(),
+        source="derived",
+        price=FREE,
+        mechanism="none: nothing was measured",
+        theorem="",
+        receipt=None,
+        head=head,
+        version=version,
+        stale=False,
+        about=offer.about,
+        warnings=(),
+        reused=False,
+    )
 
 
 def _read_rows(

@@ -16,7 +16,7 @@ import numpy as np
 
 from dodona.answer import measured as measurement
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
-from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, round_estimate
+from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, computed_values, round_estimate
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
@@ -58,17 +58,19 @@ def sort_values(expression: asked.Expression, measured: Evidence, view: View) ->
     Groups are in the order of their labels' declaration, so a key sorts by the group's position.
     """
     if isinstance(expression, asked.KeyLabel):
-        return _places(expression.key, measured)
+        return _places(expression, measured)
     if isinstance(expression, asked.Comparison | asked.Logic):
         return list(evaluate_condition(expression, measured, view))
     return list(_point_values(expression, measured, view))
 
 
-def _places(key: int, measured: Evidence) -> list[int | None]:
+def _places(key: asked.KeyLabel, measured: Evidence) -> list[int | None]:
     """Return the position of each group's label within its key; None for `<missing>`, as NULLs come last."""
-    labels = [group[key] for group in measurement.group_labels(measured.question)]
+    labels = measurement.group_labels(measured.question, key)
     places: dict[object, int] = {}
-    for label in labels:
+    # Declared labels are in the order of their declaration; computed ones have the order of their values.
+    ordered = labels if key.labels is None else sorted(key.labels, key=lambda own: (isinstance(own, str), own))
+    for label in ordered:
         places.setdefault((type(label), label), len(places))
     return [None if label == MISSING else places[type(label), label] for label in labels]
 
@@ -77,8 +79,8 @@ def _point_values(expression: asked.Expression, measured: Evidence, view: View) 
     match expression:
         case asked.LiteralExpression(value):
             return [value] * measured.groups
-        case asked.KeyLabel(key):
-            labels = [group[key] for group in measurement.group_labels(measured.question)]
+        case asked.KeyLabel():
+            labels = measurement.group_labels(measured.question, expression)
             return [None if label == MISSING else label for label in labels]
         case _:
             numbers = view_band(expression, measured, replace(view, draws=None)).value.tolist()
@@ -112,16 +114,16 @@ def key_order(question: asked.Question) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
 
 
-def key_conversions(question: asked.Question) -> dict[int, asked.ReadAs]:
-    """Return the output type of each key, from the first column that shows it."""
-    found: dict[int, asked.ReadAs] = dict.fromkeys(range(len(question.keys)), "value")
+def shown_keys(question: asked.Question) -> dict[int, asked.AnswerColumn]:
+    """Return the first column that shows each key."""
+    found = {key: asked.AnswerColumn("", asked.KeyLabel(key)) for key in range(len(question.keys))}
     for column in reversed(question.columns):
         if isinstance(column.expression, asked.KeyLabel):
-            found[column.expression.key] = column.read_as
+            found[column.expression.key] = column
     return found
 
 
-def _groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
+def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
     """Return the groups that WHERE allows, in row-major order of the keys as displayed."""
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
@@ -142,7 +144,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     """
     question = measured.question
     keys = key_order(question)
-    chosen = _groups_in_order(question, keys)
+    chosen = groups_in_order(question, keys)
     if question.having is not None:
         kept = evaluate_condition(question.having, measured, view)
         chosen = [group for group in chosen if kept[group]]
@@ -159,18 +161,29 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     return tuple(map(Row, labels, zip(*columns, strict=True), values))
 
 
+def group_values(question: asked.Question) -> list[tuple[KeyValue, ...]]:
+    """Return the typed keys of the groups that WHERE allows, in order: all of it is public."""
+    order = key_order(question)
+    return list(_group_keys(question, order, groups_in_order(question, order))[1])
+
+
 def _group_keys(
     question: asked.Question, order: tuple[int, ...], chosen: Sequence[int]
 ) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
     """Return the labels of the displayed groups, and their typed values."""
     if not order:
         return ((),) * len(chosen), ((),) * len(chosen)
-    domain, kinds = question.query.domain, key_conversions(question)
+    domain, shown = question.domain, shown_keys(question)
     codes = np.unravel_index(np.asarray(chosen, dtype=np.int64), [key.groups for key in question.keys])
     labels, values = [], []
     for number in order:
         key, places = question.keys[number], codes[number].tolist()
-        names, typed = measurement.key_labels(key, domain), measurement.key_values(key, domain, kinds[number])
+        column = shown[number]
+        names = column.expression.labels if isinstance(column.expression, asked.KeyLabel) else None
+        if names is not None:
+            typed = computed_values(names)
+        else:
+            names, typed = measurement.key_labels(key, domain), measurement.key_values(key, domain, column.read_as)
         labels.append([names[place] for place in places])
         values.append([typed[place] for place in places])
     return zip(*labels, strict=True), zip(*values, strict=True)
@@ -180,9 +193,9 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
     """Return the cells of a column for the displayed groups."""
     plain = view.against is Against.TABLE and view.draws is None
     match expression:
-        case asked.KeyLabel(key):
-            labels = measurement.group_labels(measured.question)
-            return [labels[group][key] for group in chosen]
+        case asked.KeyLabel():
+            labels = measurement.group_labels(measured.question, expression)
+            return [labels[group] for group in chosen]
         case asked.LiteralExpression(value):
             return [value for _ in chosen]
         case asked.Comparison() | asked.Logic():
@@ -228,7 +241,7 @@ def _number_converter(expression: asked.Expression, measured: Evidence) -> Calla
     """Return the output conversion of a column's numbers: a quantile is one of the column's values."""
     if not isinstance(expression, asked.Quantile):
         return float
-    match measured.question.query.domain[expression.attribute]:
+    match measured.question.domain[expression.attribute]:
         case Date():
             return lambda number: date.fromordinal(round(number))
         case Integer() | Boolean():

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dodona.answer.answer import Answer
+    from dodona.answer.computed import ComputedAnswer
     from dodona.answer.recorded import RecordedAnswer
     from dodona.cli.opening import OpenCurator
 
-    ShownAnswer = Answer | RecordedAnswer
+    ShownAnswer = Answer | ComputedAnswer | RecordedAnswer
 
 
 # --- Ask and quote. ---

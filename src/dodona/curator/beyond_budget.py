@@ -24,7 +24,7 @@ from dodona.knowledge.knowledge import Knowledge, LearnedBlock, LearnedMarginal,
 from dodona.knowledge.measurements import BlockMeasurement, noise_variance
 from dodona.numbers import format_percent
 from dodona.query.predicate import And, Predicate
-from dodona.query.query import Block, PeopleWeight, Query, weight_range
+from dodona.query.query import Block, Query, weight_range
 from dodona.query.question import KeyLabel, Question, Total
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class BeyondBudget:
             return None
         if any(not isinstance(column.expression, Total) for column, _ in question.noisy_columns):
             return None
-        if any(isinstance(block.weight, PeopleWeight) for block in question.query.blocks):
+        if any(block.about_people for block in question.query.blocks):
             return None
         model, rows = self.tracker.follow(), self.tracker.rows
         if model.predict(question.query, rows) is None:  # splits all classes that are needed, once

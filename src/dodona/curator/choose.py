@@ -123,7 +123,7 @@ def _groups(question: Question) -> tuple[tuple[str, ...], Query]:
             "To choose among groups write a question with GROUP BY and one count or sum and no HAVING, such as "
             "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis."
         )
-    domain = question.query.domain
+    domain = question.domain
     labels = [
         [str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)]
         if isinstance(key, Partition)

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
-from dodona.curator.desk import WHOLE_BUDGET, Desk
+from dodona.curator.desk import WHOLE_BUDGET, Desk, mark_errors_charged
 from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
 from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
 from dodona.curator.shared import SharedKnowledge
@@ -29,14 +29,20 @@ from dodona.privacy.budget import BudgetState
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
+from dodona.query.statement import Statement
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql
+from dodona.sql.statement import check_statement, read_statement
 
 if TYPE_CHECKING:  # imported lazily by the calls that need it
+    from dodona.answer.computed import ComputedAnswer
     from dodona.answer.description import Description, History
+    from dodona.answer.recorded import RecordedAnswer
     from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
     from dodona.curator.watch import Watch
     from dodona.curator.weights import Weights
+
+    AnyAnswer = Answer | ComputedAnswer | RecordedAnswer
+    """An answer to a question, what a statement computed from several, or what EXPLAIN says."""
 
 Progress = Callable[[int, int], None]
 """Is called with how many are done, and of how many."""
@@ -123,7 +129,7 @@ class Curator:
         max_price: Exact | None = None,
         fresh: bool = False,
         key: str | None = None,
-    ) -> Answer:
+    ) -> AnyAnswer:
         """Return the answer to a question: replayed or derived if possible, otherwise measured and charged.
 
         A price above `max_price`, a share of the budget such as "2%", is refused; the default is set by the dataset.
@@ -131,11 +137,11 @@ class Curator:
         chosen because of earlier answers. With a key the same question is charged once, even if it is repeated
         after an interruption.
         """
-        asked = (self.read(question),)
+        asked = self.read(question)
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        request = self._approved(request, asked, key, max_price)
-        with self._held(key):
-            return self._ladder.answers(asked, request, key)[0]
+        if isinstance(asked, Statement) and asked.explain:
+            return self._explained(asked, request)
+        return self._answers((asked,), request, key, max_price)[0]
 
     def ask_if_free(  # noqa: PLR0913  the surface of a question
         self,
@@ -147,19 +153,23 @@ class Curator:
         max_price: Exact | None = None,
         fresh: bool = False,
         key: str | None = None,
-    ) -> Answer | None:
+    ) -> AnyAnswer | None:
         """Return the answer that `ask` would give for nothing, without reading any data; None if it is not free."""
-        asked, request = self.read(question), self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        found = self._ladder.free_answers((asked,), request, key)
-        return None if found is None else found[0]
+        asked = self.read(question)
+        request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
+        if isinstance(asked, Statement) and asked.explain:
+            return self._explained(asked, request)
+        found = self._ladder.free_answers(_questions((asked,)), request, key)
+        return None if found is None else _assembled((asked,), found)[0]
 
-    def recall(self, key: str, *, confidence: float | None = None) -> tuple[Answer, ...] | None:
+    def recall(self, key: str, *, confidence: float | None = None) -> tuple[AnyAnswer, ...] | None:
         """Return again what was bought under a key, one answer for each of its questions; None if nothing was.
 
         It costs nothing. What was derived for nothing was not bought: ask it again.
         """
         request = self._request(None, confidence, None, None)
-        return self._ladder.recalled(key, request, self.read)
+        found = self._ladder.recalled(key, request, lambda text: _questions((self.read(text),)))
+        return None if found is None else self._reassembled(found)
 
     def ask_many(  # noqa: PLR0913  the surface of a question
         self,
@@ -172,23 +182,21 @@ class Curator:
         fresh: bool = False,
         key: str | None = None,
         progress: Progress | None = None,
-    ) -> tuple[Answer, ...]:
+    ) -> tuple[AnyAnswer, ...]:
         """Return the answers to questions that are planned together and charged once: all or none.
 
         `max_price` applies to all of them together.
         """
         listed, request = _question_list(questions), self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once, places = (listed, range(len(listed))) if fresh else _deduplicate(listed)
-        asked = []
+        asked: list[Question | Statement] = []
         for number, question in enumerate(once):
             asked.append(self.read(question))
             if progress is not None:
                 progress(number + 1, len(once))
         if not asked:
             return ()
-        request = self._approved(request, tuple(asked), key, max_price)
-        with self._held(key):
-            answers = self._ladder.answers(tuple(asked), request, key)
+        answers = self._answers(tuple(asked), request, key, max_price)
         return answers if len(once) == len(listed) else tuple([answers[place] for place in places])
 
     def prepare(
@@ -207,7 +215,7 @@ class Curator:
         listed = _question_list(workload)
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
-        asked = tuple(map(self.read, _deduplicate(listed)[0]))
+        asked = _questions(tuple(map(self.read, _deduplicate(listed)[0])))
         request = self._approved(self._request(within, confidence, None, max_price), asked, key, max_price)
         with self._held(key):
             return self._ladder.prepare(asked, request, key)
@@ -231,7 +239,7 @@ class Curator:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         once = several if fresh else _deduplicate(several)[0]
-        return self._ladder.offer(tuple(map(self.read, once)), request)
+        return self._ladder.offer(_questions(tuple(map(self.read, once))), request)
 
     def request_approval(
         self,
@@ -249,7 +257,7 @@ class Curator:
         if self.desk.analyst is None:
             raise InvalidRequest("A request for approval names its analyst. Open the dataset with analyst=.")
         several = (question,) if isinstance(question, str | Query) else _question_list(question)
-        asked, ledger = tuple(map(self.read, _deduplicate(several)[0])), self._dataset.ledger
+        asked, ledger = _questions(tuple(map(self.read, _deduplicate(several)[0]))), self._dataset.ledger
         offer = self._ladder.offer(asked, self._request(within, confidence, epsilon, WHOLE_BUDGET))
         known, limit = ledger.approval(key, analyst=self.desk.analyst), ledger.allowance(analyst=self.desk.analyst)
         if known is None and (limit is None or offer.price.share <= limit.share):
@@ -259,7 +267,7 @@ class Curator:
             key=key,
             question=_digest(asked),
             share=offer.price.share,
-            text="; ".join(one.text for one in asked if one.text) or "a query",
+            text="; ".join(dict.fromkeys(one.text for one in asked if one.text)) or "a query",
         )
 
     def choose(
@@ -280,7 +288,13 @@ class Curator:
         self._permit()
         with self._held(key):
             return choose_candidates(
-                self.desk, self.read, candidates, epsilon=epsilon, count=count, most=self._most(max_price), key=key
+                self.desk,
+                self._read_question,
+                candidates,
+                epsilon=epsilon,
+                count=count,
+                most=self._most(max_price),
+                key=key,
             )
 
     def above(  # noqa: PLR0913  a watch has this many sides
@@ -303,7 +317,7 @@ class Curator:
         self._permit()
         return open_watch(
             self.desk,
-            self.read,
+            self._read_question,
             threshold,
             epsilon=epsilon,
             alerts=alerts,
@@ -330,7 +344,7 @@ class Curator:
         self._permit()
         return open_weights(
             self.desk,
-            self.read,
+            self._read_question,
             questions=questions,
             epsilon=epsilon,
             columns=columns,
@@ -358,7 +372,7 @@ class Curator:
         with self._held(key):
             return answer_by_weights(
                 self.desk,
-                self.read,
+                self._read_question,
                 _question_list(questions),
                 epsilon=epsilon,
                 columns=columns,
@@ -367,19 +381,57 @@ class Curator:
                 key=key,
             )
 
-    def read(self, question: object) -> Question:
-        """Return a question as it was parsed; nothing is charged."""
+    def read(self, question: object) -> Question | Statement:
+        """Return a question, or a statement of several, as it was parsed; nothing is charged."""
         self._hold_open()
         match question:
             case str():
-                return compile_sql(question, self.schema)
-            case Query() | Question():
-                asked = question_from_query(question) if isinstance(question, Query) else question
-                if asked.query.domain is not self.schema.domain and asked.query.domain != self.schema.domain:
-                    raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
+                asked = read_statement(question, self.schema)
+                if isinstance(asked, Statement) and asked.sql:
+                    check_statement(asked)
                 return asked
+            case Query() | Question():
+                meant = question_from_query(question) if isinstance(question, Query) else question
+                if meant.query.domain is not self.schema.domain and meant.query.domain != self.schema.domain:
+                    raise InvalidRequest("This query is over another domain. Build it from this dataset's schema.")
+                return meant
             case _:
                 raise InvalidRequest("A question is SQL text or a Query.")
+
+    def _read_question(self, question: object) -> Question:
+        """Return one question; a statement that computes on answers is refused."""
+        asked = self.read(question)
+        if isinstance(asked, Statement):
+            raise InvalidRequest("This takes one plain SELECT, and nothing that computes on its answer.")
+        return asked
+
+    def _answers(
+        self, asked: tuple[Question | Statement, ...], request: Request, key: str | None, max_price: Exact | None
+    ) -> tuple[AnyAnswer, ...]:
+        """Return the answers to questions and statements, all of whose questions are charged together, once."""
+        questions = _questions(asked)
+        request = self._approved(request, questions, key, max_price)
+        with self._held(key):
+            answers = self._ladder.answers(questions, request, key)
+        return _assembled(asked, answers)
+
+    def _reassembled(self, answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
+        """Return recalled answers, those of a statement's questions as one."""
+        asked: list[Question | Statement] = []
+        place = 0
+        while place < len(answers):
+            question = answers[place].question
+            meant = self.read(question.text) if question.text else question
+            asked.append(meant)
+            place += len(_questions((meant,)))
+        return _assembled(tuple(asked), answers)
+
+    def _explained(self, asked: Statement, request: Request) -> RecordedAnswer:
+        """Return the offer for a statement as an answer of text; nothing is charged."""
+        from dodona.answer.recorded import explain_offer
+
+        offer = self._ladder.offer(asked.parts, request)
+        return explain_offer(offer, asked.text, head=self._dataset.ledger.head, version=self._dataset.source.version)
 
     def close(self) -> None:
         """Release the table and the ledger."""
@@ -440,6 +492,21 @@ class Curator:
 
     def _most(self, max_price: Exact | None) -> Fraction:
         return effective_max_price(max_price, self._dataset.default)
+
+
+def _questions(asked: tuple[Question | Statement, ...]) -> tuple[Question, ...]:
+    """Return all questions that are asked, those of statements among them."""
+    return tuple([one for each in asked for one in (each.parts if isinstance(each, Statement) else (each,))])
+
+
+def _assembled(asked: tuple[Question | Statement, ...], answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
+    """Return one answer for each question or statement; computing on answers needs no data and costs nothing."""
+    if not any(isinstance(one, Statement) for one in asked):
+        return answers
+    from dodona.answer.computed import assemble_answers
+
+    with mark_errors_charged() if any(answer.price.share > 0 for answer in answers) else nullcontext():
+        return assemble_answers(asked, answers)
 
 
 def _digest(asked: tuple[Question, ...]) -> str:

@@ -6,9 +6,10 @@ import threading
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dodona.answer.description import DefaultRequest, Description, History, HistoryEntry
+from dodona.answer.description import DefaultRequest, Description, History, HistoryEntry, describe_tables
 from dodona.ledger.entries import Charged, Released, entry_from_json, entry_time
 from dodona.ledger.ledger import Ledger
+from dodona.schema.schema import ROW_OF
 from dodona.trusted.gate import CHECKING, CONFIRMING, WATCHING
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
     return Description(
         dataset=dataset.name,
         table=dataset.schema.table,
-        columns=dataset.schema.domain.attributes,
+        columns=tuple(own for own in dataset.schema.domain if own.name != ROW_OF),
         unit=dataset.schema.unit,
         budget=dataset.ledger.state(),
         default=DefaultRequest(
@@ -39,6 +40,7 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
         analyst=analyst,
         left=dataset.ledger.left(analyst=analyst),
         left_out=dataset.left_out,
+        tables=describe_tables(dataset.schema),
     )
 
 

@@ -88,7 +88,7 @@ class Forecaster:
             return ExpectedAccuracy(
                 column.name, predict_error(own, used, confidence=request.confidence, rows=self.size)
             )
-        sizes = self._sizes(counted, column.expression, question.query.domain)
+        sizes = self._sizes(counted, column.expression, question.domain)
         kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
         few, many = float(sizes.few[kept].min()) / _NOISE, float(sizes.many[kept].max()) * _NOISE
         counts = self._histogram(question, column.expression)
@@ -201,12 +201,12 @@ def _count_behind(question: Question, expression: Expression) -> Block | None:
             block = question.query.blocks[levels[0]]
         case _:
             return None
-    return Block(block.where, block.keys[: len(question.keys)])
+    return None if block.about_people else Block(block.where, block.keys[: len(question.keys)])
 
 
 def _measured_column(question: Question, expression: Expression) -> Attribute | None:
     """Return the column whose values are averaged or ranked; None if the expression involves several columns."""
-    domain = question.query.domain
+    domain = question.domain
     match expression:
         case Quantile(_, name):
             return domain[name]

@@ -416,7 +416,9 @@ class Ladder:
             earlier.climb_free(call)
         return call
 
-    def recalled(self, key: str, request: Request, read: Callable[[str], Question]) -> tuple[Answer, ...] | None:
+    def recalled(
+        self, key: str, request: Request, read: Callable[[str], tuple[Question, ...]]
+    ) -> tuple[Answer, ...] | None:
         """Return what was bought under a key, for the questions as they were written; None if nothing was."""
         recalled = self.desk.recall(key, wait=False)
         if recalled is None:
@@ -425,7 +427,7 @@ class Ladder:
         asked = written_questions(release, receipt, read)
         if asked is None:  # a bundle, bought for one question: it follows from the bundle
             with suppress(InvalidRequest):
-                call = self._resolve((read(release.text or ""),), request, None)
+                call = self._resolve(read(release.text or ""), request, None)
                 found = self.answers_of_bundle(call.asked, receipt)
                 if found is not None:
                     again = [Found(one, "replayed", receipt.id, reused=True) for one in found]

@@ -29,7 +29,7 @@ from dodona.query.predicate import Among, And
 from dodona.query.query import Block, ConstantWeight, Query
 from dodona.query.question import AnswerColumn, Question, Total
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql
+from dodona.sql.statement import read_questions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -443,21 +443,24 @@ def stack_queries(asked: Sequence[Question]) -> Query:
 
 
 def written_questions(
-    release: Release, receipt: Receipt, read: Callable[[str], Question]
+    release: Release, receipt: Receipt, read: Callable[[str], tuple[Question, ...]]
 ) -> tuple[Question, ...] | None:
     """Return the questions of a release from their text, if they are exactly what was measured; else None."""
     text = release.text or ""
     for texts in ((text,), text.split("; ")):
         with suppress(InvalidRequest):
-            asked = tuple([read(one) for one in texts])
+            asked = tuple([question for one in texts for question in read(one)])
             if query_digest(stack_queries(asked)) == receipt.purpose:
                 return asked
     return None
 
 
 def joined_text(asked: Sequence[Question]) -> str | None:
-    """Return the text of questions as a release records it; None if none of them was written as text."""
-    return "; ".join([one.text for one in asked if one.text])[:_LONGEST_TEXT] or None
+    """Return the text of questions as a release records it; None if none of them was written as text.
+
+    The questions of one statement share its text.
+    """
+    return "; ".join(dict.fromkeys([one.text for one in asked if one.text]))[:_LONGEST_TEXT] or None
 
 
 def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence[Question], schema: Schema) -> bool:
@@ -466,7 +469,7 @@ def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence
         return True
     for texts in ((release.text,), release.text.split("; ")):
         with suppress(InvalidRequest):
-            written = {query_digest(compile_sql(one, schema).query) for one in texts}
+            written = {query_digest(part.query) for one in texts for part in read_questions(one, schema)}
             meant, given = ({query_digest(one.query) for one in own} for own in (missing, asked))
             return meant <= written <= given
     return False

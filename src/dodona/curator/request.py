@@ -16,7 +16,17 @@ from dodona.numbers import Exact, python_number, to_share
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.query import question as asked
-from dodona.query.query import CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, Weight, weight_range
+from dodona.query.query import (
+    CaseWeight,
+    ConstantWeight,
+    PeopleWeight,
+    PolynomialWeight,
+    Query,
+    TableWeight,
+    ValueWeight,
+    Weight,
+    weight_range,
+)
 from dodona.schema.attributes import Date, numeric_grid
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Source
@@ -169,6 +179,10 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
         case asked.Variation(_, mean, spread):
             own = _weight_dimension(query.blocks[mean.total].weight)
             return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
+        case asked.Association():
+            means = expression.first, expression.second
+            pair = [_weight_dimension(query.blocks[mean.total].weight) for mean in means]
+            return _association_dimension(expression.measure, *pair)
         case asked.Quantile():
             return frozenset(((expression.attribute, 1),))
         case asked.Arithmetic("*" | "/" as operator, left, right):
@@ -183,12 +197,30 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
             assert_never(expression)
 
 
+def _association_dimension(measure: asked.Measure, first: Dimension, second: Dimension) -> Dimension:
+    match measure:
+        case asked.Measure.POPULATION_COVARIANCE | asked.Measure.SAMPLE_COVARIANCE:
+            return _multiply_dimensions(first, second, 1)
+        case asked.Measure.SLOPE:
+            return _multiply_dimensions(second, first, -1)
+        case asked.Measure.INTERCEPT:
+            return second
+        case _:
+            return frozenset()
+
+
 def _weight_dimension(weight: Weight) -> Dimension:
     match weight:
         case ConstantWeight() | PeopleWeight():
             return frozenset()
         case ValueWeight(name, _, _, _, power):
             return frozenset(((name, power),))
+        case TableWeight(names):
+            return frozenset((name, 1) for name in names)
+        case PolynomialWeight(polynomial):
+            units = [frozenset((name, power) for name, power in own if power) for own in polynomial.powers()]
+            # Lower terms come from the columns' bounds: (a + 1) * (b + 2) is in the unit of a * b.
+            return _common_dimension({unit for unit in units if not any(unit < other for other in units)})
         case CaseWeight(branches, otherwise):
             weights = (otherwise, *(branch for _, branch in branches))
             return _common_dimension(set(map(_weight_dimension, weights)) - {frozenset()})
@@ -230,6 +262,11 @@ def _expression_full_scale(expression: asked.Expression, query: Query, size: int
         case asked.Variation(_, mean, spread):
             width = mean.upper - mean.lower
             return width**2 if spread in _VARIANCES else width
+        case asked.Association():
+            widths = [mean.upper - mean.lower for mean in (expression.first, expression.second)]
+            scales = {asked.Measure.SLOPE: widths[1] / widths[0], asked.Measure.INTERCEPT: widths[1]}
+            scales |= {asked.Measure.CORRELATION: Fraction(1), asked.Measure.DETERMINATION: Fraction(1)}
+            return scales.get(expression.measure, widths[0] * widths[1])
         case asked.Quantile():
             return _quantile_full_scale(expression, query)
         case asked.Arithmetic(operator, left, right):
@@ -273,7 +310,7 @@ def _least_part(expression: asked.Expression, query: Query) -> float:
 
 def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
     """Return the width of a column; in days for dates."""
-    attribute = query.domain[quantile.attribute]
+    attribute = query.domain_of(quantile.levels[0])[quantile.attribute]
     found = numeric_grid(attribute)
     step = Fraction(1) if found is None or isinstance(attribute, Date) else found[1]
     return step * max(attribute.size - 1, 1)

@@ -6,7 +6,8 @@ Secrets are written as `env:NAME` only, and their values are never shown.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -24,7 +25,7 @@ from dodona.privacy.accountants import Accountant, Spending
 from dodona.privacy.budget import Analyst, Budget, default_accountant
 from dodona.privacy.events import ExponentialEvent
 from dodona.schema.file import read_schema
-from dodona.schema.schema import Neighbours, Schema
+from dodona.schema.schema import Neighbours, PublicTable, Schema
 from dodona.schema.toml import TomlTable
 from dodona.trusted.source import generate_cap_key
 
@@ -92,6 +93,8 @@ class DatasetFile:
     confidence: float
     max_price: Fraction
     """The default limit on the share of the budget that one call may spend."""
+    linked: Mapping[str, str] = field(default_factory=dict)
+    """Where each linked table is: a path relative to the file, or a name in the database."""
     limits: Limits = NO_LIMITS
     """The owner's limits on spending when the ledger is created; it records later changes."""
     waiting: tuple[str, ...] = ()
@@ -147,6 +150,15 @@ class DatasetFile:
         return self.path.parent / self.source
 
     @property
+    def linked_places(self) -> dict[str, str]:
+        """The location of each linked table: a path, or a name in the database."""
+        files = self.kind in {"parquet", "csv"} or (
+            self.kind == "spark" and self.source and self.source[:4] != ENV_PREFIX
+        )
+        inside = {name: str(self.path.parent / place) for name, place in self.linked.items() if "://" not in place}
+        return dict(self.linked) | inside if files else dict(self.linked)
+
+    @property
     def kept_place(self) -> str | None:
         """The location of the stored counted rows: a table, a folder path, or an address that Spark knows."""
         if self.kept is None or self.kind == "postgres" or "://" in self.kept:
@@ -169,6 +181,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     dataset = _dataset(root)
     schema = read_schema(root)
     source = _source(root)
+    tables = _tables(root, path, "" if source is None else source["kind"])
     budget = _budget(root)
     ledger = _ledger(root)
     analysts = _analysts(root)
@@ -176,13 +189,16 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     limits = _limits(root)
     waiting, confirmed_by = _review(root)
     root.close()
-    if dataset is None or schema is None or source is None or budget is None or ledger is None or analysts is None:
+    missing = (dataset, schema, source, budget, ledger, analysts, tables)
+    if dataset is None or schema is None or source is None or budget is None or None in missing:
         return None
+    linked, public = tables or ({}, ())
+    schema = replace(schema, public=public)
     within = default_tolerance(schema.unit, budget["budget"], confidence) if within is None else within
     asked = {"within": within, "confidence": confidence, "max_price": max_price, "limits": limits}
     review = {"waiting": waiting, "confirmed_by": confirmed_by}
-    parts = source | budget | ledger | asked | review
-    return DatasetFile(path=path, dataset=dataset, schema=schema, analysts=analysts, **parts)
+    parts = source | budget | (ledger or {}) | asked | review | {"linked": linked}
+    return DatasetFile(path=path, dataset=dataset, schema=schema, analysts=analysts or (), **parts)
 
 
 def _dataset(root: TomlTable) -> str | None:
@@ -221,6 +237,36 @@ def _source(root: TomlTable) -> dict[str, Any] | None:
         return None
     opened = {"kind": kind, "source": place, "source_table": inner, "timeout": timeout}
     return opened | {"version": version, "form": form, "kept": kept}
+
+
+def _tables(root: TomlTable, path: Path, kind: str) -> tuple[dict[str, str], tuple[PublicTable, ...]] | None:
+    """Return where each linked table is, and the public tables, which are read here; None after noting mistakes."""
+    if not root.has("tables") or not isinstance(root.content["tables"], dict):
+        return {}, ()
+    from dodona.engines.public import read_public_table  # loads DuckDB
+
+    tables = root.table("tables", example="[tables.patients]")
+    linked, public, whole = dict[str, str](), list[PublicTable](), True
+    for name in () if tables is None else tables.keys:
+        table = None if tables is None else tables.table(name, example=f"[tables.{name}]")
+        if table is None:
+            return None
+        if table.content.get("public") is True:
+            where = table.text("path", example=f'path = "{name}.csv"')
+            key = table.text("key", example='key = "region"')
+            found = None
+            if where is not None and key is not None:
+                found = table.make(partial(read_public_table, name, path.parent / where, key))
+            whole = whole and found is not None
+            public += [] if found is None else [found]
+        else:
+            word = "path" if kind in {"parquet", "csv"} or (kind == "spark" and table.has("path")) else "source_table"
+            example = f'path = "{name}.{kind}"' if word == "path" else f'source_table = "{name}"'
+            place = table.text(word, example=example, default=None if word == "path" else name)
+            whole = whole and place is not None
+            linked[name] = place or ""
+        table.close()
+    return (linked, tuple(public)) if whole else None
 
 
 def _csv_format(source: TomlTable) -> CsvFormat | None:

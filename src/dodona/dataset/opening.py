@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -132,8 +132,16 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     folders = {name: folder_partitions(name, base) for name in divided}
     if any(folders.values()):  # a partition folder's name is a value of its rows
         further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
+    if file.linked:
+        own = {name: fingerprint_files(list_files(place)) for name, place in _linked_files(file).items()}
+        further = json.dumps([further, own], sort_keys=True)
     found = fingerprint_files(files, further=further)
     return _check_version(versions_path(file), file.schema, file.version, found, key)
+
+
+def _linked_files(file: DatasetFile) -> dict[str, str]:
+    """Return the files of linked tables; those of a database are in the file of the main table."""
+    return file.linked_places if file.kind in {"parquet", "csv"} else {}
 
 
 def check_source_version(file: DatasetFile, source: Fingerprinted, key: bytes) -> bool:
@@ -397,20 +405,21 @@ def open_source(file: DatasetFile, key: bytes, *, owner: bool) -> Source:
     if file.kind in {"postgres", "spark"}:
         return _check_held_source(file, _open_server(file, key, file.kept_place), key, owner=owner)
     new = check_files_version(file, key)
+    how: dict[str, Any] = {"version": file.version, "key": key, "linked": file.linked_places}
     match file.kind:
         case "parquet":
-            source = DuckDBSource.parquet(file.schema, file.rows, version=file.version, key=key)
+            source = DuckDBSource.parquet(file.schema, file.rows, **how)
         case "csv":
-            source = DuckDBSource.csv(file.schema, file.rows, form=file.form, version=file.version, key=key)
+            source = DuckDBSource.csv(file.schema, file.rows, form=file.form, **how)
         case _:
-            source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, version=file.version, key=key)
+            source = DuckDBSource.table(file.schema, file.rows, table=file.source_table, **how)
     if new and owner:
-        _warn_unread(source.unread())
+        _warn_unread(source.unread(), source.repeated())
     return source
 
 
-def _warn_unread(names: Sequence[str]) -> None:
-    """Warn the owner, on first opening a version, about columns without any declared value.
+def _warn_unread(names: Sequence[str], repeated: Sequence[str]) -> None:
+    """Warn the owner, on first opening a version, about columns without any declared value, and about repeated people.
 
     The warning depends on the rows, so no analyst may see it: opening as a named analyst gives no warning.
     """
@@ -418,6 +427,12 @@ def _warn_unread(names: Sequence[str]) -> None:
         warnings.warn(
             f"No row has a declared value in {', '.join(names)}: all that stands there counts as <outside>. Check the "
             "kind, the labels and, of CSV files, how numbers and dates are written; `dodona check` shows figures.",
+            stacklevel=5,
+        )
+    if repeated:
+        warnings.warn(
+            f"Some people have several rows in {', '.join(repeated)}, of which one counts and is joined. If all of "
+            "them should count, write `rows` in that table; then it is no longer joined to others.",
             stacklevel=5,
         )
 
@@ -482,25 +497,27 @@ def _open_postgres(file: DatasetFile, key: bytes, kept: str | None) -> PostgresS
         timeout=file.timeout,
         key=key,
         kept=kept,
+        linked=file.linked_places,
     )
 
 
 def _open_spark(file: DatasetFile, key: bytes, kept: str | None) -> SparkSource:
     with require_extra("Spark", "pyspark", "spark"):
-        from dodona.engines.spark import SparkSource
-    schema, where, version = file.schema, file.source, file.version
+        from dodona.engines.spark import Opening, SparkSource
+    schema, where = file.schema, file.source
+    how: Opening = {"version": file.version, "key": key, "kept": kept, "linked": file.linked_places}
     if where.startswith(ENV_PREFIX):
-        return SparkSource.remote(schema, read_secret(where), file.source_table, version=version, key=key, kept=kept)
+        return SparkSource.remote(schema, read_secret(where), file.source_table, **how)
     if where:
-        return SparkSource.parquet(schema, where if "://" in where else file.rows, version=version, key=key, kept=kept)
-    return SparkSource.table(schema, None, file.source_table, version=version, key=key, kept=kept)
+        return SparkSource.parquet(schema, where if "://" in where else file.rows, **how)
+    return SparkSource.table(schema, None, file.source_table, **how)
 
 
 def _check_held_source(file: DatasetFile, source: PostgresSource | SparkSource, key: bytes, *, owner: bool) -> Source:
     """Return a table whose rows still match its version."""
     try:
         if check_source_version(file, source, key) and owner:
-            _warn_unread(source.unread())
+            _warn_unread(source.unread(), source.repeated())
     except BaseException:
         source.close()
         raise
@@ -513,7 +530,7 @@ def _open_frame(schema: Schema, frame: object, ledger: str | Path | None, versio
     source = DuckDBSource.frame(schema, frame, version=version, key=key)
     new = ledger is None or not Path(ledger).is_file() or check_frame_version(Path(ledger), schema, source, key)
     if new:  # a ledger in a database has no folder for digests
-        _warn_unread(source.unread())
+        _warn_unread(source.unread(), source.repeated())
     return source
 
 

@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from dodona.engines import render
 from dodona.engines.files import list_files
 from dodona.numbers import Doubles, Integers
 from dodona.query.movement import broadcast_codes
+from dodona.query.person_table import PersonTable
 from dodona.query.predicate import Among, Axes, Predicate, as_box, unpack_bits
 from dodona.query.query import Block, ConstantWeight, Key, PeopleWeight, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain
@@ -287,13 +288,42 @@ _WEIGHTS_AT_ONCE = 500  # each is at most two columns, and PostgreSQL returns up
 
 def answer_query(query: Query, table: render.Table, *, rows: int, fetch: Fetch) -> Sealed:
     """Return all answers of a query, sealed; `rows` is the declared size."""
+    found = dict[int, WholeNumbers]()
+    for people, places, part in split_by_table(query):
+        own = table if people is None else render.person_rows(table, people)
+        found.update(zip(places, _answer_blocks(part, own, rows=rows, fetch=fetch), strict=True))
+    return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+
+
+def split_by_table(query: Query) -> list[tuple[PersonTable | None, Sequence[int], Query]]:
+    """Return for each table that a query is about the numbers of its blocks, and the query of these alone."""
+    if all(block.table is None for block in query.blocks):
+        return [(None, range(len(query.blocks)), query)]
+    places = defaultdict[PersonTable | None, list[int]](list)
+    for place, block in enumerate(query.blocks):
+        places[block.table].append(place)
+    return [
+        (
+            table,
+            own,
+            Query(
+                query.domain if table is None else table.domain,
+                tuple(replace(query.blocks[place], table=None) for place in own),
+            ),
+        )
+        for table, own in places.items()
+    ]
+
+
+def _answer_blocks(query: Query, table: render.Table, *, rows: int, fetch: Fetch) -> list[WholeNumbers]:
+    """Return the answers of each block over one table."""
     plan = plan_histograms(query, rows=rows)
     found = dict[int, WholeNumbers]()
     for names, places in plan.histograms:
         found |= _fetch_histogram(query, names, table, fetch).answers(query, plan, places)
     for answered, asked in _statements(table, query.blocks, plan.single):
         found.update(zip(answered, _fetch_sums(asked, fetch), strict=True))
-    return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+    return [found[place] for place in range(len(query.blocks))]
 
 
 def rows_digest(table: render.Table, fetch: Fetch) -> str:

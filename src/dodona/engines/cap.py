@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Booleans, Integers
 from dodona.schema.attributes import Attribute
 from dodona.schema.encoding import RawColumn, is_missing
-from dodona.schema.schema import Schema
+from dodona.schema.schema import ROW_OF, Schema, row_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,13 +56,17 @@ def capped_rows_sql(table: Table, rows: int, key: bytes) -> str:
     Theorem: people
     """
     _require_person(table)
-    columns = _columns(table.readings)
+    return _capped_sql(table, coded_rows_sql(table), _columns(table.readings), rows, key)
+
+
+def _capped_sql(table: Table, coded: str, columns: Sequence[str], rows: int, key: bytes) -> str:
+    """Return SQL for at most `rows` coded rows of each person."""
     kept = ", ".join([*columns, PERSON_COLUMN])
     hashed = f"CASE WHEN {_MANY} > {rows} THEN {_hashed_rows_sql(table, columns, key)} ELSE '' END"
     counted = (
         f"SELECT {kept}, count(*) OVER (PARTITION BY {PERSON_COLUMN}) AS {_MANY}, "  # noqa: S608
         f"{_repeat_number_sql(columns)} AS {_EQUAL} "
-        f"FROM ({coded_rows_sql(table)}) AS coded WHERE {PERSON_COLUMN} IS NOT NULL"
+        f"FROM ({coded}) AS coded WHERE {PERSON_COLUMN} IS NOT NULL"
     )
     return _smallest_hashes_sql(f"SELECT {kept}, {hashed} AS {_HASH} FROM ({counted}) AS counted", columns, rows)  # noqa: S608
 
@@ -176,6 +181,129 @@ def largest_person_statement(table: Table) -> Statement:
 def capped_table(table: Table, rows: int, key: bytes) -> Table:
     """Return the table of the counted rows, as a subquery of each statement."""
     return coded_table(table, f"({capped_rows_sql(table, rows, key)}) AS capped")
+
+
+# --- Several tables of the same people, as one table of coded rows. ---
+
+
+def linked_rows_sql(schema: Schema, tables: Sequence[Table], key: bytes) -> str:
+    """Return SQL for the counted rows of a table and of those linked to it, as codes and the person of each.
+
+    Of a linked table with one row of a person, that row is chosen first; its columns then stand in each of the
+    person's rows. A column that a row does not have is missing. Each table has its own cap, so a person has no more
+    rows than all caps together, and which rows these are depends on that person's rows alone.
+
+    Theorem: linked-tables
+    """
+    parts = [_LinkedPart(*own) for own in zip(unlinked_schemas(schema), tables, strict=True)]
+    single = {part.name: part.counted_sql(key) for part in parts[1:] if part.schema.unit.rows == 1}
+    return " UNION ALL ".join(_linked_part_sql(schema, part, single, key) for part in parts)
+
+
+def unlinked_schemas(schema: Schema) -> list[Schema]:
+    """Return the schema of each table by itself: the main one, then the linked ones."""
+    return [schema.own, *map(schema.of_linked, schema.linked)]
+
+
+def linked_table(schema: Schema, tables: Sequence[Table], key: bytes, source: str | None = None) -> Table:
+    """Return the table of the counted rows of all tables: a subquery, or a source that holds them."""
+    own = f"({linked_rows_sql(schema, tables, key)}) AS counted" if source is None else source
+    dialect = tables[0].dialect
+    return Table(own, _coded_readings(schema.domain, dialect), dialect, PERSON_COLUMN, "{0}")
+
+
+def counted_table(schema: Schema, tables: Sequence[Table], key: bytes) -> Table:
+    """Return the table of the rows that count, as a subquery of each statement where people are protected."""
+    if schema.unit.id is None:
+        return tables[0]
+    return linked_table(schema, tables, key) if schema.linked else capped_table(tables[0], schema.unit.rows, key)
+
+
+def repeated_statement(schema: Schema, table: Table) -> Statement:
+    """Return the statement that counts the people with more rows in a table than count."""
+    own = f"SELECT count(*) AS n FROM ({_LinkedPart(schema, table).rows_sql}) AS own WHERE {PERSON_COLUMN} IS NOT NULL"  # noqa: S608
+    crowds = f"SELECT 1 AS one FROM ({own} GROUP BY {PERSON_COLUMN}) AS crowds WHERE n > {schema.unit.rows}"  # noqa: S608
+    number = table.dialect.small.format("count(*)")
+    return Statement(f"SELECT 0 AS g, {number} AS s0 FROM ({crowds}) AS few", 1, ((1,),))  # noqa: S608
+
+
+def repeated_tables(schema: Schema, tables: Sequence[Table], fetch: Callable[[Statement], list[Integers]]) -> list[str]:
+    """Return the linked tables that should have one row of a person and have more of some: for the owner only."""
+    linked = list(zip(unlinked_schemas(schema), tables, strict=True))[1:]
+    return [
+        own.table for own, table in linked if own.unit.rows == 1 and fetch(repeated_statement(own, table))[1][0] > 0
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _LinkedPart:
+    """One of several tables: its own columns, and how they are read."""
+
+    schema: Schema
+    table: Table
+
+    @property
+    def name(self) -> str:
+        return self.schema.table
+
+    @property
+    def rows_sql(self) -> str:
+        """SQL for all of its rows, as codes. People are known by their text, which all tables have in common."""
+        _require_person(self.table)
+        if self.table.person_text not in {"{0}", self.table.dialect.text}:
+            raise SourceUnfit(
+                f"People are told apart in {self.name} by a column that is no text and no whole number. Where tables "
+                "are linked, the same person must be written alike in all of them: cast the id to a text in a view."
+            )
+        listed = [f"{code_sql(own)} AS c{place}" for place, own in enumerate(self.table.readings.values())]
+        who = self.table.person_text.format(self.table.person)
+        return f"SELECT {', '.join([*listed, f'{who} AS {PERSON_COLUMN}'])} FROM {self.table.source}"  # noqa: S608
+
+    def counted_sql(self, key: bytes) -> str:
+        """SQL for its rows that count."""
+        bare = replace(self.table, person_text="{0}")
+        return _capped_sql(bare, self.rows_sql, _columns(self.table.readings), self.schema.unit.rows, key)
+
+
+def _linked_part_sql(schema: Schema, part: _LinkedPart, single: Mapping[str, str], key: bytes) -> str:
+    """Return SQL for the counted rows of one table, with the columns of all."""
+    others = [name for name in single if name != part.name]
+    owners = dict.fromkeys(part.schema.domain.names, part.name)
+    owners |= {own.name: linked.name for linked in schema.linked if linked.name in others for own in linked.domain}
+    aliases = {part.name: "own", **{name: f"j{place}" for place, name in enumerate(others)}}
+    places = {linked.name: {own: place for place, own in enumerate(linked.domain.names)} for linked in schema.linked}
+    places[part.name] = {own: place for place, own in enumerate(part.schema.domain.names)}
+    listed = []
+    for number, attribute in enumerate(schema.domain):
+        absent = attribute.size if attribute.landing is None else attribute.landing
+        owner = owners.get(attribute.name)
+        if attribute.name == ROW_OF:
+            text = _row_of_sql(schema, part.name, [(name, aliases[name]) for name in others])
+        elif owner is None:
+            text = str(absent)
+        else:
+            text = f"coalesce({aliases[owner]}.c{places[owner][attribute.name]}, {absent})"
+        listed.append(f"{part.table.dialect.small.format(text)} AS c{number}")
+    joins = "".join(
+        f" LEFT JOIN ({single[name]}) AS {aliases[name]} ON own.{PERSON_COLUMN} = {aliases[name]}.{PERSON_COLUMN}"
+        for name in others
+    )
+    return (
+        f"SELECT {', '.join(listed)}, own.{PERSON_COLUMN} AS {PERSON_COLUMN} "  # noqa: S608
+        f"FROM ({part.counted_sql(key)}) AS own{joins}"
+    )
+
+
+def _row_of_sql(schema: Schema, name: str, others: Sequence[tuple[str, str]]) -> str:
+    """Return SQL for the code of the table that a row is from, with the tables in which the person has a row."""
+    labels = row_labels(schema.table, schema.linked)
+    ordered = [own.name for own in schema.linked if own.name in dict(others)]
+    first = labels.index(name)
+    bits = [
+        f"CASE WHEN {dict(others)[own]}.{PERSON_COLUMN} IS NULL THEN 0 ELSE {1 << place} END"
+        for place, own in enumerate(ordered)
+    ]
+    return " + ".join([str(first), *bits])
 
 
 # --- The cap in numpy: the same rows as in SQL. ---

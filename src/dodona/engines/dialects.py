@@ -54,6 +54,8 @@ class Dialect:
     """Integer division towards zero, and its remainder."""
     position: str
     """The zero-based position of the text {0} among the literals {1}; NULL if it is not among them."""
+    element: str
+    """The number at the zero-based position {1} of the list of 64-bit integers {0}."""
     bit: str
     """Whether the digit at the zero-based position {1} of the text {0} of zeros and ones is one."""
     count_if: str
@@ -107,6 +109,7 @@ DUCKDB = Dialect(
     day_of_zoned="CAST({0} AT TIME ZONE 'UTC' AS DATE)",
     quotient="({0} // {1})",
     position="enum_code(TRY_CAST({0} AS ENUM({1})))",
+    element="list_extract(CAST([{0}] AS BIGINT[]), {1} + 1)",
     bit="(get_bit(CAST({0} AS BIT), CAST({1} AS INTEGER)) = 1)",
     count_if="coalesce(count_if({0}), 0)",
     hashed="md5_number_lower({0})",
@@ -137,6 +140,7 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     ),
     quotient="({0} div {1})",
     position="(nullif(array_position(array({1}), {0}), 0) - 1)",
+    element="element_at(CAST(array({0}) AS ARRAY<BIGINT>), CAST({1} AS INT) + 1)",
     bit="(substring(CAST({0} AS BINARY), CAST({1} AS INT) + 1, 1) = X'31')",
     count_if="count_if({0})",
     hashed="conv(substring(md5(CAST({0} AS BINARY)), 1, 16), 16, 10)",
@@ -210,6 +214,7 @@ POSTGRES = Dialect(
     quotient="CAST(div({0}, {1}) AS bigint)",
     remainder="mod({0}, {1})",
     position="(array_position(ARRAY[{1}], {0}) - 1)",
+    element="(CAST(ARRAY[{0}] AS bigint[]))[CAST({1} AS integer) + 1]",
     bit="(get_bit(CAST({0} AS bit varying), CAST({1} AS integer)) = 1)",
     count_if="count(*) FILTER (WHERE {0})",
     hashed="(CAST(CAST('x' || left(md5({0}), 16) AS bit(64)) AS bigint) + 9223372036854775808)",

@@ -4,16 +4,17 @@ A connection can read the files of its table and nothing else: no extensions, no
 """
 
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Self
+from types import MappingProxyType
+from typing import Any, Self
 
 import duckdb
-import numpy as np
 
 from dodona.engines import duckdb_session as session
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
+from dodona.engines.cap import unlinked_schemas
 from dodona.engines.cells import ColumnForm, SourceUnfit
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, Place, Utf8Files, csv_sql, list_files, pattern_base, single_file
@@ -122,6 +123,9 @@ def _source_column(name: str, kind: str, source: str, form: CsvFormat) -> Source
 # --- Answers: Parquet files and database tables are queried in place, CSV files and frames are loaded. ---
 
 
+NOTHING_LINKED: Mapping[str, Any] = MappingProxyType({})
+
+
 class DuckDBSource:
     """Exact answers from DuckDB. Open one with `parquet`, `csv`, `table` or `frame`.
 
@@ -138,70 +142,125 @@ class DuckDBSource:
         return f"DuckDBSource({self._schema.table})"
 
     @classmethod
-    def parquet(
-        cls, schema: Schema, path: Place, *, version: str = "1", threads: int | None = None, key: bytes | None = None
+    def parquet(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        path: Place,
+        *,
+        version: str = "1",
+        threads: int | None = None,
+        key: bytes | None = None,
+        linked: Mapping[str, Place] = NOTHING_LINKED,
     ) -> Self:
-        """Open Parquet files: a path, or a pattern with `*`. They are read again for each question."""
-        files = list_files(path)
-        connection = _connect_to_files(files, threads=threads)
-        source = session.parquet_sql(connection, files, pattern_base(Path(path)))
-        return cls._opened(connection, schema, source, version=version, key=key)
+        """Open Parquet files: a path, or a pattern with `*`. They are read again for each question.
+
+        `linked` has the place of each linked table, by name.
+        """
+        places = [path, *(linked[own.name] for own in schema.linked)]
+        files = [list_files(place) for place in places]
+        connection = _connect_to_files([name for own in files for name in own], threads=threads)
+        pairs = zip(files, places, strict=True)
+        sources = [session.parquet_sql(connection, own, pattern_base(Path(place))) for own, place in pairs]
+        return cls._opened(connection, schema, sources, version=version, key=key)
 
     @classmethod
-    def csv(
-        cls, schema: Schema, path: Place, *, form: CsvFormat = PLAIN_CSV, version: str = "1", key: bytes | None = None
+    def csv(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        path: Place,
+        *,
+        form: CsvFormat = PLAIN_CSV,
+        version: str = "1",
+        key: bytes | None = None,
+        linked: Mapping[str, Place] = NOTHING_LINKED,
     ) -> Self:
-        """Open CSV files: a path, or a pattern. By default, an empty field is missing."""
-        files, connection = list_files(path), session.connect()
-        session.require_same_files_in_duckdb(connection, files)
-        rows = Utf8Files(files, form)
-        try:
-            source = csv_sql(rows.names, rows.form)
-            taken = session.load_codes(
-                connection, schema, session.declared_table(connection, schema, source, form), key
-            )
-        finally:
-            rows.close()
+        """Open CSV files: a path, or a pattern. By default, an empty field is missing.
+
+        `linked` has the place of each linked table, by name; its files have the same format.
+        """
+        connection, tables = session.connect(), list[Table]()
+        with ExitStack() as copies:
+            for own, place in zip(
+                unlinked_schemas(schema), [path, *(linked[one.name] for one in schema.linked)], strict=True
+            ):
+                files = list_files(place)
+                session.require_same_files_in_duckdb(connection, files)
+                rows = Utf8Files(files, form)
+                copies.callback(rows.close)
+                tables.append(session.declared_table(connection, own, csv_sql(rows.names, rows.form), form))
+            taken = cls._counted(connection, schema, tables, key)
         session.restrict_to_files(connection, [])
         return cls(connection, schema, taken, version=version)
 
     @classmethod
-    def table(
-        cls, schema: Schema, path: Place, *, table: str | None = None, version: str = "1", key: bytes | None = None
+    def table(  # noqa: PLR0913  what is opened once
+        cls,
+        schema: Schema,
+        path: Place,
+        *,
+        table: str | None = None,
+        version: str = "1",
+        key: bytes | None = None,
+        linked: Mapping[str, str] = NOTHING_LINKED,
     ) -> Self:
-        """Open a table or view of a database file, read only.
+        """Open a table or view of a database file, read only; default names are the schema's.
 
-        The default name is the schema's.
+        `linked` has the name of each linked table in that file, where it is another one.
         """
         connection = session.connect()
-        source = session.attach_table(connection, single_file(path), schema.table if table is None else table)
-        return cls._opened(connection, schema, source, version=version, key=key)
+        main = session.attach_table(connection, single_file(path), schema.table if table is None else table)
+        others = [session.attached_name(linked.get(own.name, own.name)) for own in schema.linked]
+        return cls._opened(connection, schema, [main, *others], version=version, key=key)
 
     @classmethod
     def frame(
         cls, schema: Schema, frame: object, *, version: str = "1", threads: int | None = None, key: bytes | None = None
     ) -> Self:
-        """Load a pandas, polars or Arrow table; later changes to it have no effect."""
+        """Load a pandas, polars or Arrow table; later changes to it have no effect.
+
+        With linked tables, `frame` is a mapping of table names to frames.
+        """
         from dodona.engines.frames import arrow_table
 
-        taken, coded = arrow_table(schema, frame)
-        connection = session.connect(threads=threads)
-        session.register_table(connection, "frame", taken)
-        own = session.load_codes(connection, schema, session.frame_table(connection, schema, "frame", coded=coded), key)
-        connection.unregister("frame")
+        frames = _frames_by_table(schema, frame)
+        connection, tables = session.connect(threads=threads), list[Table]()
+        for place, own in enumerate(unlinked_schemas(schema)):
+            taken, coded = arrow_table(own, frames[place], plain_id=bool(schema.linked))
+            session.register_table(connection, f"frame{place}", taken)
+            tables.append(session.frame_table(connection, own, f"frame{place}", coded=coded))
+        counted = cls._counted(connection, schema, tables, key)
+        for place in range(len(tables)):
+            connection.unregister(f"frame{place}")
         session.restrict_to_files(connection, [])
-        return cls(connection, schema, own, version=version)
+        return cls(connection, schema, counted, version=version)
 
     @classmethod
     def _opened(
-        cls, connection: session.Connection, schema: Schema, source: str, *, version: str, key: bytes | None
+        cls, connection: session.Connection, schema: Schema, sources: Sequence[str], *, version: str, key: bytes | None
     ) -> Self:
-        """Open a table over a connection that is already locked down: its content may be hostile."""
-        table = session.declared_table(connection, schema, source)
-        session.require_readable(connection, schema, source)
-        if table.person is not None:  # select the counted rows once, not with every question
-            table = session.load_codes(connection, schema, table, key)
-        return cls(connection, schema, table, version=version)
+        """Open tables over a connection that is already locked down: their content may be hostile."""
+        tables = list[Table]()
+        for own, source in zip(unlinked_schemas(schema), sources, strict=True):
+            tables.append(session.declared_table(connection, own, source))
+            session.require_readable(connection, own, source)
+        if schema.unit.id is None:
+            return cls(connection, schema, tables[0], version=version)
+        # select the counted rows once, not with every question
+        return cls(connection, schema, cls._counted(connection, schema, tables, key), version=version)
+
+    @staticmethod
+    def _counted(connection: session.Connection, schema: Schema, tables: Sequence[Table], key: bytes | None) -> Table:
+        """Load the rows that count."""
+        if schema.linked:
+            return session.load_linked(connection, schema, tables, key)
+        return session.load_codes(connection, schema, tables[0], key)
+
+    def repeated(self) -> tuple[str, ...]:
+        """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
+        with self._lock, suppress(duckdb.Error):
+            found = self._connection.execute("SELECT name FROM repeated").fetchall() if self._schema.linked else []
+            return tuple(str(name) for (name,) in found)
+        raise SourceFailed(charged=False)
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
@@ -223,6 +282,17 @@ class DuckDBSource:
     def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
         with self._lock, suppress(duckdb.Error):
-            columns = self._connection.execute(asked.sql).fetchnumpy()
-            return [np.asarray(column, dtype=np.int64) for column in columns.values()]
+            return session.fetch_columns(self._connection, asked)
         raise SourceFailed  # here and not above, so that the engine's message is not attached
+
+
+def _frames_by_table(schema: Schema, frame: object) -> list[object]:
+    """Return the frame of each table: the main one, then the linked ones."""
+    if not schema.linked:
+        return [frame]
+    names = [own.table for own in unlinked_schemas(schema)]
+    if not isinstance(frame, Mapping) or set(frame) != set(names):
+        raise SourceUnfit(
+            f"The schema has several tables. Give a frame of each: {{{', '.join(map(repr, names))}: ...}}."
+        )
+    return [frame[name] for name in names]

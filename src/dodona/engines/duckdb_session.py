@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
 from dodona.engines import cap, cells
 from dodona.engines.cap import cap_key
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
-from dodona.engines.render import Table
+from dodona.engines.render import Statement, Table
+from dodona.numbers import Integers
 from dodona.schema.attributes import Attribute, source_column_name
 from dodona.schema.schema import Schema
 
@@ -111,6 +113,11 @@ def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
 def attach_table(connection: Connection, file: str, table: str) -> str:
     """Return SQL for a table or view of a database file, attached read only; its name may have dots."""
     _attach(connection, file)
+    return attached_name(table)
+
+
+def attached_name(table: str) -> str:
+    """Return SQL for a table or view of the attached database; its name may have dots."""
     return ".".join((ATTACHED_DATABASE, *map(DUCKDB.identifier, table.split("."))))
 
 
@@ -240,6 +247,28 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
         "The rows of the table cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."
     )
+
+
+def load_linked(connection: Connection, schema: Schema, tables: Sequence[Table], key: bytes | None) -> Table:
+    """Load the counted rows of a table and of those linked to it into memory as codes."""
+    own_key = cap_key(schema, key)
+    rows = cap.linked_rows_sql(schema, tables, own_key)
+    with suppress(duckdb.Error):
+        connection.execute(f"CREATE TABLE counting AS {rows}")
+        connection.execute("CREATE TABLE repeated (name VARCHAR)")
+        for name in cap.repeated_tables(schema, tables, lambda asked: fetch_columns(connection, asked)):
+            connection.execute("INSERT INTO repeated VALUES (?)", [name])
+        return cap.linked_table(schema, tables, own_key, "counting")
+    raise cells.SourceUnfit(
+        "The rows of the tables cannot be read. Check that each line has as many fields as the first, that the text is "
+        "UTF-8, and that there is memory for one number a row and column."
+    )
+
+
+def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
+    """Return the result columns of a statement."""
+    columns = connection.execute(asked.sql).fetchnumpy()
+    return [np.asarray(column, dtype=np.int64) for column in columns.values()]
 
 
 def _reading(  # noqa: PLR0913  what a column is, and where

@@ -16,10 +16,11 @@ from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema
 
 
-def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
+def arrow_table(schema: Schema, frame: Any, *, plain_id: bool = False) -> tuple[pa.Table, frozenset[str]]:  # noqa: ANN401  of three libraries
     """Return the columns that a schema needs, under their declared names, and which of them already hold codes.
 
-    A column of Python objects has no type, and none is guessed from its values: they are encoded here.
+    A column of Python objects has no type, and none is guessed from its values: they are encoded here. With `plain_id`
+    the column of people must hold texts or typed values, as people are looked up in other tables by it.
     """
     library = type(frame).__module__.partition(".")[0]
     person = schema.unit.id
@@ -30,6 +31,9 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
         column = _column(frame, library, own_name)
         if library == "pandas" and str(column.dtype) == "object":
             known = name == person
+            if known and plain_id:
+                found[name] = _text_ids(column.tolist())
+                continue
             found[name] = (
                 _id_column(column.tolist()) if known else pa.array(encode(schema.domain[name], column.to_numpy()))
             )
@@ -41,6 +45,13 @@ def arrow_table(schema: Schema, frame: Any) -> tuple[pa.Table, frozenset[str]]: 
             coded.add(name)
         found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
     return pa.table(found), frozenset(coded)
+
+
+def _text_ids(listed: list[object]) -> pa.Array:
+    """Return ids that are all texts."""
+    if all(who is None or isinstance(who, str) or who != who for who in listed):  # noqa: PLR0124  NaN is missing
+        return pa.array([who if isinstance(who, str) else None for who in listed], pa.string())
+    raise SourceUnfit("The column that identifies people holds values of several types. Use whole numbers or texts.")
 
 
 def _id_column(listed: list[object]) -> pa.StructArray:

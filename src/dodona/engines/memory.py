@@ -4,11 +4,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dodona.engines.answers import Histogram, WholeNumbers, answer_block, join_answers, plan_histograms
+from dodona.engines.answers import (
+    Histogram,
+    WholeNumbers,
+    answer_block,
+    join_answers,
+    plan_histograms,
+    split_by_table,
+)
 from dodona.engines.cap import cap_key, number_people, rows_within_cap
 from dodona.engines.cells import SourceUnfit
 from dodona.errors import InvariantBroken
 from dodona.numbers import Integers
+from dodona.query.person_table import PersonTable
 from dodona.query.predicate import evaluate_predicate
 from dodona.query.query import Block, PeopleWeight, Query, group_numbers
 from dodona.schema.attributes import source_column_name
@@ -57,6 +65,14 @@ class MemorySource:
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
+        found = dict[int, WholeNumbers]()
+        for table, places, part in split_by_table(query):
+            own = self._over_rows(part) if table is None else self._over_people(table, part)
+            found.update(zip(places, own, strict=True))
+        return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+
+    def _over_rows(self, query: Query) -> list[WholeNumbers]:
+        """Return the answers of each block over the counted rows."""
         plan = plan_histograms(query, rows=self._schema.unit.size)
         found = dict[int, WholeNumbers]()
         for names, places in plan.histograms:
@@ -67,7 +83,14 @@ class MemorySource:
                 found[place] = self._counted(block)
             else:
                 found[place] = answer_block(block, self._codes, counts=None, rows=self._rows)
-        return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+        return [found[place] for place in range(len(query.blocks))]
+
+    def _over_people(self, table: PersonTable, query: Query) -> list[WholeNumbers]:
+        """Return the answers of each block over a table of people."""
+        if self._people is None:
+            raise InvariantBroken("A table of people is made where the table does not tell them apart.")
+        codes, rows = table.codes(self._codes, self._people), table.rows(self._codes, self._people)
+        return [answer_block(block, codes, counts=None, rows=rows) for block in query.blocks]
 
     def close(self) -> None:
         """Release the table."""

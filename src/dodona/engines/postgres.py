@@ -1,12 +1,21 @@
 """Tables in PostgreSQL, queried in place over a read-only session. Only sums leave the database."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 
 from dodona.engines import postgres_session as server
 from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_columns
-from dodona.engines.cap import cap_key, capped_table, kept_columns, kept_digest, largest_person_statement
+from dodona.engines.cap import (
+    cap_key,
+    counted_table,
+    kept_columns,
+    kept_digest,
+    largest_person_statement,
+    repeated_tables,
+    unlinked_schemas,
+)
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import POSTGRES
 from dodona.engines.inspection import FetchedRow
@@ -86,30 +95,38 @@ class PostgresSource:
         timeout: float = TIMEOUT,
         key: bytes | None = None,
         kept: str | None = None,
+        linked: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Connect, and read names and types; the default table name is the schema's.
 
         `url` may hold a password: it is never shown. If people are protected, the ledger's key selects which of their
         rows count, again with each question; or, with `kept`, `keep_rows` selected them once and stored them in a table
-        of that name.
+        of that name. `linked` has the name of each linked table in the database, where it is another one.
         """
         own_key = cap_key(schema, key)
         if not 0 < timeout <= _LONGEST:
             raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
         self.version, self._schema = version, schema
-        space, name = server.split_table_name(kept or (schema.table if table is None else table))
         self._kept = None if kept is None else kept_digest(schema, version, own_key)
         self._session = server.Session(url, timeout=timeout)
+        self._relations = list[tuple[Iterable[str], server.Relation]]()
         try:
-            self._columns = server.needed_columns(schema) if kept is None else kept_columns(schema.domain.names)
-            find = partial(server.find_relation, needed=self._columns, space=space, name=name)
-            self._relation = self._session.run(find, charged=False)
-            if self._kept is None:
-                known = server.relation_table(schema, self._relation)
-                self._table = known if known.person is None else capped_table(known, schema.unit.rows, own_key)
-            else:
+            if kept is not None:
+                self._find(kept, kept_columns(schema.domain.names))
                 self._table = self._session.run(self._opened_kept, charged=False)
-            if self._relation.viewed:
+            else:
+                alone = unlinked_schemas(schema)
+                names = [
+                    schema.table if table is None else table,
+                    *(linked.get(own.table, own.table) for own in alone[1:]),
+                ]
+                for own, name in zip(alone, names, strict=True):
+                    self._find(name, server.needed_columns(own))
+                pairs = zip(alone, self._relations, strict=True)
+                self._table = counted_table(
+                    schema, [server.relation_table(own, one) for own, (_, one) in pairs], own_key
+                )
+            if any(relation.viewed for _, relation in self._relations):
                 self._check_readable()
         except BaseException:
             self._session.close()
@@ -147,11 +164,25 @@ class PostgresSource:
 
     def _opened_kept(self, connection: server.Connection) -> Table:
         """Return how stored rows are read; they must belong to this source and be within the cap."""
-        table = server.kept_rows_table(connection, self._schema, self._relation, str(self._kept))
+        table = server.kept_rows_table(connection, self._schema, self._relations[0][1], str(self._kept))
         _, most, nobody = server.fetch_columns(connection, largest_person_statement(table))
         if most[0] > self._schema.unit.rows or nobody[0]:
             raise SourceUnfit("The rows that are kept were changed: more of a person than count. Run `dodona keep`.")
         return table
+
+    def repeated(self) -> tuple[str, ...]:
+        """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
+        if not self._schema.linked or self._kept is not None:
+            return ()
+        pairs = zip(unlinked_schemas(self._schema), self._relations, strict=True)
+        tables = [server.relation_table(own, one) for own, (_, one) in pairs]
+        return self._run(lambda fetch: tuple(repeated_tables(self._schema, tables, fetch)), charged=False)
+
+    def _find(self, name: str, needed: Iterable[str]) -> None:
+        """Find a table by name, with the columns that are read."""
+        space, own = server.split_table_name(name)
+        find = partial(server.find_relation, needed=needed, space=space, name=own)
+        self._relations.append((needed, self._session.run(find, charged=False)))
 
     def close(self) -> None:
         """Release the connection."""
@@ -168,10 +199,11 @@ class PostgresSource:
 
     def _check_unchanged(self, connection: server.Connection) -> None:
         """Refuse a table whose column types changed since it was opened, as they determine how it is read."""
-        if not server.types_unchanged(connection, self._columns, self._relation):
-            raise SourceFailed
+        for columns, relation in self._relations:
+            if not server.types_unchanged(connection, columns, relation):
+                raise SourceFailed
         kept = f"{server.KEPT_ROWS_COMMENT}{self._kept}"
-        if self._kept is not None and server.table_comment(connection, self._relation) != kept:
+        if self._kept is not None and server.table_comment(connection, self._relations[0][1]) != kept:
             raise SourceFailed  # stored again, for another version
 
     def _check_readable(self) -> None:

@@ -16,7 +16,10 @@ import numpy as np
 from dodona.engines import cells
 from dodona.engines.dialects import Dialect, whole_literal
 from dodona.errors import InvariantBroken
-from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, unpack_bits
+from dodona.query import query as queries
+from dodona.query.person_table import PersonColumn, PersonTable
+from dodona.query.polynomial import Polynomial
+from dodona.query.predicate import EVERYTHING, Among, And, Jointly, NonNegative, Or, Predicate, unpack_bits
 from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, Key, PeopleWeight, ValueWeight, Weight
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
 from dodona.schema.partition import Partition
@@ -100,6 +103,46 @@ def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> Sta
     return Statement(f"SELECT {first}, {counted} AS s0 FROM ({rows}) AS meant{by}", groups, ((1,),))  # noqa: S608
 
 
+def person_rows(table: Table, people: PersonTable) -> Table:
+    """Return the table of people over counted rows, as a subquery: a code for each column, and no id.
+
+    Totals are below 2^61, so they fit into 64 bits; they are clamped before the division, which is of whole numbers.
+
+    Theorem: person-table, rendering
+    """
+    if table.person is None:
+        raise InvariantBroken("A table of people is made where the table does not tell them apart.")
+    chosen = f" WHERE {predicate_sql(table, people.where)}" if people.where != EVERYTHING else ""
+    pairs = [_person_aggregates(table, own) for own in people.columns]
+    totals = [
+        f"{text} AS {name}{place}" for place, pair in enumerate(pairs) for text, name in zip(pair, "an", strict=True)
+    ]
+    grouped = f"SELECT {', '.join(totals) or '0 AS nothing'} FROM {table.source}{chosen} GROUP BY {table.person}"  # noqa: S608
+    codes = [_person_code_sql(own, place, table.dialect) for place, own in enumerate(people.columns)]
+    listed = ", ".join(f"{text} AS c{place}" for place, text in enumerate(codes)) or "0 AS nothing"
+    readings = {
+        own.attribute.name: cells.read_column(own.attribute, f"c{place}", cells.ColumnForm.CODE, table.dialect)
+        for place, own in enumerate(people.columns)
+    }
+    return Table(f"(SELECT {listed} FROM ({grouped}) AS totals) AS people", readings, table.dialect)  # noqa: S608
+
+
+def _person_aggregates(table: Table, own: PersonColumn) -> tuple[str, str]:
+    """Return SQL for the aggregate of a person's rows, and for how many rows it covers."""
+    where, weight = predicate_sql(table, own.where), _weight_sql(table, own.weight)
+    function = {"count": "sum", "sum": "sum", "least": "min", "greatest": "max"}[own.aggregate]
+    aggregate = f"{function}(CASE WHEN {where} THEN {weight} END)"
+    return table.dialect.small.format(f"coalesce({aggregate}, 0)"), table.dialect.count_if.format(where)
+
+
+def _person_code_sql(own: PersonColumn, place: int, dialect: Dialect) -> str:
+    """Return SQL for the code of a person's aggregate."""
+    lower, upper = own.bounds
+    clamped = f"least(greatest(a{place}, {whole_literal(lower)}), {whole_literal(upper)}) - {whole_literal(lower)}"
+    code = dialect.quotient.format(f"({clamped})", own.width) if own.width > 1 else f"({clamped})"
+    return dialect.small.format(f"CASE WHEN n{place} = 0 THEN {own.absent} ELSE {code} END")
+
+
 def conditional_statement(table: Table, blocks: Sequence[Block]) -> Statement:
     """Return one statement for many blocks without keys, each with its own condition."""
     totals = [_weight_sum(table, block.weight, where=predicate_sql(table, block.where)) for block in blocks]
@@ -115,6 +158,8 @@ def predicate_sql(table: Table, where: Predicate) -> str:
             return cells.among_sql(table.readings[name], where)
         case Jointly():
             return _combinations_sql(table, where)
+        case NonNegative(polynomial):
+            return f"({_polynomial_sql(table, polynomial, '{0} >= 0', cells.FALSE)})"
         case And(parts):
             return f"({' AND '.join(predicate_sql(table, part) for part in parts)})" if parts else cells.TRUE
         case Or(parts):
@@ -134,6 +179,27 @@ def _combinations_sql(table: Table, where: Jointly) -> str:
     if len(chosen) <= _FEW:
         return f"({number} IN ({', '.join(map(str, chosen))}))" if chosen else cells.FALSE
     return table.dialect.bit.format(f"'{(members + _ZERO).tobytes().decode('ascii')}'", number)
+
+
+def _polynomial_sql(table: Table, polynomial: Polynomial, pattern: str, rest: str) -> str:
+    """Return SQL that gives the pattern of a polynomial's value, and `rest` where a column has no value.
+
+    CASE keeps the arithmetic away from rows outside the bounds. Within them no sum of terms exceeds 2^61.
+    """
+    cast, held, codes = table.dialect.small, list[str](), list[str]()
+    for name in polynomial.names:
+        reading = table.readings[name]
+        if reading.attribute.landing is None:
+            held.append(cells.present_sql(reading))
+            codes.append(cast.format(f"({cells.present_code_sql(reading)})"))
+        else:  # every row has a value
+            codes.append(cast.format(f"({cells.code_sql(reading)})"))
+    terms = []
+    for exponents, number in polynomial.terms:
+        factors = [code for code, power in zip(codes, exponents, strict=True) for _ in range(power)]
+        terms.append(" * ".join([cast.format(whole_literal(number)), *factors]))
+    value = pattern.format(f"({' + '.join(terms) or cast.format('0')})")
+    return f"CASE WHEN {' AND '.join(held)} THEN {value} ELSE {rest} END" if held else value
 
 
 def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
@@ -274,6 +340,11 @@ def _weight_sql(table: Table, weight: Weight) -> str:
             landing = reading.attribute.landing
             rest = 0 if landing is None else (offset + factor * landing) ** power
             return f"CASE WHEN {cells.present_sql(reading)} THEN {product} ELSE {cast.format(whole_literal(rest))} END"
+        case queries.TableWeight(names, shape, numbers):
+            place = _product_index_sql(shape, [cells.code_sql(table.readings[name]) for name in names])
+            return cast.format(table.dialect.element.format(", ".join(map(str, numbers)), place))
+        case queries.PolynomialWeight(polynomial):
+            return _polynomial_sql(table, polynomial, "{0}", cast.format("0"))
         case CaseWeight(branches, otherwise):
             parts = (f"WHEN {predicate_sql(table, part)} THEN {_weight_sql(table, own)}" for part, own in branches)
             last = _weight_sql(table, otherwise)

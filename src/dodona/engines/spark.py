@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from dodona.engines import spark_session as spark
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
-from dodona.engines.cap import cap_key, capped_table
+from dodona.engines.cap import cap_key, counted_table, repeated_tables, unlinked_schemas
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import SPARK
 from dodona.engines.inspection import FetchedRow, rows_to_columns
@@ -111,6 +112,8 @@ class Opening(TypedDict, total=False):
     version: str
     key: bytes | None
     kept: str | None
+    linked: Mapping[str, str | Path]
+    """The place of each linked table: a path, or a name where it is another one."""
 
 
 class SparkSource:
@@ -127,6 +130,7 @@ class SparkSource:
         self.version = version
         self._session, self._schema, self._table, self._leave = session, schema, table, leave
         self._closed = False
+        self._parts: Sequence[Table] = ()
 
     def __repr__(self) -> str:
         return f"SparkSource({self._schema.table})"
@@ -140,9 +144,9 @@ class SparkSource:
         Without a session it uses the running one, or starts a local one and stops it on close.
         """
         given, leave = _running_or_local(session)
-        return cls._opened(
-            schema, lambda: spark.sibling_session(given), lambda own: spark.read_parquet(own, path), leave, **how
-        )
+        places = [path, *(how.get("linked", {})[own.name] for own in schema.linked)]
+        rows = [partial(spark.read_parquet, path=place) for place in places]
+        return cls._opened(schema, lambda: spark.sibling_session(given), rows, leave, **how)
 
     @classmethod
     def table(
@@ -155,50 +159,56 @@ class SparkSource:
         given = session or spark.current_session()
         if given is None:
             raise SourceUnfit("No Spark session is running that could know the table. Start one, or give a path.")
-        known = SPARK.identifier(schema.table) if name is None else name
 
-        def rows(own: SparkSession) -> DataFrame:
-            return spark.read_table(own if spark.is_connect_session(given) else given, known)
+        def read(own: SparkSession, name: str) -> DataFrame:
+            return spark.read_table(own if spark.is_connect_session(given) else given, name)
 
+        rows = [partial(read, name=known) for known in _table_names(schema, name, how)]
         return cls._opened(schema, lambda: spark.sibling_session(given), rows, _leave_running, **how)
 
     @classmethod
     def remote(cls, schema: Schema, address: str, name: str | None = None, **how: Unpack[Opening]) -> Self:
         """Open a table of a Spark Connect server, with an address such as sc://host:15002."""
         session = spark.connect(address)
-        known = SPARK.identifier(schema.table) if name is None else name
-        return cls._opened(schema, lambda: session, lambda own: spark.read_table(own, known), _leave_running, **how)
+        rows = [partial(spark.read_table, name=known) for known in _table_names(schema, name, how)]
+        return cls._opened(schema, lambda: session, rows, _leave_running, **how)
 
     @classmethod
     def _opened(
         cls,
         schema: Schema,
         session: Callable[[], SparkSession],
-        rows: Callable[[SparkSession], DataFrame],
+        rows: Sequence[Callable[[SparkSession], DataFrame]],
         leave: Callable[[], None],
         **how: Unpack[Opening],
     ) -> Self:
-        view, version, kept = spark.fresh_name(), how.get("version", "1"), how.get("kept")
+        views, version, kept = [spark.fresh_name() for _ in rows], how.get("version", "1"), how.get("kept")
         own: SparkSession | None = None
 
         def close() -> None:
             if own is not None:
-                spark.drop_view(own, view)
+                for view in views:
+                    spark.drop_view(own, view)
             leave()
 
         try:
             own = session()
             own_key = cap_key(schema, how.get("key"))
             if kept is None:
-                found = spark.view_table(rows(own), schema, own, view)
-                table = found if found.person is None else capped_table(found, schema.unit.rows, own_key)
-                spark.require_readable(own, found, table)
+                parts = zip(unlinked_schemas(schema), rows, views, strict=True)
+                found = [spark.view_table(read(own), alone, own, view) for alone, read, view in parts]
+                table = counted_table(schema, found, own_key)
+                for one in found:
+                    spark.require_readable(own, one, table)
             else:
-                table = spark.kept_rows_view(own, schema, spark.kept_rows_folder(kept, schema, version, own_key), view)
+                folder = spark.kept_rows_folder(kept, schema, version, own_key)
+                table = spark.kept_rows_view(own, schema, folder, views[0])
         except BaseException:
             close()
             raise
-        return cls(own, schema, table, version=version, leave=close)
+        made = cls(own, schema, table, version=version, leave=close)
+        made._parts = found if kept is None else ()
+        return made
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
@@ -211,6 +221,11 @@ class SparkSource:
     def unread(self) -> tuple[str, ...]:
         """Return the columns with values but without any declared value: for the owner only."""
         return unread_columns(self._table, self._fetched)
+
+    def repeated(self) -> tuple[str, ...]:
+        """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
+        linked = self._schema.linked and self._parts
+        return tuple(repeated_tables(self._schema, self._parts, self._fetched)) if linked else ()
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
         """Store the counted rows in a Parquet folder, for this version, schema and key."""
@@ -229,3 +244,9 @@ class SparkSource:
                 found = self._session.sql(asked.sql).toArrow()
                 return [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
         raise SourceFailed  # here and not above, so that the engine's message is not attached
+
+
+def _table_names(schema: Schema, name: str | None, how: Opening) -> list[str]:
+    """Return the name of each table in a session: the main one, then the linked ones."""
+    others = [str(how.get("linked", {}).get(own.name, SPARK.identifier(own.name))) for own in schema.linked]
+    return [SPARK.identifier(schema.table) if name is None else name, *others]

@@ -25,7 +25,7 @@ from dodona.ledger.entries import Receipt
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, ResidualVariance
 from dodona.query.predicate import EVERYTHING, NOTHING, And
-from dodona.query.query import ONE, Block, ConstantWeight, PeopleWeight, weight_range
+from dodona.query.query import ONE, Block, ConstantWeight, weight_range
 from dodona.query.residual import Classes
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
@@ -289,7 +289,7 @@ class Knowledge:
 
         With `beside_residuals`, residuals are skipped because they were already looked up.
         """
-        if isinstance(block.weight, PeopleWeight):  # numbers of people do not add up over cells
+        if block.about_people:  # numbers of people do not add up over cells
             return None
         ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
         if beside_residuals:
@@ -301,7 +301,7 @@ class Knowledge:
 
         This is the slow path, and the only one that may run while another thread adds releases.
         """
-        if isinstance(block.weight, PeopleWeight) or not self.combines or block.values > _MOST_VALUES:
+        if block.about_people or not self.combines or block.values > _MOST_VALUES:
             return None
         derived = self._derivation.derive_blocks((block,))
         if derived is None:
@@ -403,7 +403,7 @@ class Knowledge:
     def _learn_block(
         self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]
     ) -> None:
-        if isinstance(block.weight, PeopleWeight):
+        if block.about_people:
             return
         pattern = self.pattern(block)
         if block.weight == ONE:
@@ -431,14 +431,15 @@ class Knowledge:
 
 def has_constant_weight(block: Block) -> bool:
     """Return whether every row has the same weight in a block, whatever its cell."""
-    return block.where == EVERYTHING and isinstance(block.weight, ConstantWeight) and not block.keys
+    whole = block.where == EVERYTHING and block.table is None
+    return whole and isinstance(block.weight, ConstantWeight) and not block.keys
 
 
 def may_be_exact(block: Block) -> bool:
     """Return whether no row can change a block, given a public number of rows."""
     where, weight = block.where, block.weight
     if type(where) is And and type(weight) is ConstantWeight and weight.number:  # fast path for nearly all blocks
-        return not where.parts and not block.keys
+        return not where.parts and not block.keys and block.table is None
     return has_constant_weight(block) or _adds_nothing(block)
 
 

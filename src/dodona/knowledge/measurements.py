@@ -20,6 +20,7 @@ from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Noise
 from dodona.query import query
 from dodona.query.movement import broadcast_codes, code_runs
+from dodona.query.polynomial import Polynomial, evaluate_polynomial
 from dodona.query.predicate import Among, And, Axes, evaluate_predicate
 from dodona.query.query import Block, ConstantWeight, ValueWeight, Weight
 from dodona.schema.partition import Partition
@@ -108,6 +109,8 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     >>> block_vectors(Block(among(age, range(20, 30))), Domain((age,)))
     [{(('age', 20, 0),): 1, (('age', 30, 0),): -1}]
     """
+    if block.about_people:
+        return None
     boxes = _group_boxes(block)
     if boxes is not None and type(block.weight) is ConstantWeight:
         found = [_box_vector(sets, block.weight.number) for sets in boxes]
@@ -194,7 +197,7 @@ def _is_sum(weight: Weight) -> bool:
             return False
         case query.CaseWeight(branches, otherwise):
             return _is_sum(otherwise) and all(_is_sum(branch) for _, branch in branches)
-        case ConstantWeight() | ValueWeight():
+        case ConstantWeight() | ValueWeight() | query.TableWeight() | query.PolynomialWeight():
             return True
         case _:
             assert_never(weight)
@@ -217,6 +220,8 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
                 for k, number in enumerate(numbers)
                 if number
             }
+        case query.PolynomialWeight(polynomial) if any(sizes[name] > _WRITTEN_OUT for name in polynomial.names):
+            return _polynomial_pieces(polynomial, axes, sizes)
         case query.CaseWeight(branches, otherwise):
             found = _pieces(otherwise, axes, sizes)
             for predicate, branch in reversed(branches):
@@ -228,6 +233,21 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
             return found
         case _:
             return {(): query.evaluate_weight(weight, axes)}
+
+
+def _polynomial_pieces(polynomial: Polynomial, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers, NDArray[Any]]:
+    """Return the coefficients of a polynomial in the codes of its large attributes."""
+    held = evaluate_polynomial(polynomial, axes)[1]
+    found: dict[Powers, NDArray[Any]] = {}
+    for exponents, number in polynomial.terms:
+        named = list(zip(polynomial.names, exponents, strict=True))
+        powers = tuple([(name, power) for name, power in named if power and sizes[name] > _WRITTEN_OUT])
+        own: NDArray[Any] = np.asarray(number, dtype=np.int64)
+        for name, power in named:
+            if sizes[name] <= _WRITTEN_OUT:
+                own = own * axes[name] ** power
+        found[powers] = found.get(powers, np.int64(0)) + np.where(held, own, np.int64(0))
+    return found
 
 
 def _jumps(

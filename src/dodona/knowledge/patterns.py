@@ -71,7 +71,7 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
     >>> find_pattern(Block(among(domain["urgent"], [1])), domain).names
     ('urgent',)
     """
-    if block.weight is not ONE and block.weight != ONE:
+    if block.table is not None or (block.weight is not ONE and block.weight != ONE):
         return None
     if block.keys:
         return _marginal_pattern(block, domain)
@@ -172,7 +172,7 @@ def member_classes(block: Block, classes: tuple[Classes, ...]) -> NDArray[np.boo
     If every attribute is classed cell by cell, these are the bits of the set.
     """
     where = block.where
-    if type(where) is not Jointly or block.weight != ONE or block.keys:
+    if type(where) is not Jointly or block.weight != ONE or block.keys or block.table is not None:
         return None
     shape = tuple(own.number for own in classes)
     axes = [place for place, own in enumerate(classes) if own.attribute in where.names]

@@ -21,7 +21,16 @@ from dodona.privacy.measurement import (
     residuals_from_text,
 )
 from dodona.query.canonical import block_digest, block_digests, from_json
-from dodona.query.query import Block, CaseWeight, ConstantWeight, Query, ValueWeight, weight_range
+from dodona.query.query import (
+    Block,
+    CaseWeight,
+    ConstantWeight,
+    PolynomialWeight,
+    Query,
+    TableWeight,
+    ValueWeight,
+    weight_range,
+)
 from dodona.schema.schema import Domain
 from dodona.trusted.source import SourceFailed
 
@@ -255,6 +264,6 @@ def _single_noise(receipt: Receipt, release: Release) -> Noise | None:
 def _counts(block: Block) -> bool:
     """Return whether a block is a count or may be equivalent to one, as a sum of zeros and ones is."""
     weight = block.weight
-    if isinstance(weight, ValueWeight):
+    if isinstance(weight, ValueWeight | TableWeight | PolynomialWeight):
         return weight_range(weight) == (0, 1)
     return isinstance(weight, ConstantWeight | CaseWeight)

@@ -10,9 +10,10 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Generic, TypeVar, assert_never
 
 import numpy as np
@@ -21,7 +22,20 @@ from dodona.errors import DodonaError, InvalidArgument
 from dodona.numbers import Booleans, Integers, to_fraction
 from dodona.query import query as queries
 from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
-from dodona.query.predicate import EVERYTHING, Among, And, Jointly, Or, Predicate, axis_classes, pack_bits, unpack_bits
+from dodona.query.person_table import PersonColumn, PersonTable, copied_column, person_column
+from dodona.query.polynomial import Polynomial
+from dodona.query.predicate import (
+    EVERYTHING,
+    Among,
+    And,
+    Jointly,
+    NonNegative,
+    Or,
+    Predicate,
+    axis_classes,
+    pack_bits,
+    unpack_bits,
+)
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -103,7 +117,21 @@ def _block_json(block: queries.Block) -> JsonValue:
         written["weight"] = _weight_json(block.weight)
     if block.unit.numerator != block.unit.denominator:
         written["unit"] = str(block.unit)
+    if block.table is not None:
+        written["people"] = _person_table_json(block.table)
     return written
+
+
+def _person_table_json(table: PersonTable) -> JsonValue:
+    return {"where": _predicate_json(table.where), "columns": [_person_column_json(own) for own in table.columns]}
+
+
+def _person_column_json(own: PersonColumn) -> JsonValue:
+    written: dict[str, JsonValue] = {"aggregate": own.aggregate, "where": _predicate_json(own.where)}
+    if own.copied is not None:
+        return written | {"column": own.copied}
+    numbers: dict[str, JsonValue] = {"bounds": list(own.bounds), "width": own.width, "present": int(own.present)}
+    return written | {"weight": _weight_json(own.weight), "unit": str(own.unit)} | numbers
 
 
 def _predicate_json(predicate: Predicate) -> JsonValue:
@@ -112,12 +140,19 @@ def _predicate_json(predicate: Predicate) -> JsonValue:
             return f"{predicate.attribute}:{predicate.codes:x}"
         case Jointly(names, _, codes):
             return {"jointly": list(names), "bits": f"{codes:x}"}
+        case NonNegative(polynomial):
+            return {"non_negative": _polynomial_json(polynomial)}
         case And(parts):
             return {"and": [_predicate_json(part) for part in parts]}
         case Or(parts):
             return {"or": [_predicate_json(part) for part in parts]}
         case _:
             assert_never(predicate)
+
+
+def _polynomial_json(polynomial: Polynomial) -> JsonValue:
+    terms: list[JsonValue] = [[list(exponents), number] for exponents, number in polynomial.terms]
+    return {"columns": list(polynomial.names), "terms": terms}
 
 
 def _key_json(key: queries.Key) -> JsonValue:
@@ -133,6 +168,11 @@ def _weight_json(weight: queries.Weight) -> JsonValue:
             return number
         case queries.ValueWeight(name, _, offset, factor, power):
             return {"value": name, "offset": offset, "factor": factor, "power": power}
+        case queries.TableWeight(names, _, numbers):
+            runs: list[JsonValue] = [[len(list(same)), number] for number, same in groupby(numbers)]
+            return {"table": list(names), "runs": runs}
+        case queries.PolynomialWeight(polynomial):
+            return {"polynomial": _polynomial_json(polynomial)}
         case queries.CaseWeight(branches, otherwise):
             cases: list[JsonValue] = [[_predicate_json(where), _weight_json(branch)] for where, branch in branches]
             return {"cases": cases, "otherwise": _weight_json(otherwise)}
@@ -152,14 +192,55 @@ class _JsonReader:
         self._sets: dict[str, Among] = {}
 
     def block(self, found: object) -> queries.Block:
-        if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit"}:
-            raise _invalid_json(found, "a block has where, by, weight and unit")
+        if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit", "people"}:
+            raise _invalid_json(found, "a block has where, by, weight, unit and people")
+        if "people" in found:
+            table = self.person_table(found["people"])
+            inner = {part: own for part, own in found.items() if part != "people"}
+            return replace(_JsonReader(table.domain).block(inner), table=table)
         return queries.Block(
             self.predicate(found["where"]) if "where" in found else EVERYTHING,
             tuple(map(self.key, _require_list(found["by"]))) if "by" in found else (),
             self.weight(found["weight"]) if "weight" in found else queries.ONE,
             _parse_unit(found["unit"]) if "unit" in found else Fraction(1),
         )
+
+    def person_table(self, found: object) -> PersonTable:
+        if not isinstance(found, dict) or found.keys() != {"where", "columns"}:
+            raise _invalid_json(found, "a table of people has where and columns")
+        return PersonTable(
+            self.predicate(found["where"]), tuple(map(self.person_column, _require_list(found["columns"])))
+        )
+
+    def person_column(self, found: object) -> PersonColumn:
+        match found:
+            case {"aggregate": "least" | "greatest" as extreme, "where": where, "column": str(name), **other} if (
+                not other
+            ):
+                return copied_column(self._domain[name], extreme, self.predicate(where))
+            case {
+                "aggregate": "count" | "sum" | "least" | "greatest" as aggregate,
+                "where": where,
+                "weight": weight,
+                "unit": unit,
+                "bounds": bounds,
+                "width": width,
+                "present": 0 | 1 as present,
+                **other,
+            } if not other:
+                low, high = map(_require_integer, _require_pair(bounds))
+                return person_column(
+                    aggregate,
+                    self.predicate(where),
+                    self.weight(weight),
+                    unit=_parse_unit(unit),
+                    bounds=(low, high),
+                    width=_require_integer(width),
+                    present=present == 1,
+                )
+            case _:
+                accepted = "a column of people has aggregate, where, weight, unit, bounds, width and present"
+                raise _invalid_json(found, accepted)
 
     def predicate(self, found: object) -> Predicate:
         if type(found) is str:
@@ -174,11 +255,23 @@ class _JsonReader:
                 return And(tuple([self.predicate(part) for part in _require_list(parts)]))
             if tag == "or":
                 return Or(tuple([self.predicate(part) for part in _require_list(parts)]))
+            if tag == "non_negative":
+                return NonNegative(self.polynomial(parts))
         if isinstance(found, dict) and found.keys() == {"jointly", "bits"}:
             names = tuple([_require_label(name) for name in _require_list(found["jointly"])])
             shape = tuple([self._domain[name].cells for name in names])
             return Jointly(names, shape, _parse_bits(_require_label(found["bits"])))
-        raise _invalid_json(found, "a predicate is name:bits, jointly with bits, and, or")
+        raise _invalid_json(found, "a predicate is name:bits, jointly with bits, non_negative, and, or")
+
+    def polynomial(self, found: object) -> Polynomial:
+        if not isinstance(found, dict) or found.keys() != {"columns", "terms"}:
+            raise _invalid_json(found, "a polynomial has columns and terms")
+        names = tuple([_require_label(name) for name in _require_list(found["columns"])])
+        columns = [self._domain[name] for name in names]
+        pairs = map(_require_pair, _require_list(found["terms"]))
+        terms = [(tuple(map(_require_integer, _require_list(one))), _require_integer(two)) for one, two in pairs]
+        sizes, cells = tuple([own.size for own in columns]), tuple([own.cells for own in columns])
+        return Polynomial(names, sizes, cells, tuple(terms))
 
     def key(self, found: object) -> queries.Key:
         match found:
@@ -202,12 +295,27 @@ class _JsonReader:
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
                 numbers = map(_require_integer, (offset, factor, power))
                 return queries.ValueWeight(name, self._domain[name].size, *numbers)
+            case {"table": listed, "runs": runs, **other} if not other:
+                return self.table(tuple([_require_label(name) for name in _require_list(listed)]), _require_list(runs))
+            case {"polynomial": polynomial, **other} if not other:
+                return queries.PolynomialWeight(self.polynomial(polynomial))
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
                 branches = ((self.predicate(one), self.weight(two)) for one, two in pairs)
                 return queries.CaseWeight(tuple(branches), self.weight(otherwise))
             case _:
-                raise _invalid_json(found, "a weight is a whole number, a value, or cases with otherwise")
+                accepted = "a weight is a whole number, a value, a table, a polynomial, or cases with otherwise"
+                raise _invalid_json(found, accepted)
+
+    def table(self, names: tuple[str, ...], runs: list[object]) -> queries.TableWeight:
+        """Return a table of numbers from runs of equal ones."""
+        shape = tuple([self._domain[name].cells for name in names])
+        pairs = [tuple(map(_require_integer, _require_pair(run))) for run in runs]
+        if any(before[1] == after[1] for before, after in pairwise(pairs)) or any(length < 1 for length, _ in pairs):
+            raise _invalid_json(names, "write each run of equal numbers once")
+        if sum(length for length, _ in pairs) != math.prod(shape):
+            raise _invalid_json(names, f"write numbers for {math.prod(shape)} combinations of cells")
+        return queries.TableWeight(names, shape, tuple([number for length, number in pairs for _ in range(length)]))
 
 
 def _refuse_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -295,6 +403,8 @@ def _block_texts(query: queries.Query) -> tuple[str, ...]:
 
 def block_text(block: queries.Block, domain: Domain) -> str:
     """Return the canonical text of a block."""
+    if block.table is not None:
+        return f"{_person_table_text(block.table, domain)} {block_text(replace(block, table=None), block.table.domain)}"
     if isinstance(block.weight, queries.PeopleWeight):
         return f"people {block_text(queries.Block(block.where, block.keys), domain)}"
     weights = _box_text(block.where, block.weight) or _combinations_text(block.where, block.weight)
@@ -303,6 +413,17 @@ def block_text(block: queries.Block, domain: Domain) -> str:
     if not block.keys:
         return weights
     return f"{' '.join(_key_text(key, domain) for key in block.keys)} {weights}"
+
+
+def _person_table_text(table: PersonTable, domain: Domain) -> str:
+    """Return the text of a table of people: who is in it, and the meaning of each column by name."""
+    who = block_text(queries.Block(table.where), domain)
+    listed = sorted(
+        f"{own.attribute.name} {own.aggregate} {own.lower} {own.width} {own.attribute.size} {int(own.present)} "
+        f"[{block_text(queries.Block(own.where, (), own.weight), domain)}]"
+        for own in table.columns
+    )
+    return f"of people in [{who}] with [{'; '.join(listed)}]"
 
 
 def enumerated_text(block: queries.Block, domain: Domain) -> str:
@@ -436,6 +557,8 @@ def _predicate_text(predicate: Predicate) -> str:
             return f"{name}:{codes:x}"
         case Jointly(names, _, codes):
             return f"jointly({' '.join(names)} {codes:x})"
+        case NonNegative(polynomial):
+            return f"non_negative({_polynomial_text(polynomial)})"
         case And(parts):
             return f"and({' '.join(sorted(map(_predicate_text, parts)))})"
         case Or(parts):
@@ -444,12 +567,21 @@ def _predicate_text(predicate: Predicate) -> str:
             assert_never(predicate)
 
 
+def _polynomial_text(polynomial: Polynomial) -> str:
+    terms = (f"{number}*{','.join(map(str, exponents))}" for exponents, number in polynomial.terms)
+    return f"polynomial({' '.join(polynomial.names)}: {' '.join(terms)})"
+
+
 def _weight_text(weight: queries.Weight) -> str:
     match weight:
         case queries.ConstantWeight(number):
             return f"number({number})"
         case queries.ValueWeight(name, _, offset, factor, power):
             return f"value({name} {offset} {factor} {power})"
+        case queries.TableWeight(names, _, numbers):
+            return f"table({' '.join(names)} {_hash_table(np.array(numbers, dtype=np.int64))})"
+        case queries.PolynomialWeight(polynomial):
+            return _polynomial_text(polynomial)
         case queries.CaseWeight(branches, otherwise):
             texts = (f"{_predicate_text(predicate)} {_weight_text(branch)}" for predicate, branch in branches)
             return f"cases({' '.join(texts)} {_weight_text(otherwise)})"

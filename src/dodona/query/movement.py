@@ -17,7 +17,18 @@ import numpy as np
 
 from dodona.numbers import Doubles, Integers
 from dodona.query import query as queries
-from dodona.query.predicate import Among, And, Jointly, Or, Predicate, axis_classes, separating_sets, unpack_bits
+from dodona.query.polynomial import Polynomial
+from dodona.query.predicate import (
+    Among,
+    And,
+    Jointly,
+    NonNegative,
+    Or,
+    Predicate,
+    axis_classes,
+    separating_sets,
+    unpack_bits,
+)
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -154,6 +165,10 @@ class AttributeUse:
     masks: set[int] = field(default_factory=set)
     partitions: set[Partition] = field(default_factory=set)
     values: set[queries.ValueWeight] = field(default_factory=set)
+    bent: bool = False
+    """Whether a polynomial has a power of it, so that no few codes include the extremes."""
+    apart: bool = False
+    """Whether a comparison with other attributes may distinguish all its codes."""
 
 
 def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
@@ -177,14 +192,14 @@ def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
 def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) -> AxisCodes | None:
     """Return the first code of each atom; None if their product exceeds the limit.
 
-    If values are summed, every code is an atom.
+    If values are summed or compared with those of other attributes, every code is an atom.
     """
     found = {}
     for name, trait in seen.items():
-        number = domain[name].cells
-        if trait.values and number > limit:
+        number, every = domain[name].cells, trait.values or trait.apart
+        if every and number > limit:
             return None
-        found[name] = np.arange(number, dtype=np.int64) if trait.values else _first_codes(number, trait)
+        found[name] = np.arange(number, dtype=np.int64) if every else _first_codes(number, trait)
     return found if product_size(found) <= limit else None
 
 
@@ -192,7 +207,8 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     """Return codes that include those of the largest and the smallest weight, whatever else is fixed.
 
     If values are summed, these are the ends of each run of codes that nothing else distinguishes, and the codes next to
-    the value 0: a power rises, falls, or does both around 0.
+    the value 0: a power rises, falls, or does both around 0. All codes of an attribute that occurs in a polynomial in a
+    power, or that is compared with others, are included.
     """
     shape = {name: domain[name].cells for name in seen}
     if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than reducing them
@@ -200,6 +216,9 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     found = {}
     for name, trait in seen.items():
         number = shape[name]
+        if trait.bent or trait.apart:
+            found[name] = np.arange(number, dtype=np.int64)
+            continue
         if not trait.values:
             found[name] = _first_codes(number, trait)
             continue
@@ -213,7 +232,7 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
 
 def atom_labels(number: int, trait: AttributeUse) -> Integers:
     """Return the atom number of each code, with atoms numbered by their first codes."""
-    if trait.values:
+    if trait.values or trait.apart:
         return np.arange(number, dtype=np.int64)
     runs = run_starts(number, trait)
     _, inverse = _merge_runs(runs, number, trait)
@@ -237,6 +256,9 @@ def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None
         case Jointly(names, shape, codes):
             for name, own in zip(names, axis_classes(shape, codes), strict=True):
                 found.setdefault(name, AttributeUse()).masks.update(separating_sets(own))
+        case NonNegative(polynomial):
+            for name in polynomial.names:
+                found.setdefault(name, AttributeUse()).apart = True
         case And(parts) | Or(parts):
             for part in parts:
                 _add_predicate(part, found)
@@ -250,6 +272,15 @@ def _add_weight(weight: queries.Weight, found: dict[str, AttributeUse]) -> None:
             pass
         case queries.ValueWeight(name):
             found.setdefault(name, AttributeUse()).values.add(weight)
+        case queries.TableWeight(names, shape, numbers):
+            table = np.array(numbers, dtype=np.int64).reshape(shape)
+            for axis, name in enumerate(names):
+                slices = np.moveaxis(table, axis, 0).reshape(shape[axis], -1)
+                places: dict[bytes, int] = {}
+                classes = tuple([places.setdefault(own.tobytes(), len(places)) for own in slices])
+                found.setdefault(name, AttributeUse()).masks.update(separating_sets(classes))
+        case queries.PolynomialWeight(polynomial):
+            _add_polynomial(polynomial, found)
         case queries.CaseWeight(branches, otherwise):
             for predicate, branch in branches:
                 _add_predicate(predicate, found)
@@ -259,8 +290,18 @@ def _add_weight(weight: queries.Weight, found: dict[str, AttributeUse]) -> None:
             assert_never(weight)
 
 
+def _add_polynomial(polynomial: Polynomial, found: dict[str, AttributeUse]) -> None:
+    """Add the codes that a polynomial adds up; it is straight in a column that occurs in no power."""
+    for name, size, degree in zip(polynomial.names, polynomial.sizes, polynomial.degrees, strict=True):
+        trait = found.setdefault(name, AttributeUse())
+        trait.values.add(queries.ValueWeight(name, size, 0, 1))
+        trait.bent |= degree > 1
+
+
 def run_starts(number: int, trait: AttributeUse) -> Integers:
     """Return the first code of each run of codes that only their values distinguish."""
+    if trait.apart:
+        return np.arange(number, dtype=np.int64)
     changes = reduce(lambda before, mask: before | (mask ^ mask << 1), trait.masks, 1)
     for value in trait.values:  # cells without a value have weight 0
         changes |= 0b11 << value.size

@@ -19,6 +19,7 @@ import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import Booleans, Integers
+from dodona.query.polynomial import Polynomial, evaluate_polynomial, reduce_comparison
 from dodona.schema.attributes import Attribute
 
 # --- Bits: sets of codes as integers, and the codes that a set of combinations distinguishes. ---
@@ -113,6 +114,8 @@ Axes = Mapping[str, Integers]
 """Codes by attribute: of all rows of a table, or of all cells of a product, in shapes that broadcast."""
 MOST_COMBINATIONS = 1 << 20
 """The maximum number of combinations of cells in one `Jointly`."""
+_FEW_COMBINATIONS = 1 << 12
+"""A comparison of columns with at most this many combinations of cells is kept as their set."""
 MOST_TOGETHER = 32
 """The maximum number of attributes in one `Jointly`; 20 with two cells each reach `MOST_COMBINATIONS`."""
 
@@ -167,6 +170,13 @@ class Jointly(_Algebra):
 
 
 @dataclass(frozen=True, slots=True)
+class NonNegative(_Algebra):
+    """The rows in which all columns of a polynomial have a value, and the polynomial is at least 0."""
+
+    polynomial: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
 class And(_Algebra):
     """The conjunction of the parts; without parts, everything."""
 
@@ -180,7 +190,7 @@ class Or(_Algebra):
     parts: tuple[Predicate, ...]
 
 
-Predicate = Among | Jointly | And | Or
+Predicate = Among | Jointly | NonNegative | And | Or
 _Junction = type[And | Or]
 EVERYTHING = And(())
 NOTHING = Or(())
@@ -218,12 +228,39 @@ def complement(predicate: Predicate) -> Predicate:
             return _simplify_among(Among(name, number, ~codes & ((1 << number) - 1)))
         case Jointly(names, shape, codes):
             return simplify_combinations(Jointly(names, shape, ~codes & ((1 << math.prod(shape)) - 1)))
+        case NonNegative(polynomial):
+            below = non_negative(polynomial.negative().plus(-1))
+            return disjunction(below, *map(complement, _held(polynomial)))
         case And(parts):
             return disjunction(*map(complement, parts))
         case Or(parts):
             return conjunction(*map(complement, parts))
         case _:
             assert_never(predicate)
+
+
+def non_negative(polynomial: Polynomial) -> Predicate:
+    """Return the rows in which all columns have a value and the polynomial is at least 0, as simply as possible."""
+    low, high = polynomial.bounds()
+    if low >= 0 or high < 0:
+        return conjunction(*_held(polynomial)) if low >= 0 else NOTHING
+    if len(polynomial.cells) > 1 and math.prod(polynomial.cells) > _FEW_COMBINATIONS:
+        return NonNegative(reduce_comparison(polynomial))
+    axes = {
+        name: np.arange(number).reshape([-1 if name == other else 1 for other in polynomial.names])
+        for name, number in zip(polynomial.names, polynomial.cells, strict=True)
+    }
+    values, held = evaluate_polynomial(polynomial, axes)
+    members = np.broadcast_to(held & (values >= 0), polynomial.cells)
+    if len(polynomial.cells) == 1:
+        return _simplify_among(Among(polynomial.names[0], polynomial.cells[0], pack_bits(members)))
+    return simplify_combinations(Jointly(polynomial.names, polynomial.cells, pack_bits(members)))
+
+
+def _held(polynomial: Polynomial) -> list[Predicate]:
+    """Return for each column of a polynomial the rows in which it has a value."""
+    listed = zip(polynomial.names, polynomial.cells, polynomial.sizes, strict=True)
+    return [_simplify_among(Among(name, cells, (1 << size) - 1)) for name, cells, size in listed]
 
 
 def simplify_combinations(part: Jointly) -> Predicate:
@@ -268,6 +305,9 @@ def evaluate_predicate(predicate: Predicate, axes: Axes) -> Booleans:
                 place = place * number + axes[name]
             members: Booleans = unpack_bits(codes, math.prod(shape))[place]
             return members
+        case NonNegative(polynomial):
+            values, held = evaluate_polynomial(polynomial, axes)
+            return held & (values >= 0)
         case And(parts):
             return reduce(np.logical_and, (evaluate_predicate(part, axes) for part in parts), np.asarray(True))  # noqa: FBT003
         case Or(parts):
@@ -283,6 +323,8 @@ def predicate_attributes(predicate: Predicate) -> frozenset[str]:
             return frozenset((name,))
         case Jointly(names):
             return frozenset(names)
+        case NonNegative(polynomial):
+            return frozenset(polynomial.names)
         case And(parts) | Or(parts):
             if all(type(part) is Among for part in parts):
                 return frozenset([part.attribute for part in parts if type(part) is Among])
@@ -299,7 +341,7 @@ def as_box(predicate: Predicate) -> tuple[Among, ...] | None:
         case And(parts):
             sets = tuple(part for part in parts if isinstance(part, Among))
             return sets if len(sets) == len(parts) else None
-        case Jointly() | Or():
+        case Jointly() | NonNegative() | Or():
             return None
         case _:
             assert_never(predicate)
@@ -313,6 +355,8 @@ def allowed_codes(where: Predicate, attribute: Attribute) -> int:
             codes &= part.codes
         elif isinstance(part, Jointly) and attribute.name in part.names:
             codes &= project_bits(part.shape, part.codes, part.names.index(attribute.name))
+        elif isinstance(part, NonNegative) and attribute.name in part.polynomial.names:
+            codes &= (1 << attribute.size) - 1
         elif part == NOTHING:
             codes = 0
     return codes
@@ -374,6 +418,8 @@ def _sort_text(part: Predicate) -> str:
             return f"among({name}:{codes:x})"
         case Jointly(names, _, codes):
             return f"jointly({','.join(names)}:{codes:x})"
+        case NonNegative(polynomial):
+            return f"non_negative({polynomial})"
         case And(parts) | Or(parts):
             return f"{type(part).__name__}({','.join(map(_sort_text, parts))})"
         case _:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Self, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 import numpy as np
 
@@ -19,14 +19,20 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Integers, to_integer
 from dodona.query import predicate as predicates
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
-from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, Or, Predicate
+from dodona.query.polynomial import Polynomial, evaluate_polynomial
+from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, NonNegative, Or, Predicate
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
+if TYPE_CHECKING:
+    from dodona.query.person_table import PersonTable
+
 # --- Weights: the contribution of a row, as an integer number of steps that depends only on its cell. ---
 
 
+MOST_TABLE = 1 << 16
+"""The largest number of combinations of cells with a number for each."""
 MOST_POWER = 8
 """The largest power of a value: higher ones are not needed and overflow the integers."""
 
@@ -56,6 +62,25 @@ class ValueWeight:
 
 
 @dataclass(frozen=True, slots=True)
+class TableWeight:
+    """A number for each cell of an attribute, or for each combination of cells of several."""
+
+    names: tuple[str, ...]
+    """The attributes, sorted."""
+    shape: tuple[int, ...]
+    """The number of cells of each attribute."""
+    numbers: tuple[int, ...]
+    """The numbers of all combinations, in row-major order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolynomialWeight:
+    """A polynomial in the codes of several attributes; 0 where one of them has no value."""
+
+    polynomial: Polynomial
+
+
+@dataclass(frozen=True, slots=True)
 class CaseWeight:
     """The weight of the first branch that holds, otherwise the last one."""
 
@@ -72,7 +97,7 @@ class PeopleWeight:
     """
 
 
-Weight = ConstantWeight | ValueWeight | CaseWeight | PeopleWeight
+Weight = ConstantWeight | ValueWeight | TableWeight | PolynomialWeight | CaseWeight | PeopleWeight
 ONE = ConstantWeight(1)
 
 
@@ -90,6 +115,15 @@ def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
             found: Integers = table[codes]
             return found
+        case TableWeight(names, shape, numbers):
+            place = np.asarray(0, dtype=np.int64)
+            for name, number in zip(names, shape, strict=True):
+                place = place * number + axes[name]
+            known: Integers = np.array(numbers, dtype=np.int64)[place]
+            return known
+        case PolynomialWeight(polynomial):
+            values, held = evaluate_polynomial(polynomial, axes)
+            return np.where(held, values, np.int64(0))
         case CaseWeight(branches, otherwise):
             result = evaluate_weight(otherwise, axes)
             for predicate, branch in reversed(branches):
@@ -108,11 +142,15 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
             return frozenset()
         case ValueWeight(name):
             return frozenset((name,))
+        case TableWeight(names):
+            return frozenset(names)
+        case PolynomialWeight(polynomial):
+            return frozenset(polynomial.names)
         case CaseWeight(branches, otherwise):
-            names = (
+            parts = (
                 predicates.predicate_attributes(predicate) | weight_attributes(branch) for predicate, branch in branches
             )
-            return weight_attributes(otherwise).union(*names)
+            return weight_attributes(otherwise).union(*parts)
         case _:
             assert_never(weight)
 
@@ -127,6 +165,11 @@ def weight_range(weight: Weight) -> tuple[int, int]:
         case ValueWeight(_, size, offset, factor, power):
             ends = [(offset + factor * code) ** power for code in (0, size - 1)]
             return min(0, *ends), max(0, *ends)
+        case TableWeight(numbers=numbers):
+            return min(numbers), max(numbers)
+        case PolynomialWeight(polynomial):
+            low, high = polynomial.bounds()
+            return min(0, low), max(0, high)
         case CaseWeight(branches, otherwise):
             spans = [weight_range(branch) for _, branch in branches] + [weight_range(otherwise)]
             return min(low for low, _ in spans), max(high for _, high in spans)
@@ -158,16 +201,21 @@ class QueryValidator:
                     raise self._other(name, f"{number} cells")
                 if not 0 <= codes < 1 << number:
                     raise InvalidArgument(f"blocks[{self.place}]", f"{name}:{codes:x}", f"write bits below 2^{number}")
-            case Jointly():
-                self._jointly(predicate)
+            case Jointly(names):
+                combinations = self._jointly(predicate)
+                if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
+                    accepted = f"write bits below 2^{combinations}"
+                    raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), accepted)
+            case NonNegative(polynomial):
+                self._polynomial(polynomial)
             case And(parts) | Or(parts):
                 for part in parts:
                     self.predicate(part)
             case _:
                 assert_never(predicate)
 
-    def _jointly(self, predicate: Jointly) -> None:
-        """Refuse combinations of cells that do not fit the attributes."""
+    def _jointly(self, predicate: Jointly | TableWeight, most: int = predicates.MOST_COMBINATIONS) -> int:
+        """Return the number of combinations; refuses those that do not fit the attributes, and too many."""
         names, shape = predicate.names, predicate.shape
         if not names or any(before >= after for before, after in pairwise(names)) or len(shape) != len(names):
             accepted = "write attributes in the order of their names, each once"
@@ -176,11 +224,16 @@ class QueryValidator:
             if number != (self._cells.get(name) or self._counted(name)):
                 raise self._other(name, f"{number} cells")
         combinations = math.prod(shape)
-        if combinations > predicates.MOST_COMBINATIONS or len(names) > predicates.MOST_TOGETHER:
-            accepted = f"look at no more than {predicates.MOST_COMBINATIONS} combinations of cells together"
+        if combinations > most or len(names) > predicates.MOST_TOGETHER:
+            accepted = f"look at no more than {most} combinations of cells together"
             raise InvalidArgument(f"blocks[{self.place}]", f"{combinations} combinations", accepted)
-        if predicate.codes < 0 or predicate.codes.bit_length() > combinations:
-            raise InvalidArgument(f"blocks[{self.place}]", ", ".join(names), f"write bits below 2^{combinations}")
+        return combinations
+
+    def _polynomial(self, polynomial: Polynomial) -> None:
+        """Refuse a polynomial made for different attributes of the same names."""
+        for name, size, number in zip(polynomial.names, polynomial.sizes, polynomial.cells, strict=True):
+            if (size, number) != (self._domain[name].size, self._domain[name].cells):
+                raise self._other(name, f"{size} values and {number} cells")
 
     def partition(self, partition: Partition) -> None:
         """Refuse a partition made for a different attribute of the same name."""
@@ -197,6 +250,13 @@ class QueryValidator:
                 if size != self._domain.by_name[name].size:
                     raise self._other(name, f"{size} values")
                 self._whole(offset, factor, power)
+            case TableWeight(numbers=numbers):
+                if len(numbers) != self._jointly(weight, MOST_TABLE):
+                    accepted = "write a number for each combination of cells"
+                    raise InvalidArgument(f"blocks[{self.place}].weight", f"{len(numbers)} numbers", accepted)
+                self._whole(*numbers)
+            case PolynomialWeight(polynomial):
+                self._polynomial(polynomial)
             case PeopleWeight():
                 pass
             case CaseWeight(branches, otherwise):
@@ -265,12 +325,19 @@ class Block:
     weight: Weight = ONE
     unit: Fraction = field(default=Fraction(1), hash=False)
     """The value of one step in the answer's unit. The weight nearly always determines it, and its hash is slow."""
+    table: PersonTable | None = None
+    """The table of people that it is about, whose columns all other parts name; None for the rows themselves."""
     values: int = field(init=False, repr=False, compare=False)
     """The number of answers: one per group, in row-major order of the keys."""
 
     def __post_init__(self) -> None:
         """Count the answers."""
         object.__setattr__(self, "values", math.prod([key.groups for key in self.keys]) if self.keys else 1)
+
+    @property
+    def about_people(self) -> bool:
+        """Whether it is about people, so that it is no sum over the cells of rows."""
+        return self.table is not None or type(self.weight) is PeopleWeight
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -293,8 +360,10 @@ class Query:
     def __post_init__(self) -> None:
         """Refuse blocks that do not fit the domain, too many answers, and weights that overflow the integers."""
         object.__setattr__(self, "blocks", tuple(self.blocks))
-        fitness = QueryValidator(self.domain)
-        for fitness.place, block in enumerate(self.blocks):
+        rows = QueryValidator(self.domain)
+        for place, block in enumerate(self.blocks):
+            fitness = rows if block.table is None else _person_validator(block, self.domain)
+            fitness.place = place
             fitness.predicate(block.where)
             for key in block.keys:
                 if isinstance(key, Partition):
@@ -376,6 +445,11 @@ class Query:
                 raise InvalidArgument("others", query.domain.names, "ask queries over the same domain together")
         return self._of_validated(tuple([block for query in (self, *others) for block in query.blocks]))
 
+    def domain_of(self, place: int) -> Domain:
+        """Return the domain that a block's parts name: of the rows, or of its table of people."""
+        table = self.blocks[place].table
+        return self.domain if table is None else table.domain
+
     def part(self, *places: int, of_all_rows: bool = False) -> Self:
         """Return the query for some of the blocks, by number; they are not validated again.
 
@@ -383,7 +457,7 @@ class Query:
         """
         blocks = [self.blocks[place] for place in places]
         if of_all_rows:
-            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit) for block in blocks]
+            blocks = [Block(EVERYTHING, block.keys, block.weight, block.unit, block.table) for block in blocks]
         return self._of_validated(tuple(blocks))
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
@@ -393,6 +467,14 @@ class Query:
         object.__setattr__(found, "blocks", blocks)
         found._hold_together()
         return found
+
+
+def _person_validator(block: Block, domain: Domain) -> QueryValidator:
+    """Return the validator of a block about people, whose table must fit the rows."""
+    if block.table is None or isinstance(block.weight, PeopleWeight):
+        raise InvalidArgument("table", block.table, "count(*) counts people in a table of people")
+    block.table.validate(domain)
+    return QueryValidator(block.table.domain)
 
 
 def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[Weight, Fraction]:
@@ -440,6 +522,8 @@ def product_shape(domain: Domain, names: Iterable[str]) -> tuple[int, ...]:
 
 def block_weights(block: Block, axes: Axes) -> Integers:
     """Return the weight of each row or cell: 0 if not selected."""
+    if block.table is not None:
+        raise InvalidArgument("block", "a table of people", "ask it by itself: cells do not tell people apart")
     if block.where == EVERYTHING and isinstance(block.weight, ConstantWeight):
         return evaluate_weight(block.weight, axes)
     return np.where(predicates.evaluate_predicate(block.where, axes), evaluate_weight(block.weight, axes), np.int64(0))

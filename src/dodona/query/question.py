@@ -16,6 +16,8 @@ from typing import Literal, assert_never
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, Predicate
 from dodona.query.query import Block, Key, Query
+from dodona.schema.attributes import Label
+from dodona.schema.schema import Domain
 
 # --- Expressions: post-processing of the measured blocks of a question, per group. ---
 
@@ -25,6 +27,8 @@ class KeyLabel:
     """The group's label under the key with this number."""
 
     key: int
+    labels: tuple[Label, ...] | None = None
+    """The labels of the groups, if they are not those of the key: computed values, `<missing>` for NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,37 @@ class Variation:
     spread: Spread
 
 
+class Measure(Enum):
+    """How two columns vary together."""
+
+    POPULATION_COVARIANCE = "covar_pop"
+    SAMPLE_COVARIANCE = "covar_samp"
+    CORRELATION = "corr"
+    SLOPE = "regr_slope"
+    INTERCEPT = "regr_intercept"
+    DETERMINATION = "regr_r2"
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """A covariance, a correlation, or the line that predicts the second column from the first."""
+
+    products: int
+    """The block number of Σ (x - its centre)·(y - its centre)."""
+    first: Mean
+    second: Mean
+    first_squares: int | None
+    """The block number of Σ (x - its centre)², if it is needed."""
+    second_squares: int | None
+    measure: Measure
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The numbers of all blocks."""
+        squares = [own for own in (self.first_squares, self.second_squares) if own is not None]
+        return (self.first.rows, self.first.total, self.second.total, self.products, *squares)
+
+
 @dataclass(frozen=True, slots=True)
 class Quantile:
     """The smallest value such that at least a given share of the rows with a value do not exceed it."""
@@ -118,9 +153,9 @@ class Logic:
     parts: tuple[Expression, ...]
 
 
-Expression = (
-    KeyLabel | LiteralExpression | PublicValue | Total | Mean | Variation | Quantile | Arithmetic | Comparison | Logic
-)
+_Known = KeyLabel | LiteralExpression | PublicValue
+_Measured = Total | Mean | Variation | Association | Quantile
+Expression = _Known | _Measured | Arithmetic | Comparison | Logic
 
 
 def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expression:  # noqa: PLR0911  one for each kind
@@ -133,6 +168,15 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
         case Variation(squares, mean):
             inner = replace(mean, total=places[mean.total], rows=places[mean.rows])
             return replace(expression, squares=places[squares], mean=inner)
+        case Association(products, one, other, one_squares, other_squares):
+            return Association(
+                places[products],
+                replace(one, total=places[one.total], rows=places[one.rows]),
+                replace(other, total=places[other.total], rows=places[other.rows]),
+                None if one_squares is None else places[one_squares],
+                None if other_squares is None else places[other_squares],
+                expression.measure,
+            )
         case Quantile(levels):
             return replace(expression, levels=tuple(places[level] for level in levels))
         case Arithmetic(_, left, right) | Comparison(_, left, right):
@@ -159,6 +203,8 @@ def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # n
             far = _farthest(mean)
             half, square = far / (2 * query.blocks[mean.total].unit), far**2 / query.blocks[squares].unit
             return _without_zeros({mean.rows: 1.0, mean.total: float(half), squares: float(square)})
+        case Association():
+            return _without_zeros(_association_scales(expression, query))
         case Quantile(levels):
             return dict.fromkeys(levels, 1.0)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
@@ -169,6 +215,18 @@ def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # n
             return {}
         case _:
             assert_never(expression)
+
+
+def _association_scales(association: Association, query: Query) -> dict[int, float]:
+    pair = ((association.first, association.first_squares), (association.second, association.second_squares))
+    far = [_farthest(mean) for mean, _ in pair]
+    scales = {association.first.rows: 1.0}
+    scales[association.products] = float(far[0] * far[1] / query.blocks[association.products].unit)
+    for (mean, squares), own in zip(pair, far, strict=True):
+        scales[mean.total] = float(own / query.blocks[mean.total].unit)
+        if squares is not None:
+            scales[squares] = float(own**2 / query.blocks[squares].unit)
+    return scales
 
 
 def _without_zeros(scales: dict[int, float]) -> dict[int, float]:
@@ -260,6 +318,11 @@ class Question:
     warnings: tuple[str, ...] = ()
     where: Predicate = EVERYTHING
     """The rows that all columns cover; groups that no such row can belong to are not shown."""
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the keys: of the rows, or of the table of people that the question is about."""
+        return self.query.domain_of(0)
 
     @property
     def groups(self) -> int:

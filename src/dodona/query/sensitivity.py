@@ -5,18 +5,22 @@ rows. Both depend on the query and the domain alone, never on the data.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
 from dodona.query.canonical import RecentCache
 from dodona.query.movement import Movement, Stack, added_row_movement, replaced_row_movement
-from dodona.query.predicate import as_box, predicate_attributes
+from dodona.query.predicate import allowed_codes, as_box, predicate_attributes
 from dodona.query.query import ONE, Block, PeopleWeight, Query
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Neighbours, Unit
+from dodona.schema.schema import ROW_OF, Domain, Neighbours, Unit
+
+if TYPE_CHECKING:
+    from dodona.query.person_table import PersonTable
 
 # --- The sensitivity of integer answers to one row. ---
 
@@ -118,6 +122,8 @@ def row_sensitivity(query: Query, neighbours: Neighbours, *, limit: int = MOST_C
     """
     if not isinstance(neighbours, Neighbours):  # a string equal to one member would be priced as the other relation
         raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
+    if any(block.table is not None for block in query.blocks):
+        raise InvalidArgument("query", "a table of people", "a row says nothing of it; ask for the unit's sensitivity")
     if len(query.blocks) == 1:
         known = _known_sensitivity(query.blocks[0], neighbours)
         if known is not None:
@@ -180,26 +186,49 @@ def unit_sensitivity(query: Query, unit: Unit) -> Sensitivity:
     >>> unit_sensitivity(ages, Unit(neighbours="add-remove", size=100, id="patient", rows=4)).l1
     440
 
-    Theorem: people
+    Theorem: people, person-table
     """
     if not isinstance(unit, Unit):  # a relation alone does not say how many rows a person has
         raise InvalidArgument("unit", unit, "write a Unit: who is protected, under which relation")
-    persons = [block for block in query.blocks if isinstance(block.weight, PeopleWeight)]
     if unit.id is None:
-        if persons:
-            raise InvalidArgument("query", "count(DISTINCT ...)", "count rows: this dataset does not tell people apart")
+        if any(block.about_people for block in query.blocks):
+            raise InvalidArgument("query", "a question about people", "this dataset does not tell people apart")
         return row_sensitivity(query, unit.neighbours)
-    rows = tuple(block for block in query.blocks if not isinstance(block.weight, PeopleWeight))
-    moved = _person_rows_sensitivity(Query(query.domain, rows), unit) if rows else None
-    if not persons:
-        if moved is None:
-            raise InvalidArgument("query", query, "ask for something")
-        return moved
-    counted = sum(_groups_per_person(block, unit) for block in persons)
-    adding = unit.neighbours is Neighbours.ADD_REMOVE
-    if moved is None:
-        return Sensitivity(l1=counted, l2_squared=counted, linf=1, neighbours=unit.neighbours, monotone=adding)
-    return replace(moved, l1=moved.l1 + counted, l2_squared=moved.l2_squared + counted)
+    if not unit.caps and not any(block.about_people for block in query.blocks):
+        return _person_rows_sensitivity(query, unit)
+    return _join_sensitivities(list(_parts_by_table(query, unit)))
+
+
+def _parts_by_table(query: Query, unit: Unit) -> Iterator[Sensitivity]:
+    """Yield how far one person moves the sums over rows, the numbers of people, and each table of people.
+
+    In a table of people a person is one row at most.
+    """
+    alike: dict[tuple[PersonTable | None, int], list[Block]] = {}
+    counted = 0
+    for block in query.blocks:
+        rows = 1 if block.table is not None else _rows_per_person(block, query.domain, unit)
+        if isinstance(block.weight, PeopleWeight):
+            counted += _groups_per_person(block, unit, rows)
+        else:
+            alike.setdefault((block.table, rows), []).append(replace(block, table=None))
+    for (table, rows), blocks in alike.items():
+        own = Query(query.domain if table is None else table.domain, tuple(blocks))
+        yield _person_rows_sensitivity(own, unit, rows=rows)
+    if counted:
+        adding = unit.neighbours is Neighbours.ADD_REMOVE
+        yield Sensitivity(l1=counted, l2_squared=counted, linf=1, neighbours=unit.neighbours, monotone=adding)
+
+
+def _join_sensitivities(parts: list[Sensitivity]) -> Sensitivity:
+    """Return how far answers move that consist of parts: no coordinate is in two of them."""
+    return Sensitivity(
+        l1=sum(own.l1 for own in parts),
+        l2_squared=sum(own.l2_squared for own in parts),
+        linf=max(own.linf for own in parts),
+        neighbours=parts[0].neighbours,
+        monotone=all(own.monotone for own in parts),
+    )
 
 
 def row_count_sensitivity(unit: Unit) -> Sensitivity:
@@ -213,14 +242,14 @@ def score_sensitivity(unit: Unit) -> Sensitivity:
     return Sensitivity.scores(unit.rows, unit.neighbours)
 
 
-def _person_rows_sensitivity(query: Query, unit: Unit) -> Sensitivity:
-    """Return how far up to `rows` rows of one person move sums over rows."""
+def _person_rows_sensitivity(query: Query, unit: Unit, *, rows: int | None = None) -> Sensitivity:
+    """Return how far up to `rows` rows of one person move sums over rows; by default as many as count."""
     one = row_sensitivity(query, unit.neighbours)
     if unit.neighbours is Neighbours.REPLACE:
         added = row_sensitivity(query, Neighbours.ADD_REMOVE)
         norms = {name: max(getattr(one, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
         one = replace(one, **norms)
-    return _scale_sensitivity(one, unit.rows)
+    return _scale_sensitivity(one, unit.rows if rows is None else rows)
 
 
 def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
@@ -228,7 +257,20 @@ def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
     return replace(one, l1=rows * one.l1, l2_squared=rows**2 * one.l2_squared, linf=rows * one.linf)
 
 
-def _groups_per_person(block: Block, unit: Unit) -> int:
+def _groups_per_person(block: Block, unit: Unit, rows: int) -> int:
     """Return how many groups one person can enter or leave: one per counted row, both people's under replacement."""
-    moved = unit.rows if unit.neighbours is Neighbours.ADD_REMOVE else 2 * unit.rows
+    moved = rows if unit.neighbours is Neighbours.ADD_REMOVE else 2 * rows
     return min(moved, block.values)
+
+
+def _rows_per_person(block: Block, domain: Domain, unit: Unit) -> int:
+    """Return how many rows of one person a block may select: those of the tables that its condition allows.
+
+    Theorem: linked-tables
+    """
+    if not unit.caps or ROW_OF not in domain:
+        return unit.rows
+    labels = getattr(domain[ROW_OF], "labels", ())
+    codes = allowed_codes(block.where, domain[ROW_OF])
+    tables = {label.partition("+")[0] for code, label in enumerate(labels) if codes >> code & 1}
+    return max(1, sum(most for name, most in unit.caps if name in tables))

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from dodona.schema import attributes as kinds
-from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, Domain, Neighbours, Schema, Unit
+from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, Domain, LinkedTable, Neighbours, Schema, Unit
 from dodona.schema.toml import TomlTable
 
 _WIDEST = 2**63
@@ -37,9 +37,40 @@ def read_schema(written: TomlTable) -> Schema | None:
     columns = written.table("columns", example="[columns.age] with the kind and the bounds of a column")
     unit = _read_unit(written, declared=() if columns is None else columns.keys)
     domain = None if columns is None else _read_domain(columns)
-    if source is None or table is None or unit is None or domain is None:
+    linked = _read_linked(written, unit)
+    if source is None or table is None or unit is None or domain is None or linked is None:
         return None
-    return source.make(lambda: Schema(table=table, domain=domain, unit=unit))
+    alone = source.make(lambda: Schema(table=table, domain=domain, unit=unit))
+    return None if alone is None else written.make(lambda: alone.link(linked))
+
+
+def _read_linked(written: TomlTable, unit: Unit | None) -> tuple[LinkedTable, ...] | None:
+    """Return the further private tables; None after noting mistakes. Where they are is not part of the schema."""
+    if not written.has("tables"):
+        return ()
+    tables = written.table("tables", example="[tables.patients] with path, rows and columns")
+    found = list[LinkedTable | None]()
+    for name in () if tables is None else tables.keys:
+        table = None if tables is None else tables.table(name, example=f'[tables.{name}] with path = "{name}.csv"')
+        if table is None:
+            found.append(None)
+        elif not table.boolean("public", example="public = true", default=False):
+            found.append(_read_linked_table(table, name, unit))
+    kept = [own for own in found if own is not None]
+    return tuple(kept) if tables is not None and len(kept) == len(found) else None
+
+
+def _read_linked_table(table: TomlTable, name: str, unit: Unit | None) -> LinkedTable | None:
+    person = table.text("id", example='id = "patient_id"', default=None if unit is None else unit.id or "")
+    rows = table.whole("rows", example="rows = 1", lower=1, upper=MOST_ROWS, default=1)
+    columns = table.table("columns", example=f"[tables.{name}.columns.age] with the kind and the bounds of a column")
+    domain = None if columns is None else _read_domain(columns)
+    if unit is not None and unit.id is None:
+        table.note(None, 'is linked by people; write protects = "person" in [unit], or public = true here')
+        return None
+    if person is None or rows is None or domain is None:
+        return None
+    return table.make(lambda: LinkedTable(name, domain, person, rows))
 
 
 def _read_unit(written: TomlTable, *, declared: tuple[str, ...]) -> Unit | None:

@@ -6,12 +6,14 @@ one relation says nothing about the other.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from fractions import Fraction
 from typing import Self, assert_never
 
 from dodona.errors import InvalidArgument
@@ -111,7 +113,9 @@ class Unit:
     id: str | None
     """The column that identifies people; None if each row is protected individually."""
     rows: int
-    """The number of rows of a person that count."""
+    """The number of rows of a person that count, of all tables together."""
+    caps: tuple[tuple[str, int], ...]
+    """With several tables, the number of rows of a person that count in each of them; otherwise empty."""
     about: str = field(init=False, repr=False, compare=False)
     """A sentence on what answers cover, if not all rows may count; otherwise empty."""
     fixed: bool = field(init=False, repr=False, compare=False)
@@ -120,8 +124,16 @@ class Unit:
     A replaced person may have had more or fewer rows than their replacement.
     """
 
-    def __init__(self, *, neighbours: Neighbours | str, size: int, id: str | None = None, rows: int = 1) -> None:  # noqa: A002
-        """Take a cap on rows only together with the person column."""
+    def __init__(
+        self,
+        *,
+        neighbours: Neighbours | str,
+        size: int,
+        id: str | None = None,  # noqa: A002  the word of the dataset file
+        rows: int = 1,
+        caps: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        """Take a cap on rows only together with the person column; several caps must add up to it."""
         kinds.set_fields(self, neighbours=_parse_neighbours(neighbours), id=id)
         kinds.set_fields(self, size=to_integer(size, argument="size", lower=1, upper=LARGEST_SIZE))
         kinds.set_fields(self, rows=to_integer(rows, argument="rows", lower=1, upper=MOST_ROWS))
@@ -129,14 +141,24 @@ class Unit:
             raise InvalidArgument("rows", rows, "leave it out, or name the column of people as id")
         if id is not None and (type(id) is not str or not id.isprintable() or not 0 < len(id) <= _LONGEST_ID):
             raise InvalidArgument("id", id, "write the name of the column that tells people apart")
-        counted = f"at most {self.rows:,} rows count" if self.rows > 1 else "one row counts"
+        if caps and (id is None or sum(most for _, most in caps) != self.rows):
+            raise InvalidArgument("caps", caps, "write a cap for each table of people; together they are `rows`")
         fixed = self.neighbours is Neighbours.REPLACE and id is None
-        kinds.set_fields(self, about="" if id is None else f"Of each person {counted}.", fixed=fixed)
+        about = "" if id is None else f"Of each person {_describe_caps(self.rows, caps)}."
+        kinds.set_fields(self, caps=caps, about=about, fixed=fixed)
 
     @classmethod
     def each_row(cls, neighbours: Neighbours | str, *, size: int = 1) -> Self:
         """Return the unit that protects each row individually; prices do not depend on the size."""
         return cls(neighbours=neighbours, size=size)
+
+
+def _describe_caps(rows: int, caps: tuple[tuple[str, int], ...]) -> str:
+    """Return how many rows of a person count, in words."""
+    if not caps:
+        return f"at most {rows:,} rows count" if rows > 1 else "one row counts"
+    listed = [f"{f'at most {most:,} rows' if most > 1 else 'one row'} of {name}" for name, most in caps]
+    return f"{', '.join(listed[:-1])} and {listed[-1]} count"
 
 
 def _parse_neighbours(value: Neighbours | str) -> Neighbours:
@@ -145,6 +167,83 @@ def _parse_neighbours(value: Neighbours | str) -> Neighbours:
     except ValueError as fault:
         names = " or ".join(f'"{relation.value}"' for relation in Neighbours)
         raise InvalidArgument("neighbours", value, f"write {names}") from fault
+
+
+# --- Further tables: private ones that are linked by the person's id, and public ones. ---
+
+
+ROW_OF = "row_of"
+"""The column that says which table a row is from, and of which others the person has a row. Analysts do not see it."""
+MOST_LINKED = 6
+LinkKey = str | int | bool | Fraction | dt.date
+"""A value that a public table is looked up by."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedTable:
+    """A further private table about the same people.
+
+    If one row of a person counts, that row's columns are also columns of the person's rows in all other tables.
+    """
+
+    name: str
+    domain: Domain
+    id: str
+    """Its column that identifies people."""
+    rows: int = 1
+    """The number of rows of a person that count."""
+
+    def __post_init__(self) -> None:
+        """Validate the name and the cap."""
+        kinds.validate_table_name(self.name, argument="table")
+        to_integer(self.rows, argument="rows", lower=1, upper=MOST_ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A table that everyone may know: for each value of its key, one row."""
+
+    name: str
+    key: str
+    columns: Mapping[str, Mapping[LinkKey, LinkKey | None]]
+    """By name, for each value of the key; without the key itself."""
+    keys: frozenset[LinkKey]
+
+    @classmethod
+    def of(cls, name: str, key: str, rows: Iterable[Mapping[str, LinkKey | None]]) -> Self:
+        """Take rows; refuses a key that occurs twice or is missing.
+
+        >>> PublicTable.of("wards", "ward", [{"ward": "a", "floor": 1}, {"ward": "b", "floor": 2}]).columns["floor"]
+        {'a': 1, 'b': 2}
+        """
+        columns: dict[str, dict[LinkKey, LinkKey | None]] = {}
+        keys = set[LinkKey]()
+        for place, row in enumerate(rows):
+            own = row.get(key)
+            if own is None or own in keys:
+                what = "every row needs a value of the key" if own is None else "write each value of the key once"
+                raise InvalidArgument(f"{name}[{place}].{key}", own, what)
+            keys.add(own)
+            for column, value in row.items():
+                if column != key:
+                    columns.setdefault(column, {})[own] = value
+        return cls(kinds.validate_table_name(name, argument="table"), key, columns, frozenset(keys))
+
+
+def row_labels(main: str, linked: tuple[LinkedTable, ...]) -> tuple[str, ...]:
+    """Return what the column `ROW_OF` may say: a table, then the tables in which the person has their one row.
+
+    >>> row_labels("visits", (LinkedTable("patients", Domain(()), "id"),))
+    ('visits', 'visits+patients', 'patients')
+    """
+    single = [own.name for own in linked if own.rows == 1]
+    found = []
+    for name in (main, *(own.name for own in linked)):
+        others = [own for own in single if own != name]
+        for subset in range(1 << len(others)):
+            met = [own for place, own in enumerate(others) if subset >> place & 1]
+            found.append("+".join([name, *met]))
+    return tuple(found)
 
 
 # --- The schema: the table, its columns, and the privacy unit. All of it is public. ---
@@ -157,7 +256,11 @@ class Schema:
     table: str
     """The table name that analysts use."""
     domain: Domain
+    """With linked tables: the columns of the table itself, `ROW_OF`, then those of the linked tables."""
     unit: Unit
+    linked: tuple[LinkedTable, ...] = ()
+    public: tuple[PublicTable, ...] = field(default=(), compare=False)
+    """Public tables that may be joined. They are no part of what the ledger is bound to."""
 
     def __post_init__(self) -> None:
         """Refuse a schema that would allow questions about the person column."""
@@ -170,7 +273,7 @@ class Schema:
             raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913  what a schema has
         cls,
         table: str,
         *columns: kinds.Attribute,
@@ -178,14 +281,54 @@ class Schema:
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         id: str | None = None,  # noqa: A002  the word of the dataset file
         rows: int = 1,
+        linked: Iterable[LinkedTable] = (),
+        public: Iterable[PublicTable] = (),
     ) -> Self:
-        """Build a schema from columns in one call.
+        """Build a schema from columns in one call; the columns of linked tables are added to them.
 
         >>> from dodona import Boolean, Integer
         >>> Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000).domain.shape
         (113, 4)
         """
-        return cls(table=table, domain=Domain(columns), unit=Unit(neighbours=neighbours, size=size, id=id, rows=rows))
+        unit = Unit(neighbours=neighbours, size=size, id=id, rows=rows)
+        return cls(table=table, domain=Domain(columns), unit=unit, public=tuple(public)).link(tuple(linked))
+
+    def link(self, linked: tuple[LinkedTable, ...]) -> Self:
+        """Return the schema with further private tables."""
+        if not linked:
+            return self
+        unit, names = self.unit, [self.table, *(own.name for own in linked)]
+        if unit.id is None:
+            raise InvalidArgument("tables", names[1:], "private tables are linked by the people that [unit] protects")
+        if len(linked) > MOST_LINKED or len({name.casefold() for name in names}) < len(names):
+            raise InvalidArgument("tables", names, f"write up to {MOST_LINKED} tables, each with a name of its own")
+        labels = row_labels(self.table, linked)
+        found = [*self.domain.attributes, kinds.Category(ROW_OF, labels, otherwise=labels[0])]
+        for own in linked:
+            for attribute in own.domain:
+                if attribute.name.casefold() in {other.name.casefold() for other in found}:
+                    accepted = f"another table has it too; give it another name, with source = {attribute.name!r}"
+                    raise InvalidArgument(f"tables.{own.name}.columns", attribute.name, accepted)
+                found.append(attribute)
+        caps = ((self.table, unit.rows), *((own.name, own.rows) for own in linked))
+        rows = sum(most for _, most in caps)
+        own_unit = Unit(neighbours=unit.neighbours, size=unit.size, id=unit.id, rows=rows, caps=caps)
+        return replace(self, domain=Domain(tuple(found)), unit=own_unit, linked=linked)
+
+    @property
+    def own(self) -> Schema:
+        """The schema of the table by itself, without the linked ones."""
+        if not self.linked:
+            return self
+        unit, names = self.unit, self.domain.names
+        alone = Unit(neighbours=unit.neighbours, size=unit.size, id=unit.id, rows=unit.caps[0][1])
+        kept = self.domain.attributes[: names.index(ROW_OF)]
+        return replace(self, domain=Domain(kept), unit=alone, linked=())
+
+    def of_linked(self, linked: LinkedTable) -> Schema:
+        """Return the schema of a linked table by itself."""
+        unit = Unit(neighbours=self.unit.neighbours, size=self.unit.size, id=linked.id, rows=linked.rows)
+        return replace(self, table=linked.name, domain=linked.domain, unit=unit, linked=())
 
     @property
     def digest(self) -> str:
@@ -201,6 +344,8 @@ class Schema:
             "columns": [_canonical_attribute(attribute) for attribute in self.domain],
             "unit": {"neighbours": unit.neighbours.value, "size": unit.size, "id": unit.id, "rows": unit.rows},
         }
+        if self.linked:
+            written["linked"] = [[own.name, own.id, own.rows, list(own.domain.names)] for own in self.linked]
         return json.dumps(written, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
     def extends(self, older: Schema) -> bool:
@@ -210,7 +355,8 @@ class Schema:
         question about the older ones; one added before them might.
         """
         kept = self.domain.attributes[: len(older.domain.attributes)]
-        return self.table == older.table and self.unit == older.unit and kept == older.domain.attributes
+        same = self.table == older.table and self.unit == older.unit and self.linked == older.linked
+        return same and kept == older.domain.attributes
 
 
 def _canonical_attribute(attribute: kinds.Attribute) -> dict[str, object]:

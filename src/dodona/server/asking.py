@@ -1,14 +1,16 @@
 """Acts that ask: quotes, answers, batches, and what was bought before."""
 
+from __future__ import annotations
+
 import csv
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dodona.answer.answer import Answer
 from dodona.answer.display import plain_columns
+from dodona.answer.recorded import RecordedAnswer
 from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum, mark_errors_charged
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
@@ -17,6 +19,9 @@ from dodona.server.acts import BadCall
 from dodona.server.calls import ActCall
 from dodona.server.link import JSON, Reply
 from dodona.server.reading import json_reply, permitted, price_to_json
+
+if TYPE_CHECKING:
+    from dodona.curator.curator import AnyAnswer
 
 CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
@@ -227,13 +232,15 @@ def _view(value: object) -> str:
     return str(value)
 
 
-def seen(answer: Answer, view: str) -> Answer:
+def seen(answer: AnyAnswer, view: str) -> AnyAnswer:
     """Return an answer in the view that was asked for; what has no such view may be charged by then, and says so."""
     with mark_errors_charged() if answer.price.share > 0 else nullcontext():
         return _seen(answer, view)
 
 
-def _seen(answer: Answer, view: str) -> Answer:
+def _seen(answer: AnyAnswer, view: str) -> AnyAnswer:
+    if isinstance(answer, RecordedAnswer):  # of EXPLAIN, which has no intervals
+        return answer
     match view:
         case "simultaneous":
             return answer.simultaneous()
@@ -245,7 +252,7 @@ def _seen(answer: Answer, view: str) -> Answer:
             return answer
 
 
-def answer_reply(answer: Answer, accept: str) -> Reply:
+def answer_reply(answer: AnyAnswer, accept: str) -> Reply:
     """Return an answer as JSON, CSV or an Arrow stream."""
     headers = {"Dodona-Source": answer.source, "Dodona-Price": str(answer.price.share)}
     if answer.receipt is not None:
@@ -257,14 +264,14 @@ def answer_reply(answer: Answer, accept: str) -> Reply:
     return Reply(200, JSON, answer.to_json().encode(), headers)
 
 
-def answers_reply(answers: list[Answer]) -> Reply:
+def answers_reply(answers: list[AnyAnswer]) -> Reply:
     """Return several answers as one JSON object; each stays as its own text says."""
     price = sum({answer.receipt: answer.price.share for answer in answers}.values(), Fraction(0))
     body = f'{{"answers": [{", ".join(answer.to_json() for answer in answers)}]}}'
     return Reply(200, JSON, body.encode(), {"Dodona-Price": str(price)})
 
 
-def _csv(answer: Answer) -> bytes:
+def _csv(answer: AnyAnswer) -> bytes:
     columns = plain_columns(answer)
     out = io.StringIO()
     writer = csv.writer(out)

@@ -1,39 +1,47 @@
-"""Compile aggregates and GROUP BY keys: the blocks to measure, and the expressions to compute from them.
+"""Compile aggregates: the blocks to measure, and the expressions to compute from them.
 
-Covers count, sum, avg, variances and quantiles. A block shared by several aggregates is measured once. All groups are
-public: declared values or bins, parts of dates, or labels of a CASE.
+Covers count, sum, avg, variances and quantiles. A block shared by several aggregates is measured once.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import partial
 
 from sqlglot import exp
 
-from dodona.numbers import format_decimal
+from dodona.errors import InvalidArgument
 from dodona.query import query as queries
-from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction, disjunction
-from dodona.query.question import Expression, Mean, PublicValue, Quantile, ReadAs, Spread, Total, Variation
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Boolean, Category, Date, numeric_grid
+from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction, unpack_bits
+from dodona.query.question import (
+    Association,
+    Expression,
+    Mean,
+    Measure,
+    PublicValue,
+    Quantile,
+    Spread,
+    Total,
+    Variation,
+)
+from dodona.schema.attributes import Attribute, Boolean, Category
 from dodona.schema.partition import Partition
 from dodona.sql.condition import compile_condition, compile_scalar
-from dodona.sql.parse import DISTINCT_REFUSAL
-from dodona.sql.scalar import (
-    Constant,
+from dodona.sql.leaf import (
+    UNKNOWN,
+    Formula,
     Leaf,
-    Scalar,
+    Mapped,
+    Outcome,
     Subject,
-    compare_leaf,
-    constant_number,
-    constant_value,
-    date_part_values,
-    date_partition,
-    null_predicate,
+    common_unit,
+    formula_of,
+    leaf_kind,
+    multiply,
+    tabulate,
 )
+from dodona.sql.scalar import Scalar, calculate, combine, constant_value, locate_mismatch
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
@@ -66,15 +74,6 @@ _MOST_NARROWED = 32  # branches whose complements are computed to narrow the ran
 
 
 @dataclass(frozen=True, slots=True)
-class GridLine:
-    """A leaf on its grid: first + step·code of a column, or a constant."""
-
-    first: Fraction
-    step: Fraction = Fraction(0)
-    attribute: Attribute | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PublicRange:
     """Public lower and upper bounds on a value, and the grid point nearest to the middle."""
 
@@ -83,36 +82,72 @@ class PublicRange:
     centre: Fraction
 
 
-def grid_line(leaf: Leaf) -> GridLine | None:
-    """Return a leaf on its grid; NULL is 0, as it adds nothing. None if it is not a number."""
-    if isinstance(leaf, Subject):
-        found = numeric_grid(leaf.attribute)
-        if found is None or leaf.part is not None:
-            return None
-        return GridLine(leaf.shift + leaf.scale * found[0], leaf.scale * found[1], leaf.attribute)
-    if leaf is None:
-        return GridLine(Fraction(0))
-    constant = constant_number(leaf)
-    return None if constant is None else GridLine(constant)
+def is_numeric(leaf: Leaf) -> bool:
+    """Whether a leaf is a number in every row, or NULL, so that it can be added up."""
+    return (
+        leaf is None
+        or leaf_kind(leaf) in {"number", "boolean"}
+        or (isinstance(leaf, Mapped) and all(one is None or one is UNKNOWN for one in leaf.outcomes))
+    )
 
 
 def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> tuple[queries.Weight, Fraction]:
     """Return (value - centre)^power in integer steps, 0 if NULL, and the value of a step."""
-    lines = [(leaf, grid_line(leaf) or GridLine(Fraction(0))) for leaf in scalar.leaves]
-    spans = [span for leaf, one in lines if leaf is not None for span in (one.first - centre, one.step)]
-    unit = _common_unit(spans)
-
-    def weighed(leaf: Leaf, one: GridLine) -> queries.Weight:
-        if leaf is None:
-            return queries.ConstantWeight(0)
-        offset = int((one.first - centre) / unit)
-        if one.attribute is None:
-            return queries.ConstantWeight(offset**power)
-        return queries.ValueWeight(one.attribute.name, one.attribute.size, offset, int(one.step / unit), power)
-
-    weights = [weighed(*each) for each in lines]
+    spans = [span for leaf in scalar.leaves for span in _leaf_spans(leaf, centre)]
+    unit = common_unit(spans)
+    weights = [_leaf_weight(leaf, centre, unit, power) for leaf in scalar.leaves]
     branches = tuple((guard, weight) for (guard, _), weight in zip(scalar.branches, weights, strict=False))
     return (queries.CaseWeight(branches, weights[-1]) if branches else weights[-1]), unit**power
+
+
+def _leaf_spans(leaf: Leaf, centre: Fraction) -> list[Fraction]:
+    """Return numbers that a unit must divide, so that the leaf less the centre is an integer number of units."""
+    if isinstance(leaf, Mapped):
+        return [Fraction(one) - centre for one in leaf.outcomes if isinstance(one, Fraction | bool)]
+    formula = None if leaf is None else _as_formula(leaf)
+    if formula is None:
+        return []
+    terms = dict(formula.terms)
+    return [terms.pop((), Fraction(0)) - centre, *terms.values()]
+
+
+def _leaf_weight(leaf: Leaf, centre: Fraction, unit: Fraction, power: int) -> queries.Weight:
+    """Return ((leaf - centre) / unit)^power; 0 if NULL."""
+    if isinstance(leaf, Mapped):
+        numbers = [_steps(one, centre, unit) ** power if one is not None else 0 for one in map(_counted, leaf.outcomes)]
+        names = tuple(own.name for own in leaf.attributes)
+        return queries.TableWeight(names, leaf.places.shape, tuple(numbers[place] for place in leaf.places.flat))
+    formula = None if leaf is None else _as_formula(leaf)
+    if formula is None:
+        return queries.ConstantWeight(0)
+    first = int((dict(formula.terms).get((), Fraction(0)) - centre) / unit)
+    if not formula.columns:
+        return queries.ConstantWeight(first**power)
+    if len(formula.columns) == 1 and formula.degree <= 1:
+        (own,) = formula.columns
+        factor = int(dict(formula.terms).get(((own.name, 1),), Fraction(0)) / unit)
+        return queries.ValueWeight(own.name, own.size, first, factor, power)
+    raised = formula
+    if power > 1:
+        moved = dict(formula.terms)
+        moved[()] = moved.get((), Fraction(0)) - centre
+        base = raised = Formula.of(formula.columns, moved)
+        for _ in range(power - 1):
+            raised = multiply(raised, base)
+        return queries.PolynomialWeight(raised.polynomial(unit**power))
+    return queries.PolynomialWeight(raised.polynomial(unit, centre))
+
+
+def _as_formula(leaf: Leaf) -> Formula | None:
+    return formula_of(leaf) if is_numeric(leaf) else None
+
+
+def _counted(one: Outcome) -> Fraction | None:
+    return Fraction(one) if isinstance(one, Fraction | bool) else None
+
+
+def _steps(one: Fraction | None, centre: Fraction, unit: Fraction) -> int:
+    return 0 if one is None else int((one - centre) / unit)
 
 
 def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
@@ -122,7 +157,7 @@ def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
         return PublicRange(Fraction(0), Fraction(0), Fraction(0))
     lower, upper = min(low for low, _, _ in found), max(high for _, high, _ in found)
     spans = [span for low, _, step in found for span in (low - lower, step)]
-    unit = _common_unit(spans)
+    unit = common_unit(spans)
     return PublicRange(lower, upper, lower + round((upper - lower) / 2 / unit) * unit)
 
 
@@ -138,25 +173,43 @@ def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fract
     found = []
     for guard, leaf in (*scalar.branches, (conjunction(*others), scalar.otherwise)):
         meant = conjunction(where, guard)
-        one = grid_line(leaf)
-        if leaf is None or one is None or meant == NOTHING:
+        if leaf is None or meant == NOTHING:
             continue
-        if one.attribute is None:
-            found.append((one.first, one.first, Fraction(0)))
-            continue
-        codes = allowed_codes(meant, one.attribute) & ((1 << one.attribute.size) - 1)
-        if codes:
-            low, high = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
-            ends = sorted((one.first + one.step * low, one.first + one.step * high))
-            found.append((ends[0], ends[1], one.step))
+        if isinstance(leaf, Mapped):
+            own = _mapped_range(leaf, meant)
+        else:
+            formula = _as_formula(leaf)
+            own = None if formula is None else _formula_range(formula, meant)
+        if own is not None:
+            found.append(own)
     return found
 
 
-def _common_unit(spans: list[Fraction]) -> Fraction:
-    """Return the largest unit that divides all spans; 1 if there is none."""
-    denominator = math.lcm(*(span.denominator for span in spans))
-    numerator = math.gcd(*(int(span * denominator) for span in spans))
-    return Fraction(numerator, denominator) if numerator else Fraction(1)
+def _formula_range(formula: Formula, where: Predicate) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Return the bounds of a formula over the codes that a condition allows, and its step; None if it allows none."""
+    if not formula.columns:
+        constant = dict(formula.terms).get((), Fraction(0))
+        return constant, constant, Fraction(0)
+    spans: dict[str, tuple[int, int]] = {}
+    for own in formula.columns:
+        codes = allowed_codes(where, own) & ((1 << own.size) - 1)
+        if not codes:
+            return None
+        spans[own.name] = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
+    unit = common_unit([number for _, number in formula.terms])
+    low, high = formula.polynomial(unit).bounds(spans)
+    return low * unit, high * unit, common_unit([number for powers, number in formula.terms if powers])
+
+
+def _mapped_range(leaf: Mapped, where: Predicate) -> tuple[Fraction, Fraction, Fraction] | None:
+    """Return the least and the largest value of a table over the cells that a condition allows, and its step."""
+    places = leaf.places
+    for axis, own in enumerate(leaf.attributes):
+        places = places.compress(unpack_bits(allowed_codes(where, own), own.cells), axis=axis)
+    values = [one for one in (_counted(leaf.outcomes[place]) for place in set(places.flat)) if one is not None]
+    if not values:
+        return None
+    return min(values), max(values), common_unit([value - values[0] for value in values])
 
 
 # --- Aggregates: the blocks measured for each, and the expressions shown. ---
@@ -181,7 +234,16 @@ _SYNONYMS = {
     "approx_percentile": "quantile",
     "percentile_approx": "quantile",
 }
-_NAMES = {"count", "countif", "sum", "avg", "median", "min", "max", *_SPREADS, *_QUANTILES}
+_MEASURES: dict[str, Measure] = {
+    "covarpop": Measure.POPULATION_COVARIANCE,
+    "covarsamp": Measure.SAMPLE_COVARIANCE,
+    "corr": Measure.CORRELATION,
+    "regrslope": Measure.SLOPE,
+    "regrintercept": Measure.INTERCEPT,
+    "regrr2": Measure.DETERMINATION,
+}
+_PAIRS = {*_MEASURES, "regrcount", "regravgx", "regravgy"}
+_NAMES = {"count", "countif", "sum", "avg", "median", "min", "max", *_SPREADS, *_QUANTILES, *_PAIRS}
 _EXTREMES = {"min": Fraction(1, 100), "max": Fraction(99, 100)}
 _HALF = Fraction(1, 2)
 
@@ -239,7 +301,7 @@ class _Call:
         return self.scope.fault(self.node, what, instead)
 
 
-def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
+def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:  # noqa: PLR0911  one for each kind
     """Compile an aggregate to an expression, adding the blocks that it needs."""
     where, ordered = blocks.where, None
     inner = node
@@ -253,13 +315,15 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         return Total(blocks.number(where))
     if call.name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
-        return Total(_people_block(call, arguments[0]))
-    wanted = ("column", "part") if call.name in _QUANTILES else ("column",)
+        return _count_distinct(call, arguments[0].expressions[0])
+    wanted = ("column", "part") if call.name in _QUANTILES else ("y", "x") if call.name in _PAIRS else ("column",)
     if len(arguments) != len(wanted) or any(isinstance(part, exp.Star) for part in arguments):
         what = f"`{call.written}` is written with other arguments here."
         raise call.fault(what, f"Write {call.written}({', '.join(wanted)}).")
     if call.name == "countif":
         return Total(blocks.number(conjunction(where, compile_condition(scope, arguments[0])[0])))
+    if call.name in _PAIRS:
+        return _association(call, arguments)
     value = compile_scalar(scope, arguments[0])
     if call.name == "count":
         return Total(blocks.number(conjunction(where, value.present())))
@@ -268,11 +332,19 @@ def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expressio
     return _sum_mean_or_spread(call, value)
 
 
-def _people_block(call: _Call, distinct: exp.Distinct) -> int:
-    """Return the block that counts each person once, the only use of DISTINCT."""
-    if not call.scope.person(distinct.expressions[0]):
-        raise call.scope.fault(distinct, *DISTINCT_REFUSAL)
-    return call.blocks.number(call.where, queries.PeopleWeight())
+def _count_distinct(call: _Call, column: exp.Expr) -> Expression:
+    """Return the number of people, each counted once, or of the declared values of a column, which is public."""
+    if call.scope.person(column):
+        return Total(call.blocks.number(call.where, queries.PeopleWeight()))
+    attribute = call.scope.column(column)
+    name = attribute.name
+    call.scope.warn(
+        f"count(DISTINCT {name}) counts the declared values that the conditions allow. They are public, so this is "
+        "free, and whether a row has each of them is not said. To count those that enough rows have, "
+        f"write SELECT {name}, count(*) ... GROUP BY {name} HAVING count(*) > 100."
+    )
+    codes = allowed_codes(call.where, attribute) & ((1 << attribute.size) - 1)
+    return PublicValue(Fraction(codes.bit_count()))
 
 
 def _arguments(call: exp.Expr) -> list[exp.Expr]:
@@ -325,170 +397,74 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     return Quantile(numbers, attribute.name, level)
 
 
+def _numeric(call: _Call, value: Scalar) -> Scalar:
+    """Return a value that can be added up; refuses any other."""
+    for leaf in value.leaves:
+        if not is_numeric(leaf):
+            own = leaf.attribute if isinstance(leaf, Subject) and leaf.part is None else None
+            of = f"This is a {leaf_kind(leaf) or 'text'}" if own is None else f"`{own.name}` is a {own.kind}"
+            raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
+    return value.mapped(lambda leaf: tabulate(leaf) if isinstance(leaf, Subject) and leaf.part is not None else leaf)
+
+
 def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     """Compile a sum, an average or a measure of spread."""
-    for leaf in value.leaves:
-        if grid_line(leaf) is None:
-            own = leaf.attribute if isinstance(leaf, Subject) else None
-            of = "This is a text" if own is None else f"`{own.name}` is a {own.kind}"
-            raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
+    value = _numeric(call, value)
     if call.name == "sum":
-        return Total(_sum_block(call, call.where, scalar_weight(value)))
+        return Total(_sum_block(call, call.where, value))
     present = conjunction(call.where, value.present())
     if present == NOTHING != call.where:
         raise call.fault("This is NULL in every row.", f"Write {call.written} of a column of numbers.")
     span = public_range(value, present)
     if span.lower == span.upper:  # the same in every group with rows, so nothing has to be measured
         return PublicValue(span.lower if call.name == "avg" else Fraction(0))
-    total = _sum_block(call, present, scalar_weight(value, centre=span.centre))
+    total = _sum_block(call, present, value, centre=span.centre)
     mean = Mean(total, call.blocks.number(present), span.centre, span.lower, span.upper)
     if call.name == "avg":
         return mean
-    squares = _sum_block(call, present, scalar_weight(value, centre=span.centre, power=2))
+    squares = _sum_block(call, present, value, centre=span.centre, power=2)
     return Variation(squares, mean, _SPREADS[call.name])
 
 
-def _sum_block(call: _Call, where: Predicate, weighed: tuple[queries.Weight, Fraction]) -> int:
-    if max(map(abs, queries.weight_range(weighed[0]))) > queries.LARGEST_WEIGHT:
+def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:
+    """Compile a function of pairs, such as corr(y, x), over the rows in which both have a value."""
+    second, first = (_numeric(call, compile_scalar(call.scope, argument)) for argument in arguments)
+    where = conjunction(call.where, first.present(), second.present())
+    rows = call.blocks.number(where)
+    if call.name == "regrcount":
+        return Total(rows)
+    if call.name in {"regravgx", "regravgy"}:
+        own = first if call.name == "regravgx" else second
+        span = public_range(own, where)
+        return Mean(_sum_block(call, where, own, centre=span.centre), rows, span.centre, span.lower, span.upper)
+    measure, spans = _MEASURES[call.name], [public_range(own, where) for own in (first, second)]
+    if any(span.lower == span.upper for span in spans):
+        raise call.fault("One of these is the same in every row.", "Write two columns that vary.")
+    means, moved = [], []
+    for own, span in zip((first, second), spans, strict=True):
+        total = _sum_block(call, where, own, centre=span.centre)
+        means.append(Mean(total, rows, span.centre, span.lower, span.upper))
+        moved.append(own.mapped(partial(_less, span.centre)))
+    product = locate_mismatch(call.scope, call.node, lambda: combine(partial(calculate, "*"), moved))
+    wanted = {Measure.CORRELATION: 2, Measure.DETERMINATION: 2, Measure.SLOPE: 1, Measure.INTERCEPT: 1}.get(measure, 0)
+    squares = [
+        _sum_block(call, where, own, centre=span.centre, power=2)
+        for own, span in list(zip((first, second), spans, strict=True))[:wanted]
+    ]
+    pair = (*squares, None, None)[:2]
+    return Association(_sum_block(call, where, product), means[0], means[1], pair[0], pair[1], measure)
+
+
+def _less(centre: Fraction, leaf: Leaf) -> Leaf:
+    return calculate("-", leaf, centre)
+
+
+def _sum_block(call: _Call, where: Predicate, value: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> int:
+    """Return the block of the sum of (value - centre)^power."""
+    try:
+        weight, unit = scalar_weight(value, centre=centre, power=power)
+    except InvalidArgument as fault:
+        raise call.fault("The numbers have too many digits to be added up exactly:", f"{fault.accepted}.") from None
+    if max(map(abs, queries.weight_range(weight))) > queries.LARGEST_WEIGHT:
         raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
-    return call.blocks.number(where, *weighed)
-
-
-# --- Keys: the groups of GROUP BY. ---
-
-
-_BIN = "bin"
-_TRUNCATED: tuple[ReadAs, ...] = ("year", "quarter", "month", "week", "day")
-_TRUNCATED_AS = {f"trunc {unit}": unit for unit in _TRUNCATED}
-_READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "date"}
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledKey:
-    """The groups of a key expression, and the type in which programs read them."""
-
-    key: queries.Key
-    read_as: ReadAs = "value"
-
-
-def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
-    """Compile a key expression to its groups: numbers may be extracted, and dates truncated to their first day."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
-        return CompiledKey(_bin_key(scope, node))
-    found = compile_scalar(scope, node)
-    if not found.branches and isinstance(found.otherwise, Subject):
-        part = found.otherwise.part
-        read_as = "value" if part is None else _TRUNCATED_AS.get(part, "number")
-        return CompiledKey(_subject_key(scope, node, found.otherwise), read_as)
-    if not found.branches or any(isinstance(leaf, Subject) for leaf in found.leaves):
-        instead = "Group by a column, bin(column, width), date_trunc(...), or a CASE whose results are texts."
-        raise scope.fault(node, "This makes no groups.", instead)
-    kinds = {type(leaf) for leaf in found.leaves if leaf is not None}
-    return CompiledKey(_case_key(found), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
-
-
-def default_key_name(scope: Scope, node: exp.Expr) -> str:
-    """Return the default column name of a key."""
-    while isinstance(node, exp.Paren | exp.Cast):
-        node = node.this
-    if isinstance(node, exp.Column):
-        return scope.column(node).name
-    return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
-
-
-def key_rank(one: queries.Key) -> tuple[int, str, int, tuple[int, ...]]:
-    """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
-    if isinstance(one, Partition):
-        return 0, one.attribute, len(one.cuts), one.cuts
-    return 1, repr(one), 0, ()
-
-
-def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> queries.Key:
-    attribute = subject.attribute
-    if isinstance(attribute, Date) and subject.part is not None:
-        name = subject.part.removeprefix("trunc ")
-        spans = name != subject.part or name == "year"
-        return date_partition(attribute, name) if spans else _date_part_key(attribute, name)
-    if not subject.plain:
-        raise scope.fault(node, "Groups are not reckoned.", f"Write bin({attribute.name}, width).")
-    cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
-    if (attribute.size if cuts is None else len(cuts)) > queries.MOST_VALUES:
-        what = f"`{attribute.name}` has {attribute.size} values, too many groups."
-        raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
-    return _declared_groups(attribute)
-
-
-@lru_cache(maxsize=32)
-def _declared_groups(attribute: Attribute) -> Partition:
-    """Return the declared values or bins; cached, as most questions group by the same few columns."""
-    return Partition.of(attribute)
-
-
-def _date_part_key(attribute: Date, part: str) -> queries.CaseKey:
-    """Return the groups of days that share a date part, such as the month in any year."""
-    subject = Subject(attribute, part=part)
-    numbers = sorted(set(date_part_values(attribute, part).tolist()))
-    branches = [(str(number), compare_leaf(subject, "=", Fraction(number))[0]) for number in numbers]
-    if attribute.otherwise is not None:
-        return queries.CaseKey(tuple(branches[:-1]), branches[-1][0])
-    return queries.CaseKey((*branches, (MISSING, null_predicate(attribute))), OUTSIDE)
-
-
-def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
-    """Return bins of equal width that begin at multiples of it; without a width, the declared bins."""
-    column, *widths = node.expressions or [node]
-    found = compile_scalar(scope, column) if column is not node else None
-    subject = None if found is None or found.branches else found.otherwise
-    if not isinstance(subject, Subject) or not subject.plain or len(widths) > 1:
-        raise scope.fault(node, "bin() takes a column and a width.", "Write bin(column, width), such as bin(age, 10).")
-    attribute = subject.attribute
-    if isinstance(attribute, Category | Boolean):
-        raise scope.fault(node, f"`{attribute.name}` has no widths.", f"Write GROUP BY {attribute.name}.")
-    if not widths:
-        if attribute.starts is None:
-            raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
-        return _declared_groups(attribute)
-    width = constant_value(compile_scalar(scope, widths[0]))
-    if isinstance(attribute, Date):
-        lower, step = Fraction(0), Fraction(1)  # days are counted from the first one
-    else:
-        lower, step = numeric_grid(attribute) or (Fraction(0), Fraction(1))
-    if width is None or width <= 0 or (width / step).denominator != 1:
-        unit = "days" if isinstance(attribute, Date) else f"multiples of {format_decimal(step)}"
-        raise scope.fault(widths[0], "This is no width of bins here.", f"Write a number above 0, in {unit}.")
-    if attribute.size * step / width > queries.MOST_VALUES:
-        raise scope.fault(widths[0], "This makes too many groups.", "Write a larger width.")
-    each, before = int(width / step), math.floor(lower / step)  # bins begin at multiples of the width, not at the bound
-    cuts = range((math.floor(lower / width) + 1) * each - before, attribute.size, each)
-    return Partition.cut(attribute, (0, *(cuts if cuts.start > 0 else cuts[1:])))
-
-
-def _case_key(found: Scalar) -> queries.CaseKey:
-    """Return the groups of a CASE: one per label, even if several branches give it."""
-    last = _case_label(found.otherwise)
-    labels = [_case_label(leaf) for _, leaf in found.branches]
-    if len({*labels, last}) == len(labels) + 1:
-        return queries.CaseKey(tuple(zip(labels, (guard for guard, _ in found.branches), strict=True)), last)
-    merged: dict[str, Predicate] = {}
-    before: Predicate = NOTHING
-    for (guard, _), label in zip(found.branches, labels, strict=True):
-        merged[label] = disjunction(merged.get(label, NOTHING), conjunction(guard, complement(before)))
-        before = disjunction(before, guard)
-    merged.pop(last, None)
-    return queries.CaseKey(tuple(merged.items()), last)
-
-
-def _case_label(leaf: Constant | Subject) -> str:
-    match leaf:
-        case None:
-            return MISSING
-        case bool():
-            return str(leaf).lower()
-        case Fraction():
-            return format_decimal(leaf)
-        case dt.date():
-            return leaf.isoformat()
-        case _:
-            return str(leaf)
+    return call.blocks.number(where, weight, unit)

@@ -5,6 +5,7 @@ Only the text and the public schema are read, never the data. All groups are pub
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,24 +15,19 @@ from sqlglot import exp
 
 from dodona.errors import InvalidArgument
 from dodona.query import question as asked
-from dodona.query.predicate import EVERYTHING, NOTHING
+from dodona.query.predicate import NOTHING, Predicate, conjunction
 from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
-from dodona.sql.aggregate import (
-    Blocks,
-    CompiledKey,
-    aggregate_name,
-    compile_aggregate,
-    compile_key,
-    default_key_name,
-    key_rank,
-    weight_guards,
-)
+from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
 from dodona.sql.condition import compile_condition
+from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
+from dodona.sql.literal import literal_constant
 from dodona.sql.parse import RELATIONS, flatten_chain, parse
-from dodona.sql.scalar import literal_constant, type_kind
-from dodona.sql.scope import InvalidSql, Scope
+from dodona.sql.privacy_clause import read_privacy_clause
+from dodona.sql.scalar import type_kind
+from dodona.sql.scope import InvalidSql, Scope, node_start
+from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, find_private, table_view
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
@@ -110,7 +106,7 @@ def find_key(show: SelectContext, node: exp.Expr) -> asked.KeyLabel:
     if found not in show.keys:
         instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
         raise show.scope.fault(node, "This is not what the statement groups by.", instead)
-    return asked.KeyLabel(show.keys.index(found))
+    return asked.KeyLabel(show.keys.index(found), show.compiled[node].labels)
 
 
 def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
@@ -170,6 +166,8 @@ LARGEST_LIMIT = 1 << 31
 _KEPT = 128
 _LONGEST_KEPT = _WIDEST_KEPT = 1 << 12
 """Recent questions are cached unless the text or the widest column exceeds this, as they would be large."""
+_CLOCK = re.compile(r"current_|\b(now|today|getdate|curdate|sysdate|age)\s*[(]", re.IGNORECASE)
+"""Words that may mean the day of asking: such a question is compiled anew each time."""
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
 )
@@ -188,17 +186,29 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
         raise InvalidArgument("question", text, "write SQL as a text")
     small = len(text) <= _LONGEST_KEPT and max(schema.domain.shape, default=0) <= _WIDEST_KEPT
     try:
-        return _compile_once(text, schema) if small else _compile(text, schema)
+        return _compile_once(text, schema) if small and not _CLOCK.search(text) else _compile(text, schema)
     except RecursionError:  # the depth is limited, but the caller's stack may already be deep
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
 
 def _compile(text: str, schema: Schema) -> asked.Question:
-    tree = parse(text)
-    scope = _scope(text, schema, tree)
+    bare, notes = read_privacy_clause(text, schema)
+    found = compile_tree(bare, schema, parse(bare))
+    return replace(found, text=text, warnings=(*found.warnings, *notes)) if notes or bare is not text else found
+
+
+def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | None = None) -> asked.Question:
+    """Compile the checked tree of one SELECT over a table; errors point into the text that it came from.
+
+    The view is what FROM stands for, if it was read before.
+    """
+    scope, within = _scope(text, schema, tree, view)
     meant = tree.args.get("where")
-    where = EVERYTHING if meant is None else compile_condition(scope, meant.this)[0]
-    if where == NOTHING:
+    where = within if meant is None else conjunction(within, compile_condition(scope, meant.this)[0])
+    limit = _limit(scope, tree.args.get("limit"), lower=0)
+    if limit == 0:  # a program asks for the columns alone: nothing is measured
+        where = NOTHING
+    elif where == NOTHING:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
     items = [_Item.of(scope, node) for node in tree.expressions]
     distinct = _distinct(scope, tree, items)
@@ -234,7 +244,7 @@ def _compile(text: str, schema: Schema) -> asked.Question:
         columns=columns,
         having=kept,
         order=order,
-        limit=_limit(scope, tree.args.get("limit"), lower=1),
+        limit=limit,
         offset=_limit(scope, tree.args.get("offset"), lower=0) or 0,
         warnings=tuple(scope.warnings),
         where=where,
@@ -261,8 +271,8 @@ class _Item:
         return cls(alias, inner, has_aggregate(inner))
 
 
-def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
-    """Return the scope of a statement over the only table."""
+def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) -> tuple[Scope, Predicate]:
+    """Return the scope of a statement over one table, and which rows are that table's."""
     origin = tree.args.get("from_")
     ask = f"Write FROM {schema.table}."
     if origin is None:
@@ -270,14 +280,19 @@ def _scope(text: str, schema: Schema, tree: exp.Select) -> Scope:
     if not tree.expressions:
         raise InvalidSql(text, 0, "Nothing is selected.", "Write SELECT count(*) FROM ... to begin with.")
     table = origin.this
-    full = schema.table.casefold()
-    scope = Scope(text, schema, frozenset((full, full.rpartition(".")[2])))
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise scope.fault(origin, "This is no table.", ask)
+        raise InvalidSql(text, node_start(origin, text), "This is no table.", ask)
     written = f"{table.db}.{table.name}" if table.db else table.name
-    if written.casefold() not in scope.tables:
-        raise scope.fault(table, f"There is no table `{written[:60]}`.", ask)
-    return Scope(text, schema, frozenset((table.alias.casefold(),))) if table.alias else scope
+    name = find_private(schema, written)
+    if name is None:
+        raise InvalidSql(text, node_start(table, text), f"There is no table `{written[:60]}`.", ask)
+    found = view or table_view(schema, name)
+    names = (
+        (table.alias,)
+        if table.alias
+        else (name, name.rpartition(".")[2], *(f"{own}.{name}" for own in DEFAULT_SCHEMAS))
+    )
+    return Scope(text, found.schema, frozenset(own.casefold() for own in names)), found.within
 
 
 def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:

@@ -2,148 +2,40 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
 from functools import partial
-from typing import TypeVar
 
-import numpy as np
 from sqlglot import exp
 
-from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
-from dodona.schema.attributes import Attribute, Date
+from dodona.schema.attributes import Date
+from dodona.sql import comparison, functions
 from dodona.sql import scalar as scalars
-from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
-from dodona.sql.scalar import (
-    DATE_PARTS,
-    PART_SYNONYMS,
-    TRUNCATION_UNITS,
+from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
+from dodona.sql.comparison import null_predicate
+from dodona.sql.leaf import (
+    Computed,
     Constant,
+    Formula,
     Leaf,
-    Scalar,
+    Mismatch,
     Subject,
-    build_case,
-    leaf_present,
+    apply_function,
+    leaf_columns,
+    leaf_kind,
     leaf_truth,
-    scalar_from_leaf,
+    strict,
 )
+from dodona.sql.literal import literal_constant
+from dodona.sql.membership import compile_in, compile_tuple_equality
+from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql.scalar import Scalar, build_case, combine, locate_mismatch, scalar_from_leaf
 from dodona.sql.scope import Scope
-
-# --- Membership: whether a value, or a tuple of values, is in a list of constants. ---
-
-
-ScalarCompiler = Callable[[exp.Expr], Scalar]
-_Result = TypeVar("_Result")
-_Join = Callable[..., predicates.Predicate]
-_COMBINATION_EFFORT = 16  # a table of combinations is kept, while most other work is transient
-_NO_CONSTANT = ("This is no constant.", "Write constants into the list of IN.")
-
-
-def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
-    """Return where IN is true and where it is false."""
-    members = node.args.get("expressions") or []
-    if not members:
-        raise scope.fault(node, "IN has no list here.", "Write IN (value, value, ...).")
-    if isinstance(node.this, exp.Tuple):
-        return _tuple_in_list(scope, node, members, read)
-    subject = read(node.this)
-    constants = [_constant(scope, part, read) for part in members]
-    if None in constants:
-        scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
-    scope.work(node, len(subject.leaves) * subject.width * len(constants))
-    try:
-        found = [(leaf, scalars.compare_any(leaf, constants)) for leaf in subject.leaves]
-    except scalars.Mismatch:
-        for part, one in zip(members, constants, strict=True):
-            for leaf in subject.leaves:
-                locate_mismatch(scope, part, lambda leaf=leaf, one=one: scalars.compare_leaf(leaf, "=", one))  # type: ignore[misc]
-        raise
-    pairs = {id(leaf): pair for leaf, pair in found}
-    return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
-
-
-def compile_tuple_equality(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> scalars.Truth:
-    """Return where a tuple of columns equals a tuple of constants, and where it does not."""
-    return _tuple_in_list(scope, node, [node.args["expression"]], read)
-
-
-def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -> _Result:
-    """Run a test; if it finds a mismatch, raise an error that points at the node."""
-    try:
-        return test()
-    except scalars.Mismatch as fault:
-        raise scope.fault(node, *fault.args) from None
-
-
-def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], read: ScalarCompiler) -> scalars.Truth:
-    """Return where a tuple of columns is one of some tuples of constants, and where it is not.
-
-    Tuples are equal if all their parts are, by AND; a tuple is in a list if it equals any member, by OR.
-    """
-    subjects = [_subject(scope, part, read) for part in node.this.expressions]
-    known: dict[tuple[int, type, Constant], scalars.Truth] = {}
-    pairs = []
-    for row in members:
-        if not isinstance(row, exp.Tuple) or len(row.expressions) != len(subjects):
-            what = f"{len(subjects)} columns are compared with something else than {len(subjects)} constants."
-            raise scope.fault(row, what, "Write rows of as many constants, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
-        pair = []
-        for place, (subject, part) in enumerate(zip(subjects, row.expressions, strict=True)):
-            one = _constant(scope, part, read)
-            if one is None:
-                scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
-            seen = place, type(one), one
-            if seen not in known:
-                scope.work(part, subject.attribute.cells)
-                known[seen] = locate_mismatch(scope, part, partial(scalars.compare_leaf, subject, "=", one))
-            pair.append(known[seen])
-        pairs.append(pair)
-    attributes = {subject.attribute.name: subject.attribute for subject in subjects}
-    combinations = math.prod([attribute.cells for attribute in attributes.values()])
-    if combinations > predicates.MOST_COMBINATIONS:
-        true = predicates.disjunction(*(predicates.conjunction(*(one for one, _ in pair)) for pair in pairs))
-        return true, predicates.conjunction(*(predicates.disjunction(*(other for _, other in pair)) for pair in pairs))
-    scope.work(node, _COMBINATION_EFFORT * combinations)
-    return _combinations_truth(subjects, list(attributes.values()), pairs)
-
-
-def _combinations_truth(
-    subjects: Sequence[Subject], attributes: Sequence[Attribute], pairs: Sequence[Sequence[scalars.Truth]]
-) -> scalars.Truth:
-    """Return the rows by combinations of cells: those that are equal and those that differ."""
-    shape = [attribute.cells for attribute in attributes]
-    equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
-    for pair in pairs:
-        true = {own.name: np.ones(own.cells, dtype=np.bool_) for own in attributes}
-        other = {name: own.copy() for name, own in true.items()}
-        for subject, (one, differs) in zip(subjects, pair, strict=True):
-            true[subject.attribute.name] &= _cells(one, subject.attribute)
-            other[subject.attribute.name] &= ~_cells(differs, subject.attribute)
-        equal[np.ix_(*true.values())] = True
-        perhaps[np.ix_(*other.values())] = True
-    return predicates.among_combinations(attributes, equal), predicates.among_combinations(attributes, ~perhaps)
-
-
-def _cells(predicate: predicates.Predicate, attribute: Attribute) -> Booleans:
-    return predicates.evaluate_predicate(predicate, {attribute.name: np.arange(attribute.cells, dtype=np.int64)})
-
-
-def _subject(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Subject:
-    found = read(node)
-    if found.branches or not isinstance(found.otherwise, Subject):
-        raise scope.fault(node, "This is no column.", "Write columns, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
-    return found.otherwise
-
-
-def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
-    found = read(node)
-    if found.branches or isinstance(found.otherwise, Subject):
-        raise scope.fault(node, *_NO_CONSTANT)
-    return found.otherwise
-
+from dodona.sql.tables import LOOKUP, PRESENT
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -154,6 +46,8 @@ def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr
         return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
     if isinstance(node, exp.Extract):
         return _extract(scope, node, node.this.name, compiled(node.expression))
+    if isinstance(node, exp.Interval):
+        return scalar_from_leaf(_interval(scope, node))
     if isinstance(node, DATE_PART_NODES):
         return _extract(scope, node, type(node).__name__, compiled(node.this))
     return _part_by_name(scope, node, compiled) if isinstance(node, exp.Anonymous) else None
@@ -176,32 +70,51 @@ def _extract(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar:
     part = PART_SYNONYMS.get(name.lower(), name.lower())
     if part not in DATE_PARTS:
         raise scope.fault(node, f"`{name[:40]}` is no part of a date.", f"Write one of {', '.join(DATE_PARTS)}.")
-    return scalar_from_leaf(Subject(_date_attribute(scope, node, inner), part=part))
+    column = _date_column(inner)
+    if column is not None:
+        return scalar_from_leaf(Subject(column, part=part))
+    function = functions.date_or_interval_part(part)
+    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
 def _truncate(scope: Scope, node: exp.Expr, unit: str, inner: Scalar) -> Scalar:
     name = unit.lower()
     if name not in TRUNCATION_UNITS:
         raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(TRUNCATION_UNITS)}.")
-    return scalar_from_leaf(Subject(_date_attribute(scope, node, inner), part=f"trunc {name}"))
+    column = _date_column(inner)
+    if column is not None:
+        return scalar_from_leaf(Subject(column, part=f"trunc {name}"))
+    function = functions.truncated(name)
+    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
-def _date_attribute(scope: Scope, node: exp.Expr, inner: Scalar) -> Date:
+def _date_column(inner: Scalar) -> Date | None:
+    """Return the column that a scalar is, if it is a plain column of dates."""
     leaf = inner.otherwise
     if inner.branches or not isinstance(leaf, Subject) or not leaf.plain or not isinstance(leaf.attribute, Date):
-        raise scope.fault(node, "This takes a column of dates.", "Write the column's name alone.")
+        return None
     return leaf.attribute
+
+
+def _interval(scope: Scope, node: exp.Interval) -> Constant:
+    """Return the interval that INTERVAL '1 month', INTERVAL '1' month or INTERVAL 1 month means."""
+    unit = node.args.get("unit")
+    found = parse_interval(node.this.name if node.this is not None else "", "" if unit is None else unit.name)
+    if found is None:
+        raise scope.fault(node, "This is no interval of days.", "Write INTERVAL '7 days', months or years.")
+    return found
 
 
 # --- Row conditions and scalars, compiled from the tree. ---
 
 
+_Join = Callable[..., predicates.Predicate]
 _CHUNK = 64  # parts joined at once, so that long chains do not hold all their sets
 _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
 
 
-def compile_condition(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def compile_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Return where a condition is true and where it is false."""
     read = _CONDITIONS.get(type(node))
     found = _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
@@ -221,39 +134,181 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     found = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
     if found is not None:
         return found
+    found = _function(scope, node)
+    if found is not None:
+        return found
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
         raise scope.fault(node, "An aggregate stands where single rows are meant.", "Write it in SELECT or HAVING.")
+    if isinstance(node, exp.Anonymous) and node.name == LOOKUP:
+        return _lookup(scope, node)
     if isinstance(node, exp.Anonymous):
-        what = f"`{node.name[:60]}` is no function that is known here."
-        raise scope.fault(node, *REFUSED_FUNCTIONS.get(node.name.lower(), (what, "Leave it out.")))
+        raise scope.fault(node, *_unknown_function(node.name))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
 
 
-def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> scalars.Truth:
+def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
+    """Return a column of a public table, looked up by a value of the row: a public map of that value."""
+    key, *names = node.expressions
+    table = next((own for own in scope.schema.public if own.name == names[0].name), None) if len(names) == 2 else None  # noqa: PLR2004
+    if table is None:
+        raise scope.fault(node, *_unknown_function(node.name))
+    column, found = names[1].name, compile_scalar(scope, key)
+
+    def looked_up(value: Constant) -> Constant:
+        plain = int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
+        known = plain if plain in table.keys else str(plain)
+        if column == PRESENT:
+            return known in table.keys
+        outcome = table.columns[column].get(known)  # type: ignore[arg-type]
+        return Fraction(outcome) if isinstance(outcome, int) and not isinstance(outcome, bool) else outcome
+
+    scope.work(node, len(found.leaves) * found.width)
+    own = strict(looked_up)
+    return locate_mismatch(scope, key, lambda: found.mapped(lambda leaf: apply_function(own, (leaf,))))
+
+
+def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
+    """Compile a function of single rows; None if the node is not one."""
+    if isinstance(node, exp.CurrentDate | exp.CurrentTimestamp):
+        return scalar_from_leaf(scope.today())
+    if isinstance(node, exp.Anonymous):
+        name, nodes = node.name.lower(), list(node.expressions)
+        if name in _TODAY and not nodes:
+            return scalar_from_leaf(scope.today())
+        name, nodes = _date_function(functions.SYNONYMS.get(name, name), nodes)
+        if name not in functions.FUNCTIONS:
+            return None
+    elif type(node) in functions.FUNCTION_NODES:
+        name, keys = functions.FUNCTION_NODES[type(node)]
+        listed = (node.args.get(key) for key in keys)
+        nodes = [part for own in listed if own is not None for part in (own if isinstance(own, list) else [own])]
+        if name == "trim":
+            name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
+    else:
+        return None
+    arguments = [compile_scalar(scope, part) for part in nodes]
+    if name == "age" and len(arguments) == 1:
+        arguments.insert(0, scalar_from_leaf(scope.today()))
+    scope.work(node, sum(len(own.leaves) * own.width for own in arguments))
+    return locate_mismatch(scope, node, lambda: _call(name, arguments))
+
+
+_TODAY = frozenset(("now", "today", "getdate", "curdate", "sysdate"))
+_UNITS_FIRST = frozenset(("datediff", "dateadd"))
+
+
+def _date_function(name: str, nodes: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
+    """Return a function of dates with its unit as a text, and its arguments in one order."""
+    if name in _UNITS_FIRST and len(nodes) == 3:  # noqa: PLR2004  a unit and two values
+        units = [place for place, node in enumerate(nodes) if _unit_word(node)]
+        if units:
+            unit = nodes[units[0]]
+            others = [node for place, node in enumerate(nodes) if place != units[0]]
+            if name == "datediff" and units[0] == 2:  # noqa: PLR2004  BigQuery names the later day first, the unit last
+                others.reverse()
+            return name, [exp.Literal.string(unit.name), *others]
+    if name == "datediff" and len(nodes) == 2:  # noqa: PLR2004  MySQL and Spark: days from the second to the first
+        return "days_between", nodes
+    return name, nodes
+
+
+def _unit_word(node: exp.Expr) -> bool:
+    """Whether a node is the name of a unit of dates."""
+    plain = isinstance(node, exp.Var | exp.Literal) or (isinstance(node, exp.Column) and not node.args.get("table"))
+    return plain and parse_interval("1", node.name) is not None
+
+
+def _call(name: str, arguments: list[Scalar]) -> Scalar:
+    """Return a function of scalars; of columns too wide to list, some functions are a CASE."""
+    if name in {"abs", "sign", "greatest", "least"}:
+        columns = {column for own in arguments for leaf in own.leaves for column in leaf_columns(leaf)}
+        if len(columns) > 1:
+            return _choose(name, arguments)
+    if name == "power" and len(arguments) == 2 and len(arguments[0].leaves) == 1:  # noqa: PLR2004
+        times = scalars.constant_value(arguments[1])
+        if isinstance(arguments[0].otherwise, Formula) and times is not None and times in range(1, 9):
+            return combine(lambda *own: _product(own), [arguments[0]] * int(times))
+    return combine(lambda *own: functions.call(name, list(own)), arguments)
+
+
+def _product(own: tuple[Leaf, ...]) -> Leaf:
+    found = own[0]
+    for leaf in own[1:]:
+        found = scalars.calculate("*", found, leaf)
+    return found
+
+
+def _choose(name: str, arguments: list[Scalar]) -> Scalar:
+    """Return abs, sign, greatest or least of several columns as a CASE."""
+    if name in {"abs", "sign"}:
+        (value,) = arguments
+        negative = value.mapped(partial(scalars.calculate, "-", Fraction(0)))
+        signs = [(relation, scalar_from_leaf(number)) for relation, number in _SIGNS]
+        chosen = signs if name == "sign" else [(">=", value), ("<", negative)]
+        tested = [(_compared(value, relation, scalars.ZERO)[0], own) for relation, own in chosen]
+        return build_case(tested, scalar_from_leaf(None))
+    found = arguments[0]
+    for other in arguments[1:]:
+        here, there = (own.where(null_predicate) for own in (found, other))
+        wins = _compared(found, ">=" if name == "greatest" else "<=", other)
+        found = build_case([(wins[0], found), (wins[1], other), (here, other), (there, found)], scalar_from_leaf(None))
+    return found
+
+
+_SIGNS = ((">", Fraction(1)), ("<", Fraction(-1)), ("=", Fraction(0)))
+
+
+def _compared(left: Scalar, relation: str, right: Scalar) -> comparison.Truth:
+    """Return where one scalar compares true with another, and where it compares false."""
+    tests: dict[tuple[int, int], comparison.Truth] = {}
+
+    def tested(one: Leaf, other: Leaf) -> comparison.Truth:
+        place = id(one), id(other)
+        if place not in tests:
+            tests[place] = comparison.compare_leaves(one, relation, other)
+        return tests[place]
+
+    true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
+    return true, left.where(lambda one: right.where(lambda other: tested(one, other)[1]))
+
+
+def _unknown_function(name: str) -> tuple[str, str]:
+    """Explain a function that is not known, with the nearest name that is."""
+    if name.lower() in REFUSED_FUNCTIONS:
+        return REFUSED_FUNCTIONS[name.lower()]
+    near = get_close_matches(name.lower(), [*functions.FUNCTIONS, *functions.SYNONYMS, *_AGGREGATE_NAMES], n=1)
+    hint = f"Did you mean {near[0]}()?" if near else "Leave it out."
+    return f"`{name[:60]}` is no function that is known here.", hint
+
+
+_AGGREGATE_NAMES = ("count", "sum", "avg", "median", "quantile", "stddev", "variance", "min", "max", "count_if", "bin")
+
+
+def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> comparison.Truth:
     pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
     return _fold_in_chunks(if_true, [one for one, _ in pairs]), _fold_in_chunks(if_false, [other for _, other in pairs])
 
 
-def _not(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _not(scope: Scope, node: exp.Expr) -> comparison.Truth:
     true, false = compile_condition(scope, node.this)
     return false, true
 
 
-def _between(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _between(scope: Scope, node: exp.Expr) -> comparison.Truth:
     middle = _Operand(node.this, compile_scalar(scope, node.this))
     above = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["low"])), ">=")
     below = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["high"])), "<=")
     return predicates.conjunction(above[0], below[0]), predicates.disjunction(above[1], below[1])
 
 
-def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> scalars.Truth:
+def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> comparison.Truth:
     """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
     if None in map(leaf_truth, found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
 
     def side(number: int) -> predicates.Predicate:
-        return found.where(lambda leaf: (leaf_truth(leaf) or scalars.ALWAYS_NULL)[number])
+        return found.where(lambda leaf: (leaf_truth(leaf) or comparison.ALWAYS_NULL)[number])
 
     return side(0), side(1)
 
@@ -278,66 +333,62 @@ def _compile_operand(scope: Scope, node: exp.Expr) -> _Operand:
     return _Operand(node, compile_scalar(scope, node))
 
 
-def _comparison(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _comparison(scope: Scope, node: exp.Expr) -> comparison.Truth:
     if isinstance(node.this, exp.Tuple):
         true, false = compile_tuple_equality(scope, node, lambda part: compile_scalar(scope, part))
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
+    if isinstance(node.expression, exp.Any):
+        return compile_in(scope, _listed_any(scope, node), lambda part: compile_scalar(scope, part))
     sides = _compile_operand(scope, node.this), _compile_operand(scope, node.args["expression"])
     return _compare_scalars(scope, node, sides, RELATIONS[type(node)])
 
 
-def _compare_leaves(left: Leaf, relation: str, right: Leaf) -> scalars.Truth:
-    if isinstance(right, Subject):
-        if isinstance(left, Subject):
-            what = f"Two columns are compared, `{left.attribute.name}` and `{right.attribute.name}`."
-            raise scalars.Mismatch(what, "Compare each of them with a constant.")
-        return scalars.compare_leaf(right, scalars.MIRRORED.get(relation, relation), left)
-    return scalars.compare_leaf(left, relation, right)
+def _listed_any(scope: Scope, node: exp.Expr) -> exp.In:
+    """Return `= ANY(ARRAY[...])` or `= ANY('{a,b}')` as IN."""
+    inner = node.expression.this
+    while isinstance(inner, exp.Paren | exp.Cast):
+        inner = inner.this
+    if isinstance(inner, exp.Literal) and inner.is_string and str(inner.this)[:1] + str(inner.this)[-1:] == "{}":
+        parts = [part.strip().strip('"') for part in str(inner.this)[1:-1].split(",")]
+        return exp.In(this=node.this, expressions=[exp.Literal.string(part) for part in parts])
+    if not isinstance(inner, exp.Array) or not inner.expressions:
+        raise scope.fault(node.expression, "ANY has no list here.", "Write = ANY(ARRAY['a', 'b']), or IN ('a', 'b').")
+    return exp.In(this=node.this, expressions=inner.expressions)
 
 
-def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> scalars.Truth:
+def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> comparison.Truth:
     """Compare two scalars, leaf by leaf."""
     left, right = sides[0].value, sides[1].value
     pairs = len(left.leaves) * len(right.leaves)
     if left.branches and right.branches and pairs > _MOST_PAIRS:
         raise scope.fault(node, "Two long CASEs are compared.", "Compare one of them with constants.")
     scope.work(node, pairs * max(left.width, right.width, pairs))
-    tests: dict[tuple[int, int], scalars.Truth] = {}
-
-    def tested(one: Leaf, other: Leaf) -> scalars.Truth:
-        place = id(one), id(other)
-        if place not in tests:
-            tests[place] = _compare_leaves(one, relation, other)
-        return tests[place]
-
     try:
-        true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
-        false = left.where(lambda one: right.where(lambda other: tested(one, other)[1]))
-    except scalars.Mismatch as fault:
+        return _compared(left, relation, right)
+    except Mismatch as fault:
         fixed = [side.node for side in sides if not side.value.width]
         raise scope.fault(fixed[-1] if len(fixed) == 1 else node, *fault.args) from None
-    return true, false
 
 
-def _null_safe(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _null_safe(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Compile IS [NOT] DISTINCT FROM: true or false everywhere, with NULL as an ordinary value."""
     first, second = (_Operand(side, compile_scalar(scope, side)) for side in (node.this, node.expression))
     sides = first, second
     equal, _ = _compare_scalars(scope, node, sides, "=")
-    nulls = predicates.conjunction(*(side.value.where(_is_null) for side in sides))
+    nulls = predicates.conjunction(*(side.value.where(null_predicate) for side in sides))
     same = predicates.disjunction(equal, nulls)
     pair = same, predicates.complement(same)
     return pair if isinstance(node, exp.NullSafeEQ) else (pair[1], pair[0])
 
 
-def _is(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
     match node.expression:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
             columns = [leaf.attribute for leaf in asked.leaves if isinstance(leaf, Subject)]
             for own in (column for column in columns if column.otherwise is not None):
                 scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
-            found = asked.where(_is_null)
+            found = asked.where(null_predicate)
         case exp.Boolean(this=wanted):
             pair = compile_condition(scope, node.this)
             found = pair[0] if wanted else pair[1]
@@ -346,21 +397,14 @@ def _is(scope: Scope, node: exp.Expr) -> scalars.Truth:
     return found, predicates.complement(found)
 
 
-def _is_null(leaf: Leaf) -> predicates.Predicate:
-    """Return where a leaf is NULL. `<outside>` is not NULL, although its value is unknown."""
-    if isinstance(leaf, Subject):
-        return scalars.null_predicate(leaf.attribute)
-    return predicates.complement(leaf_present(leaf))
-
-
-def _like(scope: Scope, node: exp.Expr) -> scalars.Truth:
+def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
     one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
-    pattern = other.otherwise
-    if one.branches or other.branches or not isinstance(one.otherwise, Subject) or not isinstance(pattern, str):
+    pattern, leaf = other.otherwise, one.otherwise
+    if one.branches or other.branches or not isinstance(leaf, Computed) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
-    subject, folded = one.otherwise, str.lower if isinstance(node, exp.ILike) else str
-    scope.work(node, subject.attribute.size * len(pattern))
-    true, false = locate_mismatch(scope, node, lambda: scalars.match_like(subject, pattern, folded=folded))
+    folded = str.lower if isinstance(node, exp.ILike) else str
+    scope.work(node, one.width * len(pattern))
+    true, false = locate_mismatch(scope, node, lambda: comparison.match_like(leaf, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -390,28 +434,35 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
     if len(parts) > _MOST_BRANCHES:
         raise scope.fault(node, f"coalesce has more than {_MOST_BRANCHES} arguments.", "Write fewer.")
     found = [compile_scalar(scope, part) for part in parts]
-    branches = [(predicates.complement(part.where(_is_null)), part) for part in found[:-1]]
+    branches = [(predicates.complement(part.where(null_predicate)), part) for part in found[:-1]]
     scope.bounded(node, *(guard for guard, _ in branches))
     return build_case(branches, found[-1])
 
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
-    """Compile a cast of constants, or one that changes nothing."""
+    """Compile a cast."""
     to = scalars.type_kind(node.args["to"])
     inner = compile_scalar(scope, node.this)
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: scalars.cast_leaf(leaf, to)))
 
 
 def _negative(scope: Scope, node: exp.Expr) -> Scalar:
-    return scalars.apply_arithmetic(scope, node, scalars.ZERO, compile_scalar(scope, node.this))
+    inner = compile_scalar(scope, node.this)
+    return locate_mismatch(scope, node, lambda: inner.mapped(partial(scalars.calculate, "-", Fraction(0))))
 
 
 def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
-    left, right = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
-    return scalars.apply_arithmetic(scope, node, left, right)
+    sides, sign = [compile_scalar(scope, part) for part in (node.this, node.expression)], _OPERATORS[type(node)]
+    scope.work(node, sum(side.width for side in sides))
+    if sign == "/" and any(leaf_kind(leaf) == "date" for side in sides for leaf in side.leaves):
+        raise scope.fault(node, "A day is divided.", "Divide numbers only.")
+    return locate_mismatch(scope, node, lambda: combine(lambda *own: scalars.calculate(sign, *own), sides))
 
 
-_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], scalars.Truth]] = {
+_OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+
+
+_CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]] = {
     exp.And: lambda scope, node: _chain(scope, node, predicates.conjunction, predicates.disjunction),
     exp.Or: lambda scope, node: _chain(scope, node, predicates.disjunction, predicates.conjunction),
     exp.Not: _not,
@@ -429,7 +480,7 @@ _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Column: lambda scope, node: scalar_from_leaf(Subject(scope.column(node))),
     **dict.fromkeys(
         (exp.Literal, exp.Boolean, exp.Null),
-        lambda scope, node: scalar_from_leaf(scalars.literal_constant(scope, node)),
+        lambda scope, node: scalar_from_leaf(literal_constant(scope, node)),
     ),
     **dict.fromkeys((exp.Case, exp.If), _case),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div), _arithmetic),

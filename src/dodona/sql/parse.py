@@ -1,21 +1,25 @@
-"""Parse a SQL text into the syntax tree of one SELECT, using an allow-list.
+"""Parse a SQL text into the syntax tree of one SELECT, or of a statement of several, using an allow-list.
 
-Every node and argument of the returned tree is on the list; anything else is refused with a reason. Length, depth and
-number of tokens are bounded before the parser runs.
+Every node and argument of a SELECT over the table is on the list; anything else is refused with a reason. Length, depth
+and number of tokens are bounded before the parser runs. The part of a statement that computes on answers has a longer
+list, in `outer`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import ClassVar
 
-from sqlglot import exp
+from sqlglot import Dialect, exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parser import Parser
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from dodona.query.column import OPERATORS
+from dodona.sql.functions import FUNCTION_NODES
 from dodona.sql.scope import InvalidSql, node_start
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
@@ -25,8 +29,20 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 RELATIONS: dict[type[exp.Expr], str] = dict(zip(_COMPARISONS, OPERATORS, strict=True))
 """The comparison operators, as written."""
 _ONE, _PAIR = frozenset(("this",)), frozenset(("this", "expression"))
-DATE_PART_NODES = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear)
+DATE_PART_NODES = (
+    *(exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear),
+    *(exp.DayOfWeekIso, exp.WeekOfYear, exp.YearOfWeekIso, exp.Hour, exp.Minute, exp.Second),
+)
 """Functions that take a part of a date."""
+_MARKS: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Concat: ("safe",),
+    exp.DPipe: ("safe",),
+    exp.Greatest: ("ignore_nulls",),
+    exp.Least: ("ignore_nulls",),
+    exp.Initcap: ("expression",),
+    exp.Trim: ("position",),
+}
+"""Arguments that the parser adds by itself, or that change no value."""
 ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     # the statement
     exp.Select: frozenset(("expressions", "distinct", "from_", "where", "group", "having", "order", "limit", "offset")),
@@ -52,12 +68,19 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.In, exp.Coalesce, exp.Anonymous), frozenset(("this", "expressions"))),
     **dict.fromkeys((exp.Like, exp.ILike), frozenset(("this", "expression", "negate"))),
     **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is), _PAIR),
+    **{node: frozenset((*names, *_MARKS.get(node, ()))) for node, (_, names) in FUNCTION_NODES.items()},
+    exp.Interval: frozenset(("this", "unit")),
+    exp.Any: _ONE,
+    exp.Array: frozenset(("expressions", "bracket_notation")),
+    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp), frozenset[str]()),
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Extract), _PAIR),
     **dict.fromkeys((exp.Not, exp.Neg, *DATE_PART_NODES), _ONE),
     **dict.fromkeys((exp.DateTrunc, exp.TimestampTrunc), frozenset(("unit", "this"))),
     # aggregates
     exp.Count: frozenset(("this", "big_int")),
     **dict.fromkeys((exp.CountIf, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median), _ONE),
+    **dict.fromkeys((exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2), _PAIR),
+    **dict.fromkeys((exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy), _PAIR),
     **dict.fromkeys((exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevPop, exp.StddevSamp), _ONE),
     **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), frozenset(("this", "quantile"))),
     **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup, exp.Filter), _PAIR),
@@ -68,11 +91,8 @@ DISTINCT_REFUSAL = (
     "DISTINCT tells whether a value occurs at all, which one person can decide.",
     "Write count(*) with GROUP BY: every declared group is answered, with noise.",
 )
-_INTERVAL = ("Reckoning with intervals is not part of a question.", "Write the day itself.")
 _FETCH = ("FETCH is not known.", "Write LIMIT.")
-_TEXTS = ("Texts are not put together.", "Write the labels as they are declared.")
-_FOLDED = ("Labels are compared as they are declared.", "Write the labels with IN (...).")
-_ALWAYS = ("The time of asking is no fact about the data.", "Write the day itself, such as DATE '2024-01-31'.")
+_CLOCK = ("The time of day is not part of a question.", "Write current_date, or the time itself.")
 _JOIN = (
     "A join could bring a person's rows many times, so one table alone is asked.",
     "Declare the joined table as a view for the owner to serve, and ask that.",
@@ -86,31 +106,41 @@ _OVER = (
     "Write an aggregate with GROUP BY, and ORDER BY over its answer.",
 )
 _TOTALS = ("Totals over several groupings are several questions.", "Ask them one by one with a GROUP BY each.")
+_PATTERNS = ("Regular expressions are not matched.", "Write LIKE 'ma%', or the labels with IN (...).")
+_CURVED = ("This function gives numbers that are not exact.", "Write it over an answer, such as sqrt(avg(x)), or CASE.")
+_ONE_ROW = ("This shows the value of single rows, and rows are never shown.", "Write count(*) with GROUP BY.")
 _NO_LIST = ("Lists and structures are not part of a question.", "Write single values; a list of them with IN (...).")
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 
 REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
-    **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.ANY, TokenType.SOME), _NESTED),
+    **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS), _NESTED),
     **dict.fromkeys((TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT), _UNION),
     **dict.fromkeys((TokenType.JOIN, TokenType.STRAIGHT_JOIN, TokenType.CROSS), _JOIN),
     **dict.fromkeys((TokenType.NATURAL, TokenType.LATERAL), _JOIN),
     **dict.fromkeys((TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW), _OVER),
-    **dict.fromkeys((TokenType.CURRENT_DATE, TokenType.CURRENT_TIME), _ALWAYS),
-    **dict.fromkeys((TokenType.CURRENT_TIMESTAMP, TokenType.CURRENT_DATETIME), _ALWAYS),
+    **dict.fromkeys((TokenType.CURRENT_TIME, TokenType.CURRENT_DATETIME), _CLOCK),
     **dict.fromkeys((TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS), _TOTALS),
-    **dict.fromkeys((TokenType.L_BRACKET, TokenType.R_BRACKET, TokenType.L_BRACE, TokenType.R_BRACE), _NO_LIST),
-    **dict.fromkeys((TokenType.ARRAY, TokenType.LIST, TokenType.MAP, TokenType.STRUCT, TokenType.OBJECT), _NO_LIST),
+    **dict.fromkeys((TokenType.L_BRACE, TokenType.R_BRACE), _NO_LIST),
+    **dict.fromkeys((TokenType.LIST, TokenType.MAP, TokenType.STRUCT, TokenType.OBJECT), _NO_LIST),
     **dict.fromkeys((TokenType.NULLABLE, TokenType.LOWCARDINALITY, TokenType.NESTED), _NO_LIST),
     **dict.fromkeys((TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW), _NO_LIST),
     **dict.fromkeys((TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON), _VALUE),
     TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
     TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
-    TokenType.INTERVAL: _INTERVAL,
     TokenType.FETCH: _FETCH,
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
 }
-"""Keywords and symbols that no accepted query contains, with the explanation for each."""
+"""Keywords and symbols that no plain SELECT contains, with the explanation for each."""
+
+STATEMENT_KEYWORDS = frozenset(
+    (
+        *(TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT),
+        *(TokenType.JOIN, TokenType.CROSS, TokenType.USING, TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW),
+        *(TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS),
+    )
+)
+"""Those of them that a statement of several SELECTs may contain: what computes on answers is free."""
 
 TUPLE_PARENTS = (exp.In, exp.EQ, exp.NEQ)
 """The nodes in which a tuple may occur."""
@@ -120,25 +150,25 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Join: _JOIN,
     exp.Subquery: _NESTED,
     exp.Window: _OVER,
-    **dict.fromkeys((exp.CurrentDate, exp.CurrentTimestamp), _ALWAYS),
     exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
     exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
     exp.Fetch: _FETCH,
     exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
-    exp.Round: ("An answer is rounded where it is shown, not in the question.", "Leave round() out."),
-    exp.Mod: ("A remainder is not part of a question.", "Write IN (...) or BETWEEN, or group by bin(column, width)."),
-    exp.Interval: _INTERVAL,
-    exp.Pow: ("Powers are not part of a question.", "Write var_pop(x) or stddev_pop(x) for a measure of spread."),
-    exp.Nullif: ("NULLIF is not known.", "Write a CASE, or a WHERE that leaves the value out."),
-    **dict.fromkeys((exp.Concat, exp.DPipe), _TEXTS),
-    **dict.fromkeys((exp.Lower, exp.Upper), _FOLDED),
+    **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
+    exp.ApproxDistinct: ("Distinct values are not counted from the rows.", "Write count(DISTINCT column)."),
+    **dict.fromkeys((exp.SimilarTo, exp.RegexpLike, exp.RegexpILike), _PATTERNS),
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
+    **dict.fromkeys(
+        (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat, exp.ArgMax, exp.ArgMin), _ONE_ROW
+    ),
+    exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
+    exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
 
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("now", "today", "getdate"), _ALWAYS),
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
 }
 """Refused functions that people try, with the explanation for each."""
@@ -167,32 +197,68 @@ DEEPEST = 16
 DEEPEST_TREE = 80
 _MOST_SIGNS = 40
 _SIGNS = frozenset((TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE))
-_DEPTH = {TokenType.L_PAREN: 1, TokenType.CASE: 1, TokenType.R_PAREN: -1, TokenType.END: -1}
+_DEPTH = {
+    **dict.fromkeys((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE), 1),
+    **dict.fromkeys((TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END), -1),
+}
 _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
 _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
+_BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN))
 _CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
 _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
+class _Parser(Parser):
+    """Keeps the arguments of functions as they are written, where the parser would read them in one dialect's way."""
+
+    FUNCTIONS: ClassVar = {
+        name: build
+        for name, build in Parser.FUNCTIONS.items()
+        if not re.fullmatch("(DATE|TIMESTAMP|TS_OR_DS|DATETIME|TIME)_?(DIFF|ADD|SUB)|MONTHS_BETWEEN|ADD_MONTHS", name)
+    }
+
+
+class _StatementDialect(Dialect):
+    """Unknown values sort last, as in answers, unless NULLS FIRST is written."""
+
+    NULL_ORDERING = "nulls_are_last"
+
+
 def parse(text: str) -> exp.Select:
     """Parse a text to the tree of its single SELECT."""
     tokens = _tokenize(text)
-    _check_tokens(text, tokens)
+    _check_tokens(text, tokens, REFUSED_KEYWORDS)
+    tree = _parse_tokens(text, tokens, _Parser())
+    if not isinstance(tree, exp.Select):
+        raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
+    check_tree(text, tree)
+    return tree
+
+
+def parse_statement(text: str) -> exp.Query:
+    """Parse a text to the tree of one statement of several SELECTs; its nodes are not checked yet."""
+    tokens = _tokenize(text)
+    refused = {kind: why for kind, why in REFUSED_KEYWORDS.items() if kind not in STATEMENT_KEYWORDS}
+    _check_tokens(text, tokens, refused, opening=(TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN))
+    tree = _parse_tokens(text, tokens, _Parser(dialect=_StatementDialect))
+    while isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
+        tree = tree.this
+    if not isinstance(tree, exp.Select | exp.SetOperation):
+        raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
+    return tree
+
+
+def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | None:
     while tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     try:
-        trees = Parser().parse(tokens, text)
+        return parser.parse(tokens, text)[0]
     except ParseError as fault:
         raise _syntax_error(text, tokens, fault) from None
     except RecursionError:
         raise InvalidSql(text, 0, "This is nested too deeply.", _SIMPLER) from None
-    tree = trees[0]
-    if not isinstance(tree, exp.Select):
-        raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
-    _check_tree(text, tree)
-    return tree
 
 
 def _tokenize(text: str) -> list[Token]:
@@ -200,18 +266,45 @@ def _tokenize(text: str) -> list[Token]:
         what = f"The text has {len(text)} characters; {LONGEST_TEXT} are read."
         raise InvalidSql(text, LONGEST_TEXT, what, _SHORTER)
     try:
-        return Tokenizer().tokenize(text)
+        return _join_slashes(Tokenizer().tokenize(text))
     except TokenError as fault:
         place = len(text) if fault.end is None else fault.end
         raise InvalidSql(text, place, "The text ends inside quotes or a comment.", "Close them.") from None
 
 
-def _check_tokens(text: str, tokens: list[Token]) -> None:
+def _join_slashes(tokens: list[Token]) -> list[Token]:
+    """Read `//` as one sign, the division of whole numbers, and `div(` as a function."""
+    found: list[Token] = []
+    for token, after in pairwise((*tokens, None)):
+        if token is None:
+            continue
+        last = found[-1] if found else None
+        if token.token_type is last_type(last) is TokenType.SLASH and last is not None and last.end + 1 == token.start:
+            found[-1] = Token(TokenType.DIV, "//", last.line, last.col, last.start, token.end)
+        elif token.token_type is TokenType.DIV and after is not None and after.token_type is TokenType.L_PAREN:
+            found.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
+        else:
+            found.append(token)
+    return found
+
+
+def last_type(token: Token | None) -> TokenType | None:
+    """Return the type of a token, if there is one."""
+    return None if token is None else token.token_type
+
+
+def _check_tokens(
+    text: str,
+    tokens: list[Token],
+    refused: Mapping[TokenType, tuple[str, str]],
+    *,
+    opening: tuple[TokenType, ...] = (TokenType.SELECT,),
+) -> None:
     """Refuse other statements, excessive depth and forbidden symbols before the parser runs."""
-    if not tokens or tokens[0].token_type is not TokenType.SELECT:
+    if not tokens or tokens[0].token_type not in opening:
         start = tokens[0].start if tokens else 0
-        if tokens and tokens[0].token_type in REFUSED_KEYWORDS:
-            raise InvalidSql(text, start, *REFUSED_KEYWORDS[tokens[0].token_type])
+        if tokens and tokens[0].token_type in refused:
+            raise InvalidSql(text, start, *refused[tokens[0].token_type])
         raise InvalidSql(text, start, "Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with.")
     if len(tokens) > MOST_TOKENS:
         what = f"The text has {len(tokens)} words and signs; {MOST_TOKENS} are read."
@@ -225,10 +318,23 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
             raise InvalidSql(text, token.start, f"This is nested more than {DEEPEST} levels deep.", _SIMPLER)
         if before.token_type is TokenType.SEMICOLON and kind is not TokenType.SEMICOLON:
             raise InvalidSql(text, token.start, "A second statement begins here.", "Ask one question at a time.")
-        if kind in REFUSED_KEYWORDS:
-            raise InvalidSql(text, token.start, *REFUSED_KEYWORDS[kind])
+        if kind in refused:
+            raise InvalidSql(text, token.start, *refused[kind])
     _check_commas(text, tokens)
     _check_types(text, tokens)
+    _check_words(text, tokens)
+
+
+def _check_words(text: str, tokens: list[Token]) -> None:
+    """Refuse words of other dialects that the parser would only call unexpected."""
+    for before, token in pairwise(tokens):
+        if before.token_type is TokenType.SELECT and token.text.upper() == "TOP":
+            raise InvalidSql(text, token.start, "TOP is not known.", "Write LIMIT and the number at the end.")
+        if token.token_type is TokenType.TILDE and before.token_type in _BEFORE_OPERATORS:
+            raise InvalidSql(text, token.start, *_PATTERNS)
+        if token.token_type is TokenType.FARROW:
+            instead = "Write >= to compare; for bounds of a sum, write sum(greatest(least(column, upper), lower))."
+            raise InvalidSql(text, token.start, "`=>` is not known.", instead)
 
 
 def _check_commas(text: str, tokens: list[Token]) -> None:
@@ -265,7 +371,7 @@ def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidS
     return InvalidSql(text, token.start, what, "Look for a missing comma, quote or bracket.")
 
 
-def _check_tree(text: str, tree: exp.Select) -> None:
+def check_tree(text: str, tree: exp.Expr) -> None:
     """Refuse every node and argument that is not on the list, without recursion."""
     waiting: list[tuple[exp.Expr, int]] = [(tree, 0)]
     for node, depth in waiting:
@@ -295,6 +401,10 @@ def _is_misplaced(node: exp.Expr) -> bool:
     if isinstance(node, exp.Distinct):
         counted = isinstance(node.parent, exp.Count) and len(node.expressions) == 1
         return not counted or not isinstance(node.expressions[0], exp.Column)
+    if isinstance(node, exp.Any):
+        return not isinstance(node.parent, exp.EQ)
+    if isinstance(node, exp.Array):
+        return not isinstance(node.parent_select and node.find_ancestor(exp.Any, exp.Select), exp.Any)
     return isinstance(node, exp.Tuple) and not isinstance(node.parent, TUPLE_PARENTS)
 
 

@@ -5,6 +5,7 @@ Every error is an `InvalidSql` that points at the place in the text and says wha
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -96,6 +97,8 @@ class Scope:
     """Warnings without duplicates, in order of appearance."""
     effort: list[int] = field(default_factory=lambda: [0])
     """The number of cells examined so far."""
+    day: dt.date = field(default_factory=lambda: dt.datetime.now(dt.UTC).date())
+    """The day of asking."""
 
     def work(self, node: exp.Expr, cells: int) -> None:
         """Add to the effort, and refuse a question that takes longer to compile than to answer."""
@@ -112,6 +115,11 @@ class Scope:
             if len(waiting) > LARGEST_CONDITION or depth > DEEPEST_CONDITION:
                 instead = "Write IN (...) or BETWEEN instead of many comparisons, and fewer branches of CASE."
                 raise self.fault(node, "This condition is too large.", instead)
+
+    def today(self) -> dt.date:
+        """Return the day of asking, a public constant of the question."""
+        self.warn(f"The day of asking counts as {self.day} (UTC) in this question.")
+        return self.day
 
     def warn(self, sentence: str) -> None:
         """Record a warning for the analyst."""
@@ -147,7 +155,7 @@ class Scope:
             parent = node.args.get("db")
             written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
             if written.casefold() not in self.tables:
-                known = " or ".join(sorted(self.tables))
+                known = " or ".join(sorted(own for own in self.tables if not own.startswith(("public.", "main."))))
                 raise self.fault(node, f"No table here is called `{written}`.", f"Write {known}, or no table at all.")
         return identifier.name if isinstance(identifier, exp.Identifier) else node.name
 

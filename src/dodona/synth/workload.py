@@ -14,7 +14,7 @@ from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import DenseBelief
 from dodona.numbers import format_decimal_rounded_down, format_percent
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import MOST_VALUES, ONE, Block, PeopleWeight, Query
+from dodona.query.query import MOST_VALUES, ONE, Block, Query
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -91,7 +91,7 @@ class Workload:
         """Refuse blocks that do not count rows, that count all rows, or that appear twice."""
         seen = set[Block]()
         for place, block in enumerate(self.query.blocks):
-            if isinstance(block.weight, PeopleWeight):
+            if block.about_people:
                 raise InvalidWorkload(f"workload[{place}] counts people. Count rows: synthetic rows are nobody's.")
             if block.weight != ONE:
                 raise InvalidWorkload(f"workload[{place}] adds up values. Write counts, or marginals with `by`.")

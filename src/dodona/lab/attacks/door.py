@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
 
 def bought(curator: Curator, questions: Sequence[Question]) -> tuple[Answer, ...]:
     """Return answers to questions that are asked together, for all of an untouched budget."""
-    return curator.ask_many(questions, epsilon=affordable(curator, questions))
+    return cast("tuple[Answer, ...]", curator.ask_many(questions, epsilon=affordable(curator, questions)))
 
 
 def asked(curator: Curator, questions: Sequence[Question]) -> Numbers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -81,13 +82,13 @@ class Asked:
         asked = [curator.read(text) for text in self.texts]
         try:
             if len(asked) == self.times == 1:
-                answers: tuple[Answer, ...] = (curator.ask(self.texts[0], epsilon=1, key=key),)
+                answers = (curator.ask(self.texts[0], epsilon=1, key=key),)
             else:
-                answers = curator.ask_many(asked * self.times, epsilon=self.times, key=key, fresh=True)  # type: ignore[arg-type]
+                answers = curator.ask_many(asked * self.times, epsilon=self.times, key=key, fresh=True)  # type: ignore[arg-type,assignment]
         except SourceFailed:
             return [(_FAILED,) * (self.width * len(asked))] * self.times
         runs = zip(*[iter(answers)] * len(asked), strict=True)
-        return [tuple(number for answer in run for number in self.read(answer)) for run in runs]
+        return [tuple(number for answer in run for number in self.read(cast("Answer", answer))) for run in runs]
 
     def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
         schema = schema_of(self.neighbours, person=self.person)

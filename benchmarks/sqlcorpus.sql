@@ -1,0 +1,356 @@
+-- Statements as analysts and their tools write them, over the orders of a shop. Statements are separated by blank lines.
+-- `-- refused:` marks one that no private answer exists for, or that shows rows: it must be refused.
+
+-- # Plain questions
+
+SELECT count(*) FROM orders
+
+SELECT region, count(*) FROM orders GROUP BY region
+
+SELECT region, count(*) AS n, avg(age) AS age FROM orders GROUP BY region ORDER BY n DESC LIMIT 3
+
+SELECT sum(quantity) FROM orders WHERE returned
+
+SELECT channel, median(age) FROM orders GROUP BY channel
+
+SELECT product, stddev(unit_price) FROM orders GROUP BY product
+
+SELECT count(*) FILTER (WHERE returned) AS returned, count(*) AS all_orders FROM orders
+
+SELECT date_trunc('month', order_date) AS month, count(*) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT CASE WHEN age < 30 THEN 'young' WHEN age < 60 THEN 'middle' ELSE 'old' END AS ages, count(*) FROM orders GROUP BY 1
+
+SELECT count(DISTINCT customer_id) FROM orders
+
+SELECT extract(year FROM order_date) AS year, sum(quantity) FROM orders GROUP BY year
+
+SELECT region, sum(CASE WHEN returned THEN 1 ELSE 0 END) * 1.0 / count(*) AS rate FROM orders GROUP BY region
+
+SELECT quantile(unit_price, 0.9) FROM orders WHERE channel = 'web'
+
+SELECT count(*) FROM orders WHERE order_date BETWEEN '2024-01-01' AND '2024-03-31' AND region IN ('north', 'south')
+
+-- # TPC-H shapes, cut to one table
+
+SELECT returned, channel, sum(quantity) AS sum_qty, sum(unit_price) AS sum_base_price, avg(quantity) AS avg_qty, avg(unit_price) AS avg_price, avg(discount) AS avg_disc, count(*) AS count_order FROM orders WHERE order_date <= DATE '2024-09-02' GROUP BY returned, channel ORDER BY returned, channel
+
+SELECT sum(unit_price * discount) AS revenue FROM orders WHERE order_date >= DATE '2024-01-01' AND order_date < DATE '2024-01-01' + INTERVAL '1' YEAR AND discount BETWEEN 0.05 AND 0.07 AND quantity < 24
+
+SELECT channel, sum(CASE WHEN region = 'north' OR region = 'south' THEN 1 ELSE 0 END) AS high_line_count, sum(CASE WHEN region <> 'north' AND region <> 'south' THEN 1 ELSE 0 END) AS low_line_count FROM orders WHERE channel IN ('web', 'shop') AND order_date >= DATE '2024-01-01' GROUP BY channel ORDER BY channel
+
+SELECT 100.00 * sum(CASE WHEN product LIKE 'p1%' THEN quantity ELSE 0 END) / sum(quantity) AS promo_revenue FROM orders WHERE order_date >= DATE '2024-01-01'
+
+SELECT product, sum(quantity) AS total FROM orders GROUP BY product HAVING sum(quantity) > 300 ORDER BY total DESC
+
+WITH revenue AS (SELECT product, sum(quantity) AS total_revenue FROM orders WHERE order_date >= DATE '2024-01-01' GROUP BY product) SELECT product, total_revenue FROM revenue WHERE total_revenue = (SELECT max(total_revenue) FROM revenue) ORDER BY product
+
+SELECT product, sum(quantity) AS value FROM orders GROUP BY product HAVING sum(quantity) > (SELECT sum(quantity) * 0.1 FROM orders) ORDER BY value DESC
+
+SELECT o_year, sum(CASE WHEN region = 'north' THEN volume ELSE 0 END) / sum(volume) AS mkt_share FROM (SELECT extract(year FROM order_date) AS o_year, quantity AS volume, region FROM orders WHERE channel = 'web') AS all_nations GROUP BY o_year ORDER BY o_year
+
+SELECT region, o_year, sum(amount) AS sum_profit FROM (SELECT region, extract(year FROM order_date) AS o_year, unit_price AS amount FROM orders) AS profit GROUP BY region, o_year ORDER BY region, o_year DESC
+
+SELECT sum(unit_price * (1 - discount)) AS revenue FROM orders WHERE (product = 'p01' AND quantity BETWEEN 1 AND 11) OR (product = 'p02' AND quantity BETWEEN 10 AND 20)
+
+SELECT c_count, count(*) AS custdist FROM (SELECT customer_id, count(*) AS c_count FROM orders GROUP BY customer_id) AS c_orders GROUP BY c_count ORDER BY custdist DESC, c_count DESC
+
+SELECT sum(unit_price) / 7.0 AS avg_yearly FROM orders WHERE product = 'p03' AND quantity < 5
+
+-- # TPC-DS shapes, cut to one table
+
+SELECT product, sum(quantity) AS itemrevenue, sum(quantity) * 100.0 / sum(sum(quantity)) OVER (PARTITION BY channel) AS revenueratio FROM orders GROUP BY product, channel ORDER BY product
+
+SELECT region, channel, sum(quantity), grouping(region) + grouping(channel) AS lochierarchy, rank() OVER (PARTITION BY grouping(region) + grouping(channel) ORDER BY sum(quantity) DESC) AS rank_within_parent FROM orders GROUP BY ROLLUP (region, channel)
+
+WITH wss AS (SELECT region, extract(year FROM order_date) AS d_year, sum(CASE WHEN channel = 'web' THEN quantity ELSE NULL END) AS web, sum(CASE WHEN channel = 'shop' THEN quantity ELSE NULL END) AS shop FROM orders GROUP BY 1, 2) SELECT y.region, y.web / x.web AS web_ratio, y.shop / x.shop AS shop_ratio FROM (SELECT * FROM wss WHERE d_year = 2023) AS y JOIN (SELECT * FROM wss WHERE d_year = 2024) AS x ON y.region = x.region
+
+WITH v1 AS (SELECT product, extract(month FROM order_date) AS d_moy, sum(quantity) AS sum_sales, avg(sum(quantity)) OVER (PARTITION BY product) AS avg_monthly_sales, rank() OVER (PARTITION BY product ORDER BY extract(month FROM order_date)) AS rn FROM orders GROUP BY product, extract(month FROM order_date)) SELECT v1.product, v1.d_moy, v1.sum_sales, v1_lag.sum_sales AS psum FROM v1 JOIN v1 AS v1_lag ON v1.product = v1_lag.product AND v1.rn = v1_lag.rn + 1 WHERE v1.avg_monthly_sales > 0
+
+SELECT channel, 'web' AS col_name, count(*) AS sales_cnt, sum(quantity) AS sales_amt FROM orders WHERE channel = 'web' GROUP BY channel UNION ALL SELECT channel, 'shop' AS col_name, count(*), sum(quantity) FROM orders WHERE channel = 'shop' GROUP BY channel
+
+SELECT amc / pmc AS am_pm_ratio FROM (SELECT count(*) AS amc FROM orders WHERE channel = 'web') AS at, (SELECT count(*) AS pmc FROM orders WHERE channel = 'shop') AS pt
+
+SELECT region, sum(quantity) AS s, avg(sum(quantity)) OVER () AS average, CASE WHEN avg(sum(quantity)) OVER () <> 0 THEN abs(sum(quantity) - avg(sum(quantity)) OVER ()) / avg(sum(quantity)) OVER () ELSE NULL END AS away FROM orders GROUP BY region
+
+SELECT (SELECT count(*) FROM orders WHERE quantity BETWEEN 1 AND 5) AS bucket1, (SELECT count(*) FROM orders WHERE quantity BETWEEN 6 AND 10) AS bucket2, (SELECT avg(discount) FROM orders WHERE quantity BETWEEN 11 AND 20) AS bucket3
+
+WITH ssr AS (SELECT 'store' AS channel, region AS id, sum(quantity) AS sales FROM orders WHERE channel = 'shop' GROUP BY region), wsr AS (SELECT 'web' AS channel, region AS id, sum(quantity) AS sales FROM orders WHERE channel = 'web' GROUP BY region) SELECT channel, id, sum(sales) AS sales FROM (SELECT * FROM ssr UNION ALL SELECT * FROM wsr) AS x GROUP BY ROLLUP (channel, id) ORDER BY channel, id LIMIT 100
+
+SELECT * FROM (SELECT avg(unit_price) AS b1_lp, count(unit_price) AS b1_cnt FROM orders WHERE quantity BETWEEN 0 AND 5) AS b1, (SELECT avg(unit_price) AS b2_lp, count(unit_price) AS b2_cnt FROM orders WHERE quantity BETWEEN 6 AND 10) AS b2 LIMIT 100
+
+SELECT region, rank() OVER (ORDER BY avg(unit_price) DESC) AS rnk FROM orders GROUP BY region HAVING avg(unit_price) > 0.9 * (SELECT avg(unit_price) FROM orders)
+
+SELECT product, max(quarter_sales) AS best FROM (SELECT product, date_trunc('quarter', order_date) AS q, sum(quantity) AS quarter_sales FROM orders GROUP BY 1, 2) AS t GROUP BY product
+
+-- # Superset
+
+SELECT region AS region, COUNT(*) AS "count" FROM public.orders WHERE order_date >= TO_DATE('2024-01-01', 'YYYY-MM-DD') AND order_date < TO_DATE('2025-01-01', 'YYYY-MM-DD') GROUP BY region ORDER BY "count" DESC LIMIT 100
+
+SELECT DATE_TRUNC('month', order_date) AS order_date, region AS region, COUNT(*) AS count FROM public.orders JOIN (SELECT region AS region__, COUNT(*) AS mme_inner__ FROM public.orders GROUP BY region ORDER BY mme_inner__ DESC LIMIT 3) AS anon_1 ON region = region__ GROUP BY DATE_TRUNC('month', order_date), region ORDER BY count DESC LIMIT 50000
+
+SELECT "region" AS "region", SUM("quantity") AS "SUM(quantity)" FROM "public"."orders" GROUP BY "region" ORDER BY "SUM(quantity)" DESC LIMIT 10
+
+SELECT DISTINCT region AS region FROM public.orders ORDER BY region ASC LIMIT 1000
+
+SELECT DATE_TRUNC('day', order_date) AS __timestamp, sum(quantity) AS "sum__quantity" FROM (SELECT * FROM orders WHERE region = 'north') AS virtual_table GROUP BY DATE_TRUNC('day', order_date) ORDER BY "sum__quantity" DESC LIMIT 50000
+
+SELECT COUNT(*) AS rowcount FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) AS virtual_table
+
+SELECT region, channel, sum(quantity) AS total FROM orders GROUP BY GROUPING SETS ((region, channel), (region), ()) ORDER BY total DESC LIMIT 1000
+
+SELECT AVG(quantity) AS "AVG(quantity)", COUNT(*) AS "COUNT(*)" FROM orders WHERE ((region IN ('north', 'west')))
+
+SELECT * FROM orders LIMIT 1001
+-- refused: rows
+
+-- # Metabase
+
+SELECT "source"."region" AS "region", COUNT(*) AS "count" FROM (SELECT "public"."orders"."region" AS "region", "public"."orders"."quantity" AS "quantity" FROM "public"."orders") AS "source" GROUP BY "source"."region" ORDER BY "source"."region" ASC
+
+SELECT CAST(DATE_TRUNC('month', "public"."orders"."order_date") AS date) AS "order_date", COUNT(*) AS "count" FROM "public"."orders" GROUP BY CAST(DATE_TRUNC('month', "public"."orders"."order_date") AS date) ORDER BY CAST(DATE_TRUNC('month', "public"."orders"."order_date") AS date) ASC
+
+SELECT SUM("public"."orders"."quantity") AS "sum" FROM "public"."orders" WHERE ("public"."orders"."order_date" >= DATE '2024-01-01') AND ("public"."orders"."order_date" < DATE '2024-02-01')
+
+SELECT FLOOR((("public"."orders"."age" - 0.0) / 10.0)) * 10.0 + 0.0 AS "age", COUNT(*) AS "count" FROM "public"."orders" GROUP BY FLOOR((("public"."orders"."age" - 0.0) / 10.0)) * 10.0 + 0.0 ORDER BY 1
+
+SELECT "source"."month" AS "month", "source"."sum" AS "sum", "source"."sum" - LAG("source"."sum", 1) OVER (ORDER BY "source"."month" ASC) AS "offset" FROM (SELECT DATE_TRUNC('month', "public"."orders"."order_date") AS "month", SUM("public"."orders"."quantity") AS "sum" FROM "public"."orders" GROUP BY DATE_TRUNC('month', "public"."orders"."order_date")) AS "source" LIMIT 2000
+
+SELECT "public"."orders"."region" AS "region", SUM(COUNT(*)) OVER (ORDER BY "public"."orders"."region" ASC ROWS UNBOUNDED PRECEDING) AS "count" FROM "public"."orders" GROUP BY "public"."orders"."region" ORDER BY "public"."orders"."region" ASC
+
+SELECT "public"."orders"."region" AS "region" FROM "public"."orders" GROUP BY "public"."orders"."region" ORDER BY "public"."orders"."region" ASC LIMIT 1000
+
+SELECT AVG("source"."count") AS "avg" FROM (SELECT "public"."orders"."region" AS "region", COUNT(*) AS "count" FROM "public"."orders" GROUP BY "public"."orders"."region") AS "source"
+
+SELECT COUNT(*) AS "count" FROM "public"."orders" WHERE "public"."orders"."age" >= '65'
+
+SELECT COUNT(*) AS "count" FROM "public"."orders" WHERE LOWER("public"."orders"."region") LIKE '%nor%'
+
+-- # Grafana
+
+SELECT date_trunc('day', order_date) AS "time", count(*) AS "orders" FROM orders WHERE order_date BETWEEN '2024-01-01T00:00:00Z' AND '2024-12-31T23:59:59Z' GROUP BY 1 ORDER BY 1
+
+SELECT date_trunc('week', order_date) AS time, channel AS metric, sum(quantity) AS value FROM orders GROUP BY 1, 2 ORDER BY 1
+
+SELECT time, value - lag(value) OVER (ORDER BY time) AS delta FROM (SELECT date_trunc('month', order_date) AS time, count(*) AS value FROM orders GROUP BY 1) AS q ORDER BY time
+
+SELECT date_trunc('month', order_date) AS time, avg(count(*)) OVER (ORDER BY date_trunc('month', order_date) ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS "3-month average" FROM orders GROUP BY 1
+
+SELECT extract(dow FROM order_date) AS day, count(*) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT count(*) FILTER (WHERE returned)::float / nullif(count(*), 0) * 100 AS "return rate" FROM orders WHERE order_date >= '2024-06-01'
+
+-- # Tableau
+
+SELECT "orders"."region" AS "region", SUM(1) AS "sum:Number of Records:ok" FROM "public"."orders" "orders" GROUP BY 1
+
+SELECT "Custom SQL Query"."region" AS "region", SUM("Custom SQL Query"."quantity") AS "sum:quantity:ok" FROM (SELECT * FROM orders) "Custom SQL Query" GROUP BY 1
+
+SELECT "t0"."region" AS "region", "t0"."x" / NULLIF("t1"."y", 0) AS "share" FROM (SELECT "region" AS "region", SUM("quantity") AS "x" FROM "orders" GROUP BY 1) "t0" CROSS JOIN (SELECT SUM("quantity") AS "y" FROM "orders") "t1"
+
+SELECT CAST(EXTRACT(YEAR FROM "orders"."order_date") AS INTEGER) AS "yr:order_date:ok", COUNT(*) AS "cnt" FROM "orders" GROUP BY 1
+
+SELECT DATE_TRUNC('MONTH', CAST("orders"."order_date" AS DATE)) AS "tmn", AVG("orders"."unit_price") AS "avg" FROM "orders" GROUP BY 1
+
+SELECT (CASE WHEN ("orders"."quantity" > 10) THEN 'big' ELSE 'small' END) AS "Size", SUM("orders"."quantity") AS "q" FROM "orders" GROUP BY 1
+
+SELECT "orders"."channel" AS "channel", COUNT(DISTINCT "orders"."customer_id") AS "ctd:customer_id:ok" FROM "orders" GROUP BY 1
+
+SELECT MIN("orders"."order_date") AS "a", MAX("orders"."order_date") AS "b" FROM "orders" HAVING (COUNT(1) > 0)
+
+SELECT 1 AS "one" FROM "orders" LIMIT 0
+
+-- # Power BI
+
+SELECT "_"."region", "_"."a0" FROM (SELECT "_"."region", sum("_"."quantity") AS "a0" FROM (SELECT "_"."region", "_"."quantity" FROM "public"."orders" AS "_") AS "_" GROUP BY "_"."region") AS "_" WHERE NOT "_"."a0" IS NULL
+
+SELECT "t"."region", count(*) AS "c" FROM (SELECT * FROM "public"."orders" "$Table" WHERE "$Table"."channel" = 'web') AS "t" GROUP BY "t"."region" LIMIT 1001
+
+SELECT sum(cast("rows"."quantity" as decimal)) as "a0", "rows"."channel" as "channel" from (select "region", "channel", "quantity" from "orders" "$Table") "rows" group by "channel"
+
+SELECT "basetable0"."c1" AS "c1", sum("basetable0"."q") AS "a0" FROM (SELECT "t1"."region" AS "c1", "t1"."quantity" AS "q" FROM "orders" AS "t1" WHERE "t1"."returned" = TRUE) AS "basetable0" GROUP BY "basetable0"."c1" ORDER BY "basetable0"."c1" LIMIT 501
+
+-- # dbt, Looker and hand-written models
+
+WITH source AS (SELECT * FROM orders), renamed AS (SELECT region AS area, quantity AS pieces, order_date AS day FROM source) SELECT area, sum(pieces) FROM renamed GROUP BY area
+
+WITH monthly AS (SELECT date_trunc('month', order_date) AS month, count(*) AS n FROM orders GROUP BY 1), changes AS (SELECT month, n, lag(n) OVER (ORDER BY month) AS before FROM monthly) SELECT month, n, round(100.0 * (n - before) / before, 1) AS growth FROM changes ORDER BY month
+
+WITH totals AS (SELECT region, sum(quantity) AS q FROM orders GROUP BY region), grand AS (SELECT sum(q) AS all_q FROM totals) SELECT t.region, round(100 * t.q / g.all_q, 2) AS percent FROM totals t, grand g ORDER BY percent DESC
+
+SELECT orders.region AS "orders.region", COUNT(*) AS "orders.count", COALESCE(SUM(orders.quantity), 0) AS "orders.total" FROM public.orders AS orders GROUP BY 1 ORDER BY 2 DESC LIMIT 500
+
+WITH this_year AS (SELECT region, count(*) AS n FROM orders WHERE order_date >= '2024-01-01' GROUP BY region), last_year AS (SELECT region, count(*) AS n FROM orders WHERE order_date < '2024-01-01' GROUP BY region) SELECT region, this_year.n - last_year.n AS change FROM this_year JOIN last_year USING (region)
+
+WITH a AS (SELECT region, count(*) AS n FROM orders GROUP BY region) SELECT * FROM a UNION ALL SELECT 'total', sum(n) FROM a
+
+SELECT month, sum(n) OVER (ORDER BY month) AS running_total FROM (SELECT date_trunc('month', order_date) AS month, count(*) AS n FROM orders GROUP BY 1) AS t
+
+SELECT region, n, n - first_value(n) OVER (ORDER BY n DESC) AS behind_leader FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) AS t
+
+SELECT quartile, count(*) AS products, sum(n) AS orders FROM (SELECT product, count(*) AS n, ntile(4) OVER (ORDER BY count(*)) AS quartile FROM orders GROUP BY product) AS t GROUP BY quartile ORDER BY quartile
+
+SELECT CASE WHEN share > 0.2 THEN 'large' ELSE 'small' END AS size, count(*) AS regions FROM (SELECT region, count(*) / sum(count(*)) OVER () AS share FROM orders GROUP BY region) AS t GROUP BY 1
+
+-- # Percent of total, change, ranks
+
+SELECT region, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS percent FROM orders GROUP BY region
+
+SELECT region, channel, round(100.0 * sum(quantity) / sum(sum(quantity)) OVER (PARTITION BY region), 1) AS percent FROM orders GROUP BY region, channel
+
+SELECT date_trunc('month', order_date) AS month, count(*) AS n, count(*) - lag(count(*), 12) OVER (ORDER BY date_trunc('month', order_date)) AS versus_last_year FROM orders GROUP BY 1
+
+SELECT product, sum(quantity) AS q, rank() OVER (ORDER BY sum(quantity) DESC) AS place FROM orders GROUP BY product QUALIFY rank() OVER (ORDER BY sum(quantity) DESC) <= 5
+
+SELECT region, product, n FROM (SELECT region, product, count(*) AS n, row_number() OVER (PARTITION BY region ORDER BY count(*) DESC) AS rn FROM orders GROUP BY region, product) AS t WHERE rn <= 3
+
+SELECT region, count(*) FROM orders WHERE region IN (SELECT region FROM orders GROUP BY region ORDER BY count(*) DESC LIMIT 3) GROUP BY region
+
+SELECT sum(n) FILTER (WHERE place <= 3) / sum(n) AS concentration FROM (SELECT product, count(*) AS n, rank() OVER (ORDER BY count(*) DESC) AS place FROM orders GROUP BY product) AS t
+
+SELECT region, count(*) AS n, dense_rank() OVER (ORDER BY count(*) DESC) AS place, cume_dist() OVER (ORDER BY count(*)) AS part FROM orders GROUP BY region
+
+SELECT sqrt(avg(n * n) - avg(n) * avg(n)) AS spread FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) AS t
+
+SELECT greatest(n, 0) AS n, region FROM (SELECT region, count(*) AS n FROM orders WHERE returned GROUP BY region) AS t
+
+-- # Subselects and set operations
+
+SELECT count(*) * 1.0 / (SELECT count(*) FROM orders) AS share FROM orders WHERE returned
+
+SELECT region FROM (SELECT region, avg(age) AS a FROM orders GROUP BY region) AS t WHERE a > (SELECT avg(age) FROM orders)
+
+SELECT max(n) - min(n) AS range FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) AS t
+
+SELECT a.region, a.n AS web, b.n AS shop FROM (SELECT region, count(*) AS n FROM orders WHERE channel = 'web' GROUP BY region) AS a FULL JOIN (SELECT region, count(*) AS n FROM orders WHERE channel = 'shop' GROUP BY region) AS b ON a.region = b.region
+
+SELECT region, count(*) FROM orders GROUP BY region UNION ALL SELECT 'all', count(*) FROM orders ORDER BY 2 DESC
+
+SELECT region, count(*) FROM orders GROUP BY region HAVING count(*) > (SELECT avg(n) FROM (SELECT count(*) AS n FROM orders GROUP BY region) AS t)
+
+SELECT count(*) FROM (SELECT region FROM orders GROUP BY region HAVING count(*) > 100) AS t
+
+SELECT coalesce(region, 'all regions') AS region, count(*) FROM orders GROUP BY ROLLUP (region)
+
+SELECT region, channel, returned, count(*) FROM orders GROUP BY CUBE (region, channel, returned)
+
+SELECT region, avg(age) FROM (SELECT * FROM orders WHERE quantity > 3) AS t WHERE channel = 'web' GROUP BY region
+
+SELECT count(*) FROM orders WHERE age > (SELECT avg(age) FROM orders)
+-- refused: which rows depends on an answer
+
+SELECT a.region, b.region FROM orders a JOIN orders b ON a.customer_id = b.customer_id
+-- refused: a self-join
+
+-- # Functions of results
+
+SELECT region, round(avg(unit_price), 2) AS price FROM orders GROUP BY region
+
+SELECT region, CAST(avg(age) AS INTEGER) AS age, avg(unit_price)::numeric(10, 2) AS price FROM orders GROUP BY region
+
+SELECT upper(region) AS region, count(*) FROM orders GROUP BY region
+
+SELECT region || ' (' || channel || ')' AS label, count(*) FROM orders GROUP BY region, channel
+
+SELECT concat(region, '-', channel) AS label, sum(quantity) FROM orders GROUP BY region, channel
+
+SELECT coalesce(sum(quantity), 0) AS q, nullif(count(*), 0) AS n FROM orders WHERE product = 'p05'
+
+SELECT ln(count(*)) AS log_orders, power(count(*), 2) AS square, abs(count(*) - 1000) AS away FROM orders
+
+SELECT CASE WHEN count(*) > 1000 THEN 'busy' ELSE 'quiet' END AS state, region FROM orders GROUP BY region
+
+SELECT to_char(date_trunc('month', order_date), 'YYYY-MM') AS month, count(*) FROM orders GROUP BY 1
+
+SELECT region, count(*) FROM orders GROUP BY region HAVING lower(region) LIKE 'n%'
+
+SELECT sum(unit_price) AS s, DP_INTERVAL_LOW(s) AS low, DP_INTERVAL_HIGH(s) AS high FROM orders
+
+EXPLAIN SELECT region, count(*) FROM orders GROUP BY region
+
+-- # Row-wise expressions
+
+SELECT sum(quantity * unit_price) AS revenue FROM orders
+
+SELECT region, sum(quantity * unit_price * (1 - discount)) AS revenue FROM orders GROUP BY region
+
+SELECT avg(unit_price - discount) FROM orders
+
+SELECT floor(age / 10) * 10 AS decade, count(*) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT width_bucket(age, 0, 100, 10) AS bucket, count(*) FROM orders GROUP BY 1
+
+SELECT count(*) FROM orders WHERE shipped - order_date > 7
+
+SELECT count(*) FROM orders WHERE quantity < age
+
+SELECT mod(quantity, 2) AS odd, count(*) FROM orders GROUP BY 1
+
+SELECT strftime(order_date, '%Y-%m') AS month, count(*) FROM orders GROUP BY 1
+
+SELECT count(*) FROM orders WHERE order_date >= current_date - INTERVAL '30 days'
+
+SELECT substr(product, 1, 2) AS family, count(*) FROM orders GROUP BY 1
+
+SELECT coalesce(region, 'unknown') AS region, count(*) FROM orders GROUP BY coalesce(region, 'unknown')
+
+SELECT corr(age, unit_price) FROM orders
+
+SELECT regr_slope(unit_price, age), regr_intercept(unit_price, age) FROM orders
+
+SELECT sum(greatest(quantity - 5, 0)) FROM orders
+
+SELECT count(*) FROM orders WHERE round(unit_price) = 20
+
+SELECT count(DISTINCT region) FROM orders
+
+SELECT count(*) FROM orders WHERE region = ANY(ARRAY['north', 'south'])
+
+SELECT avg(abs(age - 40)) FROM orders
+
+SELECT date_part('quarter', order_date) AS q, count(*) FROM orders GROUP BY 1
+
+SELECT TOP 5 region, count(*) FROM orders GROUP BY region
+-- refused: another dialect's word, pointed to LIMIT
+
+-- # People and several tables
+
+SELECT avg(n) FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id) AS t
+
+SELECT count(*) FROM (SELECT customer_id FROM orders GROUP BY customer_id HAVING sum(quantity) > 20) AS t
+
+SELECT n, count(*) AS people FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id) AS t GROUP BY n ORDER BY n
+
+SELECT avg(CASE WHEN bad > 0 THEN 1.0 ELSE 0 END) AS share FROM (SELECT customer_id, count(*) FILTER (WHERE returned) AS bad FROM orders GROUP BY customer_id) AS t
+
+SELECT r.country, count(*) FROM orders o JOIN regions r ON o.region = r.region GROUP BY r.country
+
+SELECT r.manager, sum(o.quantity) AS q FROM orders AS o LEFT JOIN regions AS r USING (region) GROUP BY r.manager ORDER BY q DESC
+
+SELECT c.segment, avg(o.unit_price) FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.segment
+
+-- # Refused
+
+SELECT customer_id, age FROM orders WHERE age > 90
+-- refused: rows
+
+SELECT customer_id, sum(quantity) FROM orders GROUP BY customer_id
+-- refused: people
+
+SELECT region, age, row_number() OVER (PARTITION BY region ORDER BY age) FROM orders
+-- refused: rows
+
+SELECT count(*) FROM orders TABLESAMPLE BERNOULLI (10)
+-- refused: samples
+
+SELECT * FROM read_parquet('orders.parquet')
+-- refused: files
+
+WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT sum(n) FROM t
+-- refused: recursion
+
+DELETE FROM orders
+-- refused: another statement
+
+SELECT string_agg(region, ',') FROM orders
+-- refused: rows as a text

@@ -1,0 +1,413 @@
+"""Intervals of what is computed from answers: the released values are drawn again from the joint law of their errors.
+
+A released value is the exact one plus noise of a known law. Drawing the noise again and subtracting it from the
+released values gives values that the exact ones resemble; the statement is computed on each of them. If a result proves
+linear in the released values, its interval comes from the exact law of its noise. Otherwise it is read off the redraws,
+and marked as approximate. Redraws are seeded by what was released, so that they can be repeated; no privacy rests on
+them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dodona.answer.answer import Answer
+from dodona.answer.bands import Band
+from dodona.answer.derived import DerivedValues
+from dodona.answer.estimate import Estimate, to_float
+from dodona.answer.laws import NoiseTerm, half_width, upper_quantile
+from dodona.answer.measured import MeasuredValues
+from dodona.numbers import Booleans, Doubles
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query import question as asked
+
+DRAWS = 1_000
+"""The number of redraws; fewer for results of very many rows."""
+FEWER_DRAWS = 400
+MANY_VALUES = 1_000  # released values above which fewer redraws are made
+_CORNERS = 2
+_NORMAL = 1.959963984540054  # the two-sided quantile of a normal law at 95%
+_MODES = 3
+
+
+# --- Seeded numbers: uniform, and of the laws of noise. They are no source of privacy. ---
+
+
+class SeededNumbers:
+    """Uniform numbers that depend on a seed alone."""
+
+    __slots__ = ("_count", "_seed")
+
+    def __init__(self, seed: bytes) -> None:
+        """Take any bytes."""
+        self._seed, self._count = seed, 0
+
+    def uniform(self, *shape: int) -> Doubles:
+        """Return numbers above 0 and below 1."""
+        self._count += 1
+        size = math.prod(shape)
+        read = hashlib.shake_256(self._seed + self._count.to_bytes(8, "big")).digest(8 * size)
+        whole = np.frombuffer(read, dtype=">u8").astype(np.float64)
+        found: Doubles = ((whole + 0.5) / 2.0**64).clip(2.0**-60, 1 - 2.0**-53).reshape(shape)
+        return found
+
+    def normal(self, *shape: int) -> Doubles:
+        """Return standard normal numbers, by Box and Muller's method."""
+        radius = np.sqrt(-2 * np.log(self.uniform(*shape)))
+        found: Doubles = radius * np.cos(2 * np.pi * self.uniform(*shape))
+        return found
+
+    def noise(self, law: Laplace | Gaussian, *shape: int) -> Doubles:
+        """Return discrete noise of a law, the negative of the first half in the second."""
+        half = (shape[0] // 2, *shape[1:])
+        scale = float(law.scale)
+        if isinstance(law, Laplace):  # the difference of two geometric numbers
+            found = np.floor(-scale * np.log(self.uniform(*half))) - np.floor(-scale * np.log(self.uniform(*half)))
+        else:
+            found = np.rint(scale * self.normal(*half))
+        both: Doubles = np.concatenate([found, -found])
+        return both
+
+
+# --- Released cells: their values, their redraws, and the law of each where it is known. ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinate:
+    """A released cell whose error has a known law, independent of all others: which draw it is, and its unit."""
+
+    draw: tuple[int, int]
+    """Equal for two cells that show the same released number."""
+    noise: Laplace | Gaussian
+    unit: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RedrawnPart:
+    """The cells of one answer: for each column of values, one array of redraws by row."""
+
+    values: tuple[Doubles, ...]
+    """Of each column: redraws by rows; the last two are the low and the high ends of all cells together."""
+    cells: tuple[tuple[Estimate | None, ...], ...]
+    """Of each column and row, the estimate with its own interval; None for what is known."""
+    coordinates: tuple[tuple[Coordinate | None, ...], ...]
+
+
+def redraw_parts(parts: Sequence[Answer], draws: int, failing: float) -> tuple[RedrawnPart, ...]:
+    """Return the redraws of all cells of some answers; what they share is drawn once."""
+    seed = hashlib.sha256()
+    for part in parts:
+        for column in _value_columns(part):
+            seed.update(repr([_float(row.cells[column]) for row in part.rows]).encode())
+    numbers = SeededNumbers(seed.digest())
+    total = sum(len(part.rows) * len(_value_columns(part)) for part in parts)
+    shared: dict[object, tuple[int, Doubles]] = {}
+    return tuple(_redraw_part(part, numbers, draws, failing, max(total, 1), shared) for part in parts)
+
+
+def value_columns(part: Answer) -> list[int]:
+    """Return the columns of an answer that are no keys."""
+    return _value_columns(part)
+
+
+def _value_columns(part: Answer) -> list[int]:
+    return [number for number, place in enumerate(part.key_places) if place is None]
+
+
+def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
+    part: Answer,
+    numbers: SeededNumbers,
+    draws: int,
+    failing: float,
+    total: int,
+    shared: dict[object, tuple[int, Doubles]],
+) -> RedrawnPart:
+    groups = shown_groups(part)
+    evidence = part.measured
+    values, cells, coordinates = [], [], []
+    wider = _simultaneous_factor(failing, total)
+    for column in _value_columns(part):
+        expression = part.question.columns[column].expression
+        own = tuple(cell if isinstance(cell := row.cells[column], Estimate) else None for row in part.rows)
+        known: tuple[Coordinate | None, ...] = (None,) * len(groups)
+        point = np.array([_float(row.cells[column]) for row in part.rows], dtype=np.float64)
+        if isinstance(evidence, MeasuredValues) and _from_blocks(expression):
+            blocks = {block: _redraw_block(evidence, block, numbers, draws, shared) for block in _blocks(expression)}
+            drawn = _points(expression, evidence, {block: one[1] for block, one in blocks.items()})[:, groups]
+            if isinstance(expression, asked.Total):
+                number, _ = blocks[expression.block]
+                noise, unit = (
+                    evidence.noises[expression.block],
+                    float(evidence.question.query.blocks[expression.block].unit),
+                )
+                known = tuple(Coordinate((number, group), noise, unit) for group in groups)
+        elif all(cell is None for cell in own):
+            drawn = np.broadcast_to(point, (draws, len(groups)))
+        else:
+            drawn = _from_intervals(own, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
+        low, high = _corners(own, point, known, failing, total, wider)
+        values.append(np.concatenate([drawn, low[None, :], high[None, :]]))
+        cells.append(own)
+        coordinates.append(known)
+    return RedrawnPart(tuple(values), tuple(cells), tuple(coordinates))
+
+
+def shown_groups(part: Answer) -> list[int]:
+    """Return the group numbers of an answer's rows, in order; parts neither sort nor leave out groups by noise."""
+    from dodona.answer.rows import groups_in_order, key_order
+
+    return [int(group) for group in groups_in_order(part.question, key_order(part.question))]
+
+
+def _redraw_block(
+    evidence: MeasuredValues,
+    block: int,
+    numbers: SeededNumbers,
+    draws: int,
+    shared: dict[object, tuple[int, Doubles]],
+) -> tuple[int, Doubles]:
+    """Return the redraws of a block in steps, by group; a block that two questions share has one noise."""
+    steps = evidence.numbers(block)
+    same = (evidence.question.query.blocks[block], evidence.noises[block], steps.tobytes())
+    if same not in shared:
+        noise = numbers.noise(evidence.noises[block], draws, len(steps))
+        shared[same] = len(shared), steps[None, :, 0] - noise
+    return shared[same]
+
+
+def _from_blocks(expression: asked.Expression) -> bool:
+    """Whether a value is computed from single numbers of blocks, so that it can be computed again."""
+    match expression:
+        case asked.Total() | asked.Mean() | asked.PublicValue() | asked.LiteralExpression(Fraction()):
+            return True
+        case asked.Arithmetic(_, left, right):
+            return _from_blocks(left) and _from_blocks(right)
+        case _:
+            return False
+
+
+def _blocks(expression: asked.Expression) -> set[int]:
+    match expression:
+        case asked.Total(block):
+            return {block}
+        case asked.Mean(total, rows):
+            return {total, rows}
+        case asked.Arithmetic(_, left, right):
+            return _blocks(left) | _blocks(right)
+        case _:
+            return set()
+
+
+def _points(expression: asked.Expression, evidence: MeasuredValues, drawn: dict[int, Doubles]) -> Doubles:
+    """Return the values of an expression for every redraw and group, as they are computed for an answer."""
+    units = [float(block.unit) for block in evidence.question.query.blocks]
+    match expression:
+        case asked.Total(block):
+            return units[block] * drawn[block]
+        case asked.Mean(total, rows):
+            centre, lower, upper = float(expression.centre), float(expression.lower), float(expression.upper)
+            count = drawn[rows] * units[rows]
+            with np.errstate(all="ignore"):
+                found = centre + drawn[total] * units[total] / np.where(count > 0, count, np.nan)
+            return np.where(np.isfinite(found), np.clip(found, lower, upper), (lower + upper) / 2)
+        case asked.Arithmetic(operator, left, right):
+            from dodona.answer.bands import apply_operator
+
+            return apply_operator(operator, _points(left, evidence, drawn), _points(right, evidence, drawn))
+        case asked.PublicValue(number) | asked.LiteralExpression(Fraction() as number):
+            return np.full((1, evidence.groups), float(number))
+        case _:
+            raise AssertionError
+
+
+def _from_intervals(
+    cells: Sequence[Estimate | None], point: Doubles, numbers: SeededNumbers, draws: int, *, dependent: bool
+) -> Doubles:
+    """Return redraws from the intervals of cells: normal on either side, as wide as the interval.
+
+    Values that follow from the same releases have an unknown joint law: a third of the redraws are independent, a third
+    move together, and a third move by equal amounts with random signs.
+    """
+    low, high = (np.array([_width(cell, end) for cell in cells]) / _NORMAL for end in ("low", "high"))
+    half = draws // 2
+    normal = numbers.normal(half, len(cells))
+    if dependent:
+        common = numbers.normal(half, 1)
+        signs = np.where(numbers.uniform(half, len(cells)) < 0.5, -1.0, 1.0)  # noqa: PLR2004
+        mode = (np.arange(half) % _MODES)[:, None]
+        normal = np.where(mode == 0, normal, np.where(mode == 1, common, signs * common))
+    normal = np.concatenate([normal, -normal])
+    found: Doubles = point + np.where(normal < 0, normal * low, normal * high)
+    return found
+
+
+def _width(cell: Estimate | None, end: str) -> float:
+    if cell is None or cell.value is None:
+        return 0.0
+    found = abs(to_float(getattr(cell, end)) - to_float(cell.value))
+    return found if math.isfinite(found) else math.inf
+
+
+def _corners(  # noqa: PLR0913, PLR0917  all that the ends depend on
+    cells: Sequence[Estimate | None],
+    point: Doubles,
+    coordinates: Sequence[Coordinate | None],
+    failing: float,
+    total: int,
+    wider: float,
+) -> tuple[Doubles, Doubles]:
+    """Return ends between which all released cells are at once, at the confidence."""
+    low, high = point.copy(), point.copy()
+    for place, (cell, known) in enumerate(zip(cells, coordinates, strict=True)):
+        if known is not None:
+            within = known.unit * half_width(known.noise, failing, total)
+            low[place], high[place] = point[place] - within, point[place] + within
+        elif cell is not None:
+            low[place] = point[place] - wider * _width(cell, "low")
+            high[place] = point[place] + wider * _width(cell, "high")
+    return low, high
+
+
+def _simultaneous_factor(failing: float, total: int) -> float:
+    """Return how much wider than one interval all of them together are, for errors with Laplace's tails."""
+    return 1 + math.log(total) / max(math.log(1 / failing), 0.1)
+
+
+def _float(cell: object) -> float:
+    if isinstance(cell, Estimate):
+        return float(cell)
+    return float(cell) if isinstance(cell, int | float | Fraction) else math.nan
+
+
+# --- Intervals from redraws. ---
+
+
+_LINEAR = 1e-7  # relative residual up to which a result is taken as linear; rounding of doubles is far below
+_MOST_CELLS = 400  # released cells up to which linear results are recognised
+_CURVED = 0.05  # share of the even part in the variance of redraws from which on a result is not smooth
+_SPENT = 0.8  # of the failure probability: the rest covers that quantiles are estimated from redraws
+_RAREST = 0.01  # below this, quantiles are widened as Laplace's tails are
+_LEAST_PRESENT = 0.9
+_MOST_LAWS = 256
+_FURTHER = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResultBand:
+    """Intervals of one column of a result, and which of them are approximate."""
+
+    band: Band
+    approximate: Booleans
+    steady: Booleans
+    """Where noise changes nothing."""
+
+
+def result_band(value: Doubles, drawn: Doubles, parts: Sequence[RedrawnPart], failing: float) -> ResultBand:
+    """Return the intervals of a column from its redraws by row, the two corners last; NaN is no value.
+
+    Theorem: redraws
+    """
+    redraws, corners = drawn[:-_CORNERS], drawn[-_CORNERS:]
+    deviation = redraws - value
+    present = np.isfinite(redraws)
+    steady = np.all((deviation == 0) | ~present, axis=0) & (np.isfinite(value) == present.any(axis=0))
+    steady &= np.all(present, axis=0) | ~present.any(axis=0)
+    low, high = np.full_like(value, -np.inf), np.full_like(value, np.inf)
+    told = present.any(axis=0)
+    low[told], high[told] = _quantile_interval(value[told], redraws[:, told], corners[:, told], failing)
+    approximate = np.ones(len(value), dtype=np.bool_)
+    few = present.mean(axis=0) < _LEAST_PRESENT
+    low, high = np.where(few | ~np.isfinite(value), -np.inf, low), np.where(few | ~np.isfinite(value), np.inf, high)
+    exact = _linear_intervals(deviation, present.all(axis=0) & ~steady & np.isfinite(value), parts, failing)
+    for place, (below, above) in exact.items():
+        low[place], high[place], approximate[place] = value[place] - below, value[place] + above, False
+    low, high = np.where(steady, value, low), np.where(steady, value, high)
+    approximate &= ~steady & np.isfinite(value)
+    return ResultBand(Band(value, low, high), approximate, steady)
+
+
+def _quantile_interval(value: Doubles, redraws: Doubles, corners: Doubles, failing: float) -> tuple[Doubles, Doubles]:
+    """Return the hull of the redraws' quantiles, of their mirror images, and where results bend, of the corners.
+
+    The mirror images hold where results are biased to one side; the corners bound results that rise with all values.
+    """
+    part = max(failing, _RAREST) * _SPENT / 2
+    if not len(value):
+        return value, value
+    ends = np.nanquantile(redraws, [part, 1 - part], axis=0, method="median_unbiased")
+    low = np.minimum(ends[0], 2 * value - ends[1])
+    high = np.maximum(ends[1], 2 * value - ends[0])
+    half = len(redraws) // 2
+    first, second = redraws[:half] - value, redraws[half:] - value
+    even, odd = (np.nansum(each**2, axis=0) for each in (first + second, first - second))
+    curved = even > _CURVED * odd
+    low = np.where(curved, np.fmin(low, np.fmin(*corners)), low)
+    high = np.where(curved, np.fmax(high, np.fmax(*corners)), high)
+    wider = math.log(1 / failing) / math.log(1 / _RAREST) if failing < _RAREST else 1.0
+    return value - wider * (value - low), value + wider * (high - value)
+
+
+def _linear_intervals(
+    deviation: Doubles, candidates: Booleans, parts: Sequence[RedrawnPart], failing: float
+) -> dict[int, tuple[float, float]]:
+    """Return how far below and above it the exact value may be, for results that are linear in released cells."""
+    places = np.flatnonzero(candidates)
+    columns = [column[:-_CORNERS] for part in parts for column in part.values]
+    cells = [cell for part in parts for column in part.cells for cell in column]
+    known = [one for part in parts for column in part.coordinates for one in column]
+    moved = [column.reshape(len(column), -1) for column in columns]
+    if not len(places) or not moved:
+        return {}
+    released = np.concatenate([np.broadcast_to(column, (len(deviation), column.shape[1])) for column in moved], axis=1)
+    released = released - np.array([math.nan if cell is None else float(cell) for cell in cells])
+    kept = np.flatnonzero(np.any(np.nan_to_num(released) != 0, axis=0))
+    half = len(deviation) // 2
+    if len(kept) > min(_MOST_CELLS, half - _FURTHER):
+        return {}
+    design, wanted = released[:half][:, kept], deviation[:half][:, places]
+    enough = len(kept) + _FURTHER  # to determine the factors, and to notice most that is not linear
+    factors = np.linalg.lstsq(design[:enough], wanted[:enough], rcond=None)[0]
+    size = np.abs(wanted).max(axis=0)
+    linear = np.abs(design @ factors - wanted).max(axis=0) <= _LINEAR * size
+    found: dict[int, tuple[float, float]] = {}
+    for number in np.flatnonzero(linear).tolist():
+        if len(found) >= _MOST_LAWS:
+            break
+        own = factors[:, number]
+        used = np.flatnonzero(np.abs(own) * np.abs(design).max(axis=0) > _LINEAR * size[number])
+        terms = [(float(own[one]), cells[kept[one]], known[kept[one]]) for one in used]
+        widths = _combined_width(terms, failing)
+        if widths is not None:
+            found[int(places[number])] = widths
+    return found
+
+
+def _combined_width(
+    terms: Sequence[tuple[float, Estimate | None, Coordinate | None]], failing: float
+) -> tuple[float, float] | None:
+    """Return how far below and above a linear result the exact one may be; None if no law is known.
+
+    Theorem: sum-of-noises
+    """
+    if len(terms) == 1 and terms[0][1] is not None:
+        factor, cell = float(f"{terms[0][0]:.9g}"), terms[0][1]
+        below, above = _width(cell, "low"), _width(cell, "high")
+        return (abs(factor) * below, abs(factor) * above) if factor > 0 else (abs(factor) * above, abs(factor) * below)
+    merged: dict[tuple[int, int], tuple[float, Coordinate]] = {}
+    for factor, _, known in terms:
+        if known is None:
+            return None
+        before = merged[known.draw][0] if known.draw in merged else 0.0
+        merged[known.draw] = before + factor * known.unit, known
+    sizes = [(float(f"{abs(factor):.9g}"), one.noise) for factor, one in merged.values() if abs(factor) > _LINEAR]
+    if not sizes:
+        return None
+    unit = min(size for size, _ in sizes)
+    within = unit * upper_quantile(tuple(NoiseTerm.of(size / unit, noise) for size, noise in sizes), failing / 2)
+    return within, within

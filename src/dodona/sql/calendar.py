@@ -1,0 +1,336 @@
+"""Dates in row expressions: their parts, intervals, differences, and how they are written as text."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.schema.attributes import CALENDAR_BINS, Date, period_starts
+from dodona.schema.partition import Partition
+
+# --- Parts of dates: `year(d)`, `date_trunc('month', d)` and so on for each day of a column. ---
+
+
+PART_SYNONYMS = {
+    "dayofmonth": "day",
+    "dayofweek": "dow",
+    "weekday": "dow",
+    "dayofyear": "doy",
+    "weekofyear": "week",
+    "dayofweekiso": "isodow",
+    "days": "day",
+    "weeks": "week",
+    "months": "month",
+    "quarters": "quarter",
+    "years": "year",
+    "decades": "decade",
+    "centuries": "century",
+    "yearofweekiso": "isoyear",
+}
+"""Alternative names of date parts."""
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+_Numbers = NDArray[np.int64]
+
+
+@lru_cache(maxsize=64)
+def date_part_values(attribute: Date, part: str) -> _Numbers:
+    """Return the part of each day in code order: a number, or the first day as an ordinal.
+
+    >>> from datetime import date
+    >>> date_part_values(Date("d", date(2024, 1, 30), date(2024, 2, 2)), "month").tolist()
+    [1, 1, 2, 2]
+    """
+    ordinals = np.arange(attribute.lower.toordinal(), attribute.upper.toordinal() + 1, dtype=np.int64)
+    found = _PARTS[part](ordinals)
+    found.flags.writeable = False
+    return found
+
+
+def date_part(day: dt.date, part: str) -> int:
+    """Return one part of one day: a number, or the first day as an ordinal."""
+    return int(_PARTS[part](np.array([day.toordinal()], dtype=np.int64))[0])
+
+
+def date_partition(attribute: Date, unit: str) -> Partition:
+    """Return the days grouped by one unit; the first and the last group may be incomplete."""
+    found = date_part_values(attribute, f"trunc {unit}")
+    cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
+    return Partition.cut(attribute, tuple(cuts.tolist()))
+
+
+def _as_days(ordinals: _Numbers) -> NDArray[np.datetime64]:
+    return (ordinals - _EPOCH).astype("datetime64[D]")
+
+
+def _month(ordinals: _Numbers) -> _Numbers:
+    """Return the months since January 1970."""
+    return _as_days(ordinals).astype("datetime64[M]").astype(np.int64)
+
+
+def _year(ordinals: _Numbers) -> _Numbers:
+    return _as_days(ordinals).astype("datetime64[Y]").astype(np.int64) + 1970
+
+
+def _weekday(ordinals: _Numbers) -> _Numbers:
+    """Return 0 for Monday to 6 for Sunday: the first day of year 1 was a Monday."""
+    return (ordinals + 6) % 7
+
+
+def _thursday(ordinals: _Numbers) -> _Numbers:
+    """Return the Thursday of the week, whose year an ISO 8601 week belongs to."""
+    return ordinals - _weekday(ordinals) + 3
+
+
+def _week(ordinals: _Numbers) -> _Numbers:
+    """Return the ISO 8601 week."""
+    thursday = _thursday(ordinals)
+    return (thursday - period_starts(thursday, "year")) // 7 + 1
+
+
+def _long_period(ordinals: _Numbers, *, years: int, first: int) -> _Numbers:
+    """Return the first day of a decade, century or millennium, which begin in a year that ends with `first`."""
+    starts = (_year(ordinals) - first) // years * years + first
+    days = (np.maximum(starts, 1) - 1970).astype("datetime64[Y]").astype("datetime64[D]")
+    found: _Numbers = days.astype(np.int64) + _EPOCH
+    return found
+
+
+TRUNCATION_UNITS = (*reversed(CALENDAR_BINS), "decade", "century", "millennium")
+"""The units that a date may be truncated to."""
+_PARTS: dict[str, Callable[[_Numbers], _Numbers]] = {
+    "year": _year,
+    "quarter": lambda days: _month(days) % 12 // 3 + 1,
+    "month": lambda days: _month(days) % 12 + 1,
+    "week": _week,
+    "day": lambda days: days - period_starts(days, "month") + 1,
+    "dow": lambda days: (_weekday(days) + 1) % 7,
+    "isodow": lambda days: _weekday(days) + 1,
+    "doy": lambda days: days - period_starts(days, "year") + 1,
+    "isoyear": lambda days: _year(_thursday(days)),
+    "decade": lambda days: _year(days) // 10,
+    "century": lambda days: (_year(days) - 1) // 100 + 1,
+    "millennium": lambda days: (_year(days) - 1) // 1000 + 1,
+    "epoch": lambda days: (days - _EPOCH) * 86_400,
+    **{f"trunc {unit}": partial(period_starts, unit=unit) for unit in CALENDAR_BINS},
+    "trunc decade": partial(_long_period, years=10, first=0),
+    "trunc century": partial(_long_period, years=100, first=1),
+    "trunc millennium": partial(_long_period, years=1000, first=1),
+}
+DATE_PARTS = tuple(part for part in _PARTS if not part.startswith("trunc"))
+"""Date parts that are numbers."""
+
+
+# --- Intervals, and the arithmetic of days. ---
+
+
+_INTERVAL_UNITS: dict[str, tuple[int, int]] = {
+    "day": (0, 1),
+    "week": (0, 7),
+    "month": (1, 0),
+    "quarter": (3, 0),
+    "year": (12, 0),
+    "decade": (120, 0),
+    "mon": (1, 0),
+    "mons": (1, 0),
+    "century": (1200, 0),
+    "centuries": (1200, 0),
+}
+_INTERVAL_TEXT = re.compile(r"\s*([+-]?[0-9]{1,7})\s*([a-zA-Z]+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A number of months and a number of days."""
+
+    months: int
+    days: int
+
+    def times(self, factor: int) -> Interval:
+        """Return the interval several times, or backwards."""
+        return Interval(self.months * factor, self.days * factor)
+
+    @property
+    def length(self) -> int:
+        """The length in days, with 30 days to a month, as intervals are compared."""
+        return self.months * 30 + self.days
+
+
+def parse_interval(text: str, unit: str = "") -> Interval | None:
+    """Return the interval that a text means, such as `1 month 3 days`, or `7` with a unit; None if it is none.
+
+    >>> parse_interval("1 year 2 days"), parse_interval("3", "weeks"), parse_interval("3 hours")
+    (Interval(months=12, days=2), Interval(months=0, days=21), None)
+    """
+    written = f"{text} {unit}" if unit else text
+    months = days = place = 0
+    while place < len(written):
+        found = _INTERVAL_TEXT.match(written, place)
+        name = "" if found is None else found[2].lower()
+        size = _INTERVAL_UNITS.get(name) or _INTERVAL_UNITS.get(name.removesuffix("s"))
+        if found is None or size is None:
+            return None
+        months, days = months + int(found[1]) * size[0], days + int(found[1]) * size[1]
+        place = found.end()
+    return Interval(months, days) if written.strip() else None
+
+
+def shift_day(day: dt.date, interval: Interval) -> dt.date | None:
+    """Return a day moved by an interval: the last day of a shorter month; None outside the calendar."""
+    months = day.year * 12 + day.month - 1 + interval.months
+    year, month = divmod(months, 12)
+    if not dt.MINYEAR <= year <= dt.MAXYEAR:
+        return None
+    last = calendar.monthrange(year, month + 1)[1]
+    ordinal = dt.date(year, month + 1, min(day.day, last)).toordinal() + interval.days
+    return dt.date.fromordinal(ordinal) if 1 <= ordinal <= dt.date.max.toordinal() else None
+
+
+def last_day(day: dt.date) -> dt.date:
+    """Return the last day of the month."""
+    return day.replace(day=calendar.monthrange(day.year, day.month)[1])
+
+
+def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
+    """Return how many times a new period begins from one day to another; weeks are whole ones; None if unknown."""
+    name = PART_SYNONYMS.get(unit.lower(), unit.lower())
+    if name == "day":
+        return (last - first).days
+    if name == "week":
+        days = (last - first).days
+        return days // 7 if days >= 0 else -(-days // 7)
+    months = {"month": 1, "quarter": 3, "year": 12, "decade": 120}.get(name)
+    if months is None:
+        return None
+    return (last.year * 12 + last.month - 1) // months - (first.year * 12 + first.month - 1) // months
+
+
+def age_between(last: dt.date, first: dt.date) -> Interval:
+    """Return the months and days from one day to another, as `age` does.
+
+    >>> age_between(dt.date(2024, 3, 1), dt.date(1990, 5, 31)).months // 12
+    33
+    """
+    if last < first:
+        return age_between(first, last).times(-1)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    days = last.day - first.day
+    if days < 0:
+        months -= 1
+        days += calendar.monthrange(first.year, first.month)[1]
+    return Interval(months, days)
+
+
+def interval_part(interval: Interval, part: str) -> int | None:
+    """Return a part of an interval; None if it has none of this name."""
+    sign = -1 if interval.months < 0 else 1
+    months = abs(interval.months)
+    parts = {"year": sign * (months // 12), "month": sign * (months % 12), "day": interval.days}
+    return parts.get(PART_SYNONYMS.get(part, part))
+
+
+# --- Days as text: `strftime` with % signs, `to_char` with patterns. ---
+
+
+_MONTHS = calendar.month_name
+_WEEKDAYS = calendar.day_name
+_STRFTIME: dict[str, Callable[[dt.date], str]] = {
+    "Y": lambda day: f"{day.year:04}",
+    "y": lambda day: f"{day.year % 100:02}",
+    "m": lambda day: f"{day.month:02}",
+    "-m": lambda day: str(day.month),
+    "d": lambda day: f"{day.day:02}",
+    "-d": lambda day: str(day.day),
+    "e": lambda day: f"{day.day:2}",
+    "B": lambda day: _MONTHS[day.month],
+    "b": lambda day: _MONTHS[day.month][:3],
+    "h": lambda day: _MONTHS[day.month][:3],
+    "A": lambda day: _WEEKDAYS[day.weekday()],
+    "a": lambda day: _WEEKDAYS[day.weekday()][:3],
+    "j": lambda day: f"{date_part(day, 'doy'):03}",
+    "u": lambda day: str(day.isoweekday()),
+    "w": lambda day: str(day.isoweekday() % 7),
+    "G": lambda day: f"{day.isocalendar().year:04}",
+    "V": lambda day: f"{day.isocalendar().week:02}",
+    "U": lambda day: f"{(day.timetuple().tm_yday + 6 - day.isoweekday() % 7) // 7:02}",
+    "W": lambda day: f"{(day.timetuple().tm_yday + 6 - day.weekday()) // 7:02}",
+    "F": lambda day: day.isoformat(),
+    **dict.fromkeys("HMS", lambda _day: "00"),
+    "%": lambda _day: "%",
+}
+_SIGNS = re.compile("%(-?[a-zA-Z%])")
+_TO_CHAR: dict[str, Callable[[dt.date], str]] = {
+    "YYYY": lambda day: f"{day.year:04}",
+    "IYYY": lambda day: f"{day.isocalendar().year:04}",
+    "YY": lambda day: f"{day.year % 100:02}",
+    "Q": lambda day: str((day.month - 1) // 3 + 1),
+    "MM": lambda day: f"{day.month:02}",
+    "MONTH": lambda day: f"{_MONTHS[day.month].upper():9}",
+    "Month": lambda day: f"{_MONTHS[day.month]:9}",
+    "month": lambda day: f"{_MONTHS[day.month].lower():9}",
+    "MON": lambda day: _MONTHS[day.month][:3].upper(),
+    "Mon": lambda day: _MONTHS[day.month][:3],
+    "mon": lambda day: _MONTHS[day.month][:3].lower(),
+    "DDD": lambda day: f"{date_part(day, 'doy'):03}",
+    "DD": lambda day: f"{day.day:02}",
+    "DAY": lambda day: f"{_WEEKDAYS[day.weekday()].upper():9}",
+    "Day": lambda day: f"{_WEEKDAYS[day.weekday()]:9}",
+    "day": lambda day: f"{_WEEKDAYS[day.weekday()].lower():9}",
+    "DY": lambda day: _WEEKDAYS[day.weekday()][:3].upper(),
+    "Dy": lambda day: _WEEKDAYS[day.weekday()][:3],
+    "dy": lambda day: _WEEKDAYS[day.weekday()][:3].lower(),
+    "ID": lambda day: str(day.isoweekday()),
+    "D": lambda day: str(day.isoweekday() % 7 + 1),
+    "IW": lambda day: f"{day.isocalendar().week:02}",
+    "WW": lambda day: f"{(date_part(day, 'doy') - 1) // 7 + 1:02}",
+    "W": lambda day: str((day.day - 1) // 7 + 1),
+    "CC": lambda day: f"{(day.year - 1) // 100 + 1:02}",
+    **dict.fromkeys(("HH24", "MI", "SS"), lambda _day: "00"),
+}
+_PATTERNS = re.compile(
+    rf'(?P<fill>FM)?(?:(?P<name>{"|".join(sorted(_TO_CHAR, key=len, reverse=True))})|"(?P<quoted>[^"]*)"|(?P<other>.))',
+    re.DOTALL,
+)
+_LONGEST_FORMAT = 200
+
+
+def format_strftime(day: dt.date, pattern: str) -> str | None:
+    """Return a day as text, by signs such as %Y and %m; None if a sign is unknown.
+
+    >>> format_strftime(dt.date(2024, 3, 5), "%Y-%m"), format_strftime(dt.date(2024, 3, 5), "%Q")
+    ('2024-03', None)
+    """
+    signs = _SIGNS.findall(pattern)
+    if len(pattern) > _LONGEST_FORMAT or any(sign not in _STRFTIME for sign in signs) or "%" in _SIGNS.sub("", pattern):
+        return None
+    return _SIGNS.sub(lambda found: _STRFTIME[found[1]](day), pattern)
+
+
+def format_to_char(day: dt.date, pattern: str) -> str | None:
+    """Return a day as text, by patterns such as YYYY and Mon; None if a letter is unknown.
+
+    >>> format_to_char(dt.date(2024, 3, 5), "FMMonth YYYY"), format_to_char(dt.date(2024, 3, 5), "X")
+    ('March 2024', None)
+    """
+    found, fill = list[str](), False
+    if len(pattern) > _LONGEST_FORMAT:
+        return None
+    for part in _PATTERNS.finditer(pattern):
+        fill = fill or part["fill"] is not None
+        if part["quoted"] is not None:
+            found.append(part["quoted"])
+        elif part["name"] is None:
+            if part["other"].isalpha():
+                return None
+            found.append(part["other"])
+        else:
+            text = _TO_CHAR[part["name"]](day)
+            found.append(text.strip().lstrip("0") or "0" if fill else text)
+            fill = False
+    return "".join(found)

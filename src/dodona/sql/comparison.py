@@ -1,0 +1,274 @@
+"""Comparisons of leaves: where they are true and where they are false. Elsewhere they are NULL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+
+from dodona.errors import InvalidArgument
+from dodona.query.column import COMPARATORS, comparison_mask, comparison_truth, require_special_cell, special_cell_mask
+from dodona.query.predicate import (
+    EVERYTHING,
+    NOTHING,
+    Predicate,
+    among_mask,
+    complement,
+    conjunction,
+    disjunction,
+    non_negative,
+    pack_bits,
+)
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Date
+from dodona.sql import leaf as leaves
+from dodona.sql.calendar import Interval, date_part_values, parse_interval
+from dodona.sql.leaf import Constant, Formula, Leaf, Mapped, Mismatch, Outcome, Subject, common_unit, leaf_kind
+from dodona.sql.literal import parse_date, parse_moment, parse_signed
+
+# --- Comparisons: where one leaf compares true with another, and where it compares false. ---
+
+
+Truth = tuple[Predicate, Predicate]
+"""Where a condition is true and where it is false. Elsewhere it is NULL."""
+ALWAYS_NULL: Truth = (NOTHING, NOTHING)
+ALWAYS_TRUE: Truth = (EVERYTHING, NOTHING)
+ALWAYS_FALSE: Truth = (NOTHING, EVERYTHING)
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The relation with its sides swapped; = and <> are symmetric."""
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_CELLS: tuple[Constant, ...] = (MISSING, OUTSIDE)
+_FAR = 10**9
+_LONGEST_PATTERN = 1_000
+
+
+def compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
+    """Return where `left relation right` is true and where it is false."""
+    if not isinstance(right, leaves.Computed):
+        return compare_leaf(left, relation, right)
+    if not isinstance(left, leaves.Computed):
+        return compare_leaf(right, MIRRORED.get(relation, relation), left)
+    kinds = {leaf_kind(left), leaf_kind(right)}
+    if len(kinds) > 1 and None not in kinds:
+        listed = " with ".join(f"a {leaf_kind(own)}" for own in (left, right))
+        raise Mismatch(f"This compares {listed}.", "Compare a number with a number, a text with a text.")
+    one, other = leaves.formula_of(left), leaves.formula_of(right)
+    if one is not None and other is not None:
+        return _compare_formula(leaves.add(one, other, -1), relation)
+    if kinds == {"text"} and relation not in {"=", "<>"}:
+        raise Mismatch("Labels have no order.", "Write = or <>.")
+    found = leaves.apply_function(leaves.strict(COMPARATORS[relation]), (left, right))
+    return leaves.leaf_truth(found) or ALWAYS_NULL
+
+
+def _compare_formula(difference: Formula, relation: str) -> Truth:
+    """Return where a difference compares true with 0, and where it compares false."""
+    unit = common_unit([number for _, number in difference.terms])
+
+    def holds(wanted: str) -> Predicate:
+        polynomial = difference.polynomial(unit)
+        match wanted:
+            case ">=":
+                return non_negative(polynomial)
+            case ">":
+                return non_negative(polynomial.plus(-1))
+            case "<=":
+                return non_negative(polynomial.negative())
+            case "<":
+                return non_negative(polynomial.negative().plus(-1))
+            case "=":
+                return conjunction(holds(">="), holds("<="))
+            case _:
+                return disjunction(holds(">"), holds("<"))
+
+    try:
+        return holds(relation), holds(_NEGATED[relation])
+    except InvalidArgument as fault:
+        raise Mismatch("These columns have too many digits to be compared exactly:", f"{fault.accepted}.") from None
+
+
+def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
+    """Return where `leaf relation constant` is true and where it is false."""
+    if leaf is None or constant is None:
+        return ALWAYS_NULL
+    if not isinstance(leaf, leaves.Computed):
+        return _compare_constants(leaf, relation, constant)
+    if isinstance(leaf, Subject) and isinstance(constant, str) and constant in _CELLS:
+        return _compare_special_cell(leaf.attribute, relation, constant)
+    relation, constant = _coerce(leaf, relation, constant)
+    if isinstance(leaf, Subject):
+        return comparison_truth(leaf.attribute, _true_mask(leaf, relation, constant))
+    formula, other = leaves.formula_of(leaf), leaves.formula_of(constant)
+    if formula is not None and other is not None:
+        return _compare_formula(leaves.add(formula, other, -1), relation)
+    if not isinstance(leaf, Mapped) or type(constant) not in _COMPARABLE.get(leaf_kind(leaf) or "", ()):
+        what = f"This compares a {leaf_kind(leaf) or 'value'} with something else."
+        raise Mismatch(what, "Compare values of one kind.")
+    holds = leaves.strict(lambda value: bool(COMPARATORS[relation](_sortable(value), _sortable(constant))))
+    return leaf.where(lambda one: holds(one) is True), leaf.where(lambda one: holds(one) is False)
+
+
+_COMPARABLE: dict[str, tuple[type, ...]] = {
+    "number": (Fraction, bool),
+    "boolean": (bool,),
+    "date": (dt.date,),
+    "text": (str,),
+    "interval": (Interval,),
+}
+
+
+def _sortable(value: Constant) -> Constant | int:
+    return value.length if isinstance(value, Interval) else value
+
+
+def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constant]:
+    """Return the comparison with a constant of the leaf's kind, as SQL reads a text beside a number or a day."""
+    match leaf_kind(leaf), constant:
+        case "number", str():
+            return relation, parse_signed(constant)
+        case "date", str():
+            day, later = parse_moment(constant)
+            if later:  # a day is its first moment
+                if relation in {"=", "<>"}:
+                    raise Mismatch("A day is compared with a time of day.", "Write the day alone.")
+                relation = {">=": ">", "<": "<="}.get(relation, relation)
+            return relation, day
+        case "boolean", Fraction() if constant in {0, 1}:
+            return relation, constant == 1
+        case "boolean", str() if constant.lower() in {"true", "false", "t", "f"}:
+            return relation, constant.lower().startswith("t")
+        case "interval", str():
+            found = parse_interval(constant)
+            if found is None:
+                raise Mismatch(f"'{constant[:40]}' is no interval.", "Write INTERVAL '7 days'.")
+            return relation, found
+        case _:
+            return relation, constant
+
+
+def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
+    """Return where a leaf equals one of some constants: all comparisons joined by OR."""
+    found, codes = list[Truth](), 0
+    for constant in constants:
+        if isinstance(leaf, Subject) and constant is not None and constant not in _CELLS:
+            codes |= _true_mask(leaf, "=", _coerce(leaf, "=", constant)[1])
+        else:
+            found.append(compare_leaf(leaf, "=", constant))
+    if isinstance(leaf, Subject):
+        found.append(comparison_truth(leaf.attribute, codes))
+    return disjunction(*(true for true, _ in found)), conjunction(*(false for _, false in found))
+
+
+def match_like(leaf: Leaf, pattern: str, *, folded: Callable[[str], str]) -> Truth:
+    """Return where a text matches a pattern. An outside text is unknown, so it neither matches nor fails."""
+    if leaf_kind(leaf) != "text" or not isinstance(leaf, Subject | Mapped):
+        raise Mismatch("LIKE compares texts, and this is none.", "Write = or BETWEEN.")
+    if len(pattern) > _LONGEST_PATTERN:
+        raise Mismatch("This pattern is longer than any label.", "Write a shorter one.")
+    wanted = folded(pattern)
+    table = leaves.tabulate(leaf)
+
+    def matches(one: Outcome) -> bool | None:
+        return matches_pattern(folded(one), wanted) if isinstance(one, str) else None
+
+    return table.where(lambda one: matches(one) is True), table.where(lambda one: matches(one) is False)
+
+
+def matches_pattern(text: str, pattern: str) -> bool:
+    """Whether a text matches a LIKE pattern: % is any text, _ any character. Time is bounded by the product of lengths.
+
+    >>> matches_pattern("female", "%ma_e"), matches_pattern("female", "ma%")
+    (True, False)
+    """
+    at = here = mark = 0
+    star = -1
+    while at < len(text):
+        sign = pattern[here] if here < len(pattern) else None
+        if sign == "%":
+            star, mark, here = here, at, here + 1
+        elif sign is not None and sign in {"_", text[at]}:
+            at, here = at + 1, here + 1
+        elif star >= 0:
+            here, mark = star + 1, mark + 1  # let the last % match one more character; earlier ones need not change
+            at = mark
+        else:
+            return False
+    return not pattern[here:].strip("%")
+
+
+def null_predicate(leaf: Leaf) -> Predicate:
+    """Return where a leaf is NULL. `<outside>` is not NULL, although its value is unknown."""
+    if isinstance(leaf, Mapped):
+        return leaf.where(lambda one: one is None)
+    if isinstance(leaf, Subject | Formula):
+        return disjunction(*(missing_predicate(own) for own in leaves.leaf_columns(leaf)))
+    return complement(leaves.leaf_present(leaf))
+
+
+def missing_predicate(attribute: Attribute) -> Predicate:
+    """Return the rows in which a column is NULL; none if `otherwise` says what they count as."""
+    return among_mask(attribute, special_cell_mask(attribute, MISSING))
+
+
+def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
+    """Compare two constants: the result is the same in every row."""
+    if isinstance(left, dt.date) and isinstance(right, str):
+        right = parse_date(right)
+    elif isinstance(right, dt.date) and isinstance(left, str):
+        left = parse_date(left)
+    numbers = (bool, Fraction)
+    if type(left) is not type(right) and not (isinstance(left, numbers) and isinstance(right, numbers)):
+        instead = "Compare a number with a number, a text with a text."
+        raise Mismatch("Two different kinds of values are compared.", instead)
+    return ALWAYS_TRUE if COMPARATORS[relation](_sortable(left), _sortable(right)) else ALWAYS_FALSE
+
+
+def _compare_special_cell(attribute: Attribute, relation: str, cell: str) -> Truth:
+    """Compare with `<missing>` or `<outside>`, which have no order."""
+    if relation not in {"=", "<>"}:
+        raise Mismatch(f"{cell} has no order.", f"Write `{attribute.name} = '{cell}'`.")
+    try:
+        true = require_special_cell(attribute, cell)
+    except InvalidArgument as fault:
+        raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
+    false = ((1 << attribute.cells) - 1) & ~true & ~(0 if cell == MISSING else special_cell_mask(attribute, MISSING))
+    pair = among_mask(attribute, true), among_mask(attribute, false)
+    return pair if relation == "=" else (pair[1], pair[0])
+
+
+def _true_mask(subject: Subject, relation: str, constant: Constant) -> int:
+    """Return the cells in which a comparison is true."""
+    attribute = subject.attribute
+    if subject.part is not None and isinstance(attribute, Date):
+        return _date_part_mask(attribute, subject.part, relation, constant)
+    if not subject.plain:
+        if isinstance(constant, bool) or not isinstance(constant, Fraction):
+            raise Mismatch(f"`{attribute.name}` is used as a number.", "Compare it with a number.")
+        if subject.scale == 0:
+            return (1 << attribute.size) - 1 if COMPARATORS[relation](subject.shift, constant) else 0
+        relation = MIRRORED.get(relation, relation) if subject.scale < 0 else relation
+        constant = (constant - subject.shift) / subject.scale
+    try:
+        if constant is None or isinstance(constant, Interval):
+            return 0
+        return comparison_mask(attribute, relation, constant)
+    except InvalidArgument as fault:
+        raise Mismatch(f"`{attribute.name}` is not compared with this:", f"{fault.accepted}.") from None
+
+
+def _date_part_mask(attribute: Date, part: str, relation: str, constant: Constant) -> int:
+    """Return the days whose date part compares true with a number or a day."""
+    if part.startswith("trunc"):
+        if not isinstance(constant, dt.date):
+            raise Mismatch(f"`{attribute.name}` is a date.", "Compare it with a day, such as '2024-01-31'.")
+        number = Fraction(constant.toordinal())
+    elif isinstance(constant, bool) or not isinstance(constant, Fraction):
+        raise Mismatch(f"The {part} of a date is a number.", "Compare it with a number.")
+    else:
+        number = constant
+    limited = min(max(number, Fraction(-(_FAR**2))), Fraction(_FAR**2))
+    if limited.denominator != 1 and relation in {"=", "<>"}:
+        return 0 if relation == "=" else (1 << attribute.size) - 1
+    whole = math.ceil(limited) if relation in {"<", ">="} else math.floor(limited)
+    holds = COMPARATORS[relation](date_part_values(attribute, part), whole)
+    return pack_bits(holds)

@@ -1,0 +1,382 @@
+"""Functions of single rows: rounding, texts, dates and choices, each defined on exact values.
+
+A function of columns is the table of its values, so it needs no SQL of its own: engines see only cells. NULL in gives
+NULL out, and a value outside the declared ones gives an unknown value, except where a function says otherwise.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dodona.sql import calendar as days
+from dodona.sql.calendar import Interval
+from dodona.sql.leaf import UNKNOWN, Constant, Leaf, Mismatch, Outcome, apply_function, strict
+
+Function = Callable[..., Outcome]
+
+
+# --- Numbers. ---
+
+
+def _number(value: Constant) -> Fraction:
+    if isinstance(value, bool | Fraction):
+        return Fraction(value)
+    raise Mismatch("This takes a number.", "Write a column of numbers.")
+
+
+def _whole(value: Constant) -> int:
+    number = _number(value)
+    if number.denominator != 1 or abs(number) > 1 << 53:
+        raise Mismatch("This takes a whole number here.", "Write one such as 2.")
+    return int(number)
+
+
+def round_half_away(value: Fraction, digits: int = 0) -> Fraction:
+    """Return a number rounded to digits after the point; halves are rounded away from 0, as SQL does.
+
+    >>> round_half_away(Fraction(-5, 2)), round_half_away(Fraction(25), -1)
+    (Fraction(-3, 1), Fraction(30, 1))
+    """
+    scale = Fraction(10) ** min(max(digits, -60), 60)
+    size = math.floor(abs(value) * scale + Fraction(1, 2)) / scale
+    return size if value >= 0 else -size
+
+
+def _truncate(value: Fraction, digits: int = 0) -> Fraction:
+    scale = Fraction(10) ** min(max(digits, -60), 60)
+    return math.trunc(value * scale) / scale
+
+
+def _rounding(function: Callable[[Fraction, int], Fraction]) -> Function:
+    return strict(lambda value, digits=Fraction(0): function(_number(value), _whole(digits)))
+
+
+def _quotient(one: Constant, other: Constant) -> Constant:
+    """Return a quotient without its fraction; NULL for a division by 0."""
+    divisor = _number(other)
+    return None if divisor == 0 else Fraction(math.trunc(_number(one) / divisor))
+
+
+def _remainder(one: Constant, other: Constant) -> Constant:
+    """Return the remainder, with the sign of the dividend; NULL for a division by 0."""
+    value, divisor = _number(one), _number(other)
+    return None if divisor == 0 else value - divisor * math.trunc(value / divisor)
+
+
+def _width_bucket(value: Constant, low: Constant, high: Constant, count: Constant) -> Constant:
+    """Return the number of the bucket of equal width, from 1; 0 below the first and count + 1 above the last."""
+    place, first, last, buckets = _number(value), _number(low), _number(high), _whole(count)
+    if first >= last or not 1 <= buckets <= 1 << 20:
+        raise Mismatch("width_bucket takes a lower and a higher bound, and a number of buckets.", "Write them so.")
+    if place < first:
+        return Fraction(0)
+    return Fraction(min(math.floor((place - first) * buckets / (last - first)), buckets) + 1)
+
+
+def _power(value: Constant, exponent: Constant) -> Constant:
+    number = _whole(exponent)
+    if not 0 <= number <= 8:  # noqa: PLR2004  higher ones are not needed
+        raise Mismatch("Powers from 0 to 8 are known.", "Write one of them.")
+    return _number(value) ** number
+
+
+# --- Texts. ---
+
+
+def _text(value: Constant) -> str:
+    if isinstance(value, str):
+        return value
+    raise Mismatch("This takes a text.", "Write a column of labels, or CAST(... AS text).")
+
+
+def _as_text(value: Constant) -> str:
+    """Return a value as || and concat write it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case Fraction() if value.denominator == 1:
+            return str(value)
+        case dt.date():
+            return value.isoformat()
+        case _:
+            return _text(value)
+
+
+def _substring(value: Constant, start: Constant, length: Constant = None) -> str:
+    """Return a part of a text, counted from 1; a negative start counts from the end."""
+    text, first = _text(value), _whole(start)
+    begin = len(text) + first if first < 0 else first - 1
+    after = len(text) if length is None else begin + max(0, _whole(length))
+    return text[max(begin, 0) : max(after, 0)]
+
+
+def _left(value: Constant, number: Constant) -> str:
+    size = _whole(number)
+    return _text(value)[:size]
+
+
+def _right(value: Constant, number: Constant) -> str:
+    text, size = _text(value), _whole(number)
+    return text[max(len(text) - size, 0) :] if size >= 0 else text[-size:]
+
+
+def _pad(value: Constant, number: Constant, fill: Constant, *, left: bool) -> str:
+    text, size, other = _text(value), _whole(number), _text(fill)
+    if size > 1_000:  # noqa: PLR2004  as long as any label
+        raise Mismatch("This text grows too long.", "Write a smaller length.")
+    more = (other * max(size - len(text), 0))[: max(size - len(text), 0)]
+    return (more + text if left else text + more)[: max(size, 0)]
+
+
+def _split_part(value: Constant, separator: Constant, place: Constant) -> str:
+    parts, number = _text(value).split(_text(separator) or "\0"), _whole(place)
+    return parts[number - 1 if number > 0 else number] if 1 <= abs(number) <= len(parts) else ""
+
+
+def _concat(*values: Outcome) -> Outcome:
+    """Return all texts in a row; NULL counts as nothing."""
+    return UNKNOWN if UNKNOWN in values else "".join(_as_text(one) for one in values if one is not None)  # type: ignore[arg-type]
+
+
+# --- Days. ---
+
+
+def _day(value: Constant) -> dt.date:
+    if isinstance(value, dt.date):
+        return value
+    raise Mismatch("This takes a date.", "Write a column of dates, or DATE '2024-01-31'.")
+
+
+def _formatted(format_day: Callable[[dt.date, str], str | None], patterns: str) -> Function:
+    def write(value: Constant, pattern: Constant) -> Constant:
+        if isinstance(value, str) and isinstance(pattern, dt.date):  # SQLite and BigQuery name the format first
+            value, pattern = pattern, value
+        found = format_day(_day(value), _text(pattern))
+        if found is None:
+            raise Mismatch(f"The format '{_text(pattern)[:40]}' is not known.", f"Write {patterns}.")
+        return found
+
+    return strict(write)
+
+
+_UNITS = "Write 'day', 'week', 'month', 'quarter' or 'year'."
+
+
+def _difference(unit: Constant, first: Constant, last: Constant) -> Constant:
+    found = days.periods_between(_text(unit), _day(first), _day(last))
+    if found is None:
+        raise Mismatch(f"`{_text(unit)[:40]}` is no unit of days.", _UNITS)
+    return Fraction(found)
+
+
+def _days_between(one: Constant, other: Constant) -> Constant:
+    return Fraction((_day(one) - _day(other)).days)
+
+
+def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
+    step = days.parse_interval(str(_whole(number)), _text(unit))
+    if step is None:
+        raise Mismatch(f"`{_text(unit)[:40]}` is no unit of days.", _UNITS)
+    return days.shift_day(_day(value), step)
+
+
+def _make_date(year: Constant, month: Constant, day: Constant) -> Constant:
+    try:
+        return dt.date(_whole(year), _whole(month), _whole(day))
+    except ValueError:
+        return None
+
+
+def date_or_interval_part(part: str) -> Function:
+    """Return the function that takes a part of a day, or of the interval that `age` gives."""
+
+    def taken(value: Constant) -> Constant:
+        found = days.interval_part(value, part) if isinstance(value, Interval) else days.date_part(_day(value), part)
+        if found is None:
+            raise Mismatch(f"An interval of days has no {part}.", "Write year, month or day.")
+        return Fraction(found)
+
+    return strict(taken)
+
+
+def truncated(unit: str) -> Function:
+    """Return the function that gives the first day of the period of a day."""
+    return strict(lambda value: dt.date.fromordinal(max(1, days.date_part(_day(value), f"trunc {unit}"))))
+
+
+# --- Choices. ---
+
+
+def _extreme(choose: Callable[..., Outcome]) -> Function:
+    """Return the largest or the smallest argument; NULL arguments do not count."""
+
+    def chosen(*values: Outcome) -> Outcome:
+        held = [value for value in values if value is not None]
+        if UNKNOWN in held:
+            return UNKNOWN
+        if len({Fraction if isinstance(value, bool) else type(value) for value in held}) > 1:
+            raise Mismatch("Values of different kinds are compared.", "Write values of one kind.")
+        return choose(held) if held else None
+
+    return chosen
+
+
+def _nullif(one: Outcome, other: Outcome) -> Outcome:
+    if one is UNKNOWN or other is UNKNOWN:
+        return one
+    return None if type(one) is type(other) and one == other else one
+
+
+# --- The functions by name. ---
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A function of values, and how many arguments it takes."""
+
+    function: Function
+    least: int
+    most: int
+    written: str
+    """How it is called."""
+
+
+_MANY = 64
+
+
+def _listed() -> dict[str, Signature]:
+    one: dict[str, Callable[[Constant], Constant]] = {
+        "floor": lambda value: Fraction(math.floor(_number(value))),
+        "ceil": lambda value: Fraction(math.ceil(_number(value))),
+        "abs": lambda value: abs(_number(value)),
+        "sign": lambda value: Fraction((_number(value) > 0) - (_number(value) < 0)),
+        "lower": lambda value: _text(value).lower(),
+        "upper": lambda value: _text(value).upper(),
+        "initcap": lambda value: _text(value).title(),
+        "reverse": lambda value: _text(value)[::-1],
+        "length": lambda value: Fraction(len(_text(value))),
+        "last_day": lambda value: days.last_day(_day(value)),
+        "monthname": lambda value: days.format_strftime(_day(value), "%B"),
+        "dayname": lambda value: days.format_strftime(_day(value), "%A"),
+        "date": _day,
+    }
+    found = {name: Signature(strict(own), 1, 1, f"{name}(column)") for name, own in one.items()}
+    signs, letters = "signs such as %Y, %m and %d", "patterns such as YYYY, MM and DD"
+    several: tuple[tuple[str, Function, int, int, str], ...] = (
+        ("round", _rounding(round_half_away), 1, 2, "round(column, digits)"),
+        ("trunc", _rounding(_truncate), 1, 2, "trunc(column, digits)"),
+        ("div", strict(_quotient), 2, 2, "column // number"),
+        ("mod", strict(_remainder), 2, 2, "mod(column, number)"),
+        ("power", strict(_power), 2, 2, "power(column, 2)"),
+        ("width_bucket", strict(_width_bucket), 4, 4, "width_bucket(column, lower, upper, buckets)"),
+        ("trim", strict(lambda text, signs=" ": _text(text).strip(_text(signs))), 1, 2, "trim(column)"),
+        ("ltrim", strict(lambda text, signs=" ": _text(text).lstrip(_text(signs))), 1, 2, "ltrim(column)"),
+        ("rtrim", strict(lambda text, signs=" ": _text(text).rstrip(_text(signs))), 1, 2, "rtrim(column)"),
+        ("substr", strict(_substring), 2, 3, "substr(column, first, length)"),
+        ("left", strict(_left), 2, 2, "left(column, length)"),
+        ("right", strict(_right), 2, 2, "right(column, length)"),
+        ("lpad", strict(lambda a, b, c=" ": _pad(a, b, c, left=True)), 2, 3, "lpad(column, length, fill)"),
+        ("rpad", strict(lambda a, b, c=" ": _pad(a, b, c, left=False)), 2, 3, "rpad(column, length, fill)"),
+        ("replace", strict(lambda a, b, c: _text(a).replace(_text(b), _text(c))), 3, 3, "replace(column, old, new)"),
+        ("split_part", strict(_split_part), 3, 3, "split_part(column, separator, place)"),
+        ("starts_with", strict(lambda a, b: _text(a).startswith(_text(b))), 2, 2, "starts_with(column, text)"),
+        ("contains", strict(lambda a, b: _text(b) in _text(a)), 2, 2, "contains(column, text)"),
+        ("strpos", strict(lambda a, b: Fraction(_text(a).find(_text(b)) + 1)), 2, 2, "strpos(column, text)"),
+        ("concat", _concat, 1, _MANY, "concat(column, text)"),
+        ("||", strict(lambda a, b: _as_text(a) + _as_text(b)), 2, 2, "column || text"),
+        ("greatest", _extreme(max), 1, _MANY, "greatest(column, number)"),
+        ("least", _extreme(min), 1, _MANY, "least(column, number)"),
+        ("nullif", _nullif, 2, 2, "nullif(column, value)"),
+        ("to_char", _formatted(days.format_to_char, letters), 2, 2, "to_char(column, 'YYYY-MM')"),
+        ("strftime", _formatted(days.format_strftime, signs), 2, 2, "strftime(column, '%Y-%m')"),
+        ("datediff", strict(_difference), 3, 3, "datediff('day', first, last)"),
+        ("days_between", strict(_days_between), 2, 2, "datediff('day', first, last)"),
+        ("dateadd", strict(_shifted), 3, 3, "dateadd('day', number, column)"),
+        ("age", strict(lambda last, first: days.age_between(_day(last), _day(first))), 2, 2, "age(last, first)"),
+        ("make_date", strict(_make_date), 3, 3, "make_date(year, month, day)"),
+    )
+    return found | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]
+
+
+FUNCTIONS: Mapping[str, Signature] = _listed()
+SYNONYMS: Mapping[str, str] = {
+    "ceiling": "ceil",
+    "truncate": "trunc",
+    "lcase": "lower",
+    "ucase": "upper",
+    "len": "length",
+    "char_length": "length",
+    "character_length": "length",
+    "substring": "substr",
+    "position": "strpos",
+    "instr": "strpos",
+    "pow": "power",
+    "format_date": "strftime",
+    "date_format": "strftime",
+    "format": "strftime",
+    "date_diff": "datediff",
+    "date_add": "dateadd",
+    "timestampdiff": "datediff",
+    "idiv": "div",
+    "fmod": "mod",
+    "startswith": "starts_with",
+    "prefix": "starts_with",
+    "day_name": "dayname",
+    "month_name": "monthname",
+    "add_months": "dateadd",
+    "makedate": "make_date",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+}
+"""Other names of functions."""
+FUNCTION_NODES: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
+    exp.Floor: ("floor", ("this",)),
+    exp.Ceil: ("ceil", ("this",)),
+    exp.Abs: ("abs", ("this",)),
+    exp.Sign: ("sign", ("this",)),
+    exp.Round: ("round", ("this", "decimals")),
+    exp.Trunc: ("trunc", ("this", "decimals")),
+    exp.IntDiv: ("div", ("this", "expression")),
+    exp.Mod: ("mod", ("this", "expression")),
+    exp.Pow: ("power", ("this", "expression")),
+    exp.WidthBucket: ("width_bucket", ("this", "min_value", "max_value", "num_buckets")),
+    exp.Lower: ("lower", ("this",)),
+    exp.Upper: ("upper", ("this",)),
+    exp.Initcap: ("initcap", ("this",)),
+    exp.Reverse: ("reverse", ("this",)),
+    exp.Length: ("length", ("this",)),
+    exp.Trim: ("trim", ("this", "expression")),
+    exp.Substring: ("substr", ("this", "start", "length")),
+    exp.Left: ("left", ("this", "expression")),
+    exp.Right: ("right", ("this", "expression")),
+    exp.Replace: ("replace", ("this", "expression", "replacement")),
+    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
+    exp.StartsWith: ("starts_with", ("this", "expression")),
+    exp.Contains: ("contains", ("this", "expression")),
+    exp.StrPosition: ("strpos", ("this", "substr")),
+    exp.Concat: ("concat", ("expressions",)),
+    exp.DPipe: ("||", ("this", "expression")),
+    exp.Greatest: ("greatest", ("this", "expressions")),
+    exp.Least: ("least", ("this", "expressions")),
+    exp.Nullif: ("nullif", ("this", "expression")),
+    exp.ToChar: ("to_char", ("this", "format")),
+    exp.LastDay: ("last_day", ("this",)),
+    exp.Monthname: ("monthname", ("this",)),
+    exp.Dayname: ("dayname", ("this",)),
+    exp.Date: ("date", ("this",)),
+}
+"""Functions that the parser knows, with the arguments in order."""
+
+
+def call(name: str, arguments: list[Leaf]) -> Leaf:
+    """Return a function of leaves."""
+    found = FUNCTIONS[name]
+    if not found.least <= len(arguments) <= found.most:
+        raise Mismatch(f"`{name}` is written with other arguments here.", f"Write {found.written}.")
+    return apply_function(found.function, arguments)

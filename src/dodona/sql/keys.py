@@ -1,0 +1,218 @@
+"""Compile GROUP BY keys: the groups of a column, of the values of a function, or of a CASE. All groups are public."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
+
+from sqlglot import exp
+
+from dodona.numbers import format_decimal
+from dodona.query import query as queries
+from dodona.query.predicate import NOTHING, Predicate, complement, conjunction, disjunction
+from dodona.query.question import ReadAs
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Boolean, Category, Date, Label, numeric_grid
+from dodona.schema.partition import Partition
+from dodona.sql.calendar import date_part_values, date_partition
+from dodona.sql.comparison import compare_leaf, missing_predicate
+from dodona.sql.condition import compile_scalar
+from dodona.sql.leaf import UNKNOWN, Computed, Leaf, Mapped, Outcome, Subject
+from dodona.sql.scalar import Scalar, constant_value, locate_mismatch, tabulate_scalar
+from dodona.sql.scope import Scope
+
+_BIN = "bin"
+_MOST_COMPUTED = 1 << 12
+_LONGEST_NAME = 63
+_TRUNCATED: tuple[ReadAs, ...] = ("year", "quarter", "month", "week", "day")
+_TRUNCATED_AS = {f"trunc {unit}": unit for unit in _TRUNCATED}
+_READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "date"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKey:
+    """The groups of a key expression, and the type in which programs read them."""
+
+    key: queries.Key
+    read_as: ReadAs = "value"
+    labels: tuple[Label, ...] | None = None
+    """The labels of the groups, if they are computed."""
+
+
+def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
+    """Compile a key expression to its groups: those of a column, of the values of a function, or of a CASE."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
+        return CompiledKey(_bin_key(scope, node))
+    found = compile_scalar(scope, node)
+    if not found.branches and isinstance(found.otherwise, Subject):
+        part = found.otherwise.part
+        if found.otherwise.plain:
+            return CompiledKey(_subject_key(scope, node, found.otherwise))
+        if part in _TRUNCATED_AS or (part is not None and not part.startswith("trunc")):
+            return CompiledKey(_subject_key(scope, node, found.otherwise), _TRUNCATED_AS.get(part, "number"))
+    if not found.branches and not isinstance(found.otherwise, Computed):
+        instead = "Group by a column, a function of it, or a CASE."
+        raise scope.fault(node, "This makes no groups.", instead)
+    if any(isinstance(leaf, Computed) for leaf in found.leaves):
+        return _computed_key(scope, node, found)
+    kinds = {type(leaf) for leaf in found.leaves if leaf is not None}
+    return CompiledKey(_case_key(found), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
+
+
+def _computed_key(scope: Scope, node: exp.Expr, found: Scalar) -> CompiledKey:
+    """Return the groups of rows in which an expression has the same value."""
+    scope.work(node, len(found.leaves) * found.width)
+    table = locate_mismatch(scope, node, lambda: tabulate_scalar(found, scope.schema.domain))
+    outcomes = [one for one in table.outcomes if one is not UNKNOWN and one is not None]
+    if len(outcomes) > _MOST_COMPUTED:
+        what = f"This has {len(outcomes)} different values; {_MOST_COMPUTED} make groups at most."
+        raise scope.fault(node, what, "Group by floor(column / width) * width, or bin(column, width).")
+    cut = _adjacent_groups(table)
+    if cut is not None:
+        firsts = [table.outcomes[table.places[code]] for code in cut.cuts]
+        labels = tuple(_outcome_label(one) for one in firsts) + (MISSING, OUTSIDE)[: cut.further]
+        return CompiledKey(cut, labels=labels)
+    if len({type(one) for one in outcomes}) == 1 and not isinstance(outcomes[0], str):
+        outcomes.sort()
+    ordered = [*outcomes, *(one for one in (None, UNKNOWN) if one in table.outcomes)]
+    labels = tuple(_outcome_label(one) for one in ordered)
+    branches = [(_case_label(one), table.where(partial(_same, one))) for one in ordered[:-1]]
+    return CompiledKey(queries.CaseKey(tuple(branches), _case_label(ordered[-1])), labels=labels)
+
+
+def _same(one: Outcome, other: Outcome) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _adjacent_groups(table: Mapped) -> Partition | None:
+    """Return the groups as runs of adjacent codes of one column; None if they are not, or if NULL is not apart."""
+    if len(table.attributes) > 1:
+        return None
+    (attribute,) = table.attributes
+    held, rest = table.places[: attribute.size], table.places[attribute.size :]
+    starts = [0, *(code + 1 for code in range(len(held) - 1) if held[code] != held[code + 1])]
+    values = [table.outcomes[held[code]] for code in starts]
+    special = [table.outcomes[place] for place in rest]
+    if len(set(held[starts].tolist())) < len(starts) or None in values or UNKNOWN in values:
+        return None
+    return Partition.cut(attribute, tuple(starts)) if special in ([], [None, UNKNOWN]) else None
+
+
+def _outcome_label(one: Outcome) -> Label:
+    """Return the label of a group: an integer where the value is one."""
+    if one is None or one is UNKNOWN:
+        return MISSING if one is None else OUTSIDE
+    if isinstance(one, Fraction) and one.denominator == 1:
+        return int(one)
+    return one if isinstance(one, Fraction | str | bool | dt.date) else str(one)
+
+
+def default_key_name(scope: Scope, node: exp.Expr) -> str:
+    """Return the default column name of a key."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return scope.column(node).name
+    if isinstance(node, exp.Binary) and not isinstance(node, exp.Connector):
+        return node.sql(normalize_functions="lower")[:_LONGEST_NAME]
+    return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
+
+
+def key_rank(one: queries.Key) -> tuple[int, str, int, tuple[int, ...]]:
+    """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
+    if isinstance(one, Partition):
+        return 0, one.attribute, len(one.cuts), one.cuts
+    return 1, repr(one), 0, ()
+
+
+def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> queries.Key:
+    attribute = subject.attribute
+    if isinstance(attribute, Date) and subject.part is not None:
+        name = subject.part.removeprefix("trunc ")
+        spans = name != subject.part or name == "year"
+        return date_partition(attribute, name) if spans else _date_part_key(attribute, name)
+    cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
+    if (attribute.size if cuts is None else len(cuts)) > queries.MOST_VALUES:
+        what = f"`{attribute.name}` has {attribute.size} values, too many groups."
+        raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
+    return _declared_groups(attribute)
+
+
+@lru_cache(maxsize=32)
+def _declared_groups(attribute: Attribute) -> Partition:
+    """Return the declared values or bins; cached, as most questions group by the same few columns."""
+    return Partition.of(attribute)
+
+
+def _date_part_key(attribute: Date, part: str) -> queries.CaseKey:
+    """Return the groups of days that share a date part, such as the month in any year."""
+    subject = Subject(attribute, part=part)
+    numbers = sorted(set(date_part_values(attribute, part).tolist()))
+    branches = [(str(number), compare_leaf(subject, "=", Fraction(number))[0]) for number in numbers]
+    if attribute.otherwise is not None:
+        return queries.CaseKey(tuple(branches[:-1]), branches[-1][0])
+    return queries.CaseKey((*branches, (MISSING, missing_predicate(attribute))), OUTSIDE)
+
+
+def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
+    """Return bins of equal width that begin at multiples of it; without a width, the declared bins."""
+    column, *widths = node.expressions or [node]
+    found = compile_scalar(scope, column) if column is not node else None
+    subject = None if found is None or found.branches else found.otherwise
+    if not isinstance(subject, Subject) or not subject.plain or len(widths) > 1:
+        raise scope.fault(node, "bin() takes a column and a width.", "Write bin(column, width), such as bin(age, 10).")
+    attribute = subject.attribute
+    if isinstance(attribute, Category | Boolean):
+        raise scope.fault(node, f"`{attribute.name}` has no widths.", f"Write GROUP BY {attribute.name}.")
+    if not widths:
+        if attribute.starts is None:
+            raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
+        return _declared_groups(attribute)
+    width = constant_value(compile_scalar(scope, widths[0]))
+    if isinstance(attribute, Date):
+        lower, step = Fraction(0), Fraction(1)  # days are counted from the first one
+    else:
+        lower, step = numeric_grid(attribute) or (Fraction(0), Fraction(1))
+    if width is None or width <= 0 or (width / step).denominator != 1:
+        unit = "days" if isinstance(attribute, Date) else f"multiples of {format_decimal(step)}"
+        raise scope.fault(widths[0], "This is no width of bins here.", f"Write a number above 0, in {unit}.")
+    if attribute.size * step / width > queries.MOST_VALUES:
+        raise scope.fault(widths[0], "This makes too many groups.", "Write a larger width.")
+    each, before = int(width / step), math.floor(lower / step)  # bins begin at multiples of the width, not at the bound
+    cuts = range((math.floor(lower / width) + 1) * each - before, attribute.size, each)
+    return Partition.cut(attribute, (0, *(cuts if cuts.start > 0 else cuts[1:])))
+
+
+def _case_key(found: Scalar) -> queries.CaseKey:
+    """Return the groups of a CASE: one per label, even if several branches give it."""
+    last = _case_label(found.otherwise)
+    labels = [_case_label(leaf) for _, leaf in found.branches]
+    if len({*labels, last}) == len(labels) + 1:
+        return queries.CaseKey(tuple(zip(labels, (guard for guard, _ in found.branches), strict=True)), last)
+    merged: dict[str, Predicate] = {}
+    before: Predicate = NOTHING
+    for (guard, _), label in zip(found.branches, labels, strict=True):
+        merged[label] = disjunction(merged.get(label, NOTHING), conjunction(guard, complement(before)))
+        before = disjunction(before, guard)
+    merged.pop(last, None)
+    return queries.CaseKey(tuple(merged.items()), last)
+
+
+def _case_label(leaf: Leaf | Outcome) -> str:
+    match leaf:
+        case None:
+            return MISSING
+        case _ if leaf is UNKNOWN:
+            return OUTSIDE
+        case bool():
+            return str(leaf).lower()
+        case Fraction():
+            return format_decimal(leaf)
+        case dt.date():
+            return leaf.isoformat()
+        case _:
+            return str(leaf)

@@ -1,0 +1,165 @@
+"""The outer half's allow-list: which nodes and functions may compute on answers, and how DuckDB is to read them.
+
+Everything that is not listed is refused, so that no file, setting, extension or table can be named.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, UnsupportedError
+
+from dodona.sql.parse import RELATIONS
+from dodona.sql.scope import InvalidSql, node_start
+
+SELECT_PARTS = frozenset(
+    (
+        *("with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "qualify", "windows"),
+        *("order", "limit", "offset", "kind", "hint"),
+    )
+)
+_STRUCTURE: tuple[type[exp.Expr], ...] = (
+    *(exp.Select, exp.Subquery, exp.Union, exp.Intersect, exp.Except, exp.With, exp.CTE, exp.From, exp.Join),
+    *(exp.Table, exp.TableAlias, exp.Where, exp.Having, exp.Group, exp.Order, exp.Ordered, exp.Limit, exp.Offset),
+    *(exp.Qualify, exp.Window, exp.WindowSpec, exp.Distinct, exp.Filter, exp.IgnoreNulls, exp.RespectNulls),
+    *(exp.WithinGroup, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Grouping, exp.Exists),
+)
+_VALUES: tuple[type[exp.Expr], ...] = (
+    *(exp.Alias, exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Tuple),
+    *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var, exp.Case, exp.If, exp.In),
+    *(exp.Between, exp.Like, exp.ILike, exp.Not, exp.Neg, exp.And, exp.Or, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe),
+    *RELATIONS,
+)
+_SCALARS: tuple[type[exp.Expr], ...] = (
+    *(exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Abs, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
+    *(exp.Greatest, exp.Least, exp.Coalesce, exp.Nullif, exp.Concat, exp.ConcatWs, exp.Lower, exp.Upper, exp.Trim),
+    *(exp.Substring, exp.Length, exp.Replace, exp.Left, exp.Right, exp.Pad, exp.StrPosition, exp.Initcap),
+    *(exp.Repeat, exp.Reverse, exp.SplitPart, exp.StartsWith, exp.Contains),
+    *(exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day),
+    *(exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateAdd, exp.DateSub, exp.DateDiff, exp.LastDay),
+    *(exp.TimeToStr, exp.Date, exp.TsOrDsToDate),
+)
+_AGGREGATES: tuple[type[exp.Expr], ...] = (
+    *(exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.CountIf, exp.Median, exp.Stddev, exp.StddevPop),
+    *(exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Quantile, exp.PercentileCont, exp.PercentileDisc),
+    *(exp.Corr, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.RegrIntercept, exp.RegrR2, exp.AnyValue),
+    *(exp.ArgMax, exp.ArgMin, exp.GroupConcat, exp.LogicalAnd, exp.LogicalOr),
+)
+RANKING: tuple[type[exp.Expr], ...] = (
+    *(exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile, exp.ArgMax, exp.ArgMin),
+)
+"""Functions that tell an order: of noisy values no honest interval of it is known."""
+_WINDOWED: tuple[type[exp.Expr], ...] = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue, *RANKING)
+_ALLOWED = frozenset((*_STRUCTURE, *_VALUES, *_SCALARS, *_AGGREGATES, *_WINDOWED))
+AGGREGATES = frozenset(_AGGREGATES)
+_NAMED_AGGREGATES = frozenset(("quantile_cont", "quantile_disc", "mean", "mode", "count_if", "mad", "skewness"))
+_NAMED = frozenset(("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", *_NAMED_AGGREGATES))
+"""Further functions, which the parser knows only by name."""
+_INSTEAD: dict[str, tuple[str, str]] = {
+    "rand": ("A random number is not computed from answers.", "Leave it out."),
+    "random": ("A random number is not computed from answers.", "Leave it out."),
+    "lateral": ("LATERAL is not known.", "Join the answers with ON."),
+    "values": ("A list of VALUES is not read as a table.", "Write the values into a CASE or IN (...)."),
+    "unnest": ("Lists are not unnested.", "Group by the column instead."),
+}
+_FREE = "Round, arithmetic, CASE, dates, texts and windows are; see the page on SQL."
+
+
+def is_outer_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is an aggregate of released rows."""
+    return type(node) in AGGREGATES or (isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED_AGGREGATES)
+
+
+def check_outer(text: str, node: exp.Expr) -> None:
+    """Refuse a node of the outer half that is not on the list."""
+    if isinstance(node, exp.Anonymous):
+        name = node.name.lower()
+        if name in _NAMED:
+            return
+        near = get_close_matches(name, _known_names(), n=1)
+        what, instead = _INSTEAD.get(name, (f"`{name[:60]}` is not computed on answers.", _FREE))
+        raise InvalidSql(text, node_start(node, text), what, f"Did you mean {near[0]}?" if near else instead)
+    if type(node) not in _ALLOWED:
+        name = node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
+        what, instead = _INSTEAD.get(name, (f"`{name[:60]}` is not computed on answers.", _FREE))
+        raise InvalidSql(text, node_start(node, text), what, instead)
+    if isinstance(node, exp.Select):
+        for name, value in node.args.items():
+            if value and (name not in SELECT_PARTS or name in {"kind", "hint"}):
+                what = f"This part of SELECT is not known here ({name.strip('_')})."
+                raise InvalidSql(text, node_start(node, text), what, "Leave it out.")
+
+
+def _known_names() -> list[str]:
+    functions = (*_SCALARS, *_AGGREGATES, *_WINDOWED)
+    return [*_NAMED, *(one.sql_name().lower() for one in functions if issubclass(one, exp.Func))]
+
+
+# --- Reading by DuckDB: the same meaning for every number, and NULL where a number has no value. ---
+
+
+_POSITIVE = (exp.Ln, exp.Log)
+_INTEGERS = frozenset((exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT))
+_DECIMALS = frozenset((exp.DType.DECIMAL, exp.DType.FLOAT, exp.DType.DOUBLE))
+_TEXTS = frozenset((exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR))
+_CASTS = _INTEGERS | _DECIMALS | _TEXTS | {exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.BOOLEAN}
+
+
+def total_functions(text: str, tree: exp.Expr) -> exp.Expr:
+    """Return the tree with NULL for what has no value: a division by zero, a logarithm of 0, a cast that fails.
+
+    A decimal is a double, rounded to its places: answers are doubles, and no digits of theirs may overflow.
+    """
+
+    def change(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Div | exp.Mod | exp.IntDiv):
+            below = node.expression
+            while isinstance(below, exp.Paren):
+                below = below.this
+            if isinstance(below, exp.Literal):
+                if not below.is_string and float(below.this) == 0:
+                    raise InvalidSql(text, node_start(below, text), "This divides by zero.", "Write another divisor.")
+                return node
+            node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+        elif isinstance(node, exp.Sqrt):
+            node.set("this", _where(node.this, exp.GTE))
+        elif isinstance(node, _POSITIVE):
+            name = "expression" if node.args.get("expression") is not None else "this"
+            node.set(name, _where(node.args[name], exp.GT))
+        elif isinstance(node, exp.Cast):
+            return _cast(text, node)
+        return node
+
+    return tree.transform(change, copy=False)
+
+
+def _where(value: exp.Expr, comparison: type[exp.Binary]) -> exp.Expr:
+    """Return a value where it is above zero, and NULL elsewhere."""
+    condition = comparison(this=value.copy(), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=condition, true=value.copy())])
+
+
+def _cast(text: str, node: exp.Cast) -> exp.Expr:
+    kind = node.args["to"]
+    if kind.this not in _CASTS:
+        instead = "Cast to integer, double, decimal, text, date, timestamp or boolean."
+        raise InvalidSql(text, node_start(node, text), "Answers are not cast to this type.", instead)
+    if kind.this in _DECIMALS:
+        places = [part.this for part in kind.expressions]
+        number: exp.Expr = exp.TryCast(this=node.this, to=exp.DataType(this=exp.DType.DOUBLE))
+        if kind.this is exp.DType.DECIMAL and places:
+            number = exp.Round(this=number, decimals=places[1].copy() if len(places) > 1 else exp.Literal.number(0))
+        return number
+    target = exp.DType.BIGINT if kind.this in _INTEGERS else exp.DType.TEXT if kind.this in _TEXTS else kind.this
+    return exp.TryCast(this=node.this, to=exp.DataType(this=target))
+
+
+def render(text: str, tree: exp.Expr) -> str:
+    """Return a tree as DuckDB reads it."""
+    try:
+        return tree.sql(dialect="duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as fault:
+        what = f"This is not computed on answers: {str(fault).rstrip('.')[:200]}."
+        raise InvalidSql(text, 0, what, "Write it in another way.") from None

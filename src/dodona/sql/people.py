@@ -1,0 +1,258 @@
+"""Sub-selects by person: `SELECT id, count(*) AS n FROM visits GROUP BY id` as a table of people.
+
+Each aggregate of a person's rows becomes a column with public bounds. What is selected from such a sub-select is a
+question about people, of whom each is one row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dodona.query.person_table import Aggregate, PersonColumn, PersonTable, copied_column, person_column, total_bounds
+from dodona.query.predicate import EVERYTHING, Predicate, among_mask, conjunction
+from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, PeopleWeight, Query
+from dodona.query.question import Question, Total
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain, Schema, Unit
+from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate
+from dodona.sql.condition import compile_condition, compile_scalar
+from dodona.sql.leaf import Subject
+from dodona.sql.scalar import constant_value
+from dodona.sql.scope import Scope
+
+_Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
+_EXTREMES: dict[str, Aggregate] = {"min": "least", "max": "greatest", "anyvalue": "least"}
+_LOGICAL: dict[type[exp.Expr], Aggregate] = {exp.LogicalOr: "greatest", exp.LogicalAnd: "least"}
+_AVERAGE = (
+    "An average of one person's rows is not a column of people.",
+    "Write sum(x) AS total and count(x) AS n in the inner SELECT, and sum(total) / sum(n) in the outer one.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRows:
+    """The rows of a sub-select by person: expressions over the columns of a table of people."""
+
+    schema: Schema
+    """The table of people, as analysts may ask it."""
+    table: PersonTable
+    columns: Mapping[str, exp.Expr]
+    """By name, in lower case."""
+    where: tuple[exp.Expr, ...]
+    """The conditions of HAVING, over these columns."""
+
+
+class PersonReader:
+    """Reads the parts of a sub-select by person: expressions over the rows of one person."""
+
+    def __init__(self, scope: Scope, cap: int) -> None:
+        """Take the scope of the rows, and how many rows of a person count."""
+        self._scope, self._cap = scope, cap
+        self.columns: dict[str, PersonColumn] = {}
+
+    def __call__(self, node: exp.Expr) -> exp.Expr:
+        """Return an expression with each aggregate replaced by a column of people."""
+        clipped = self._clipped(node)
+        if clipped is not None:
+            return clipped
+        if type(node) in _LOGICAL:
+            own = compile_condition(self._scope, node.this)[0]
+            weight = CaseWeight(((own, ConstantWeight(1)),), ConstantWeight(0))
+            column = self._named(node, person_column(_LOGICAL[type(node)], weight=weight, bounds=(0, 1)))
+            return exp.EQ(this=column, expression=exp.Literal.number(1))
+        if _aggregates(node):
+            return self._named(node, self._column(node))
+        if isinstance(node, exp.Column):
+            what = f"`{node.name[:60]}` may differ between the rows of a person."
+            raise self._scope.fault(
+                node, what, f"Write any_value({node.name[:60]}), min(...), max(...) or an aggregate."
+            )
+        found = type(node)(**{name: self._argument(value) for name, value in node.args.items()})
+        found.meta.update(node.meta)
+        return found
+
+    def _argument(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
+        return self(value) if isinstance(value, exp.Expr) else value
+
+    def _named(self, node: exp.Expr, column: PersonColumn) -> exp.Column:
+        self.columns[column.attribute.name] = column
+        identifier = exp.to_identifier(column.attribute.name)
+        identifier.meta.update({"start": node.meta.get("start", 0)} | node.meta)
+        return exp.Column(this=identifier)
+
+    def _column(self, node: exp.Expr, clip: _Clip | None = None) -> PersonColumn:
+        """Return the column of an aggregate; `clip` narrows the bounds of a sum."""
+        inner: exp.Expr = node
+        where: Predicate = EVERYTHING
+        if isinstance(inner, exp.Filter):
+            where, inner = compile_condition(self._scope, inner.expression.this)[0], inner.this
+        name = _name(inner)
+        if name in _EXTREMES:
+            return self._extreme(inner, name, where)
+        blocks = Blocks(where, ())
+        found = compile_aggregate(self._scope, inner, blocks) if name in {"count", "countif", "sum"} else None
+        if not isinstance(found, Total):
+            what = f"`{self._scope.word(inner)}` of one person's rows is not a column of people."
+            instead = "Write count, sum, min, max, any_value, bool_or or bool_and."
+            raise self._scope.fault(node, *(_AVERAGE if name == "avg" else (what, instead)))
+        block = list(blocks.found)[found.block]
+        if isinstance(block.weight, PeopleWeight):
+            raise self._scope.fault(node, "Each group is one person already.", "Write count(*) in the outer SELECT.")
+        if name != "sum":
+            least = 1 if block.where == EVERYTHING else 0  # everybody in the table has a row
+            return person_column("count", block.where, bounds=(least, self._cap))
+        present = compile_scalar(self._scope, inner.this).present()
+        bounds = total_bounds(block.weight, self._cap)
+        if clip is not None:
+            low, high = clip(bounds[0] * block.unit, bounds[1] * block.unit)
+            bounds = math.floor(low / block.unit), math.floor(high / block.unit)
+        covered = conjunction(block.where, present)
+        always = covered == EVERYTHING
+        return person_column("sum", covered, block.weight, unit=block.unit, bounds=bounds, present=always)
+
+    def _extreme(self, node: exp.Expr, name: str, where: Predicate) -> PersonColumn:
+        leaf = compile_scalar(self._scope, node.this)
+        subject = leaf.otherwise
+        if leaf.branches or not isinstance(subject, Subject) or not subject.plain:
+            what = f"`{self._scope.word(node)}` of a person is of a column alone."
+            raise self._scope.fault(node, what, "Write it of a column, with FILTER or WHERE.")
+        if name != "anyvalue" and subject.attribute.kind in {"category", "boolean"}:
+            what = f"The values of `{subject.attribute.name}` have no order."
+            raise self._scope.fault(node, what, "Write any_value(...), or bool_or of a condition.")
+        return copied_column(subject.attribute, _EXTREMES[name], where)
+
+    def _clipped(self, node: exp.Expr) -> exp.Column | None:
+        """Return the column of least(sum(x), number), greatest(sum(x), number), or both, with narrower bounds."""
+        limits: list[tuple[type[exp.Expr], Fraction]] = []
+        inner = node
+        while isinstance(inner, exp.Least | exp.Greatest):
+            parts = [inner.this, *inner.expressions]
+            numbers = [_constant(self._scope, part) for part in parts]
+            rest = [part for part, number in zip(parts, numbers, strict=True) if number is None]
+            if len(rest) != 1:
+                return None
+            limits += [(type(inner), number) for number in numbers if number is not None]
+            inner = rest[0]
+        if not limits or _name(inner) != "sum":
+            return None
+
+        def narrow(low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
+            for kind, number in reversed(limits):
+                if kind is exp.Least:
+                    low, high = min(low, number), min(high, number)
+                else:
+                    low, high = max(low, number), max(high, number)
+            return low, high
+
+        return self._named(node, self._column(inner, narrow))
+
+
+def read_person_rows(
+    scope: Scope, select: exp.Select, where: Predicate, expand: Callable[[exp.Expr], exp.Expr]
+) -> PersonRows | None:
+    """Return the table of people that a SELECT with GROUP BY id stands for; None if it does not group by the id.
+
+    `expand` gives an expression over the table's columns.
+    """
+    group, person = select.args.get("group"), scope.schema.unit.id
+    if group is None or person is None:
+        return None
+    items = {item.alias.casefold(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    keys = [expand(_grouped(scope, key, select, items)) for key in group.expressions]
+    mine = [key for key in keys if isinstance(key, exp.Column) and scope.person(key)]
+    if not mine:
+        return None
+    for key, node in zip(keys, group.expressions, strict=True):
+        if key not in mine:
+            what = "One person may be in several of these groups."
+            instead = f"Group by {person} alone, and write any_value(...) for what is the same in all rows of a person."
+            raise scope.fault(node, what, instead)
+    read = PersonReader(scope, scope.schema.unit.rows)
+    columns: dict[str, exp.Expr] = {}
+    for item in select.expressions:
+        inner = expand(item.this if isinstance(item, exp.Alias) else item)
+        name = item.alias if isinstance(item, exp.Alias) else _default_name(inner)
+        columns[name.casefold()] = exp.column(person) if inner in mine else read(inner)
+    having = select.args.get("having")
+    conditions = () if having is None else (read(expand(_with_aliases(having.this, items))),)
+    table = PersonTable(where, tuple(read.columns.values()))
+    unit = scope.schema.unit
+    own = Unit(neighbours=unit.neighbours, size=unit.size, id=person, rows=1)
+    schema = Schema(table=scope.schema.table, domain=Domain(table.domain.attributes), unit=own)
+    return PersonRows(schema, table, columns, conditions)
+
+
+def _grouped(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Return what an item of GROUP BY stands for: a column of the select list by its number or alias, or itself."""
+    if isinstance(key, exp.Literal) and not key.is_string:
+        if not str(key.this).isdecimal() or not 1 <= int(key.this) <= len(select.expressions):
+            what = f"There is no column number {str(key.this)[:20]}."
+            raise scope.fault(key, what, f"Write 1 to {len(select.expressions)}, or a name.")
+        chosen: exp.Expr = select.expressions[int(key.this) - 1]
+        return chosen.unalias()
+    return items.get(key.name.casefold(), key) if isinstance(key, exp.Column) else key
+
+
+def about_people(question: Question, table: PersonTable, rows: Schema) -> Question:
+    """Return a question that was compiled over a table of people, as one about the people in the rows.
+
+    A block names only the columns that it needs; one that needs none counts people, as count(DISTINCT id) does.
+    """
+    blocks = tuple(_about(block, table) for block in question.query.blocks)
+    shown = [question.where]
+    for key in question.keys:
+        attribute = table.domain[key.attribute] if isinstance(key, Partition) else None
+        if attribute is not None and attribute.outside_code is not None:  # no person's aggregate is outside
+            shown.append(among_mask(attribute, ((1 << attribute.cells) - 1) & ~(1 << attribute.outside_code)))
+    return replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown))
+
+
+def _about(block: Block, table: PersonTable) -> Block:
+    own = replace(block, weight=ONE) if isinstance(block.weight, PeopleWeight) else block
+    if not own.attributes and own.where == EVERYTHING and own.weight == ONE and not own.keys:
+        return Block(table.where, (), PeopleWeight())
+    return replace(own, table=table.part(own.attributes))
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    return aggregate_name(node) is not None or _name(node) in _EXTREMES
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Filter):
+        return _name(node.this)
+    if isinstance(node, exp.AnyValue):
+        return "anyvalue"
+    return aggregate_name(node) or ""
+
+
+def _constant(scope: Scope, node: exp.Expr) -> Fraction | None:
+    return None if node.find(exp.Column, exp.AggFunc) is not None else constant_value(compile_scalar(scope, node))
+
+
+def _default_name(node: exp.Expr) -> str:
+    return (
+        node.name
+        if isinstance(node, exp.Column)
+        else node.sql_name().lower()
+        if isinstance(node, exp.Func)
+        else "value"
+    )
+
+
+def _with_aliases(node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
+    """Return a condition of HAVING with the names of the select list replaced by what they stand for."""
+    return node.copy().transform(
+        lambda one: (
+            exp.Paren(this=items[one.name.casefold()].copy())
+            if isinstance(one, exp.Column) and one.args.get("table") is None and one.name.casefold() in items
+            else one
+        )
+    )

@@ -1,0 +1,185 @@
+"""Relations of a statement: rows of the table, which only questions may read, and released rows.
+
+Sub-selects and CTEs that only filter, rename or compute columns of rows are merged: each of their columns is an
+expression over the table's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dodona.schema.schema import Schema
+from dodona.sql.parse import flatten_chain
+from dodona.sql.people import PersonRows
+from dodona.sql.scope import InvalidSql, Scope, node_start
+from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, table_view
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text of a statement and the schema that it is read with."""
+
+    text: str
+    schema: Schema
+
+    def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
+        """Return an error that points at a node."""
+        return InvalidSql(self.text, node_start(node, self.text), what, instead)
+
+    def table(self) -> exp.Table:
+        """Return the table as FROM names it."""
+        schema, _, table = self.schema.table.rpartition(".")
+        return exp.Table(this=exp.to_identifier(table), db=exp.to_identifier(schema) if schema else None)
+
+    def rows(self, table: str) -> RowRelation:
+        """Return all rows of a private table."""
+        view = table_view(self.schema, table)
+        names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
+        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view)
+
+
+@dataclass(frozen=True, slots=True)
+class RowRelation:
+    """Rows of the table, some of them left out: each column as an expression over the table's columns."""
+
+    columns: Mapping[str, exp.Expr]
+    """By name, in lower case."""
+    where: tuple[exp.Expr, ...] = ()
+    view: RowView | None = None
+    """The table that the rows are of, perhaps joined with others."""
+    qualified: Mapping[str, Mapping[str, exp.Expr]] = field(default_factory=dict)
+    """Of a join, the columns of each table by the name that qualifies them."""
+    people: PersonRows | None = None
+    """The table of people whose columns the expressions name; None for columns of the rows themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedColumn:
+    """A column of released rows: whether it depends on noise, and whether on the order of noisy values."""
+
+    name: str
+    noisy: bool = False
+    ranked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedRelation:
+    """Rows that were released, or that were computed from such rows."""
+
+    columns: tuple[ReleasedColumn, ...]
+    chosen: bool = False
+    """Whether noisy values decide which rows there are."""
+
+    def find(self, name: str) -> ReleasedColumn | None:
+        """Return the column with this name, ignoring case."""
+        return next((one for one in self.columns if one.name.casefold() == name.casefold()), None)
+
+    def renamed(self, names: Sequence[str]) -> ReleasedRelation:
+        """Return the relation with other names for its first columns."""
+        pairs = zip(self.columns, (*names, *(one.name for one in self.columns[len(names) :])), strict=False)
+        return replace(self, columns=tuple(replace(one, name=name) for one, name in pairs))
+
+
+Relation = RowRelation | ReleasedRelation
+Environment = Mapping[str, Callable[[], Relation]]
+"""The CTEs that may be named, each read when it is first used: one that is not used is not asked."""
+Names = Mapping[str, ReleasedRelation]
+"""The relations of a FROM clause by the names that qualify their columns."""
+
+CORRELATED = "A sub-select over the table stands by itself: group it by the column, and join the two answers."
+
+# --- Expressions over rows: names are replaced by what they stand for. ---
+
+
+@dataclass(slots=True)
+class RowExpressions:
+    """Replaces the columns of a relation of rows by expressions over the table's columns."""
+
+    source: Source
+    rows: RowRelation
+    qualifiers: frozenset[str]
+    aliases: dict[str, exp.Expr] = field(default_factory=dict)
+    prefer_aliases: bool = False
+    keep_aliases: bool = False
+
+    def __call__(self, node: exp.Expr) -> exp.Expr:
+        """Return the expression over the table's columns; sub-selects are left as they are."""
+        if isinstance(node, exp.Query):
+            return node
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            return self._column(node)
+        found = type(node)(**{name: self.argument(value) for name, value in node.args.items()})
+        found.meta.update(node.meta)
+        return found
+
+    def argument(self, value: object) -> object:
+        """Return an argument of a node: an expression, a list of them, or anything else."""
+        if isinstance(value, list):
+            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
+        return self(value) if isinstance(value, exp.Expr) else value
+
+    def _column(self, node: exp.Column) -> exp.Expr:
+        name, qualifier = node.name.casefold(), node.args.get("table")
+        if qualifier is None and name in self.aliases and (self.prefer_aliases or name not in self.rows.columns):
+            return node.copy() if self.keep_aliases else exp.Paren(this=self.aliases[name].copy())
+        columns = self.rows.columns
+        if qualifier is not None:
+            parent = node.args.get("db")
+            written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
+            columns = self.rows.qualified.get(qualifier.name.casefold(), columns)
+            if written.casefold() not in self.qualifiers and qualifier.name.casefold() not in self.rows.qualified:
+                raise self.source.fault(node, f"No table here is called `{written[:60]}`.", CORRELATED)
+        found = columns.get(name)
+        several = [alias for alias, own in self.rows.qualified.items() if name in own]
+        if found is None and qualifier is None and len(several) > 1:
+            what = f"`{node.name[:60]}` could be a column of several tables."
+            raise self.source.fault(node, what, f"Write {' or '.join(f'{one}.{node.name[:60]}' for one in several)}.")
+        if found is None:
+            visible = self.source.schema if self.rows.view is None else self.rows.view.schema
+            scope = Scope(self.source.text, visible, self.qualifiers)
+            if scope.find(node.name) is None:
+                scope.column(exp.Column(this=node.this))  # raises, with the nearest name
+            known = ", ".join(list(columns)[:20])
+            raise self.source.fault(node, f"There is no column `{node.name[:60]}` here.", f"The columns are {known}.")
+        if isinstance(found, exp.Column):
+            column = exp.Column(this=exp.to_identifier(found.name))
+            column.this.meta.update(node.this.meta)
+            return column
+        return exp.Paren(this=found.copy())
+
+
+def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
+    """Return the names that may qualify the columns of an item of FROM."""
+    if item.alias:
+        return frozenset((item.alias.casefold(),))
+    if not isinstance(item, exp.Table):
+        return frozenset()
+    full = schema.table.casefold()
+    names = {*(f"{name}.{full}" for name in DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
+    return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """Return an expression without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Return the parts of a condition that AND joins."""
+    node = bare(node)
+    return flatten_chain(node) if isinstance(node, exp.And) else [node]
+
+
+def is_star(node: exp.Expr) -> bool:
+    """Whether an item of a select list is `*` or `name.*`."""
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def unaliased(item: exp.Expr) -> exp.Expr:
+    """Return an item of a select list without its alias."""
+    return item.this if isinstance(item, exp.Alias) else item

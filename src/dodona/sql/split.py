@@ -1,0 +1,466 @@
+"""Split a statement: every SELECT that aggregates over the table becomes questions, and all else reads released rows.
+
+It also follows which columns noise reaches, and refuses whatever else a statement names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from dodona.query.predicate import conjunction
+from dodona.sql.condition import compile_condition
+from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
+from dodona.sql.outer import RANKING, check_outer, is_outer_aggregate
+from dodona.sql.people import read_person_rows
+from dodona.sql.relations import (
+    CORRELATED,
+    Environment,
+    Names,
+    Relation,
+    ReleasedColumn,
+    ReleasedRelation,
+    RowExpressions,
+    RowRelation,
+    Source,
+    conjuncts,
+    is_star,
+    qualifying_names,
+    unaliased,
+)
+from dodona.sql.scope import InvalidSql, Scope, node_start
+from dodona.sql.tables import find_private, find_public, join_tables, table_view
+
+_MORE_THAN_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_")
+_BESIDE_PEOPLE = ("with_", "distinct", "qualify", "windows", "limit", "offset")
+_JOINED_ROWS = (
+    "A join could bring a person's rows many times, so one table alone is asked.",
+    "Aggregate each side first and join the answers, or let the owner declare both tables.",
+)
+
+
+def resolve_relation(split: Splitter, select: exp.Select, environment: Environment) -> RowRelation | None:
+    """Return the rows that a FROM clause over the table stands for; None if it names released rows only.
+
+    This is where joins of declared tables and sub-selects by person are read.
+    """
+    origin = select.args.get("from_")
+    if origin is None:
+        return None
+    items = [origin.this, *(join.this for join in select.args.get("joins") or ())]
+    if len(items) > 1 and not any(item.name.casefold() in environment for item in items):
+        joined = join_tables(split.source.text, split.source.schema, select)
+        if joined is not None:
+            return RowRelation(joined.columns, joined.where, joined.view, joined.qualified)
+    found = [split.rows_of(item, environment) for item in items]
+    rows = [one for one in found if one is not None]
+    if not rows:
+        return None
+    if len(items) > 1:
+        raise split.source.fault(items[1], *_JOINED_ROWS)
+    return rows[0]
+
+
+# --- The splitter. ---
+
+
+@dataclass(slots=True)
+class Splitter:
+    """The state of one split: the questions found so far."""
+
+    source: Source
+    parts: Parts
+
+    # Queries.
+
+    def query(self, node: exp.Expr, environment: Environment, outer: tuple[Names, ...]) -> ReleasedRelation:
+        """Replace what a query asks of the table by released rows, and return the columns of its result."""
+        if isinstance(node, exp.Subquery):
+            return self.query(node.this, environment, outer)
+        environment = self.environment(node, environment, outer)
+        if isinstance(node, exp.SetOperation):
+            second = node_start(node.expression, self.source.text)
+            left, right = (self.query(side, environment, outer) for side in (node.this, node.expression))
+            if len(left.columns) != len(right.columns):
+                what = f"These SELECTs have {len(left.columns)} and {len(right.columns)} columns."
+                raise InvalidSql(self.source.text, second, what, "Write as many in both.")
+            self._tail(node, {"": left}, environment, outer)
+            pairs = zip(left.columns, right.columns, strict=True)
+            columns = tuple(ReleasedColumn(a.name, a.noisy or b.noisy, a.ranked or b.ranked) for a, b in pairs)
+            noisy = any(one.noisy for one in columns) and not isinstance(node, exp.Union)
+            return ReleasedRelation(columns, left.chosen or right.chosen or noisy or _is_cut(node))
+        if not isinstance(node, exp.Select):
+            raise self.source.fault(node, "This is no SELECT.", "Write SELECT ... FROM ...")
+        check_outer(self.source.text, node)
+        rows = resolve_relation(self, node, environment)
+        if rows is not None:
+            measure_select(self.parts, node, rows)
+        return self._select(node, environment, outer)
+
+    def environment(self, node: exp.Expr, environment: Environment, outer: tuple[Names, ...]) -> Environment:
+        """Return the environment with the CTEs of a query; those that are not used are dropped when it is read."""
+        clause = node.args.get("with_")
+        if clause is None:
+            return environment
+        if clause.args.get("recursive"):
+            raise self.source.fault(
+                clause.expressions[0], "WITH RECURSIVE is not known.", "Write WITH, and no recursion."
+            )
+        found = dict(environment)
+        kept: list[exp.CTE] = []
+        for cte in clause.expressions:
+            found[cte.alias.casefold()] = self._deferred(cte, dict(found), outer, kept)
+        node.set("with_", exp.With(expressions=[]))
+        node.args["with_"].meta["kept"] = kept
+        return found
+
+    def _deferred(
+        self, cte: exp.CTE, environment: Environment, outer: tuple[Names, ...], kept: list[exp.CTE]
+    ) -> Callable[[], Relation]:
+        """Return a function that reads a CTE once."""
+        known: list[Relation] = []
+
+        def read() -> Relation:
+            if not known:
+                names = [one.name for one in cte.args["alias"].args.get("columns") or ()]
+                rows = self.row_select(cte.this, environment) if not names else None
+                if rows is None:
+                    released = self.query(cte.this, environment, outer)
+                    self._count_names(cte, names, released)
+                    kept.append(cte)
+                    known.append(released.renamed(names))
+                else:
+                    known.append(rows)
+            return known[0]
+
+        return read
+
+    def _count_names(self, node: exp.Expr, names: Sequence[str], released: ReleasedRelation) -> None:
+        if len(names) > len(released.columns):
+            what = f"There are {len(names)} names for {len(released.columns)} columns."
+            raise self.source.fault(node, what, "Write one name for each column.")
+
+    # Rows of the table.
+
+    def rows_of(self, item: exp.Expr, environment: Environment) -> RowRelation | None:
+        """Return the rows of the table that an item of FROM stands for; None if it is released rows."""
+        if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
+            name = item.name.casefold()
+            if not item.db and name in environment:
+                found = environment[name]()
+                return found if isinstance(found, RowRelation) else None
+            written = f"{item.db}.{item.name}" if item.db else item.name
+            schema = self.source.schema
+            own = find_private(schema, written)
+            if own is not None:
+                return self.source.rows(own)
+            if find_public(schema, written) is not None:
+                what = f"`{written[:60]}` is a public table, and no question of the data by itself."
+                raise self.source.fault(item, what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
+            known = [schema.table, *(one.name for one in schema.linked), *environment]
+            near = get_close_matches(written.casefold(), known, n=1)
+            ask = f"Write FROM {near[0] if near else self.source.schema.table}."
+            raise self.source.fault(item, f"There is no table `{written[:60]}`.", ask)
+        if isinstance(item, exp.Subquery):
+            return self.row_select(item.this, environment)
+        raise self.source.fault(item, "This is no table.", f"Write FROM {self.source.schema.table}.")
+
+    def row_select(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
+        """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
+        while isinstance(node, exp.Subquery) and not node.args.get("alias"):
+            node = node.this
+        people = self._person_rows(node, environment)
+        if people is not None:
+            return people
+        if not isinstance(node, exp.Select) or any(node.args.get(part) for part in _MORE_THAN_ROWS):
+            return None
+        if any(aggregates_rows(item) or item.find(exp.Window) for item in node.expressions):
+            return None
+        origin = node.args.get("from_")
+        rows = resolve_relation(self, node, environment)
+        if origin is None or rows is None:
+            return None
+        if node.args.get("limit") is not None or node.args.get("offset") is not None:
+            what = "LIMIT would choose rows of the table, and rows are never chosen one by one."
+            raise self.source.fault(node.args.get("limit") or node, what, "Leave LIMIT out of the inner SELECT.")
+        expand = RowExpressions(self.source, rows, qualifying_names(origin.this, self.source.schema))
+        columns: dict[str, exp.Expr] = {}
+        for item in node.expressions:
+            if is_star(unaliased(item)):
+                columns |= rows.columns
+            else:
+                columns[item.alias_or_name.casefold()] = expand(unaliased(item))
+        where = node.args.get("where")
+        more = () if where is None else tuple(expand(part) for part in conjuncts(where.this))
+        dependent = next((part for part in more if part.find(exp.Query)), None)
+        if dependent is not None:
+            raise self.source.fault(dependent, *DEPENDENT)
+        return replace(rows, columns=columns, where=(*rows.where, *more), qualified={})
+
+    def _person_rows(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
+        """Return the people of a SELECT that groups rows by the person's id; None for any other query."""
+        person = self.source.schema.unit.id
+        if person is None or not isinstance(node, exp.Select) or node.args.get("group") is None:
+            return None
+        if any(node.args.get(part) for part in _BESIDE_PEOPLE) or node.args.get("from_") is None:
+            return None
+        rows = resolve_relation(self, node, environment)
+        if rows is None or rows.people is not None:
+            return None
+        schema, text = self.source.schema, self.source.text
+        expand = RowExpressions(self.source, rows, qualifying_names(node.args["from_"].this, schema))
+        view = rows.view or table_view(schema, schema.table)
+        scope = Scope(text, view.schema, frozenset((schema.table.casefold(),)))
+        meant = node.args.get("where")
+        parts = [*rows.where, *([] if meant is None else [expand(meant.this)])]
+        dependent = next((part for part in parts if part.find(exp.Query)), None)
+        if dependent is not None:
+            raise self.source.fault(dependent, *DEPENDENT)
+        where = conjunction(view.within, *(compile_condition(scope, part)[0] for part in parts))
+        found = read_person_rows(scope, node, where, expand)
+        return None if found is None else RowRelation(found.columns, found.where, people=found)
+
+    # The aggregate SELECT: one question, or one for each grouping.
+
+    def _select(self, select: exp.Select, environment: Environment, outer: tuple[Names, ...]) -> ReleasedRelation:
+        """Check a SELECT over released rows, and return the columns of its result."""
+        names, order = self._sources(select, environment, outer)
+        scope = _OuterScope(self, names, environment, outer, {})
+        chosen = any(relation.chosen for relation in names.values())
+        for join in select.args.get("joins") or ():
+            if join.args.get("on") is not None:
+                chosen |= scope.read(join.args["on"]).noisy
+        where = select.args.get("where")
+        chosen |= where is not None and scope.read(where).noisy
+        columns: list[ReleasedColumn] = []
+        items: list[exp.Expr] = []
+        for item in select.expressions:
+            inner = unaliased(item)
+            if is_star(inner):
+                columns += self._star(inner, order, select)
+                items.append(item)
+                continue
+            noisy = scope.read(inner)
+            grouped = chosen and any(isinstance(part, exp.Window) or is_outer_aggregate(part) for part in inner.walk())
+            name = item.alias if isinstance(item, exp.Alias) else default_name(inner)
+            columns.append(ReleasedColumn(name, noisy.noisy or grouped, noisy.ranked))
+            scope.aliases[name.casefold()] = columns[-1]
+            items.append(item if isinstance(item, exp.Alias) else exp.alias_(inner, name, quoted=True))
+        select.set("expressions", items)
+        for part in ("group", "having", "qualify", "distinct"):
+            clause = select.args.get(part)
+            if clause is not None:
+                chosen |= scope.read(clause).noisy
+        for window in select.args.get("windows") or ():
+            scope.read(window)
+        chosen |= select.args.get("distinct") is not None and any(one.noisy for one in columns)
+        self._tail(select, names, environment, outer, scope)
+        self._keep_used(select)
+        select.meta["identity"] = self._identity(select, names, scope)
+        return ReleasedRelation(tuple(columns), bool(chosen) or _is_cut(select))
+
+    def _identity(self, select: exp.Select, names: Names, scope: _OuterScope) -> list[exp.Expr]:
+        """Return what tells the rows of a SELECT apart besides the columns that it shows: keys without noise."""
+        group = select.args.get("group")
+        if group is not None:
+            columns = [key for key in group.expressions if isinstance(key, exp.Column)]
+            return [key.copy() for key in columns if not scope.read(key).noisy]
+        if any(is_outer_aggregate(part) for item in select.expressions for part in _outside_windows(item)):
+            return []  # one row
+        clean = [(name, one.name) for name, relation in names.items() for one in relation.columns if not one.noisy]
+        return [exp.column(column, name, quoted=True) for name, column in clean]
+
+    def _keep_used(self, node: exp.Expr) -> None:
+        """Keep the CTEs of a query that were used, in the order in which they were written."""
+        clause = node.args.get("with_")
+        if clause is not None:
+            kept: list[exp.CTE] = clause.meta["kept"]
+            node.set("with_", exp.With(expressions=list(kept)) if kept else None)
+
+    def _tail(
+        self,
+        node: exp.Expr,
+        names: Names,
+        environment: Environment,
+        outer: tuple[Names, ...],
+        scope: _OuterScope | None = None,
+    ) -> None:
+        """Check ORDER BY, LIMIT and OFFSET."""
+        scope = scope or _OuterScope(self, names, environment, outer, {})
+        if node.args.get("order") is not None:
+            scope.read(node.args["order"])
+        for part in ("limit", "offset"):
+            clause = node.args.get(part)
+            written = None if clause is None else clause.args.get("expression")
+            if clause is not None and not (isinstance(written, exp.Literal) and str(written.this).isdecimal()):
+                raise self.source.fault(clause, "This is no number of rows.", "Write a whole number.")
+        if isinstance(node, exp.SetOperation):
+            self._keep_used(node)
+
+    def _sources(
+        self, select: exp.Select, environment: Environment, outer: tuple[Names, ...]
+    ) -> tuple[dict[str, ReleasedRelation], list[tuple[str, ReleasedRelation, tuple[str, ...]]]]:
+        """Return the relations of FROM and JOIN by name, and in order with the columns that USING merges."""
+        names: dict[str, ReleasedRelation] = {}
+        order: list[tuple[str, ReleasedRelation, tuple[str, ...]]] = []
+        origin = select.args.get("from_")
+        joins = select.args.get("joins") or []
+        for join in joins:
+            if join.args.get("method") or join.args.get("kind") in {"SEMI", "ANTI"} or join.args.get("match_condition"):
+                raise self.source.fault(
+                    join.this, "This kind of join is not known.", "Write JOIN ... ON or USING (...)."
+                )
+        pairs = [(join.this, join.args.get("using") or ()) for join in joins]
+        if origin is not None:
+            pairs.insert(0, (origin.this, ()))
+        for item, using in pairs:
+            relation, name = self._source(item, environment, outer)
+            if name in names:
+                raise self.source.fault(item, f"Two relations here are called `{name}`.", "Name them with AS.")
+            for column in using:
+                missing = relation.find(column.name) is None or not any(one.find(column.name) for one in names.values())
+                if missing:
+                    what = f"There is no column `{column.name[:60]}` on both sides."
+                    raise self.source.fault(column, what, "Write ON with the columns of each side.")
+            names[name] = relation
+            order.append((name, relation, tuple(column.name.casefold() for column in using)))
+        return names, order
+
+    def _source(
+        self, item: exp.Expr, environment: Environment, outer: tuple[Names, ...]
+    ) -> tuple[ReleasedRelation, str]:
+        alias = item.args.get("alias")
+        names = [one.name for one in alias.args.get("columns") or ()] if alias is not None else []
+        if isinstance(item, exp.Subquery):
+            known = item.this.meta.get("released")
+            found = known if known is not None else self.query(item.this, environment, outer)
+            if not item.alias:
+                item.set(
+                    "alias",
+                    exp.TableAlias(
+                        this=exp.to_identifier(
+                            f"derived_{len(self.parts.questions)}_{node_start(item, self.source.text)}"
+                        )
+                    ),
+                )
+        else:
+            relation = environment[item.name.casefold()]()
+            if isinstance(relation, RowRelation):
+                raise self.source.fault(item, *_JOINED_ROWS)
+            found = relation
+        self._count_names(item, names, found)
+        return found.renamed(names), (item.alias or item.name).casefold()
+
+    def _star(
+        self,
+        node: exp.Expr,
+        order: Sequence[tuple[str, ReleasedRelation, tuple[str, ...]]],
+        select: exp.Select,
+    ) -> Iterator[ReleasedColumn]:
+        if any(node.args.get(part) for part in ("except_", "replace", "rename")):
+            raise self.source.fault(select, "`*` stands alone here.", "Name the columns instead.")
+        qualifier = node.args.get("table")
+        if not order:
+            raise self.source.fault(select, "`*` has no relation to stand for.", "Write FROM ...")
+        for name, relation, using in order:
+            if qualifier is None or qualifier.name.casefold() == name:
+                yield from (one for one in relation.columns if qualifier or one.name.casefold() not in using)
+
+
+# --- Expressions over released rows: what may be named, and what noise reaches. ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Taint:
+    noisy: bool
+    ranked: bool
+
+
+@dataclass(slots=True)
+class _OuterScope:
+    """The names of a SELECT over released rows, and of the SELECTs around it."""
+
+    split: Splitter
+    names: Names
+    environment: Environment
+    outer: tuple[Names, ...]
+    aliases: dict[str, ReleasedColumn]
+
+    def read(self, node: exp.Expr) -> _Taint:
+        """Check an expression, and return whether noise reaches it."""
+        noisy = ranked = False
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, exp.Query):
+                found = self.split.query(one, self.environment, (self.names, *self.outer))
+                noisy |= found.chosen or any(column.noisy for column in found.columns)
+                ranked |= any(column.ranked for column in found.columns)
+                continue
+            check_outer(self.split.source.text, one)
+            if isinstance(one, exp.Column):
+                if isinstance(one.this, exp.Star):
+                    continue
+                column = self._find(one)
+                noisy, ranked = noisy | column.noisy, ranked | column.ranked
+                continue
+            waiting += one.iter_expressions()
+        orders = node.find_all(*RANKING)
+        return _Taint(noisy, ranked or (noisy and next(orders, None) is not None))
+
+    def _find(self, node: exp.Column) -> ReleasedColumn:
+        name, qualifier = node.name, node.args.get("table")
+        for names in (self.names, *self.outer):
+            if qualifier is not None:
+                if qualifier.name.casefold() in names:
+                    found = names[qualifier.name.casefold()].find(name)
+                    if found is not None:
+                        return found
+                    self._refuse(node, [one.name for one in names[qualifier.name.casefold()].columns])
+                continue
+            matches = [found for relation in names.values() if (found := relation.find(name)) is not None]
+            alias = self.aliases.get(name.casefold())
+            if len(matches) > 1 and alias is None and not self._merged(node):
+                what = f"`{name[:60]}` could be a column of several relations."
+                raise self.split.source.fault(node, what, f"Write {' or '.join(f'{one}.{name}' for one in names)}.")
+            if matches or alias is not None:
+                both = [*matches, *([alias] if alias is not None else [])]
+                return ReleasedColumn(name, any(one.noisy for one in both), any(one.ranked for one in both))
+        if qualifier is not None:
+            instead = f"Write {' or '.join(self.names) or 'no table'}."
+            raise self.split.source.fault(node, f"No relation here is called `{qualifier.name[:60]}`.", instead)
+        self._refuse(node, [one.name for relation in self.names.values() for one in relation.columns])
+        raise AssertionError
+
+    def _merged(self, node: exp.Column) -> bool:
+        """Whether USING has merged the columns of this name."""
+        select = node.find_ancestor(exp.Select)
+        joins = () if select is None else select.args.get("joins") or ()
+        used = [column.name.casefold() for join in joins for column in join.args.get("using") or ()]
+        return node.name.casefold() in used
+
+    def _refuse(self, node: exp.Column, known: Sequence[str]) -> None:
+        shown = [name for name in known if not re.fullmatch(r"[kgv]\d+|row_", name)]
+        near = get_close_matches(node.name, shown, n=1)
+        instead = f"Did you mean `{near[0]}`?" if near else f"The columns here are {', '.join(shown[:20])}."
+        raise self.split.source.fault(
+            node, f"There is no column `{node.name[:60]}` here.", instead if shown else CORRELATED
+        )
+
+
+def _outside_windows(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes of an expression, without those of sub-selects and windows."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, exp.Query | exp.Window):
+            yield one
+            waiting += one.iter_expressions()
+
+
+def _is_cut(node: exp.Expr) -> bool:
+    return node.args.get("limit") is not None or node.args.get("offset") is not None

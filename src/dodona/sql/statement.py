@@ -1,0 +1,248 @@
+"""Read a text as one question, or as a statement of two halves: what it asks of the table, and what it computes.
+
+Every SELECT that aggregates over the table becomes a question. What is around it (windows, CTEs, set operations, joins
+of answers, HAVING, ORDER BY, CASE and functions of results) stays SQL, over relations of released rows. Sub-selects and
+CTEs that only filter, rename or compute columns of rows are merged into the SELECT that aggregates them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Literal
+
+from sqlglot import exp
+
+from dodona.query.question import Question
+from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
+from dodona.schema.schema import Schema
+from dodona.sql.compile import compile_sql
+from dodona.sql.groups import Parts, compile_rows
+from dodona.sql.outer import is_outer_aggregate, render, total_functions
+from dodona.sql.parse import parse, parse_statement
+from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
+from dodona.sql.scope import InvalidSql
+from dodona.sql.split import Splitter, resolve_relation
+
+_KEPT = 128
+_LONGEST_KEPT = 1 << 12
+_MOST_PARTS = 32
+_MOST_IDENTITY = 16
+_EXPLAIN = re.compile(r"\s*explain\b(?!\s*\()", re.IGNORECASE)
+_ENDS: dict[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
+
+
+def read_statement(text: str, schema: Schema) -> Question | Statement:
+    """Read a text as one question where it is a plain SELECT, and otherwise as a statement of two halves.
+
+    >>> from dodona.schema.attributes import Boolean, Integer
+    >>> schema = Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000)
+    >>> text = "SELECT emergency, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY emergency"
+    >>> statement = read_statement(text, schema)
+    >>> [column.name for column in statement.columns], len(statement.parts)
+    (['emergency', 'share'], 1)
+    """
+    try:
+        return compile_sql(text, schema)
+    except InvalidSql as plain:
+        try:
+            return _read_once(text, schema) if len(text) <= _LONGEST_KEPT else _read(text, schema)
+        except InvalidSql as fault:
+            raise (plain if _is_plain(text) else fault) from None
+        except RecursionError:
+            raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
+
+
+def read_questions(text: str, schema: Schema) -> tuple[Question, ...]:
+    """Return the questions that a text asks of the table."""
+    found = read_statement(text, schema)
+    return found.parts if isinstance(found, Statement) else (found,)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is one plain SELECT by its grammar, so that the error of compiling it is the better one."""
+    try:
+        parse(text)
+    except InvalidSql:
+        return False
+    return True
+
+
+def _read(text: str, schema: Schema) -> Question | Statement:
+    found = _EXPLAIN.match(text)
+    if found is None:
+        return _flatten(text, schema) or _split(text, schema)
+    rest = " " * found.end() + text[found.end() :]  # of the same length, so that errors point into the text
+    asked = read_statement(rest, schema)
+    if isinstance(asked, Statement):
+        return replace(asked, text=text, explain=True)
+    return Statement(text=text, parts=(replace(asked, text=text),), sql="", redraw="", columns=(), explain=True)
+
+
+_read_once = lru_cache(maxsize=_KEPT)(_read)
+
+
+def _flatten(text: str, schema: Schema) -> Question | None:
+    """Return the question of a SELECT whose sub-selects only filter, rename or compute; None if it is more."""
+    tree, source = parse_statement(text), Source(text, schema)
+    split = Splitter(source, Parts(source))
+    origin = tree.args.get("from_")
+    if not isinstance(tree, exp.Select) or origin is None:
+        return None
+    try:
+        environment = split.environment(tree, {}, ())
+        rows = resolve_relation(split, tree, environment)
+        if rows is None or split.parts.questions:
+            return None
+        aliases = {item.alias.casefold(): item for item in tree.expressions if isinstance(item, exp.Alias)}
+        expand = RowExpressions(source, rows, qualifying_names(origin.this, schema))
+        late = RowExpressions(source, rows, expand.qualifiers, {name: exp.column(name) for name in aliases})
+        late.prefer_aliases = late.keep_aliases = True
+        flat = exp.Select(from_=exp.From(this=source.table()))
+        for name, value in tree.args.items():
+            if value and name not in {"from_", "with_", "where", "joins"}:
+                flat.set(
+                    name, [_named(one, expand) for one in value] if name == "expressions" else late.argument(value)
+                )
+        meant = tree.args.get("where")
+        where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
+        if where:
+            flat.set("where", exp.Where(this=exp.and_(*where, copy=False)))
+        return compile_rows(source, flat, rows)
+    except InvalidSql:
+        return None
+
+
+def _named(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
+    """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
+    found = expand(item)
+    changed = isinstance(item, exp.Column) and not (isinstance(found, exp.Column) and found.name == item.name)
+    return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
+
+
+def _split(text: str, schema: Schema) -> Statement:
+    """Return a statement of two halves."""
+    tree, source = parse_statement(text), Source(text, schema)
+    parts = Parts(source)
+    ends = _interval_ends(tree)
+    result = Splitter(source, parts).query(tree, {}, ())
+    count = len(parts.questions)
+    if not count:
+        raise InvalidSql(text, len(text), "No table is asked.", f"Write FROM {schema.table}.")
+    if count > _MOST_PARTS:
+        what = f"These are {count} questions; {_MOST_PARTS} are answered together."
+        raise InvalidSql(text, 0, what, "Ask several statements.")
+    columns = [OutputColumn(one.name, one.noisy, one.ranked) for one in result.columns]
+    for place, end in ends.items():
+        columns[place] = replace(columns[place], end=end)
+    identity = _add_identity(tree)
+    redraw = _redrawn(tree)
+    return Statement(
+        text=text,
+        parts=tuple(replace(one, text=text) for one in parts.questions),
+        sql=render(text, total_functions(text, tree)),
+        redraw=render(text, total_functions(text, redraw)),
+        columns=tuple(columns),
+        identity=identity,
+    )
+
+
+def check_statement(statement: Statement) -> None:
+    """Refuse a statement whose outer half cannot be computed, before anything is charged.
+
+    It is run on made-up values of all groups, which are public: types, sizes and times are those of the real run.
+    """
+    from dodona.answer.outer import OuterFailure
+
+    try:
+        _rehearse(statement)
+    except OuterFailure as failure:
+        raise InvalidSql(statement.text, _place(statement.text, failure.what), failure.what, failure.instead) from None
+
+
+@lru_cache(maxsize=_KEPT)
+def _rehearse(statement: Statement) -> None:
+    from dodona.answer.released import rehearse_statement
+
+    rehearse_statement(statement)
+
+
+def _place(text: str, what: str) -> int:
+    """Return where the first quoted name of a message stands in the text; its beginning if it has none."""
+    for name in re.findall(r"['\"]\s*(\w+)", what):
+        found = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)
+        if found is not None:
+            return found.start()
+    return 0
+
+
+def _interval_ends(tree: exp.Expr) -> dict[int, Literal["low", "high"]]:
+    """Replace DP_INTERVAL_LOW(x) and DP_INTERVAL_HIGH(x) in the select list by x, and return which columns they are."""
+    found: dict[int, Literal["low", "high"]] = {}
+    if isinstance(tree, exp.Select):
+        for place, item in enumerate(tree.expressions):
+            inner = unaliased(item)
+            end = _ENDS.get(inner.name.lower()) if isinstance(inner, exp.Anonymous) else None
+            if end is not None and len(inner.expressions) == 1:
+                found[place] = end
+                name = item.alias if isinstance(item, exp.Alias) else inner.name.lower()
+                tree.expressions[place] = exp.alias_(inner.expressions[0], name, quoted=True)
+        tree.set("expressions", tree.expressions)
+    return found
+
+
+# --- Redraws: the same statement for every redraw of the noise, with rows that can be told apart. ---
+
+
+def _add_identity(tree: exp.Expr) -> int:
+    """Add columns that tell the rows of a result apart, and return their number; they are not shown."""
+    found: list[exp.Expr] = []
+    if isinstance(tree, exp.Select) and not tree.args.get("distinct"):
+        found = tree.meta.get("identity", [])[:_MOST_IDENTITY]
+        added = [exp.alias_(one.copy(), f"identity_{place}") for place, one in enumerate(found)]
+        tree.set("expressions", [*tree.expressions, *added])
+    return len(found)
+
+
+def _redrawn(tree: exp.Expr) -> exp.Expr:
+    """Return the statement over one redraw.
+
+    Sorting and cutting only decide which rows are shown, and so do conditions where no window or aggregate reads the
+    rows that are left: every group has its value and interval, shown or not.
+    """
+    found = tree.copy()
+    for part in ("order", "limit", "offset"):
+        found.set(part, None)
+    if isinstance(found, exp.Select):
+        found.set("qualify", None)
+        if not _reads_rows_together(found) and not found.args.get("distinct"):
+            found.set("where", None)
+    number = exp.column(DRAW, f"{DRAW}s")
+    for table in list(found.find_all(exp.Table)):
+        if table.name.startswith(RELATION) and table.name[len(RELATION) :].isdecimal():
+            same = exp.EQ(this=exp.column(DRAW), expression=number.copy())
+            chosen = exp.Select(
+                expressions=[exp.Star()], from_=exp.From(this=exp.to_table(table.name)), where=exp.Where(this=same)
+            )
+            table.replace(exp.Subquery(this=chosen, alias=exp.TableAlias(this=exp.to_identifier(table.name))))
+    return found
+
+
+def _reads_rows_together(select: exp.Select) -> bool:
+    """Whether a SELECT has a window or an aggregate, whose values depend on which rows are left."""
+    if select.args.get("group") is not None:
+        return True
+    nodes = (part for item in select.expressions for part in _own_nodes(item))
+    return any(isinstance(part, exp.Window) or is_outer_aggregate(part) for part in nodes)
+
+
+def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes of an expression, without those of sub-selects."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, exp.Query):
+            yield one
+            waiting += one.iter_expressions()

@@ -1,0 +1,264 @@
+"""Tables that FROM and JOIN may name: the dataset's own, those linked to it by the person, and public ones.
+
+A join of private tables never multiplies rows: a person's row of the one side stands in each of that person's rows. A
+public table is a map from the values of a declared column, so that joining it is no more than computing a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from sqlglot import exp
+
+from dodona.query.predicate import EVERYTHING, Predicate, among
+from dodona.schema.schema import ROW_OF, Domain, LinkedTable, PublicTable, Schema
+from dodona.sql.scope import InvalidSql, node_start
+
+LOOKUP = "lookup"
+"""The function that a column of a public table becomes: lookup(key, table, column)."""
+PRESENT = ""
+"""The column of a public table that says whether it has the key."""
+DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """The rows of one private table, perhaps joined with others: the columns that may be named, and which rows."""
+
+    schema: Schema
+    within: Predicate = EVERYTHING
+    """The rows that come from this table; all of them if there is just one table."""
+
+
+@lru_cache(maxsize=256)
+def table_view(schema: Schema, name: str, joined: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> RowView:
+    """Return the rows of a private table with the columns of joined ones; required ones have a row of the person."""
+    if not schema.linked:
+        return RowView(schema)
+    alone = {own.table: own for own in (schema.own, *map(schema.of_linked, schema.linked))}
+    own = alone[name]
+    attributes = [attribute for table in (name, *joined) for attribute in alone[table].domain]
+    visible = replace(own, table=schema.table, domain=Domain(tuple(attributes)))
+    row_of = schema.domain[ROW_OF]
+    kept = [
+        code
+        for code, label in enumerate(getattr(row_of, "labels", ()))
+        if label.split("+")[0] == name and set(required) <= set(label.split("+")[1:])
+    ]
+    return RowView(visible, among(row_of, kept))
+
+
+def find_private(schema: Schema, written: str) -> str | None:
+    """Return the private table that a name stands for, with or without its schema; None if there is none."""
+    for name in (schema.table, *(own.name for own in schema.linked)):
+        full = name.casefold()
+        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in DEFAULT_SCHEMAS)}:
+            return name
+    return None
+
+
+def find_public(schema: Schema, written: str) -> PublicTable | None:
+    """Return the public table with this name."""
+    return next((own for own in schema.public if own.name.casefold() == written.casefold()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedRows:
+    """The rows of a join of declared tables."""
+
+    view: RowView
+    columns: Mapping[str, exp.Expr]
+    """The columns whose names are not ambiguous, in lower case."""
+    qualified: Mapping[str, Mapping[str, exp.Expr]]
+    """The columns of each table, by the name that qualifies them."""
+    where: tuple[exp.Expr, ...]
+
+
+def join_tables(text: str, schema: Schema, select: exp.Select) -> JoinedRows | None:
+    """Return the rows of a FROM with joins of declared tables; None if it names anything else."""
+    items = [(select.args["from_"].this, None), *((join.this, join) for join in select.args.get("joins") or ())]
+    if not all(isinstance(item, exp.Table) and _declared(schema, item) for item, _ in items):
+        return None
+    return _Joiner(text, schema).rows(items)
+
+
+def _declared(schema: Schema, item: exp.Table) -> bool:
+    written = _written(item)
+    return find_private(schema, written) is not None or find_public(schema, written) is not None
+
+
+def _written(item: exp.Table) -> str:
+    return f"{item.db}.{item.name}" if item.db else item.name
+
+
+class _Joiner:
+    """Reads one FROM clause with joins."""
+
+    def __init__(self, text: str, schema: Schema) -> None:
+        self._text, self._schema = text, schema
+        self._private: dict[str, str] = {}
+        """Private tables by the name that qualifies their columns."""
+        self._public: dict[str, PublicTable] = {}
+        self._maps: dict[str, exp.Expr] = {}
+        """For each public table, the expression that it is looked up by."""
+        self._required: list[str] = []
+        self._where: list[exp.Expr] = []
+
+    def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
+        return InvalidSql(self._text, node_start(node, self._text), what, instead)
+
+    def rows(self, items: Sequence[tuple[exp.Expr, exp.Expr | None]]) -> JoinedRows:
+        for item, _ in items:
+            self._name(item)
+        main = self._main(items)
+        for item, join in items:
+            alias = _alias(item)
+            if join is not None and alias in self._public:
+                self._join_public(item, join, alias)
+            elif join is not None:
+                self._join_private(item, join, alias, main)
+        joined = tuple(name for name in self._private.values() if name != main)
+        first = self._private.get(_alias(items[0][0]))
+        if first is not None and first != main:
+            self._required.append(first)  # patients JOIN visits is visits JOIN patients: both must have a row
+        view = table_view(self._schema, main, joined, tuple(sorted(set(self._required))))
+        qualified = {alias: self._columns(alias) for alias in (*self._private, *self._public)}
+        names = [name for own in qualified.values() for name in own]
+        shared = self._schema.unit.id
+        columns = {
+            name: found
+            for own in qualified.values()
+            for name, found in own.items()
+            if names.count(name) == 1 or (shared is not None and name == shared.casefold())
+        }
+        for alias, key in self._maps.items():  # USING merges the key of a public table with its column
+            columns.setdefault(self._public[alias].key.casefold(), key)
+        return JoinedRows(view, columns, qualified, tuple(self._where))
+
+    def _name(self, item: exp.Expr) -> None:
+        alias = _alias(item)
+        if alias in self._private or alias in self._public:
+            raise self.fault(item, f"Two tables here are called `{alias}`.", "Name them with AS.")
+        public = find_public(self._schema, _written(item))  # type: ignore[arg-type]
+        private = find_private(self._schema, _written(item))  # type: ignore[arg-type]
+        if private is not None:
+            if private in self._private.values():
+                instead = f"Group by {self._schema.unit.id} in a sub-select, and ask about people."
+                raise self.fault(item, "A table joined with itself would pair the rows of a person.", instead)
+            self._private[alias] = private
+        elif public is not None:
+            self._public[alias] = public
+
+    def _main(self, items: Sequence[tuple[exp.Expr, exp.Expr | None]]) -> str:
+        """Return the table whose rows are asked about: the one of which several rows of a person count."""
+        caps = dict(self._schema.unit.caps) or {self._schema.table: self._schema.unit.rows}
+        if not self._private:
+            what = "Only public tables are joined here, so no question is asked of the data."
+            raise self.fault(items[0][0], what, f"Write FROM {self._schema.table} JOIN ...")
+        many = [name for name in self._private.values() if caps[name] > 1]
+        if len(many) > 1:
+            what = f"{many[0]} and {many[1]} may both have several rows of a person, and a join would multiply them."
+            instead = f"Aggregate each in a sub-select by {self._schema.unit.id}, or ask them one by one."
+            raise self.fault(
+                next(item for item, _ in items if self._private.get(_alias(item)) == many[1]), what, instead
+            )
+        return many[0] if many else next(iter(self._private.values()))
+
+    def _join_private(self, item: exp.Expr, join: exp.Expr, alias: str, main: str) -> None:
+        self._check_on(item, join, alias)
+        kind, name = join_kind(join), self._private[alias]
+        if kind not in {"", "LEFT"} or (kind == "LEFT" and name == main):
+            what = "This join would add rows that the table does not have."
+            raise self.fault(item, what, f"Write FROM {main} JOIN ... or LEFT JOIN ...")
+        if kind == "" and name != main:
+            self._required.append(name)
+
+    def _check_on(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
+        """Refuse a join of private tables that is not by the person."""
+        person = self._schema.unit.id or ""
+        ids = {name: self._person(name) for name in self._private}
+        using = [one.name.casefold() for one in join.args.get("using") or ()]
+        met = join.args.get("on")
+        sides = [met.this, met.expression] if isinstance(met, exp.EQ) else []
+        named = {
+            (side.args["table"].name.casefold() if side.args.get("table") else "", side.name.casefold())
+            for side in sides
+            if isinstance(side, exp.Column)
+        }
+        by_id = all(name == ids.get(table, person).casefold() for table, name in named) and len(sides) == 2  # noqa: PLR2004
+        if using != [person.casefold()] and not (by_id and alias in {table for table, _ in named}):
+            instead = f"Write USING ({person}), or ON with the ids of both tables."
+            raise self.fault(
+                met if isinstance(met, exp.Expr) else item, "Private tables are joined by the person.", instead
+            )
+
+    def _person(self, alias: str) -> str:
+        name = self._private[alias]
+        linked: LinkedTable | None = next((own for own in self._schema.linked if own.name == name), None)
+        return (self._schema.unit.id or "") if linked is None else linked.id
+
+    def _join_public(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
+        table, kind = self._public[alias], join_kind(join)
+        if kind not in {"", "LEFT"}:
+            raise self.fault(item, "A public table may be joined with JOIN or LEFT JOIN.", "Write one of them.")
+        key = self._lookup_key(item, join, alias, table)
+        self._maps[alias] = key
+        if kind == "":
+            self._where.append(_lookup(key, table, PRESENT))
+
+    def _lookup_key(self, item: exp.Expr, join: exp.Expr, alias: str, table: PublicTable) -> exp.Expr:
+        """Return the column that a public table is looked up by."""
+        using = [one.name for one in join.args.get("using") or ()]
+        if [name.casefold() for name in using] == [table.key.casefold()]:
+            return self._find(item, "", using[0])
+        met = join.args.get("on")
+        if isinstance(met, exp.EQ) and isinstance(met.this, exp.Column) and isinstance(met.expression, exp.Column):
+            sides = [
+                (one.args["table"].name.casefold() if one.args.get("table") else "", one)
+                for one in (met.this, met.expression)
+            ]
+            for (mine, own), (other, key) in (sides, sides[::-1]):
+                if own.name.casefold() == table.key.casefold() and mine in {alias, ""} and other != alias:
+                    return self._find(key, other, key.name)
+        what = f"`{table.name}` is looked up by its key `{table.key}`."
+        instead = f"Write ON column = {alias}.{table.key}, or USING ({table.key})."
+        raise self.fault(met if isinstance(met, exp.Expr) else item, what, instead)
+
+    def _find(self, node: exp.Expr, qualifier: str, name: str) -> exp.Expr:
+        for alias in [qualifier] if qualifier else [*self._private, *self._maps]:
+            found = self._columns(alias).get(name.casefold()) if alias in self._private or alias in self._maps else None
+            if found is not None:
+                return found
+        raise self.fault(node, f"There is no column `{name[:60]}` to look up.", "Name a column of a table before it.")
+
+    def _columns(self, alias: str) -> dict[str, exp.Expr]:
+        """Return the columns of a table by name, over the columns of all private tables."""
+        if alias in self._public:
+            table, key = self._public[alias], self._maps[alias]
+            found = {name.casefold(): _lookup(key, table, name) for name in table.columns}
+            return {table.key.casefold(): key, **found}
+        own = table_view(self._schema, self._private[alias]).schema
+        names = [*own.domain.names, *([own.unit.id] if own.unit.id else [])]
+        columns: dict[str, exp.Expr] = {name.casefold(): exp.column(name) for name in names}
+        if own.unit.id is not None:
+            columns[own.unit.id.casefold()] = exp.column(self._schema.unit.id or "")
+        return columns
+
+
+def join_kind(join: exp.Expr | None) -> str:
+    """Return LEFT, RIGHT, FULL, CROSS or another kind; empty for an inner join."""
+    if join is None:
+        return ""
+    words = [str(join.args.get(part) or "") for part in ("method", "side", "kind")]
+    return " ".join(word for word in words if word and word not in {"INNER", "OUTER"})
+
+
+def _alias(item: exp.Expr) -> str:
+    return (item.alias or item.name).casefold()
+
+
+def _lookup(key: exp.Expr, table: PublicTable, column: str) -> exp.Expr:
+    names = [exp.Literal.string(table.name), exp.Literal.string(column)]
+    return exp.Anonymous(this=LOOKUP, expressions=[key.copy(), *names])

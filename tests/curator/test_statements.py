@@ -1,0 +1,233 @@
+"""Statements of two halves through a curator: one plan, one charge, and intervals through what is computed."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from dodona.answer import outer
+from dodona.answer.computed import ComputedAnswer
+from dodona.answer.estimate import Estimate
+from dodona.answer.recorded import RecordedAnswer
+from dodona.answer.released import released_rows
+from dodona.curator.desk import PriceAboveMaximum
+from dodona.engines.memory import MemorySource
+from dodona.errors import InvalidRequest
+from dodona.ledger.errors import KeyReused
+from tests.curator.scene import columns, curator, schema
+
+SHARE = "SELECT sex, count(*) AS n, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY sex"
+TWO = (
+    "WITH a AS (SELECT sex, count(*) AS n FROM stays WHERE age > 30 GROUP BY sex), "
+    "b AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex) "
+    "SELECT a.sex, a.n / b.n AS share, b.n - a.n AS rest FROM a JOIN b ON a.sex = b.sex"
+)
+
+
+def column(answer: ComputedAnswer, name: str) -> list[object]:
+    place = answer.columns.index(name)
+    return [row.cells[place] for row in answer.rows]
+
+
+def test_all_questions_of_a_statement_are_charged_together_once() -> None:
+    with curator() as asked:
+        quoted = asked.quote(TWO, within="2%")
+        answer = asked.ask(TWO, within="2%")
+        assert isinstance(answer, ComputedAnswer)
+        assert len(answer.parts) == 2
+        assert answer.price.share == quoted.price.share == asked.budget.spent > 0
+        assert len({part.receipt for part in answer.parts}) == 1
+        assert [charge.text for charge in asked.history] == [TWO]
+
+
+def test_a_statement_that_was_asked_is_free_and_says_the_same_again() -> None:
+    with curator() as asked:
+        first = asked.ask(SHARE, within="2%")
+        again = asked.ask(SHARE, within="2%")
+        assert again.price.share == 0
+        assert again.source == "replayed"
+        assert again.rows == first.rows  # the redraws are seeded by what was released
+        free = asked.ask_if_free(SHARE, within="2%")
+        assert free is not None
+        assert free.rows == first.rows
+
+
+def test_another_computation_on_the_same_answers_is_free() -> None:
+    with curator() as asked:
+        asked.ask(SHARE, within="2%")
+        more = asked.ask("SELECT max(n) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS x", within="2%")
+        assert more.price.share == 0
+
+
+def test_a_key_charges_a_statement_once_and_recalls_it() -> None:
+    with curator() as asked:
+        first = asked.ask(TWO, within="2%", key="k")
+        again = asked.ask(TWO, within="2%", key="k")
+        recalled = asked.recall("k")
+        assert recalled is not None
+        assert [one.rows for one in recalled] == [first.rows]
+        assert again.rows == first.rows
+        assert asked.budget.spent == first.price.share
+        with pytest.raises(KeyReused):
+            asked.ask("SELECT count(*) FROM stays WHERE age > 77", within="2%", key="k")
+
+
+def test_statements_and_questions_are_asked_together() -> None:
+    with curator() as asked:
+        texts = ["SELECT count(*) FROM stays", SHARE, TWO, SHARE]
+        quoted = asked.quote(texts, within="2%")
+        answers = asked.ask_many(texts, within="2%")
+        assert [type(answer).__name__ for answer in answers] == ["Answer", *["ComputedAnswer"] * 3]
+        assert answers[1].rows == answers[3].rows
+        assert asked.budget.spent == quoted.price.share
+
+
+def test_a_price_above_the_maximum_is_refused_and_costs_nothing() -> None:
+    with curator() as asked:
+        with pytest.raises(PriceAboveMaximum):
+            asked.ask(TWO, within="0.001%", max_price="1e-9")
+        assert asked.budget.spent == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sex, sum(sex) OVER () FROM stays GROUP BY sex",
+        "SELECT n, m FROM (SELECT count(*) AS n FROM stays) AS x",
+        "SELECT n FROM (SELECT count(*) AS n FROM stays) AS x WHERE n > DATE '2020-01-01'",
+    ],
+)
+def test_what_cannot_be_computed_is_refused_before_anything_is_charged(text: str) -> None:
+    with curator() as asked:
+        for call in (asked.ask, asked.quote, asked.ask_if_free):
+            with pytest.raises(InvalidRequest, match="Nothing was charged"):
+                call(text, within="2%")
+        assert asked.budget.spent == 0
+
+
+def test_explain_is_a_quote_and_costs_nothing() -> None:
+    with curator() as asked:
+        offer = asked.quote(SHARE, within="2%")
+        answer = asked.ask(f"EXPLAIN {SHARE}", within="2%")
+        said = "\n".join(str(row.cells[0]) for row in answer.rows)
+        assert f"Price: {offer.price}" in said
+        assert asked.budget.spent == 0
+        assert RecordedAnswer.from_json(answer.to_json()).rows == answer.rows
+
+
+def test_a_released_value_keeps_its_exact_interval_and_what_is_linear_gets_one() -> None:
+    with curator() as asked:
+        plain = asked.ask("SELECT sex, count(*) AS n FROM stays GROUP BY sex", within="2%")
+        text = (
+            "SELECT sex, n, 2 * n AS twice, n - lag(n) OVER (ORDER BY sex) AS change, sum(n) OVER () AS total "
+            "FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS x ORDER BY sex NULLS LAST"
+        )
+        answer = asked.ask(text, within="2%")
+        single = plain.rows[0].estimates[0].within
+        assert not any(answer.approximate)
+        assert [cell.within for cell in column(answer, "n")] == [single] * 4
+        assert [cell.within for cell in column(answer, "twice")] == [2 * single] * 4
+        change, total = column(answer, "change"), column(answer, "total")
+        assert change[0] is None
+        assert 1.3 * single < change[1].within < 1.5 * single  # √2, on the integers
+        assert 1.9 * single < total[0].within < 2.1 * single
+
+
+def test_anything_else_has_an_approximate_interval_that_says_so() -> None:
+    with curator() as asked:
+        answer = asked.ask(SHARE, within="2%")
+        assert dict(zip(answer.columns, answer.approximate, strict=True)) == {"sex": False, "n": False, "share": True}
+        assert any("share" in warning and "1,000 redraws" in warning for warning in answer.warnings)
+        assert "redraws" in answer.theorem
+        read = json.loads(answer.to_json())
+        assert [one.get("approximate", False) for one in read["columns"]] == [False, False, True]
+        back = RecordedAnswer.from_json(answer.to_json())
+        assert back.rows == answer.rows
+        assert back.approximate == answer.approximate
+
+
+def test_a_rank_and_a_text_have_no_interval_and_the_answer_says_so() -> None:
+    text = (
+        "SELECT sex, rank() OVER (ORDER BY count(*) DESC) AS place, "
+        "CASE WHEN count(*) > 300 THEN 'many' ELSE 'few' END AS size FROM stays GROUP BY sex"
+    )
+    with curator() as asked:
+        answer = asked.ask(text, within="2%")
+        assert answer.estimated == (False, False, False)
+        assert any(warning.startswith("place: this depends on the order") for warning in answer.warnings)
+        assert any(warning.startswith("size: decided by noisy values") for warning in answer.warnings)
+
+
+def test_interval_ends_are_shown_as_columns() -> None:
+    text = "SELECT sum(stay) AS s, DP_INTERVAL_LOW(s) AS low, DP_INTERVAL_HIGH(s) AS high FROM stays"
+    with curator() as asked:
+        answer = asked.ask(text, within="2%")
+        estimate, low, high = answer.rows[0].cells
+        assert isinstance(estimate, Estimate)
+        assert (low, high) == (estimate.low, estimate.high)
+        assert low < high
+
+
+def test_intervals_together_are_wider_and_those_of_chosen_rows_are_refused() -> None:
+    with curator() as asked:
+        answer = asked.ask(SHARE, within="2%")
+        for one, both in zip(answer.rows, answer.simultaneous().rows, strict=True):
+            for single, together in zip(one.estimates, both.estimates, strict=True):
+                assert together.within > single.within
+        for read in (answer.any_choice, lambda: answer.population):
+            with pytest.raises(InvalidRequest, match="computed from answers"):
+                read()
+
+
+def test_a_division_by_a_noisy_zero_is_null_and_a_tolerance_names_a_column() -> None:
+    with curator() as asked:
+        nested = "SELECT n, n / (n - n) AS nothing FROM (SELECT count(*) AS n FROM stays) AS x"
+        assert column(asked.ask(nested, within={"n": 20}), "nothing") == [None]
+        with pytest.raises(InvalidRequest, match="no column of estimates"):
+            asked.ask(nested, within={"m": 20})
+
+
+def test_the_outer_half_sees_no_row_of_the_table() -> None:
+    """A row is planted whose label occurs nowhere else; the outer half is asked for everything it can see."""
+    planted = columns()
+    planted["sex"] = [*planted["sex"][:-1], "zebra"]
+    with curator(source=MemorySource(schema(), planted, version="1")) as asked:
+        text = "SELECT * FROM (SELECT sex, avg(age) AS age, count(*) AS n FROM stays GROUP BY sex) AS x"
+        answer = asked.ask(text, within="10%")
+        assert isinstance(answer, ComputedAnswer)
+        seen = [pa.table(released_rows(part)).to_pylist() for part in answer.parts]
+        assert {row["k0"] for row in seen[0]} == {"female", "male", None, "<outside>"}
+        assert "zebra" not in answer.to_json() + json.dumps(seen)
+        for table in ("stays", "information_schema.tables", "duckdb_tables()"):
+            try:
+                found = outer.run(f"SELECT * FROM {table}", {}).to_pylist()  # noqa: S608  only here
+            except InvalidRequest:
+                found = []
+            assert "zebra" not in json.dumps(found, default=str)
+            assert table != "stays" or found == []
+
+
+def test_one_statement_does_not_see_the_relations_of_another() -> None:
+    assert outer.run("SELECT * FROM released_0", {"released_0": pa.table({"a": [1]})}).num_rows == 1
+    with pytest.raises(InvalidRequest, match="does not exist"):
+        outer.run("SELECT * FROM released_0", {})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM sqlite_scan('x.db', 't')",
+    ],
+)
+def test_the_outer_database_reads_no_file_even_if_asked_directly(sql: str) -> None:
+    with pytest.raises(InvalidRequest):
+        outer.run(sql, {})
+
+
+def test_a_run_that_takes_too_long_is_ended() -> None:
+    endless = "SELECT count(*) AS n FROM range(100000000000) AS a, range(100000000) AS b"
+    with pytest.raises(InvalidRequest, match="took more than"):
+        outer.run(endless, {}, seconds=0.2)

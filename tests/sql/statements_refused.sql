@@ -1,0 +1,79 @@
+-- Statements that are refused, separated by blank lines. Below each: the line and column of the error, and what it says.
+
+SELECT count(*) FROM stays WHERE age > (SELECT avg(age) FROM stays)
+-- 1:34 Which rows this covers depends on an answer.
+
+SELECT row_number() OVER (ORDER BY age) FROM stays
+-- 1:8 A window function over rows shows them one by one, and rows are never shown.
+
+SELECT sum(n) FROM (SELECT count(*) AS n FROM stays) AS x, stays
+-- 1:60 A join could bring a person's rows many times, so one table alone is asked.
+
+SELECT a.sex FROM stays AS a JOIN stays AS b ON a.age = b.age
+-- 1:35 A table joined with itself would pair the rows of a person.
+
+SELECT * FROM read_csv('/etc/passwd')
+-- 1:15 This is no table.
+
+SELECT * FROM '/etc/passwd'
+-- 1:15 There is no table `/etc/passwd`.
+
+SELECT * FROM pg_catalog.pg_tables
+-- 1:15 There is no table `pg_catalog.pg_tables`.
+
+WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r) SELECT x FROM r
+-- 1:16 WITH RECURSIVE is not known.
+
+SELECT n FROM (SELECT count(*) AS n FROM stays) AS a, (SELECT count(*) AS n FROM stays WHERE age > 3) AS b
+-- 1:8 `n` could be a column of several relations.
+
+SELECT nn FROM (SELECT count(*) AS n FROM stays) AS a
+-- 1:8 There is no column `nn` here.
+
+SELECT b.n FROM (SELECT count(*) AS n FROM stays) AS a
+-- 1:8 No relation here is called `b`.
+
+SELECT sexx, count(*) FROM (SELECT * FROM stays) AS q GROUP BY sexx
+-- 1:8 There is no column `sexx`.
+
+SELECT getenv('HOME'), n FROM (SELECT count(*) AS n FROM stays) AS x
+-- 1:8 `getenv` is not computed on answers.
+
+SELECT n, pg_read_file('x') FROM (SELECT count(*) AS n FROM stays) AS x
+-- 1:11 `pg_read_file` is not computed on answers.
+
+SELECT random() FROM (SELECT count(*) AS n FROM stays) AS x
+-- 1:8 A random number is not computed from answers.
+
+SELECT n / 0 FROM (SELECT count(*) AS n FROM stays) AS x
+-- 1:12 This divides by zero.
+
+SELECT sum(sex) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS x
+-- 1:8 This cannot be computed on the answers: No function matches the given name and argument types 'sum(VARCHAR)'. You might need to add explicit type casts.
+
+SELECT count(*) FROM stays UNION ALL SELECT sex, count(*) FROM stays GROUP BY sex
+-- 1:45 These SELECTs have 1 and 2 columns.
+
+SELECT count(*) FROM (SELECT * FROM stays LIMIT 10) AS x
+-- 1:49 LIMIT would choose rows of the table, and rows are never chosen one by one.
+
+SELECT age, count(*) OVER () FROM stays GROUP BY sex
+-- 1:8 This is not what the statement groups by.
+
+SELECT sex, (SELECT count(*) FROM stays WHERE stays.sex = x.sex) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS x
+-- 1:59 No table here is called `x`.
+
+SELECT count(*) OVER (), x FROM (SELECT sex AS x FROM stays) AS q
+-- 1:8 A window function over rows shows them one by one, and rows are never shown.
+
+WITH a AS (SELECT count(*) AS n FROM stays) SELECT m.n FROM a AS m JOIN a AS m ON m.n = m.n
+-- 1:73 Two relations here are called `m`.
+
+SELECT 1
+-- 1:9 No table is asked.
+
+SELECT n FROM (SELECT count(*) AS n FROM stays) AS x LIMIT 1 + 1
+-- 1:60 This is no number of rows.
+
+EXPLAIN SELECT count(*) FROM stay
+-- 1:30 There is no table `stay`.

@@ -1,0 +1,193 @@
+"""Functions of single rows: what DuckDB does not have, or does otherwise; spellings of BI tools; and what is public."""
+
+import datetime as dt
+from fractions import Fraction
+
+import pytest
+
+from dodona.query.canonical import query_digest
+from dodona.query.predicate import NOTHING
+from dodona.query.query import PolynomialWeight, TableWeight, ValueWeight
+from dodona.query.question import KeyLabel, PublicValue, Total
+from dodona.schema.attributes import Category, Date, Integer, Number
+from dodona.schema.schema import Schema
+from dodona.sql.calendar import Interval, age_between, format_to_char, parse_interval, periods_between, shift_day
+from dodona.sql.compile import compile_sql
+from dodona.sql.scope import InvalidSql
+from tests.sql.scene import SCHEMA
+
+ORDERS = Schema.of(
+    "orders",
+    Integer("quantity", 1, 50),
+    Number("price", 0, 1000, "0.01"),
+    Category("region", ["North", "South"]),
+    Date("ordered", dt.date(2020, 1, 1), dt.date(2026, 12, 31)),
+    Date("shipped", dt.date(2020, 1, 1), dt.date(2026, 12, 31)),
+    size=100_000,
+)
+
+
+def digest(text: str, schema: Schema = SCHEMA) -> str:
+    return query_digest(compile_sql(text, schema).query)
+
+
+SAME = [
+    ("SELECT sum(age * stay) FROM stays", "SELECT sum(stay * age) FROM stays"),
+    ("SELECT sum(age * stay) FROM stays", "SELECT sum((2 * stay) * (age / 2)) FROM stays"),
+    ("SELECT sum(age + age) FROM stays", "SELECT sum(2 * age) FROM stays"),
+    ("SELECT count(*) FROM stays WHERE age > stay", "SELECT count(*) FROM stays WHERE NOT stay >= age"),
+    ("SELECT count(*) FROM stays WHERE age - stay > 0", "SELECT count(*) FROM stays WHERE stay < age"),
+    ("SELECT count(*) FROM stays GROUP BY floor(age / 5)", "SELECT count(*) FROM stays GROUP BY bin(age, 5)"),
+    ("SELECT count(*) FROM stays GROUP BY age // 5", "SELECT count(*) FROM stays GROUP BY floor(age / 5) * 5"),
+    ("SELECT count(*) FROM stays GROUP BY upper(sex)", "SELECT count(*) FROM stays GROUP BY sex"),
+    (
+        "SELECT count(*) FROM stays GROUP BY to_char(admitted, 'YYYY-MM')",
+        "SELECT count(*) FROM stays GROUP BY date_trunc('month', admitted)",
+    ),
+    (
+        "SELECT count(*) FROM stays WHERE floor(age / 10) = 1",
+        "SELECT count(*) FROM stays WHERE age BETWEEN 10 AND 19",
+    ),
+    (
+        "SELECT count(*) FROM stays WHERE lower(sex) = 'male'",
+        "SELECT count(*) FROM stays WHERE substr(sex, 1, 1) = 'm'",
+    ),
+    ("SELECT count(*) FROM stays WHERE age >= '12'", "SELECT count(*) FROM stays WHERE age >= 12"),
+    ("SELECT count(*) FROM stays WHERE age = ANY(ARRAY[1, 2])", "SELECT count(*) FROM stays WHERE age IN (1, 2)"),
+]
+
+
+@pytest.mark.parametrize(("one", "two"), SAME, ids=[one[:70] for one, _ in SAME])
+def test_the_same_meaning_is_the_same_question(one, two):
+    assert digest(one) == digest(two)
+
+
+def test_products_of_wide_columns_are_the_same_question_in_any_order():
+    one = "SELECT sum(quantity * price * (1 - 0.1)) FROM orders WHERE shipped - ordered > 7"
+    two = "SELECT sum((1 - 0.1) * price * quantity) FROM orders WHERE ordered + 7 < shipped"
+    assert digest(one, ORDERS) == digest(two, ORDERS)
+    assert digest(one, ORDERS) != digest(one.replace("> 7", "> 8"), ORDERS)
+
+
+def test_each_kind_of_value_has_its_weight():
+    texts = {"quantity * price": PolynomialWeight, "mod(quantity, 7)": TableWeight, "3 * quantity - 2": ValueWeight}
+    for text, kind in texts.items():
+        (block,) = compile_sql(f"SELECT sum({text}) FROM orders", ORDERS).query.blocks  # noqa: S608
+        assert type(block.weight) is kind
+
+
+def test_computed_groups_have_typed_labels():
+    question = compile_sql(
+        "SELECT round(stay / 2, 1) AS s, age > 3, last_day(admitted) FROM stays GROUP BY ALL", SCHEMA
+    )
+    labels = [column.expression.labels for column in question.columns if isinstance(column.expression, KeyLabel)]
+    assert labels[0] is not None
+    assert labels[0][:3] == (0, Fraction(1, 10), Fraction(3, 10))
+    assert labels[2] is not None
+    assert labels[2][0] == dt.date(2023, 11, 30)
+
+
+def test_a_question_for_the_columns_alone_measures_nothing():
+    question = compile_sql("SELECT sex, count(*), avg(age) FROM stays GROUP BY sex LIMIT 0", SCHEMA)
+    assert question.limit == 0
+    assert all(block.where == NOTHING for block in question.query.blocks)
+    assert question.warnings == ()
+
+
+def test_distinct_values_of_a_column_are_the_declared_ones():
+    question = compile_sql("SELECT count(DISTINCT sex), count(DISTINCT age) FROM stays WHERE age < 5", SCHEMA)
+    assert [column.expression for column in question.columns] == [PublicValue(Fraction(3)), PublicValue(Fraction(5))]
+    assert "public" in question.warnings[0]
+    assert isinstance(compile_sql("SELECT count(DISTINCT patient_id) FROM stays", SCHEMA).columns[0].expression, Total)
+
+
+def test_the_day_of_asking_is_stated_and_part_of_the_question():
+    question = compile_sql("SELECT count(*) FROM stays WHERE admitted > current_date - 1000000", SCHEMA)
+    today = dt.datetime.now(dt.UTC).date()
+    assert f"{today}" in question.warnings[0]
+    other = f"SELECT count(*) FROM stays WHERE admitted > DATE '{today}' - 1000000"  # noqa: S608
+    assert query_digest(question.query) == digest(other)
+
+
+@pytest.mark.parametrize(
+    ("clause", "words"),
+    [
+        ("OPTIONS(epsilon = 1, privacy_unit_column = sex)", "people are told apart by patient_id"),
+        ("OPTIONS(max_groups_contributed = 2)", "Up to 4 rows of each person count"),
+        ("OPTIONS(epsilon = much)", "`much` is no number"),
+        ("OPTIONS(noise = laplace)", "no option `noise`"),
+        ("OPTIONS(epsilon)", "This is no option"),
+    ],
+)
+def test_a_clause_that_the_dataset_contradicts_is_refused(clause, words):
+    with pytest.raises(InvalidSql, match=words):
+        compile_sql(f"SELECT WITH DIFFERENTIAL_PRIVACY {clause} count(*) FROM stays", SCHEMA)  # noqa: S608
+
+
+def test_a_clause_that_fits_the_dataset_changes_nothing():
+    clause = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, privacy_unit_column=patient_id) "
+    text = f"SELECT {clause}sex, count(*) FROM stays GROUP BY sex"  # noqa: S608
+    question = compile_sql(text, SCHEMA)
+    assert question.text == text
+    assert query_digest(question.query) == digest("SELECT sex, count(*) FROM stays GROUP BY sex")
+    assert "ask with epsilon = 1" in question.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("YYYY-MM-DD", "2024-03-05"),
+        ("FMMonth DD, YYYY", "March 05, 2024"),
+        ("Mon YY", "Mar 24"),
+        ('"Q"Q YYYY', "Q1 2024"),
+        ("IYYY-IW", "2024-10"),
+        ("FMDD.FMMM.YYYY", "5.3.2024"),
+        ("Dy D DDD", "Tue 3 065"),
+        ("Day", "Tuesday  "),
+        ("HH24:MI", "00:00"),
+        ("YYYY x", None),
+    ],
+)
+def test_to_char_writes_a_day_as_postgresql_does(pattern, text):
+    assert format_to_char(dt.date(2024, 3, 5), pattern) == text
+
+
+def test_intervals_move_days_as_the_calendar_does():
+    assert parse_interval("1 year 2 months 3 days") == Interval(14, 3)
+    assert parse_interval("1", "fortnight") is None
+    assert shift_day(dt.date(2024, 1, 31), Interval(1, 0)) == dt.date(2024, 2, 29)
+    assert shift_day(dt.date(2024, 3, 31), Interval(-1, 1)) == dt.date(2024, 3, 1)
+    assert shift_day(dt.date(9999, 12, 31), Interval(1, 0)) is None
+    assert periods_between("year", dt.date(2023, 12, 31), dt.date(2024, 1, 1)) == 1
+    assert periods_between("hour", dt.date(2023, 12, 31), dt.date(2024, 1, 1)) is None
+    assert age_between(dt.date(2020, 1, 1), dt.date(2024, 3, 1)) == Interval(-50, 0)
+
+
+REFUSED = [
+    ("SELECT sum(round(quantity * price)) FROM orders", "combinations of `price` and `quantity`"),
+    ("SELECT count(*) FROM orders GROUP BY shipped - ordered", "combinations of `ordered` and `shipped`"),
+    ("SELECT count(*) FROM orders GROUP BY price * 2", "different values; 4096 make groups"),
+    ("SELECT count(*) FROM orders WHERE ordered + shipped > 3", "Two days are added"),
+    ("SELECT count(*) FROM orders WHERE region + 1 > 3", "A text is added up"),
+    ("SELECT count(*) FROM orders WHERE ordered > region", "compares a date with a text"),
+    ("SELECT count(*) FROM orders WHERE lowr(region) = 'north'", "no function that is known"),
+    ("SELECT count(*) FROM orders WHERE to_char(ordered, 'XX') = '1'", "format 'XX' is not known"),
+    ("SELECT count(*) FROM orders WHERE width_bucket(quantity, 9, 3, 2) = 1", "width_bucket takes"),
+    ("SELECT count(*) FROM orders WHERE ordered + INTERVAL '3 hours' > '2024-01-01'", "no interval of days"),
+    ("SELECT count(*) FROM orders WHERE substr(region) = 'N'", "other arguments"),
+    ("SELECT sum(power(quantity, 9)) FROM orders", "Powers from 0 to 8"),
+    ("SELECT corr(quantity, 3) FROM orders", "the same in every row"),
+    ("SELECT sum(price * price * price * price * price * price) FROM orders", "too many digits"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED, ids=[text[21:80] for text, _ in REFUSED])
+def test_what_cannot_be_answered_is_refused_with_the_reason(text, words):
+    with pytest.raises(InvalidSql, match=words) as caught:
+        compile_sql(text, ORDERS)
+    assert str(caught.value).endswith("Nothing was charged.")
+
+
+def test_an_unknown_function_names_the_nearest_one():
+    with pytest.raises(InvalidSql, match="Did you mean lower"):
+        compile_sql("SELECT count(*) FROM orders WHERE lowr(region) = 'north'", ORDERS)

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pytest
+
+from dodona.answer.answer import Answer, table_view
+from dodona.answer.computed import ComputedAnswer
+from dodona.answer.measured import MeasuredValues
+from dodona.privacy.additive_noise import Gaussian
+from dodona.privacy.budget import FREE
+from dodona.query.question import Question
+from dodona.query.statement import Statement
+from dodona.sql.scope import InvalidSql
+from dodona.sql.statement import check_statement, read_statement
+from tests.sql.oracle import summed
+from tests.sql.pairs import blocks
+from tests.sql.scene import COMPLETE, ROWS, SCHEMA, complete_database, complete_rows
+
+ANSWERED = blocks("statements.sql")
+REFUSED = blocks("statements_refused.sql")
+
+
+def exact_answer(question: Question) -> Answer:
+    """The answer to a question with exact values where released ones would be."""
+    values = np.concatenate([summed(block, complete_rows()) for block in question.query.blocks])
+    noises = (Gaussian(scale=5),) * len(question.query.blocks)
+    return Answer(
+        measured=MeasuredValues(question, [int(value) for value in values], noises),
+        price=FREE,
+        view=table_view(0.95, ROWS, 4),
+    )
+
+
+def exact_result(text: str) -> list[tuple[object, ...]]:
+    statement = read_statement(text, COMPLETE)
+    if isinstance(statement, Question):
+        columns = exact_answer(statement).to_arrow(typed=True).to_pydict()
+        ends = {f"{name}_{end}" for name in columns for end in ("low", "high")}
+        return list(zip(*(values for name, values in columns.items() if name not in ends), strict=True))
+    check_statement(statement)
+    answer = ComputedAnswer.compute(statement, [exact_answer(part) for part in statement.parts])
+    shown = answer.result.select(range(len(answer.columns)))
+    assert len(statement.columns) == len(answer.columns)
+    return [tuple(row.values()) for row in shown.rename_columns([*map(str, range(shown.num_columns))]).to_pylist()]
+
+
+@pytest.mark.parametrize(("text", "notes"), ANSWERED, ids=[text[:80] for text, _ in ANSWERED])
+def test_a_statement_means_what_it_means_in_duckdb(text, notes):
+    other = next((note.removeprefix("duckdb: ") for note in notes if note.startswith("duckdb: ")), text)
+    found, expected = exact_result(text), complete_database().execute(other).fetchall()
+    assert len(found) == len(expected)
+    for one, two in zip(sorted(map(_row, found)), sorted(map(_row, expected)), strict=True):
+        assert [text for text, _ in one] == [text for text, _ in two]
+        assert [number for _, number in one] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize(("text", "notes"), REFUSED, ids=[text[:80] for text, _ in REFUSED])
+def test_a_refused_statement_is_refused_at_its_place_and_says_why(text, notes):
+    place, _, said = notes[-1].partition(" ")
+    with pytest.raises(InvalidSql) as caught:
+        check_statement(read_statement(text, SCHEMA))
+    assert (f"{caught.value.line}:{caught.value.column}", caught.value.what) == (place, said)
+    assert len(caught.value.instead) > 5
+    assert str(caught.value).endswith("Nothing was charged.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sex, count(*) FROM (SELECT * FROM stays WHERE age > 3) AS x GROUP BY sex",
+        "WITH x AS (SELECT sex AS s, age FROM stays) SELECT s, avg(age) FROM x WHERE age > 3 GROUP BY s ORDER BY 2",
+        "SELECT count(*) FROM (SELECT * FROM (SELECT age AS a FROM stays) AS x WHERE a > 3) AS y",
+    ],
+)
+def test_sub_selects_that_only_filter_or_rename_leave_one_question(text):
+    assert isinstance(read_statement(text, SCHEMA), Question)
+
+
+def test_a_flattened_question_is_the_same_question_as_the_plain_one():
+    flat = read_statement("SELECT s, count(*) FROM (SELECT sex AS s FROM stays WHERE age > 3) AS x GROUP BY s", SCHEMA)
+    plain = read_statement("SELECT sex, count(*) FROM stays WHERE age > 3 GROUP BY sex", SCHEMA)
+    assert flat.query == plain.query
+
+
+def test_a_cte_that_is_not_used_is_not_asked():
+    used = "a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex)"
+    unused = "b AS (SELECT age, count(*) AS n FROM stays GROUP BY age)"
+    text = f"WITH {used}, {unused} SELECT max(n) FROM a"  # noqa: S608  constants
+    assert len(read_statement(text, SCHEMA).parts) == 1
+
+
+def test_a_cte_that_is_used_twice_is_asked_once():
+    both = "SELECT x.n - y.n FROM a AS x JOIN a AS y ON x.sex <> y.sex"
+    text = f"WITH a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex) {both}"  # noqa: S608  constants
+    assert len(read_statement(text, SCHEMA).parts) == 1
+
+
+def test_equal_sub_selects_are_one_question():
+    text = "SELECT (SELECT count(*) FROM stays) / (SELECT count(*) FROM stays) AS one"
+    assert len(read_statement(text, SCHEMA).parts) == 1
+
+
+def test_explain_asks_for_the_price_alone():
+    found = read_statement("EXPLAIN SELECT sex, count(*) FROM stays GROUP BY sex", SCHEMA)
+    assert isinstance(found, Statement)
+    assert found.explain
+
+
+def test_a_huge_cross_join_is_refused_before_anything_is_charged():
+    days = "(SELECT age, admitted, count(*) AS n FROM stays GROUP BY 1, 2) AS x"
+    many = ", ".join(days + str(number) for number in range(4))
+    with pytest.raises(InvalidSql, match=r"more than|needs more"):
+        check_statement(read_statement("SELECT x0.n FROM " + many, SCHEMA))  # noqa: S608  constants
+
+
+def _row(values):
+    return tuple(_plain(value) for value in values)
+
+
+def _plain(value: object) -> tuple[str, float]:
+    if isinstance(value, bool | str | dt.date):
+        return str(value).lower().removesuffix(" 00:00:00"), 0.0
+    return ("<missing>", 0.0) if value is None else ("", round(float(value), 9))  # type: ignore[arg-type]

@@ -1,0 +1,219 @@
+"""Joins of declared tables and sub-selects by person: what they mean, and what is refused with a reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from dodona.engines.duckdb import DuckDBSource
+from dodona.query.canonical import query_digest
+from dodona.query.question import Question
+from dodona.query.sensitivity import unit_sensitivity
+from dodona.query.statement import Statement
+from dodona.schema.attributes import Boolean, Category, Integer, Number
+from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema
+from dodona.sql.scope import InvalidSql
+from dodona.sql.statement import read_statement
+from dodona.trusted.source import unseal
+
+WARDS = PublicTable.of(
+    "wards",
+    "ward",
+    [{"ward": "a", "floor": 1, "wing": "north"}, {"ward": "b", "floor": 2, "wing": "north"}, {"ward": "z", "floor": 3}],
+)
+PATIENTS = LinkedTable("patients", Domain((Category("sex", ["f", "m"], otherwise="f"), Integer("age", 0, 90))), "pid")
+TESTS = LinkedTable("tests", Domain((Boolean("positive", otherwise=False),)), "pid", 2)
+SCHEMA = Schema.of(
+    "visits",
+    Category("ward", ["a", "b", "c"]),
+    Number("cost", 0, 100, 1),
+    Boolean("urgent", otherwise=False),
+    size=600,
+    id="pid",
+    rows=4,
+    linked=[PATIENTS, TESTS],
+    public=[WARDS],
+)
+
+
+def frames() -> dict[str, pd.DataFrame]:
+    """Tables within their caps, so that SQL over all rows says what counts: up to four visits and two tests."""
+    generator = np.random.default_rng(8)
+    visits = [(person, turn) for person in range(150) for turn in range(generator.integers(0, 5))]
+    tests = [(person, turn) for person in range(200) for turn in range(generator.integers(0, 3))]
+    return {
+        "visits": pd.DataFrame(
+            {
+                "pid": [person for person, _ in visits],
+                "ward": generator.choice(["a", "b", "c"], len(visits)),
+                "cost": generator.integers(0, 101, len(visits)),
+                "urgent": generator.random(len(visits)) < 0.3,
+            }
+        ),
+        "patients": pd.DataFrame(
+            {"pid": range(40, 190), "sex": generator.choice(["f", "m"], 150), "age": generator.integers(0, 91, 150)}
+        ),
+        "tests": pd.DataFrame({"pid": [who for who, _ in tests], "positive": generator.random(len(tests)) < 0.2}),
+    }
+
+
+@pytest.fixture(scope="module")
+def source() -> DuckDBSource:
+    return DuckDBSource.frame(SCHEMA, frames(), key=bytes(32))
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[duckdb.DuckDBPyConnection]:
+    """The exact tables in DuckDB, as an oracle."""
+    with duckdb.connect() as connection:
+        for name, frame in frames().items():
+            connection.register(name, frame)
+        rows = [(key, WARDS.columns["floor"].get(key), WARDS.columns["wing"].get(key)) for key in sorted(WARDS.keys)]  # type: ignore[type-var]
+        connection.register("wards", pd.DataFrame(rows, columns=["ward", "floor", "wing"]))
+        yield connection
+
+
+JOINS = [
+    "SELECT count(*) FROM visits",
+    "SELECT count(*) FROM patients WHERE age >= 30",
+    "SELECT count(*) FROM tests WHERE positive",
+    "SELECT count(*), sum(cost) FROM visits JOIN patients USING (pid)",
+    "SELECT count(*), sum(v.cost) FROM visits v JOIN patients p ON v.pid = p.pid WHERE p.sex = 'm' AND urgent",
+    "SELECT count(*), sum(age) FROM patients JOIN visits ON patients.pid = visits.pid",
+    "SELECT count(*) FROM tests t LEFT JOIN patients p ON t.pid = p.pid WHERE p.age > 50 AND t.positive",
+    "SELECT count(*) FROM visits LEFT JOIN patients USING (pid) WHERE age IS NULL",
+    "SELECT count(*) FROM visits JOIN wards USING (ward)",
+    "SELECT sum(cost) FROM visits JOIN wards ON visits.ward = wards.ward WHERE floor = 2",
+    "SELECT count(*) FROM visits v LEFT JOIN wards w ON w.ward = v.ward WHERE w.floor IS NULL",
+    "SELECT count(*) FROM visits JOIN patients USING (pid) JOIN wards USING (ward) WHERE wing = 'north' AND sex = 'f'",
+    "SELECT count(*) FROM (SELECT cost, age FROM visits JOIN patients USING (pid) WHERE urgent) x WHERE cost > age",
+    "SELECT count(*) FROM (SELECT pid FROM visits GROUP BY pid)",
+    "SELECT sum(n) FROM (SELECT pid, count(*) AS n FROM visits WHERE urgent GROUP BY pid)",
+    "SELECT count(*) FROM (SELECT pid, sum(cost) AS s FROM visits GROUP BY pid HAVING count(*) >= 2) t WHERE s > 100",
+    "SELECT sum(least(s, 150)) FROM (SELECT pid, least(sum(cost), 150) AS s FROM visits GROUP BY pid)",
+    "SELECT count(*) FROM (SELECT pid, count(*) FILTER (WHERE urgent) AS u FROM visits GROUP BY pid) WHERE u = 0",
+    "SELECT count(*) FROM (SELECT pid, bool_or(urgent) AS ever FROM visits GROUP BY pid) WHERE ever",
+    "SELECT count(*) FROM (SELECT pid, max(cost) top, min(cost) low FROM visits GROUP BY pid) WHERE top > low + 9",
+    "SELECT count(*) FROM (SELECT pid, any_value(sex) s FROM visits JOIN patients USING(pid) GROUP BY 1) WHERE s = 'm'",
+    "WITH p AS (SELECT pid, count(*) AS n FROM tests GROUP BY pid) SELECT count(*) FILTER (WHERE n = 2), sum(n) FROM p",
+]
+
+
+@pytest.mark.parametrize("sql", JOINS)
+def test_a_join_has_the_rows_that_sql_gives_it(
+    sql: str, source: DuckDBSource, plain: duckdb.DuckDBPyConnection
+) -> None:
+    asked = read_statement(sql, SCHEMA)
+    assert isinstance(asked, Question), "a plain question, without an outer half"
+    exact = [
+        int(value) * block.unit
+        for value, block in zip(unseal(source.exact(asked.query)), asked.query.blocks, strict=True)
+    ]
+    expected = plain.execute(sql).fetchone()
+    assert exact == [value or 0 for value in expected or ()]
+
+
+GROUPED = [
+    "SELECT sex, count(*) FROM visits JOIN patients USING (pid) GROUP BY sex",
+    "SELECT floor, count(*) FROM visits JOIN wards USING (ward) GROUP BY floor",
+    "SELECT w.wing, count(*) FROM visits v LEFT JOIN wards w ON v.ward = w.ward GROUP BY w.wing",
+    "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n",
+    "SELECT a, sum(1) FROM (SELECT pid, max(age) a FROM visits JOIN patients USING (pid) GROUP BY pid) GROUP BY a",
+]
+
+
+@pytest.mark.parametrize("sql", GROUPED)
+def test_groups_of_a_join_are_those_of_sql(sql: str, source: DuckDBSource, plain: duckdb.DuckDBPyConnection) -> None:
+    asked = read_statement(sql, SCHEMA)
+    assert isinstance(asked, Question)
+    found = Counter(int(value) for value in unseal(source.exact(asked.query)) if value)
+    assert found == Counter(int(value) for _, value in plain.execute(sql).fetchall() if value)
+    assert asked.columns[0].name == sql.split(maxsplit=2)[1].rpartition(".")[2].rstrip(",")
+
+
+@pytest.mark.parametrize(
+    ("sql", "l1"),
+    [
+        ("SELECT count(*) FROM visits", 4),
+        ("SELECT count(*) FROM tests", 2),
+        ("SELECT count(*) FROM patients", 1),
+        ("SELECT count(*) FROM tests JOIN patients USING (pid)", 2),
+        ("SELECT count(*) FROM visits JOIN wards USING (ward)", 4),
+        ("SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n", 1),
+        ("SELECT sum(s) FROM (SELECT pid, least(sum(cost), 30) AS s FROM visits GROUP BY pid)", 30),
+    ],
+)
+def test_a_question_costs_what_a_person_can_move(sql: str, l1: int) -> None:
+    asked = read_statement(sql, SCHEMA)
+    assert isinstance(asked, Question)
+    assert unit_sensitivity(asked.query, SCHEMA.unit).l1 == l1
+
+
+def test_questions_with_the_same_meaning_are_one() -> None:
+    same = [
+        "SELECT count(*) FROM visits JOIN patients USING (pid) WHERE sex = 'f'",
+        "SELECT count(*) AS n FROM patients p JOIN visits v ON v.pid = p.pid WHERE p.sex = 'f'",
+        "SELECT count(*) FROM (SELECT sex FROM visits JOIN patients USING (pid)) x WHERE x.sex = 'f'",
+    ]
+    digests = {query_digest(read_statement(sql, SCHEMA).query) for sql in same}  # type: ignore[union-attr]
+    assert len(digests) == 1
+    people = [
+        "SELECT count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) WHERE n > 1",
+        "SELECT count(*) FROM (SELECT pid AS who, count(*) AS visits FROM visits GROUP BY 1) WHERE visits >= 2",
+        "WITH x AS (SELECT pid FROM visits GROUP BY pid HAVING count(*) > 1) SELECT count(*) FROM x",
+    ]
+    assert len({query_digest(read_statement(sql, SCHEMA).query) for sql in people}) == 1  # type: ignore[union-attr]
+    everyone = ["SELECT count(*) FROM (SELECT pid FROM visits GROUP BY pid)", "SELECT count(DISTINCT pid) FROM visits"]
+    assert len({query_digest(read_statement(sql, SCHEMA).query) for sql in everyone}) == 1  # type: ignore[union-attr]
+
+
+def test_a_statement_may_ask_several_tables(source: DuckDBSource, plain: duckdb.DuckDBPyConnection) -> None:
+    sql = "SELECT (SELECT count(*) FROM visits) v, (SELECT count(*) FROM patients) p, (SELECT count(*) FROM tests) t"
+    asked = read_statement(sql, SCHEMA)
+    assert isinstance(asked, Statement)
+    found = sorted(int(unseal(source.exact(part.query))[0]) for part in asked.parts)
+    assert found == sorted(plain.execute(sql).fetchone() or ())
+
+
+REFUSED = {
+    "SELECT count(*) FROM visits a JOIN visits b USING (pid)": "joined with itself",
+    "SELECT count(*) FROM visits JOIN tests USING (pid)": "a join would multiply them",
+    "SELECT count(*) FROM visits JOIN patients ON visits.cost = patients.age": "joined by the person",
+    "SELECT count(*) FROM visits JOIN patients ON visits.pid < patients.pid": "joined by the person",
+    "SELECT count(*) FROM visits CROSS JOIN patients": "joined by the person",
+    "SELECT count(*) FROM patients LEFT JOIN visits USING (pid)": "would add rows",
+    "SELECT count(*) FROM visits FULL JOIN patients USING (pid)": "would add rows",
+    "SELECT count(*) FROM visits JOIN wards ON visits.cost = wards.floor": "looked up by its key",
+    "SELECT count(*) FROM visits RIGHT JOIN wards USING (ward)": "JOIN or LEFT JOIN",
+    "SELECT count(*) FROM wards": "wards",
+    "SELECT count(*) FROM visits WHERE age > 3": "no column `age`",
+    "SELECT row_of, count(*) FROM visits GROUP BY row_of": "no column `row_of`",
+    "SELECT count(*) FROM patients WHERE row_of = 'visits'": "no column `row_of`",
+    "SELECT avg(a) FROM (SELECT pid, avg(cost) AS a FROM visits GROUP BY pid)": "average of one person's rows",
+    "SELECT avg(n) FROM (SELECT pid, ward, count(*) AS n FROM visits GROUP BY pid, ward)": "several of these groups",
+    "SELECT avg(cost) FROM (SELECT pid, cost FROM visits GROUP BY pid)": "may differ between the rows",
+    "SELECT max(w) FROM (SELECT pid, max(ward) AS w FROM visits GROUP BY pid)": "no order",
+    "SELECT pid FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid)": "not what the statement groups by",
+}
+
+
+@pytest.mark.parametrize(("sql", "words"), REFUSED.items(), ids=REFUSED)
+def test_what_could_multiply_rows_or_tell_people_apart_is_refused(sql: str, words: str) -> None:
+    with pytest.raises(InvalidSql) as caught:
+        read_statement(sql, SCHEMA)
+    assert words in str(caught.value)
+    assert "Nothing was charged" in str(caught.value)
+
+
+def test_names_that_two_tables_have_must_be_qualified() -> None:
+    twice = PublicTable.of("costs", "ward", [{"ward": "a", "cost": 5}])
+    schema = Schema.of("visits", Category("ward", ["a"]), Number("cost", 0, 10, 1), size=9, public=[twice])
+    with pytest.raises(InvalidSql, match=r"several tables.*visits\.cost or costs\.cost"):
+        read_statement("SELECT sum(cost) FROM visits JOIN costs USING (ward)", schema)
+    asked = read_statement("SELECT sum(costs.cost) FROM visits JOIN costs USING (ward) WHERE visits.cost > 3", schema)
+    assert isinstance(asked, Question)
