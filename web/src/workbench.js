@@ -71,13 +71,21 @@ export function enlarge(answer, factor) {
   return { ...answer, rows: answer.rows.map((row) => row.map((cell, place) => (grows[place] ? move(cell) : cell))) };
 }
 
-function Offer({ offer, budget, rehearsal, waiting, wrong }) {
+// The theorem behind the accuracy that an offer foresees.
+function accuracyTheorem(offer) {
+  if (offer.source !== "measured") return "derivation";
+  return /laplace/i.test(offer.mechanism ?? "") ? "laplace-accuracy" : "gaussian-accuracy";
+}
+
+function Offer({ offer, budget, rehearsal, waiting, wrong, theorem }) {
+  const why = (id) => html`<button type="button" class="link" onClick=${() => theorem(id)}>${t("why")}</button>`;
   if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong ? "offer.wrong" : "offer.none")}</p>`;
   const price = share(offer.price.share);
   const accuracy = (offer.accuracy ?? []).filter((one) => one.within !== null && one.within !== undefined);
   return html`<div class=${waiting ? "offer stale" : "offer"}>
     <p class="offer-price">
       ${isFree(offer.price) ? html`<strong class="freeprice">${t("offer.free")}</strong>` : html`<strong>${percent(price)}</strong> ${t("offer.ofbudget")}`}
+      ${why(isFree(offer.price) ? "post-processing" : "filters")}
       <span class="tag">${sourceText(offer.source)}</span>
     </p>
     <${Meter} spent=${budget.spent} price=${price} label=${t("offer.meter", { price: percent(price), left: percent(budget.yours ?? budget.left) })} />
@@ -85,7 +93,7 @@ function Offer({ offer, budget, rehearsal, waiting, wrong }) {
     ${accuracy.length > 0 &&
     html`<ul class="plainlist">
       ${accuracy.map(
-        (one) => html`<li>${t("offer.within", { column: clip(one.column), within: number(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: number(one.low), high: number(one.high) })}</span>` : ""}</li>`,
+        (one, place) => html`<li>${t("offer.within", { column: clip(one.column), within: number(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: number(one.low), high: number(one.high) })}</span>` : ""} ${place === 0 && why(accuracyTheorem(offer))}</li>`,
       )}
     </ul>`}
     ${isFree(offer.price) && html`<p>${t(`freewhy.${offer.source}`)}</p>`}
@@ -281,7 +289,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
           </div>
           <div class="offerbox" role="group" aria-label=${t("offer.title")}>
             <h3>${t("offer.title")}</h3>
-            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem !== undefined} /></div>
+            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem !== undefined} theorem=${theorem} /></div>
           </div>
         </div>
       </section>

@@ -1,5 +1,6 @@
 """The page: a few files, kept in memory. No script or style is inline, so that the security policy can forbid it."""
 
+import gzip
 import re
 from importlib import resources
 
@@ -25,10 +26,13 @@ _THEOREM = re.compile(r"[a-z0-9-]{1,60}", re.ASCII)
 
 def _serve(path: str, name: str, media_type: str) -> None:
     content = _FOLDER.joinpath(name).read_bytes()
+    packed = gzip.compress(content, 9, mtime=0)
 
     async def file(request: Request) -> Response:
         note_of(request, "page")
-        return Response(content, media_type=media_type)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(content, media_type=media_type)
+        return Response(packed, media_type=media_type, headers={"content-encoding": "gzip", "vary": "accept-encoding"})
 
     router.add_api_route(path, file, methods=["GET"], name=name)
 
