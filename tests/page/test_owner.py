@@ -19,7 +19,7 @@ def test_an_owner_sees_who_spent_what_and_what_an_act_means_before_it_is_done(lo
     page.get_by_role("button", name="Raise the budget").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label(re.compile("New epsilon")).fill("3")
-    expect(dialog).to_contain_text("grows from 7.39 to 20.09")
+    expect(dialog).to_contain_text("grows from 7.4 to 20.11")
     dialog.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Admit an analyst").click()
     dialog = page.get_by_role("dialog")

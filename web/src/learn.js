@@ -21,10 +21,14 @@ export function odds(epsilon) {
 // With delta, odds may grow more for answers that hardly ever come out: those are named with their probability.
 const RARE = 1000;
 
-export function meaning({ epsilon, delta }) {
-  const [loss, rare] = [share(epsilon), RARE * share(delta)];
-  if (rare === 0) return t("odds.pure", { factor: odds(loss) });
-  return t("odds.approximate", { factor: odds(loss - Math.log1p(-1 / RARE)), rare: percent(Math.min(1, rare)) });
+export function factor({ epsilon, delta }) {
+  return odds(share(delta) === 0 ? share(epsilon) : share(epsilon) - Math.log1p(-1 / RARE));
+}
+
+export function meaning(budget) {
+  const rare = RARE * share(budget.delta);
+  if (rare === 0) return t("odds.pure", { factor: factor(budget) });
+  return t("odds.approximate", { factor: factor(budget), rare: percent(Math.min(1, rare)) });
 }
 
 export function BudgetView({ schema, budget, theorem }) {

@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { call, datasetPath, get, post } from "./api.js";
 import { Drawing, WIDE } from "./charts.js";
-import { meaning, odds } from "./learn.js";
+import { factor, meaning, odds } from "./learn.js";
 import { allCharges } from "./saved.js";
 import { Code, Dialog, Fault, Field, Loading, Meter, Notice, html, useAction, useLoad, usePages } from "./ui.js";
 import { clip, day, moment, number, percent, share, unitFraction } from "./format.js";
@@ -141,7 +141,7 @@ function Raise({ path, budget, open, close }) {
   const preview =
     !(wanted > before)
       ? t("raise.more", { epsilon: number(before) })
-      : html`<p>${t("raise.preview", { before: odds(before), after: odds(wanted) })}</p><p>${meaning({ epsilon: wanted, delta: budget.delta })}</p><p>${t("raise.forever")}</p>`;
+      : html`<p>${t("raise.preview", { before: factor(budget), after: factor({ epsilon: wanted, delta: budget.delta }) })}</p><p>${meaning({ epsilon: wanted, delta: budget.delta })}</p><p>${t("raise.forever")}</p>`;
   return html`<${Act} open=${open} close=${close} title=${t("raise.title")} preview=${preview} danger act=${() => post(`${path}/budget`, { epsilon })}>
     <${Field} label=${t("raise.epsilon", { epsilon: number(before) })}><input required inputmode="decimal" value=${epsilon} onInput=${(event) => setEpsilon(event.target.value)} /><//>
   <//>`;
@@ -155,7 +155,7 @@ function Admit({ path, budget, open, close, analysts }) {
   const preview =
     name.trim() === "" || !(value > 0)
       ? t("admit.fill")
-      : html`<p>${t(known ? "admit.change" : "admit.preview", { name: clip(name), share: percent(value) })}</p><p>${t("admit.odds", { name: clip(name), factor: odds(share(budget.epsilon)) })}</p>`;
+      : html`<p>${t(known ? "admit.change" : "admit.preview", { name: clip(name), share: percent(value) })}</p><p>${t("admit.odds", { name: clip(name), factor: factor(budget) })}</p>`;
   return html`<${Act} open=${open} close=${close} title=${t("admit.title")} preview=${preview} act=${() => call("PUT", `${path}/analysts/${encodeURIComponent(name.trim())}`, { body: { share: part.trim() } })}>
     <${Field} label=${t("admit.name")}><input required maxlength="200" value=${name} onInput=${(event) => setName(event.target.value)} /><//>
     <${Field} label=${t("admit.share")}><input required value=${part} onInput=${(event) => setPart(event.target.value)} /><//>

@@ -139,7 +139,7 @@ function Card({ dataset, card, round, removeCard, open }) {
     (state.fault.code === "price-above-maximum"
       ? html`<${Notice} kind="warn">${t("dashboard.changed", { price: percent(state.fault.price) })} <button type="button" class="small" onClick=${() => open(asked)}>${t("dashboard.price")}</button><//>`
       : html`<${Fault} fault=${state.fault} retry=${state.reload} />`)}
-    ${answer && html`<${Chart} answer=${answer} column=${place} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} /></details>`}
+    ${answer && html`<${Chart} answer=${answer} column=${place} width=${560} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} /></details>`}
   </section>`;
 }
 

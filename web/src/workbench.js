@@ -59,15 +59,19 @@ export function Columns({ schema, insert }) {
 
 // --- The price before it is paid. ---
 
-// Made-up tables are small. Counts and sums that cannot be negative grow with the rows: they are drawn at the declared
-// size, with their intervals as long as they are.
+// Made-up tables are small. A rehearsal asks for a tolerance that is finer by as much, and counts and sums are drawn at the
+// declared size: values, noise and intervals are then as large as they will be.
+export function finer(within, factor) {
+  const [, digits, sign] = /^([0-9.]+)(%?)$/.exec(String(within).trim()) ?? [];
+  if (digits === undefined) return undefined;
+  const scaled = Number((Number(digits) / factor).toPrecision(6));
+  return sign ? `${scaled}%` : scaled;
+}
+
 export function enlarge(answer, factor) {
   const grows = answer.columns.map((column) => column.kind === "estimate" && column.lower === 0);
-  const move = (cell) => {
-    const by = cell?.value === undefined || cell.value === null ? 0 : plain(cell.value) * (factor - 1);
-    const end = (one) => (one === null || one === undefined ? one : plain(one) + by);
-    return cell && { ...cell, value: end(cell.value), low: end(cell.low), high: end(cell.high) };
-  };
+  const scale = (value) => (value === null || value === undefined ? value : plain(value) * factor);
+  const move = (cell) => cell && { ...cell, value: scale(cell.value), low: scale(cell.low), high: scale(cell.high) };
   return { ...answer, rows: answer.rows.map((row) => row.map((cell, place) => (grows[place] ? move(cell) : cell))) };
 }
 
@@ -174,8 +178,11 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
         }
         await new Promise((resolve) => setTimeout(resolve, REHEARSE_PAUSE - QUOTE_PAUSE));
         if (stopper.signal.aborted) return;
-        const tried = await post(`${path}/rehearsals`, asked, { signal: stopper.signal }).catch(() => undefined);
-        if (!stopper.signal.aborted) setRehearsal(tried && enlarge(tried, schema.unit.size / schema.rehearsal_rows));
+        const factor = schema.unit.size / schema.rehearsal_rows;
+        const small = finer(asked.within ?? schema.defaults.within, factor);
+        const body = small === undefined ? asked : { ...asked, within: small };
+        const tried = await post(`${path}/rehearsals`, body, { signal: stopper.signal }).catch(() => undefined);
+        if (!stopper.signal.aborted) setRehearsal(tried && (small === undefined ? tried : enlarge(tried, factor)));
       } catch (caught) {
         if (caught.name === "AbortError") return;
         setPricing(false);
