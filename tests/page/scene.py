@@ -171,11 +171,12 @@ class Visit:
     def offer(self) -> Locator:
         return self.page.get_by_role("group", name="Before you pay")
 
-    def axe(self) -> list[dict[str, Any]]:
-        """Return the violations of accessibility rules on the page as it is now."""
+    def axe(self, *rules: str) -> list[dict[str, Any]]:
+        """Return the violations of accessibility rules, of all or of some, on the page as it is now."""
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate((WEB / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8"))
-        found = self.page.evaluate("() => axe.run({resultTypes: ['violations']})")
+        options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
+        found = self.page.evaluate("options => axe.run(options)", options)
         return [
             {"id": one["id"], "nodes": [node["html"][:200] for node in one["nodes"]]} for one in found["violations"]
         ]
