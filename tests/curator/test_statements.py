@@ -1,6 +1,7 @@
 """Statements of two halves through a curator: one plan, one charge, and intervals through what is computed."""
 
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -166,6 +167,31 @@ def test_interval_ends_are_shown_as_columns() -> None:
         assert isinstance(estimate, Estimate)
         assert (low, high) == (estimate.low, estimate.high)
         assert low < high
+
+
+def test_interval_ends_are_shown_for_each_group() -> None:
+    shown = "sex, count(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high"
+    with curator() as asked:
+        answer = asked.ask(f"SELECT {shown} FROM stays GROUP BY sex", within="2%")  # noqa: S608  a constant
+        for row in answer.rows:
+            _, estimate, low, high = row.cells
+            assert isinstance(estimate, Estimate)
+            assert math.isfinite(low)
+            assert (low, high) == (estimate.low, estimate.high)
+
+
+def test_a_count_keeps_its_exact_interval_beside_what_is_computed_from_it() -> None:
+    text = "SELECT sex, count(*) AS n, 2 * count(*) AS twice, sum(count(*)) OVER () AS s FROM stays GROUP BY sex"
+    with curator() as asked:
+        plain = asked.ask("SELECT sex, count(*) AS n FROM stays GROUP BY sex", within=40)
+        answer = asked.ask(text, within=200)
+        assert not any("approximate" in note for note in answer.warnings)
+        for before, row in zip(plain.rows, answer.rows, strict=True):
+            n, twice = row.cells[1], row.cells[2]
+            assert isinstance(n, Estimate)
+            assert isinstance(twice, Estimate)
+            assert float(twice.high) - float(twice.low) == pytest.approx(2 * (float(n.high) - float(n.low)))
+            assert (n.low, n.high) == (before.cells[1].low, before.cells[1].high)
 
 
 def test_intervals_together_are_wider_and_those_of_chosen_rows_are_refused() -> None:

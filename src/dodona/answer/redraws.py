@@ -370,21 +370,25 @@ def _linear_intervals(
     half = len(deviation) // 2
     if len(kept) > min(_MOST_CELLS, half - _FURTHER):
         return {}
-    design, wanted = released[:half][:, kept], deviation[:half][:, places]
-    enough = len(kept) + _FURTHER  # to determine the factors, and to notice most that is not linear
-    factors = np.linalg.lstsq(design[:enough], wanted[:enough], rcond=None)[0]
-    size = np.abs(wanted).max(axis=0)
-    linear = np.abs(design @ factors - wanted).max(axis=0) <= _LINEAR * size
     found: dict[int, tuple[float, float]] = {}
-    for number in np.flatnonzero(linear).tolist():
-        if len(found) >= _MOST_LAWS:
-            break
-        own = factors[:, number]
-        used = np.flatnonzero(np.abs(own) * np.abs(design).max(axis=0) > _LINEAR * size[number])
-        terms = [(float(own[one]), cells[kept[one]], known[kept[one]]) for one in used]
-        widths = _combined_width(terms, failing)
-        if widths is not None:
-            found[int(places[number])] = widths
+    alone = np.array([one for one in kept if known[one] is not None], dtype=np.int64)
+    for chosen in (alone, kept) if len(alone) < len(kept) else (kept,):
+        # Cells that are computed from others are left out first: with them, factors are not determined.
+        left = np.array([place for place in places if int(place) not in found], dtype=np.int64)
+        if not len(chosen) or not len(left):
+            continue
+        design, wanted = released[:half][:, chosen], deviation[:half][:, left]
+        enough = len(chosen) + _FURTHER  # to determine the factors, and to notice most that is not linear
+        factors = np.linalg.lstsq(design[:enough], wanted[:enough], rcond=None)[0]
+        size = np.abs(wanted).max(axis=0)
+        linear = np.abs(design @ factors - wanted).max(axis=0) <= _LINEAR * size
+        for number in np.flatnonzero(linear).tolist()[: _MOST_LAWS - len(found)]:
+            own = factors[:, number]
+            used = np.flatnonzero(np.abs(own) * np.abs(design).max(axis=0) > _LINEAR * size[number])
+            terms = [(float(own[one]), cells[chosen[one]], known[chosen[one]]) for one in used]
+            widths = _combined_width(terms, failing)
+            if widths is not None:
+                found[int(left[number])] = widths
     return found
 
 
