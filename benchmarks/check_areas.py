@@ -16,6 +16,7 @@ from benchmarks import (
     doors,
     grouping,
     noise,
+    page,
     peer,
     releases,
     server,
@@ -176,6 +177,11 @@ def _doors(_: Path) -> Figures:
     }
 
 
+def _page(_: Path) -> Figures:
+    """What a browser loads; the times of a browser are too uneven for a bound."""
+    return page.sizes()
+
+
 AREAS: dict[str, Callable[[Path], Figures]] = {
     "noise": _noise,
     "accounting": _accounting,
@@ -187,4 +193,5 @@ AREAS: dict[str, Callable[[Path], Figures]] = {
     "server": _server,
     "doors": _doors,
     "sql": _sql,
+    "page": _page,
 }

@@ -93,7 +93,19 @@ def http_api() -> str:
     return "\n".join([_HTTP_API, *(f"## {tag.capitalize()}\n\n" + "\n".join(found) for tag, found in listed)])
 
 
-_GROUPS = ("datasets", "asking", "watches", "releases", "approvals", "me", "logging in", "owner", "accounts")
+_GROUPS = (
+    "datasets",
+    "asking",
+    "watches",
+    "releases",
+    "approvals",
+    "saved",
+    "me",
+    "logging in",
+    "owner",
+    "drafts",
+    "accounts",
+)
 
 
 def _address(shown: str, operation: dict[str, Any], schemas: dict[str, Any], *, owners: bool) -> str:

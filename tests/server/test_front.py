@@ -305,6 +305,20 @@ def test_headers_of_a_proxy_are_not_believed_where_there_is_none(server):
     assert "strict-transport-security" not in reply.headers
 
 
+@pytest.mark.parametrize("door", ["analysts", "owners"])
+def test_both_ports_serve_the_page_packed_or_not_and_say_which_they_are(server, door):
+    address = getattr(server, door)
+    packed = httpx.get(address + "/page.js")
+    plain = httpx.get(address + "/page.js", headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.content == plain.content
+    assert httpx.get(address + "/page.json").json()["door"] == door
+    assert "## Statement" in httpx.get(address + "/theory/release.md").text
+    assert httpx.get(address + "/theory/..%2F..%2Findex.md").status_code == 404
+    assert httpx.get(address + "/theory/nothing.md").status_code == 404
+
+
 def test_the_page_has_no_inline_script_or_style(server):
     page = httpx.get(server.analysts + "/").text
     assert '<script src="/page.js" defer></script>' in page

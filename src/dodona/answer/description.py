@@ -342,6 +342,8 @@ class HistoryEntry:
     receipt: str
     answered: bool
     """Whether its answer was recorded; a watch, weights and checks count as answered: they tell while open."""
+    key: str | None = None
+    """The key under which its analyst asked; `recall` takes it."""
 
 
 @dataclass(frozen=True, slots=True)

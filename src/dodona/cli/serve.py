@@ -127,6 +127,7 @@ def serve(  # noqa: PLR0913  each is an option
             log_texts=log_texts,
             client_seconds=client_seconds,
             drain_seconds=drain_seconds,
+            demo=demo,
             agents=make_caps(question=agent_question, day=agent_day, consent=agent_consent),
         )
         if only is not None:

@@ -286,4 +286,5 @@ def _read_charge(document: Mapping[str, Any]) -> HistoryEntry:
         version=document.get("version", ""),
         receipt=document.get("receipt", ""),
         answered=document.get("answered", True),
+        key=document.get("key"),
     )

@@ -76,6 +76,7 @@ class HistoryReader:
                     version=charged.version,
                     receipt=receipt,
                     answered=receipt in self._texts or _kind(charged.purpose) in _PURPOSE_NAMES,
+                    key=charged.key,
                 )
                 for receipt, (time, charged) in listed
             )

@@ -9,11 +9,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dodona.dataset.draft import MARK, WARNING
 from dodona.dataset.file import DatasetFile, parse_draft
 from dodona.dataset.guess import quote_toml, toml_text
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger import opening
 from dodona.ledger.entries import Line
 from dodona.ledger.errors import LedgerOfAnother
@@ -60,6 +61,42 @@ def confirm(path: Path, *, by: str) -> None:
     new = path.with_name(f".{path.name}.new")
     new.write_text(after, encoding="utf-8", newline="\n")
     os.replace(new, path)  # noqa: PTH105  in one step
+
+
+def amend(path: Path, values: Mapping[str, str]) -> None:
+    """Replace values that await review, each written as the file would have it; nothing else in the file changes."""
+    waiting = DatasetFile.draft(path).waiting
+    text = path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
+    expected = tomllib.loads(text)
+    for name, value in values.items():
+        if name not in waiting:
+            raise InvalidArgument("values", name, "name a value that awaits review")
+        read = _read(f"value = {value}")
+        if read is None or set(read) != {"value"} or isinstance(read["value"], Mapping):
+            raise InvalidArgument(name, value, 'write it as in the dataset file: 110, "0.5", 2020-01-01 or ["a", "b"]')
+        text = _amend_text(text, name, toml_text(read["value"]))
+        own = next(place for place in toml_lines(text) if format_toml_path(place) == name)
+        table: Any = expected
+        for key in own[:-1]:
+            table = table[key]
+        table[own[-1]] = read["value"]
+    if _read(text) != expected:
+        raise InvalidRequest("This file is written in a way that cannot be changed for you. Edit it, and look again.")
+    parse_draft(TomlTable.parse(text, file=str(path)), path)
+    new = path.with_name(f".{path.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(new, path)  # noqa: PTH105  in one step
+
+
+def _amend_text(text: str, name: str, value: str) -> str:
+    """Return the text with another value behind a key; its mark stays, as the value still awaits review."""
+    start = next((line for own, line in toml_lines(text).items() if format_toml_path(own) == name), None)
+    if start is None:
+        raise InvalidArgument("values", name, "the file no longer has it")
+    lines = text.split("\n")
+    end = _end_line(lines, start - 1)
+    return "\n".join([*lines[: start - 1], f"{lines[start - 1].partition('=')[0]}= {value}  {MARK}", *lines[end:]])
 
 
 def _confirm_text(text: str, *, by: str) -> str:

@@ -64,12 +64,12 @@ def require_extra(what: str, library: str, name: str) -> Iterator[None]:
 
 
 _KNUTH_MULTIPLIER = 2654435761  # Knuth's multiplicative constant: neighbouring rows land far apart
-_MAX_MADE_UP_ROWS = 10_000
+MOST_MADE_UP_ROWS = 10_000
 
 
 def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
     """Return deterministic columns of synthetic values; at most ten thousand rows."""
-    rows = np.arange(min(_MAX_MADE_UP_ROWS, max(1, schema.unit.size)), dtype=np.uint64)
+    rows = np.arange(min(MOST_MADE_UP_ROWS, max(1, schema.unit.size)), dtype=np.uint64)
     found: dict[str, Sequence[object]] = {
         source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)

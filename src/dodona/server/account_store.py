@@ -76,6 +76,17 @@ STEPS: Steps = (
 )""",
         "CREATE INDEX dodona_sessions_account ON dodona_sessions (account)",
     ),
+    (
+        """CREATE TABLE dodona_saved (
+    account TEXT NOT NULL REFERENCES dodona_accounts (name),
+    dataset TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    content TEXT NOT NULL,
+    changed BIGINT NOT NULL,
+    PRIMARY KEY (account, dataset, kind, name)
+)""",
+    ),
 )
 _STATE = "CREATE TABLE dodona_accounts_state (version BIGINT NOT NULL, revision BIGINT NOT NULL)"
 

@@ -15,6 +15,7 @@ OWNER: Final = "owner"
 AUDITOR: Final = "auditor"
 _ANY: Final = frozenset((ANALYST, OWNER, AUDITOR))
 _ASKING: Final = frozenset((ANALYST, OWNER))
+_AUDITING: Final = frozenset((AUDITOR, OWNER))
 _OWNING: Final = frozenset((OWNER,))
 
 
@@ -60,6 +61,7 @@ ACTS: Final[dict[str, Act]] = {
     "history": Act("reading:history", Pool.FREE, _ANY),
     "ledger": Act("reading:ledger", Pool.FREE, _ANY),
     "verify": Act("reading:verify", Pool.JOBS, _ANY),
+    "entries": Act("reading:entries", Pool.FREE, _AUDITING),
     "quote": Act("asking:quote", Pool.FREE, _ASKING),
     "recall": Act("asking:recall", Pool.FREE, _ASKING, names_key=True),
     "ask": Act("asking:ask", Pool.PAID, _ASKING, spends=True, free_first=True),
@@ -80,6 +82,11 @@ ACTS: Final[dict[str, Act]] = {
     "stop": Act("owning:stop", Pool.PAID, _OWNING, owners_only=True),
     "confirm": Act("owning:confirm", Pool.JOBS, _OWNING, owners_only=True),
     "check": Act("owning:check", Pool.JOBS, _OWNING, owners_only=True),
+    "drafts": Act("drafting:drafts", Pool.JOBS, _OWNING, owners_only=True),
+    "draft": Act("drafting:draft", Pool.JOBS, _OWNING, owners_only=True),
+    "draft_show": Act("drafting:draft_show", Pool.JOBS, _OWNING, owners_only=True),
+    "draft_values": Act("drafting:draft_values", Pool.JOBS, _OWNING, owners_only=True),
+    "ledger_create": Act("drafting:ledger_create", Pool.JOBS, _OWNING, owners_only=True),
     "publish": Act("owning:publish", Pool.JOBS, _OWNING, spends=True, owners_only=True),
     "requests": Act("approvals:requests", Pool.FREE, _ANY),
     "request": Act("approvals:request", Pool.FREE, _ASKING, names_key=True),

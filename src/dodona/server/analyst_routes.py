@@ -94,6 +94,25 @@ async def verify(request: Request, dataset: Dataset) -> Response:
     return await _relay(request).call(request, "verify", dataset, {})
 
 
+@router.get(
+    "/datasets/{dataset}/ledger/entries",
+    tags=["datasets"],
+    responses=replies({"entries": [{"number": 0, "hash": "5f0c…", "text": None}], "total": 12, "next": None}),
+)
+async def entries(
+    request: Request,
+    dataset: Dataset,
+    after: Annotated[int, Query(ge=0, le=2**53, description="Show entries from this number on.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many entries to show.")] = 100,
+) -> Response:
+    """Show entries of the ledger, for auditors and owners to compute the chain again.
+
+    A hash is the SHA-256 of the one before, a line feed and the text. The first entry is its hash alone: its text has
+    the key that chooses which rows of a person count.
+    """
+    return await _relay(request).call(request, "entries", dataset, {"after": after, "limit": limit})
+
+
 # --- Asking in other ways. ---
 
 

@@ -11,7 +11,16 @@ from starlette.routing import Route
 
 from dodona import __version__
 from dodona.errors import DodonaError, InvalidRequest
-from dodona.server import account_routes, analyst_routes, owner_routes, page_routes, problems, session_routes
+from dodona.server import (
+    account_routes,
+    analyst_routes,
+    draft_routes,
+    owner_routes,
+    page_routes,
+    problems,
+    saved_routes,
+    session_routes,
+)
 from dodona.server.accounts import Accounts
 from dodona.server.agents.http import PATH, AgentsDoor
 from dodona.server.agents.spending import AgentCaps
@@ -51,7 +60,9 @@ def make_application(door: DoorName) -> FastAPI:
     app.include_router(analyst_routes.router, prefix=PREFIX)
     if door == "owners":
         app.include_router(owner_routes.router, prefix=PREFIX)
+        app.include_router(draft_routes.router, prefix=PREFIX)
         app.include_router(account_routes.everyone, prefix=PREFIX)
+    app.include_router(saved_routes.router, prefix=PREFIX)
     app.include_router(account_routes.me, prefix=PREFIX)
     app.include_router(session_routes.router, prefix=PREFIX)
 
@@ -64,8 +75,7 @@ def make_application(door: DoorName) -> FastAPI:
         note_of(request, "openapi")
         return JSONResponse(description())
 
-    if door == "analysts":
-        app.include_router(page_routes.router)
+    app.include_router(page_routes.router)
     app.add_exception_handler(DodonaError, _known)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _other)
@@ -82,6 +92,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
     metrics: Metrics,
     provider: ProviderSettings | None = None,
     log_texts: bool = False,
+    demo: bool = False,
     agents: AgentCaps | None = None,
 ) -> App:
     """Return a door that answers: its addresses with the core and the accounts behind them, and the guard in front."""
@@ -90,6 +101,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
     if agents is not None:
         app.router.routes.append(Route(PATH, AgentsDoor(app.state.relay, agents), methods=["POST", "DELETE"]))
     app.state.accounts = accounts
+    app.state.door, app.state.demo = door, demo
     sessions = Sessions(accounts)
     app.state.sessions = sessions
     app.state.logins = Logins(sessions, accounts)

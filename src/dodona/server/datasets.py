@@ -183,6 +183,10 @@ class Datasets:
             with self._lock:
                 self._retire(name)
 
+    def look_again(self) -> None:
+        """Notice at the next call what has changed in the folder, however soon that is."""
+        self._looked = -_LOOK_AGAIN
+
     def _look(self) -> dict[str, tuple[Path, _Stamp]]:
         """Return the files by name, read again at most once a second."""
         now = time.monotonic()

@@ -60,6 +60,7 @@ async def serve(settings: FrontSettings) -> None:
         metrics=metrics,
         provider=None if settings.login is None else read_provider(Path(settings.login)),
         log_texts=settings.log_texts,
+        demo=settings.demo,
         agents=None if settings.agents is None else make_caps(**settings.agents),
     )
     operations = Operations(link, metrics)

@@ -245,6 +245,40 @@ class TokenBody(_Body):
     )
 
 
+class SavedBody(_Body):
+    """Something that a person keeps on the page."""
+
+    model_config = _example(content={"text": "for the yearly report"})
+    content: dict[str, JsonValue] = Field(description="A JSON object of at most 64 KiB.")
+
+
+class DraftBody(_Body):
+    """A table to draft a dataset file from, and the owner's choices; what is left out is proposed from the rows."""
+
+    model_config = _example(source="stays.parquet", id="patient", epsilon="1")
+    source: Name = Field(description="A file in the server's folder, or env:NAME of a database's address.")
+    table: Name | None = Field(None, description="The name that analysts use; of a database, the table inside it.")
+    id: Name | None = Field(None, description="The column that tells people apart.")
+    rows: Annotated[int, Field(ge=1, le=2**31)] | None = Field(None, description="How many rows of a person count.")
+    protects: Literal["row", "person"] | None = Field(None, description="Who is protected.")
+    neighbours: Literal["add-remove", "replace"] | None = Field(None, description="Which change is covered.")
+    epsilon: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
+        None, description="The whole budget; 1 if left out."
+    )
+    delta: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
+        None, description="1e-6, or less for a large table, if left out."
+    )
+
+
+class DraftValuesBody(_Body):
+    """Corrections of values that a draft took from the rows."""
+
+    model_config = _example(values={"columns.age.upper": "110"})
+    values: Annotated[dict[Name, Annotated[str, StringConstraints(max_length=100_000)]], Field(min_length=1)] = Field(
+        description="By the name in the review, each as the dataset file would have it."
+    )
+
+
 class LoginBody(_Body):
     """A name and its password."""
 

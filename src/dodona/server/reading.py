@@ -1,16 +1,32 @@
 """Acts that only read: which datasets there are, what they hold, what was spent, and by whom."""
 
 import json
+from itertools import islice
 
 from dodona.answer.description import HistoryEntry
 from dodona.curator.description import describe as describe_dataset
 from dodona.dataset.file import DatasetFile
-from dodona.errors import DodonaError, InvalidArgument, printable_json
+from dodona.dataset.opening import MOST_MADE_UP_ROWS
+from dodona.errors import DodonaError, InvalidArgument, Refused, printable_json
 from dodona.privacy.budget import Price
 from dodona.server.acts import ANALYST
 from dodona.server.calls import ActCall
 from dodona.server.datasets import Opened
 from dodona.server.link import JSON, Reply
+
+
+class LedgerShared(Refused):
+    """The ledger has entries of several datasets, and the caller's role is for one of them."""
+
+    code = "ledger-shared"
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "This ledger has entries of several datasets, which a role for one does not open. Its owner can verify it "
+            "with `dodona ledger verify`."
+        )
+
 
 _MOST_CHARGES = 1000
 _CHARGES = 100
@@ -61,6 +77,7 @@ def describe(call: ActCall) -> Reply:
     analyst = call.caller.name if call.caller.role == ANALYST else None
     found = json.loads(describe_dataset(opened.dataset, analyst).to_json())
     found["role"] = call.caller.role
+    found["rehearsal_rows"] = min(opened.dataset.schema.unit.size, MOST_MADE_UP_ROWS)
     found["limits"] = opened.dataset.ledger.limits.to_json() | {"max_price": call.caller.max_price}
     return json_reply(found)
 
@@ -85,7 +102,7 @@ def history(call: ActCall) -> Reply:
     total = len(opened.history)
     page = opened.history.read(after, limit)
     own = call.caller.name if call.caller.role == ANALYST else None
-    listed = [_charge(after + place + 1, one, own) for place, one in enumerate(page)]
+    listed = [_charge(after + place + 1, one, own, call.caller.name) for place, one in enumerate(page)]
     further = after + len(page) < total
     return json_reply({"charges": listed, "total": total, "next": after + len(page) if further else None})
 
@@ -107,12 +124,31 @@ def verify(call: ActCall) -> Reply:
     )
 
 
+def entries(call: ActCall) -> Reply:
+    """Return a page of the ledger's entries, from which auditors compute the chain of hashes themselves.
+
+    The first entry is sent as its hash alone: it holds the key that chooses which rows of a person count.
+    """
+    found = permitted(call).dataset.ledger
+    if len(found.datasets()) > 1:
+        raise LedgerShared
+    after, limit = _whole(call, "after", 0, 1 << 40), _whole(call, "limit", _CHARGES, _MOST_CHARGES)
+    _, last = found.mark
+    page = [line for line in islice(found.lines(after), limit) if line.number <= last]
+    listed = [
+        {"number": line.number, "hash": line.hash, "text": line.text if line.number > 0 else None} for line in page
+    ]
+    further = after + len(page) <= last and bool(page)
+    return json_reply({"entries": listed, "total": last + 1, "next": after + len(page) if further else None})
+
+
 def _analysts(found: dict[str, object]) -> list[dict[str, object]]:
     listed = found["analysts"]
     return listed if isinstance(listed, list) else []
 
 
-def _charge(number: int, one: HistoryEntry, own: str | None) -> dict[str, object]:
+def _charge(number: int, one: HistoryEntry, own: str | None, caller: str) -> dict[str, object]:
+    """Return a charge; `own` is the one analyst whose texts may be seen, and a key is for its analyst alone."""
     shown: dict[str, object] = {"number": number, "time": one.time, "share": str(one.share)}
     if own is not None and one.analyst != own:
         return shown
@@ -122,6 +158,7 @@ def _charge(number: int, one: HistoryEntry, own: str | None) -> dict[str, object
         "version": one.version,
         "receipt": one.receipt,
         "answered": one.answered,
+        "key": one.key if one.analyst == caller else None,
     }
 
 

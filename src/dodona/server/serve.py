@@ -99,6 +99,8 @@ class ServeSettings:
     log_texts: bool = False
     client_seconds: float = CLIENT_SECONDS
     drain_seconds: float = 30.0
+    demo: bool = False
+    """Whether the data are made up."""
     agents: AgentCaps = field(default_factory=AgentCaps)
     """What agents may spend."""
 
@@ -153,6 +155,7 @@ class ServeSettings:
             client_seconds=self.client_seconds,
             drain_seconds=self.drain_seconds,
             login=None if self.login is None else str(self.login),
+            demo=self.demo,
             agents=self.agents.to_json() if door == "analysts" else None,
         )
 

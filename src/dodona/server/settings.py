@@ -30,6 +30,8 @@ class FrontSettings:
     drain_seconds: float = 30.0
     login: str | None = None
     """The file that says which OpenID Connect provider people log in with."""
+    demo: bool = False
+    """Whether the data are made up: then the page offers a tour that shows the truth."""
     agents: dict[str, str] | None = None
     """What agents may spend; None where they are not served."""
 

@@ -1,0 +1,48 @@
+"""One server and one browser for all tests of the page."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.page.scene import Served, Visit, browser, served, visit
+
+expect.set_options(timeout=60_000)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Served]:
+    folder = Path(tempfile.mkdtemp(prefix="page-"))  # pytest's own are too long for the paths of sockets
+    try:
+        with served(folder) as found:
+            yield found
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def look(chromium, server) -> Iterator[Callable[..., Visit]]:
+    """Open the page as somebody; at the end nothing may have gone wrong on it."""
+    visits: list[Visit] = []
+
+    def opened(name: str | None, **options: Any) -> Visit:  # noqa: ANN401  the browser's
+        found = visit(chromium, server, name, **options)
+        visits.append(found)
+        return found
+
+    yield opened
+    for one in visits:
+        one.context.close()
+        assert one.faults == []

@@ -1,0 +1,199 @@
+"""What analysts do on the page: ask, look, download, keep, and request."""
+
+import csv
+import io
+import re
+
+import pyarrow as pa
+from playwright.sync_api import expect
+
+BY_SEX = "SELECT sex, count(*) FROM stays GROUP BY sex"
+
+
+def test_a_question_is_chosen_from_lists_priced_and_answered_with_error_bars(look):
+    ada = look("ada")
+    ada.page.get_by_label("by", exact=True).select_option("diagnosis")
+    expect(ada.page.get_by_label("The question in SQL")).to_have_text(
+        "SELECT diagnosis, count(*)\nFROM stays\nGROUP BY diagnosis"
+    )
+    ada.page.get_by_label("Only rows where").select_option("sex")
+    ada.page.get_by_role("checkbox", name="female").check()
+    expect(ada.offer).to_contain_text(re.compile(r"0\.\d+% of the budget"))
+    expect(ada.offer.get_by_role("img", name=re.compile("Rehearsed"))).to_be_visible()
+    answer = ada.ask()
+    chart = answer.get_by_role("img", name=re.compile("Chart of count"))
+    assert chart.locator("rect.bar").count() == 10
+    assert chart.locator("rect.apartbar").count() == 2  # <missing> and <outside> stand apart
+    assert chart.locator("line.range").count() == 3 * 12
+    assert answer.locator("tbody tr").count() == 12
+    expect(ada.offer.get_by_text("Free", exact=True)).to_be_visible()
+    expect(ada.offer).to_contain_text("It was answered before")
+
+
+def test_a_mistake_is_underlined_and_one_button_corrects_it(look):
+    ada = look("ada")
+    ada.write("SELECT sexx, count(*) FROM stays GROUP BY sexx")
+    problem = ada.page.get_by_role("alert")
+    expect(problem).to_contain_text("There is no column `sexx`")
+    expect(problem).to_contain_text("Nothing was charged.")
+    expect(ada.page.locator(".cm-wrong")).to_have_text("sexx")
+    ada.page.get_by_role("button", name="Write sex").click()
+    ada.page.get_by_role("button", name="Write sex").click()  # the second place
+    expect(problem).not_to_be_visible()
+    expect(ada.editor).to_have_text(BY_SEX)
+    expect(ada.offer.locator(".offer-price strong")).to_be_visible()
+
+
+def test_the_editor_completes_names_and_labels_of_the_schema(look):
+    ada = look("ada")
+    ada.write("SELECT count(*) FROM stays WHERE ")
+    ada.page.keyboard.type("diag")
+    expect(ada.page.get_by_role("option", name=re.compile("^diagnosis"))).to_be_visible()
+    ada.page.wait_for_timeout(200)  # a list that has just opened takes no key, so that nothing is chosen by mistake
+    ada.page.keyboard.press("Enter")
+    ada.page.keyboard.type(" = 'stro")
+    expect(ada.page.get_by_role("option", name=re.compile("^'stroke'"))).to_be_visible()
+    ada.page.wait_for_timeout(200)
+    ada.page.keyboard.press("Enter")
+    expect(ada.editor).to_contain_text("WHERE diagnosis = 'stroke'")
+
+
+def test_lines_over_time_heat_maps_and_single_values_show_their_intervals(look):
+    ada = look("ada")
+    answer = ada.ask("SELECT admitted, count(*) FROM stays GROUP BY admitted")
+    assert answer.locator("svg circle.dot").count() == 24
+    assert answer.locator("svg circle.apartdot").count() == 2
+    assert answer.locator("svg polygon.band").count() == 1
+    answer = ada.ask("SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency")
+    assert answer.locator("svg rect.cell").count() == 6
+    assert answer.locator("svg rect.apartcell").count() == 14
+    assert answer.locator("svg .range").count() == 3 * 20
+    answer = ada.ask("SELECT avg(stay) FROM stays")
+    expect(answer.locator(".figure")).to_contain_text("±")
+    assert answer.locator("svg .range").count() == 3
+
+
+def test_intervals_for_all_values_at_once_are_wider_and_free(look):
+    ada = look("ada")
+    answer = ada.ask(BY_SEX)
+    cell = answer.locator("tbody tr").first.locator("td").nth(2)
+    before = cell.inner_text()
+    answer.get_by_label("Intervals", exact=True).select_option("simultaneous")
+    expect(cell).not_to_have_text(before)
+    width = [[int(end.replace(",", "")) for end in text.split(" – ")] for text in (before, cell.inner_text())]
+    assert width[1][1] - width[1][0] > width[0][1] - width[0][0]
+    answer.get_by_label("Intervals", exact=True).select_option("population")  # not known where people have several rows
+    expect(answer.get_by_role("alert")).to_contain_text("no interval for the population is known")
+
+
+def test_an_answer_is_downloaded_as_a_table_a_picture_and_a_question(look):
+    ada = look("ada")
+    answer = ada.ask(BY_SEX)
+    shown = answer.locator("tbody tr").first.locator("td").nth(1).inner_text().replace(",", "")
+
+    def fetched(name: str) -> bytes:
+        with ada.page.expect_download() as found:
+            answer.get_by_role("button", name=name, exact=True).click()
+        return found.value.path().read_bytes()
+
+    rows = list(csv.reader(io.StringIO(fetched("CSV").decode())))
+    assert rows[0] == ["sex", "count", "count_low", "count_high"]
+    assert rows[1][:2] == ["female", shown]
+    assert pa.ipc.open_stream(fetched("Arrow")).read_all().column("count").to_pylist()[0] == int(shown)
+    assert fetched("PNG").startswith(b"\x89PNG")
+    assert fetched("SQL").decode() == BY_SEX + "\n"
+    answer.get_by_role("button", name="Python").click()
+    expect(ada.page.get_by_role("dialog")).to_contain_text(f'data.ask("{BY_SEX}", within="0.5%")')
+
+
+def test_history_is_searched_noted_and_shown_again_for_free(look, server):
+    ada = look("ada")
+    ada.ask("SELECT count(*) FROM stays WHERE age < 18")
+    ada.go("History")
+    ada.page.get_by_label("Search").fill("age < 18")
+    charge = ada.page.get_by_role("listitem").filter(has_text="age < 18")
+    expect(charge).to_have_count(1)
+    charge.get_by_role("button", name="Add a note").click()
+    charge.get_by_label("Note").fill("children, for the report")
+    charge.get_by_role("button", name="Save").click()
+    expect(charge.locator(".note")).to_have_text("children, for the report")
+    with server.api("ada") as api:
+        before = api.get("/datasets/hospital-stays/budget").json()["spent"]
+    charge.get_by_role("button", name="Show again, for free").click()
+    expect(ada.editor).to_have_text("SELECT count(*) FROM stays WHERE age < 18")
+    expect(ada.answer.locator(".figure")).to_be_visible()
+    with server.api("ada") as api:
+        assert api.get("/datasets/hospital-stays/budget").json()["spent"] == before
+    with server.api("ben") as api:  # a note is for its writer alone
+        assert api.get("/datasets/hospital-stays/saved/notes").json() == {"saved": []}
+
+
+def test_a_dashboard_is_refreshed_for_free(look, server):
+    ada = look("ada")
+    answer = ada.ask(BY_SEX)
+    answer.get_by_role("button", name="Save to a dashboard").click()
+    ada.page.get_by_label("Dashboard", exact=True).fill("Overview")
+    ada.page.get_by_label("Title of the chart").fill("Stays by sex")
+    ada.page.get_by_role("button", name="Save", exact=True).click()
+    with server.api("ada") as api:
+        before = api.get("/datasets/hospital-stays/budget").json()["spent"]
+        ada.go("Dashboards")
+        card = ada.page.get_by_role("region", name="Stays by sex")
+        expect(card.get_by_role("img", name=re.compile("Chart of count"))).to_be_visible()
+        ada.page.get_by_role("button", name="Refresh").click()
+        expect(card.get_by_role("img", name=re.compile("Chart of count"))).to_be_visible()
+        assert api.get("/datasets/hospital-stays/budget").json()["spent"] == before
+        body = {"content": {"cards": [{"question": "SELECT count(*) FROM stays WHERE cost > 100", "title": "New"}]}}
+        assert api.put("/datasets/hospital-stays/saved/dashboards/Overview", json=body).status_code == 200
+    ada.page.reload()
+    ada.page.get_by_label("Your token").fill(server.tokens["ada"])
+    ada.page.get_by_role("button", name="Log in", exact=True).click()
+    expect(ada.page.get_by_text("To measure this again would take")).to_be_visible()  # it never pays by itself
+
+
+def test_a_question_over_a_cap_is_refused_requested_granted_and_asked(look, server):
+    ada, grace = look("ada"), look("grace", door="owners")
+    try:
+        grace.go("Caps")
+        grace.page.get_by_label("One question").fill("0.01%")
+        grace.page.get_by_label("Analysts may ask me").check()
+        grace.page.get_by_role("button", name="Set the caps").click()
+        expect(grace.page.get_by_text("The caps hold from now on.")).to_be_visible()
+        ada.page.reload()
+        ada.page.get_by_label("Your token").fill(server.tokens["ada"])
+        ada.page.get_by_role("button", name="Log in", exact=True).click()
+        ada.write("SELECT count(*) FROM stays WHERE age > 77")
+        expect(ada.offer).to_contain_text("so it would be refused")
+        ada.page.get_by_role("button", name="Ask", exact=True).click()
+        expect(ada.page.get_by_role("alert")).to_contain_text("the owner allows 0.01%")
+        ada.page.get_by_role("button", name="Ask the owner to allow it").click()
+        expect(ada.page.get_by_text("The owner was asked")).to_be_visible()
+        grace.go("Approvals")
+        waiting = grace.page.get_by_role("listitem").filter(has_text="age > 77")
+        expect(waiting).to_contain_text("ada may spend")
+        waiting.get_by_role("button", name="Grant").click()
+        expect(waiting).to_contain_text("Decided by grace.")
+        ada.go("Requests")
+        ada.page.get_by_role("button", name="Go on and ask it").click()
+        answer = ada.ask()
+        expect(answer.locator(".figure")).to_be_visible()
+    finally:
+        with server.api("grace", door="owners") as api:
+            assert api.put("/datasets/hospital-stays/limits", json={}).status_code == 200
+
+
+def test_the_tour_shows_the_truth_beside_the_answers(look):
+    ben = look("ben")
+    ben.page.get_by_role("button", name="Take the tour").click()
+    answer = ben.ask()
+    truth = [int(cell.replace(",", "")) for cell in answer.locator("td.truth").all_inner_texts()]
+    assert len(truth) == 12
+    assert sum(truth) == 100_000
+    for _ in range(4):
+        ben.page.get_by_role("button", name="Next", exact=True).click()
+    expect(ben.page.get_by_text("5 of 5")).to_be_visible()
+    ben.page.get_by_role("button", name="Finish").click()
+    ben.go("What the budget means")
+    expect(ben.page.get_by_text("One person's odds change by at most a factor of 7.4")).to_be_visible()
+    ben.page.get_by_role("button", name="theorem").first.click()
+    expect(ben.page.get_by_role("dialog")).to_contain_text("no test has a true positive rate above")

@@ -1,0 +1,158 @@
+"""What owners and auditors do on the page."""
+
+import json
+import re
+
+from playwright.sync_api import expect
+
+from tests.page.scene import PASSWORD
+
+
+def test_an_owner_sees_who_spent_what_and_what_an_act_means_before_it_is_done(look, server):
+    with server.api("ada") as api:
+        asked = {"question": "SELECT count(*) FROM stays WHERE emergency"}
+        api.post("/datasets/hospital-stays/answers", json=asked, headers={"Idempotency-Key": "owner-sees"})
+    grace = look("grace", door="owners")
+    page = grace.page
+    expect(page.get_by_role("img", name=re.compile("Budget left by day"))).to_be_visible()
+    expect(page.get_by_text(re.compile("At the pace of the last two weeks"))).to_be_visible()
+    page.get_by_role("button", name="Raise the budget").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label(re.compile("New epsilon")).fill("3")
+    expect(dialog).to_contain_text("grows from 7.4 to 20.11")
+    dialog.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Admit an analyst").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name of the account").fill("carl")
+    dialog.get_by_label("May spend").fill("10%")
+    expect(dialog).to_contain_text("carl may then spend up to 10% of the budget")
+    dialog.get_by_role("button", name="Admit an analyst").click()
+    row = page.get_by_role("row").filter(has_text="carl")
+    expect(row).to_contain_text("10%")
+    row.get_by_role("button", name="Stop").click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop carl").click()
+    expect(row).to_contain_text("stopped")
+    grace.go("Charges")
+    page.get_by_label("Search").fill("WHERE emergency")
+    expect(page.get_by_role("row").filter(has_text="WHERE emergency")).to_contain_text("ada")
+
+
+def test_exact_counts_are_marked_private_and_only_on_the_owners_port(look):
+    grace = look("grace", door="owners")
+    grace.go("Check")
+    grace.page.get_by_role("button", name="Check the rows").click()
+    expect(grace.page.locator(".private")).to_contain_text("PRIVATE")
+    expect(grace.page.locator(".private")).to_contain_text("100,000")
+    elsewhere = look("grace")
+    expect(elsewhere.page.get_by_role("link", name="Check", exact=True)).to_have_count(0)
+    expect(elsewhere.page.get_by_text("open the owners' address")).to_be_visible()
+    expect(elsewhere.page.get_by_role("button", name="Close the dataset")).to_have_count(0)
+
+
+def test_accounts_and_tokens_are_made_and_ended(look):
+    grace = look("grace", door="owners")
+    page = grace.page
+    page.get_by_role("link", name="Accounts").click()
+    page.get_by_label("Name").fill("dora")
+    page.get_by_label("Role").select_option("auditor")
+    page.get_by_role("button", name="Add an account").click()
+    row = page.get_by_role("row").filter(has_text="dora")
+    expect(row).to_contain_text("auditor: hospital-stays")
+    row.get_by_role("button", name="Tokens").click()
+    page.get_by_label("What it is for").fill("laptop")
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.get_by_text(re.compile("^dodona_"))).to_be_visible()
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("button", name="Revoke")).to_have_count(0)
+    page.keyboard.press("Escape")
+    row.get_by_role("button", name="Stop").click()
+    expect(row).to_contain_text("stopped")
+
+
+def test_a_new_dataset_is_drafted_reviewed_confirmed_served_and_closed(look, server):
+    grace = look("grace", door="owners")
+    page = grace.page
+    page.get_by_role("link", name="New dataset").click()
+    page.get_by_label("Table", exact=True).select_option("visits.csv")
+    page.get_by_label("Name of the dataset").fill("visits")
+    page.get_by_label("Protect").select_option("row")
+    page.get_by_role("button", name="Draft it").click()
+    value = page.get_by_label("columns.visits.upper")
+    expect(value).to_have_value("200")
+    value.fill("1000")
+    page.get_by_role("button", name="Save the values").click()
+    expect(page.get_by_role("button", name="Go on")).to_be_enabled()
+    expect(value).to_have_value("1000")
+    page.get_by_role("button", name="Check the rows").click()
+    expect(page.get_by_text("rows that count")).to_be_visible()
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Confirm and create the ledger").click()
+    expect(page.get_by_text("visits is served.")).to_be_visible()
+    page.get_by_role("button", name="Open it").click()
+    expect(page.get_by_role("heading", name="Budget", exact=True)).to_be_visible()
+    with server.api("grace") as api:
+        columns = {one["name"]: one for one in api.get("/datasets/visits").json()["columns"]}
+    assert columns["visits"]["upper"] == 1000
+    page.get_by_role("button", name="Close the dataset").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("will never be spent")
+    dialog.get_by_role("textbox").fill("visits")
+    dialog.get_by_role("button", name="Close the dataset").click()
+    expect(page.get_by_text("This dataset is closed")).to_be_visible()
+
+
+def test_an_auditor_computes_the_chain_in_the_browser_and_finds_a_noted_head(look, server):
+    with server.api("ada") as api:
+        asked = {"question": "SELECT count(*) FROM stays WHERE NOT emergency"}
+        found = api.post("/datasets/hospital-stays/answers", json=asked, headers={"Idempotency-Key": "audited"}).json()
+    iris = look("iris")
+    page = iris.page
+    page.get_by_role("button", name="Verify the chain").click()
+    expect(page.get_by_text(re.compile("The chain holds"))).to_be_visible()
+    page.get_by_label("A head that you noted earlier").fill(found["head"])
+    expect(page.get_by_text("It is in the chain, at entry")).to_be_visible()
+    page.get_by_label("A head that you noted earlier").fill("0" * 64)
+    expect(page.get_by_text("It is not in this chain")).to_be_visible()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export the entries").click()
+    lines = [json.loads(line) for line in saved.value.path().read_text().splitlines()]
+    assert lines[0]["text"] is None  # it holds the key of the cap on rows
+    assert "cap_key" not in saved.value.path().read_text()
+    assert found["head"] in {line["hash"] for line in lines}
+
+
+def test_a_changed_entry_breaks_the_chain(look):
+    iris = look("iris")
+    changed = []
+
+    def change(route):
+        reply = route.fetch()
+        document = reply.json()
+        for entry in document["entries"]:
+            if entry["text"] is not None and not changed:
+                changed.append(entry["number"])
+                entry["text"] = entry["text"].replace('"', "'", 1)
+        route.fulfill(response=reply, json=document)
+
+    iris.page.route("**/ledger/entries*", change)
+    iris.page.get_by_role("button", name="Verify the chain").click()
+    expect(iris.page.get_by_text("The chain is broken at entry 2.")).to_be_visible()  # the first is its hash alone
+    assert changed == [1]
+
+
+def test_a_password_opens_a_session_that_survives_a_reload_and_makes_tokens(look):
+    ada = look(None)
+    page = ada.page
+    page.get_by_role("tab", name="Password").click()
+    page.get_by_label("Name").fill("ada")
+    page.get_by_role("textbox", name="Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in", exact=True).click()
+    page.get_by_role("link", name="Tokens").click()
+    page.reload()
+    page.get_by_label("What it is for").fill("notebook")
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.get_by_text(re.compile("^dodona_"))).to_be_visible()
+    page.get_by_role("button", name="I have it").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()

@@ -1,0 +1,54 @@
+// Numbers, shares and times as people read them.
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+// A share is an exact fraction such as "61/5000".
+export function share(text) {
+  const [top, bottom] = String(text ?? 0).split("/");
+  return Number(top) / Number(bottom ?? 1);
+}
+
+export function percent(value) {
+  const part = 100 * (typeof value === "number" ? value : share(value));
+  if (part === 0) return "0%";
+  if (Math.abs(part) < 0.0001) return part > 0 ? "<0.0001%" : ">-0.0001%";
+  if (Math.abs(part) > 99.9 && Math.abs(part) < 100) return `${Math.trunc(part * 1000) / 1000}%`;
+  return `${Number(part.toPrecision(3))}%`;
+}
+
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "bigint") return whole.format(value);
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (Number.isInteger(value)) return whole.format(value);
+  const digits = Math.abs(value) >= 1000 ? 1 : Math.abs(value) >= 100 ? 2 : Math.abs(value) >= 1 ? 3 : 4;
+  const shown = Math.abs(value) >= 1 ? value.toLocaleString("en", { maximumFractionDigits: digits }) : String(Number(value.toPrecision(digits)));
+  return shown;
+}
+
+// A short form for axes: 12k, 3.4M.
+export function brief(value) {
+  const size = Math.abs(value);
+  if (size < 10000) return number(Number(value.toPrecision(4)));
+  return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+}
+
+export function label(value) {
+  if (value === true) return "true";
+  if (value === false) return "false";
+  return value === null ? "<missing>" : String(value);
+}
+
+export const shorten = (text, most) => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+
+// A label may have ten thousand characters: the middle is of no use to a reader.
+export const clip = (text) => shorten(text, 200);
+
+export const moment = (text) =>
+  new Date(text).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
+export const day = (text) => new Date(text).toLocaleDateString("en", { dateStyle: "medium" });
+export const plain = (value) => (typeof value === "bigint" ? Number(value) : value);
+
+export const unitFraction = (text) => {
+  const value = share(text);
+  return value === 0 ? "0" : value < 0.001 ? value.toExponential(0).replace("e-", "e−") : String(value);
+};
