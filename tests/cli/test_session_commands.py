@@ -39,7 +39,7 @@ def test_an_analyst_sees_the_schema_the_unit_the_budget_and_the_defaults(dataset
     found = json.loads(run("describe", dataset, "--json").stdout)
     assert {column["name"]: column["kind"] for column in found["columns"]}["age"] == "integer"
     assert found["budget"]["yours"] == "1/2"
-    assert set(found["unit"]) == {"protects", "id", "rows", "neighbours", "size", "left_out"}
+    assert set(found["unit"]) == {"protects", "id", "rows", "caps", "neighbours", "size", "left_out"}
     assert charges(dataset) == 0
 
 

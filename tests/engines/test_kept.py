@@ -102,7 +102,7 @@ def test_kept_rows_beyond_the_cap_are_refused(tmp_path: Path) -> None:
     opened, keep = on_postgres(made, tmp_path)
     keep(opened(keep=False))
     with owner() as connection:
-        space = opened()._relation.space
+        space = opened()._relations[0][1].space
         connection.execute(f"INSERT INTO {space}.kept SELECT * FROM {space}.kept")  # noqa: S608
     with pytest.raises(SourceUnfit, match="were changed"):
         opened()
@@ -113,7 +113,7 @@ def test_a_table_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     opened, keep = on_postgres(made, tmp_path)
     source = opened(keep=False)
     with owner() as connection:
-        connection.execute(f"CREATE TABLE {source._relation.space}.kept (x integer)")
+        connection.execute(f"CREATE TABLE {source._relations[0][1].space}.kept (x integer)")
     with pytest.raises(SourceUnfit, match="is left alone"):
         keep(source)
     with pytest.raises(SourceUnfit, match="cannot be written"):
@@ -127,7 +127,7 @@ def test_the_comment_of_a_kept_table_does_not_hold_the_key(tmp_path: Path) -> No
     keep(source)
     with owner() as connection:
         (found,) = connection.execute(
-            "SELECT obj_description(%s::regclass, 'pg_class')", [f"{source._relation.space}.kept"]
+            "SELECT obj_description(%s::regclass, 'pg_class')", [f"{source._relations[0][1].space}.kept"]
         ).fetchone()
     assert found.startswith("dodona kept rows ")
     assert KEY.hex() not in found

@@ -170,6 +170,13 @@ def test_codes_are_what_the_definition_says(table: PersonTable, data: st.DataObj
         assert found[name].tolist() == [row[name] for row in kept]
 
 
+def test_a_total_beyond_its_bounds_counts_as_the_bound():
+    table = PersonTable(EVERYTHING, (person_column("sum", EVERYTHING, AGE, bounds=(-1, 1)),))
+    axes = {"urgent": np.zeros(5, dtype=np.int64), "age": np.array([2, 2, 0, 0, 1], dtype=np.int64)}
+    (codes,) = table.codes(axes, np.array([0, 0, 1, 1, 2], dtype=np.int64)).values()
+    assert codes.tolist() == [2, 0, 1]
+
+
 def test_a_sum_with_many_values_is_put_on_a_coarser_grid():
     column = person_column("sum", weight=AGE, bounds=(0, 10**9))
     assert column.attribute.size <= 1 << 20

@@ -42,7 +42,6 @@ FAILING = (
     "SELECT patient FROM stays",
 )
 CATALOGUE = (
-    "EXPLAIN SELECT count(*) FROM stays",
     "EXPLAIN ANALYZE SELECT count(*) FROM stays",
     "DESCRIBE stays",
     "SHOW TABLES",
@@ -51,7 +50,6 @@ CATALOGUE = (
     "SELECT reltuples FROM pg_class",
     "SELECT count(*) FROM duckdb_tables()",
     "SELECT count(*) FROM read_csv('/etc/passwd')",
-    "SELECT count(DISTINCT sex) FROM stays",
     "SELECT mode(sex) FROM stays",
     "SELECT any_value(sex) FROM stays",
     "SELECT string_agg(sex, ',') FROM stays",
@@ -97,6 +95,8 @@ def test_b11_nothing_but_declared_metadata_can_be_asked_for():
             asked.ask(text)
         for row in scene.CROWD:
             assert str(row[3]) not in str(raised.value)
+    for text in ("EXPLAIN SELECT count(*) FROM stays", "SELECT count(DISTINCT sex) FROM stays"):
+        assert str(asked.ask(text)) == str(scene.of(()).ask(text))
     assert len(asked.history) == 0
 
 

@@ -221,7 +221,7 @@ def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
     """Return the typed values of computed labels, with None for `<missing>`; `<outside>` stays among texts alone.
 
     >>> computed_values((0, 10, Fraction(5, 2), "<missing>", "<outside>"))
-    (0, 10, 2.5, None, None)
+    (0.0, 10.0, 2.5, None, None)
     """
     texts = any(isinstance(label, str) and label not in RESERVED_LABELS for label in labels)
     parts = any(isinstance(label, Fraction) for label in labels)

@@ -5,7 +5,6 @@ It also follows which columns noise reaches, and refuses whatever else a stateme
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -16,10 +15,10 @@ from sqlglot import exp
 from dodona.query.predicate import conjunction
 from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
-from dodona.sql.outer import RANKING, check_outer, is_outer_aggregate
+from dodona.sql.outer import check_outer, is_outer_aggregate
+from dodona.sql.outer_scope import OuterScope
 from dodona.sql.people import read_person_rows
 from dodona.sql.relations import (
-    CORRELATED,
     Environment,
     Names,
     Relation,
@@ -269,7 +268,7 @@ class Splitter:
     def _select(self, select: exp.Select, environment: Environment, outer: tuple[Names, ...]) -> ReleasedRelation:
         """Check a SELECT over released rows, and return the columns of its result."""
         names, order = self._sources(select, environment, outer)
-        scope = _OuterScope(self, names, environment, outer, {})
+        scope = OuterScope(self, names, environment, outer, {})
         chosen = any(relation.chosen for relation in names.values())
         for join in select.args.get("joins") or ():
             if join.args.get("on") is not None:
@@ -303,7 +302,7 @@ class Splitter:
         select.meta["identity"] = self._identity(select, names, scope)
         return ReleasedRelation(tuple(columns), bool(chosen) or _is_cut(select))
 
-    def _identity(self, select: exp.Select, names: Names, scope: _OuterScope) -> list[exp.Expr]:
+    def _identity(self, select: exp.Select, names: Names, scope: OuterScope) -> list[exp.Expr]:
         """Return what tells the rows of a SELECT apart besides the columns that it shows: keys without noise."""
         group = select.args.get("group")
         if group is not None:
@@ -327,10 +326,10 @@ class Splitter:
         names: Names,
         environment: Environment,
         outer: tuple[Names, ...],
-        scope: _OuterScope | None = None,
+        scope: OuterScope | None = None,
     ) -> None:
         """Check ORDER BY, LIMIT and OFFSET."""
-        scope = scope or _OuterScope(self, names, environment, outer, {})
+        scope = scope or OuterScope(self, names, environment, outer, {})
         if node.args.get("order") is not None:
             scope.read(node.args["order"])
         for part in ("limit", "offset"):
@@ -408,87 +407,6 @@ class Splitter:
         for name, relation, using in order:
             if qualifier is None or qualifier.name.casefold() == name:
                 yield from (one for one in relation.columns if qualifier or one.name.casefold() not in using)
-
-
-# --- Expressions over released rows: what may be named, and what noise reaches. ---
-
-
-@dataclass(frozen=True, slots=True)
-class _Taint:
-    noisy: bool
-    ranked: bool
-
-
-@dataclass(slots=True)
-class _OuterScope:
-    """The names of a SELECT over released rows, and of the SELECTs around it."""
-
-    split: Splitter
-    names: Names
-    environment: Environment
-    outer: tuple[Names, ...]
-    aliases: dict[str, ReleasedColumn]
-
-    def read(self, node: exp.Expr) -> _Taint:
-        """Check an expression, and return whether noise reaches it."""
-        noisy = ranked = False
-        waiting = [node]
-        while waiting:
-            one = waiting.pop()
-            if isinstance(one, exp.Query):
-                found = self.split.query(one, self.environment, (self.names, *self.outer))
-                noisy |= found.chosen or any(column.noisy for column in found.columns)
-                ranked |= any(column.ranked for column in found.columns)
-                continue
-            check_outer(self.split.source.text, one)
-            if isinstance(one, exp.Column):
-                if isinstance(one.this, exp.Star):
-                    continue
-                column = self._find(one)
-                noisy, ranked = noisy | column.noisy, ranked | column.ranked
-                continue
-            waiting += one.iter_expressions()
-        orders = node.find_all(*RANKING)
-        return _Taint(noisy, ranked or (noisy and next(orders, None) is not None))
-
-    def _find(self, node: exp.Column) -> ReleasedColumn:
-        name, qualifier = node.name, node.args.get("table")
-        for names in (self.names, *self.outer):
-            if qualifier is not None:
-                if qualifier.name.casefold() in names:
-                    found = names[qualifier.name.casefold()].find(name)
-                    if found is not None:
-                        return found
-                    self._refuse(node, [one.name for one in names[qualifier.name.casefold()].columns])
-                continue
-            matches = [found for relation in names.values() if (found := relation.find(name)) is not None]
-            alias = self.aliases.get(name.casefold())
-            if len(matches) > 1 and alias is None and not self._merged(node):
-                what = f"`{name[:60]}` could be a column of several relations."
-                raise self.split.source.fault(node, what, f"Write {' or '.join(f'{one}.{name}' for one in names)}.")
-            if matches or alias is not None:
-                both = [*matches, *([alias] if alias is not None else [])]
-                return ReleasedColumn(name, any(one.noisy for one in both), any(one.ranked for one in both))
-        if qualifier is not None:
-            instead = f"Write {' or '.join(self.names) or 'no table'}."
-            raise self.split.source.fault(node, f"No relation here is called `{qualifier.name[:60]}`.", instead)
-        self._refuse(node, [one.name for relation in self.names.values() for one in relation.columns])
-        raise AssertionError
-
-    def _merged(self, node: exp.Column) -> bool:
-        """Whether USING has merged the columns of this name."""
-        select = node.find_ancestor(exp.Select)
-        joins = () if select is None else select.args.get("joins") or ()
-        used = [column.name.casefold() for join in joins for column in join.args.get("using") or ()]
-        return node.name.casefold() in used
-
-    def _refuse(self, node: exp.Column, known: Sequence[str]) -> None:
-        shown = [name for name in known if not re.fullmatch(r"[kgv]\d+|row_", name)]
-        near = get_close_matches(node.name, shown, n=1)
-        instead = f"Did you mean `{near[0]}`?" if near else f"The columns here are {', '.join(shown[:20])}."
-        raise self.split.source.fault(
-            node, f"There is no column `{node.name[:60]}` here.", instead if shown else CORRELATED
-        )
 
 
 def _outside_windows(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -275,7 +275,7 @@ def test_the_group_may_use_accounts_in_a_folder_that_was_given_to_it(tmp_path: P
 def test_a_malformed_address_is_never_taken_for_a_path(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     for use in (open_store, create_store, exists):
-        with pytest.raises(InvalidRequest, match="no address"):
+        with pytest.raises(InvalidRequest, match="not the address"):
             use(address)
     assert list(tmp_path.iterdir()) == []
 

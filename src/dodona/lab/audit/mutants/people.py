@@ -12,7 +12,7 @@ MUTANTS = (
         (
             replacing(
                 "dodona.query.sensitivity",
-                "    return _scale_sensitivity(one, unit.rows)",
+                "    return _scale_sensitivity(one, unit.rows if rows is None else rows)",
                 "    return _scale_sensitivity(one, 1)",
                 symbol="_person_rows_sensitivity",
             ),
