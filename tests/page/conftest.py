@@ -1,4 +1,4 @@
-"""One server and one browser for all tests of the page."""
+"""One server for all tests of the page, and one browser for each file of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server() -> Iterator[Served]:
         shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open an event loop runs in this thread, and other tests start their own
 def chromium() -> Iterator[Browser]:
     with browser() as opened:
         yield opened
