@@ -199,7 +199,9 @@ def test_the_examples_in_the_description_are_accepted_or_refused_by_policy_alone
             name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
             example = operation.schema.raw_schema["components"]["schemas"][name]["examples"][0]
             text = json.dumps(example).replace("diagnosis", "urgent").replace("admitted >= '2025-01-01'", "age > 3")
-            path = operation.path.removeprefix("/api/v1").format(dataset="stays", key="none", identifier="1")
+            path = operation.path.removeprefix("/api/v1").format(
+                dataset="stays", key="none", identifier="1", kind="dashboards", name="mine"
+            )
             reply = bob.request(operation.method, path, content=text, headers={
                 "Content-Type": "application/json", "Idempotency-Key": f"example {operation.label}"})  # fmt: skip
             assert reply.status_code in {200, 201, 202, 403, 404}, (operation.label, reply.text)

@@ -34,7 +34,7 @@ FAULTS = (
     Fault(
         "an expired token is accepted",
         "accounts",
-        "Accounts.authenticate_token",
+        "Accounts._use",
         "if known.expires is not None and now >= known.expires:",
         "if known.expires is not None and now > known.expires + 10**6:",
         "test_contract.py::test_a_token_expires",
@@ -42,15 +42,15 @@ FAULTS = (
     Fault(
         "a token is known by its id alone",
         "accounts",
-        "Accounts.authenticate_token",
-        "if known is None or not secrets.equal(digest, known.digest):",
+        "Accounts._use",
+        "if known is None or (digest is not None and not secrets.equal(digest, known.digest)):",
         "if known is None:",
         "test_contract.py::test_a_token_is_compared_in_full_and_not_by_its_id",
     ),
     Fault(
         "what was read once is believed for ever",
         "accounts",
-        "Accounts.authenticate_token",
+        "Accounts._use",
         "if known is None or known.revision != revision:",
         "if known is None:",
         "test_contract.py::test_another_process_notices_a_change_at_once_or_within_a_second",
