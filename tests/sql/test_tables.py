@@ -217,3 +217,14 @@ def test_names_that_two_tables_have_must_be_qualified() -> None:
         read_statement("SELECT sum(cost) FROM visits JOIN costs USING (ward)", schema)
     asked = read_statement("SELECT sum(costs.cost) FROM visits JOIN costs USING (ward) WHERE visits.cost > 3", schema)
     assert isinstance(asked, Question)
+
+
+def test_another_public_table_of_the_same_name_is_another_question() -> None:
+    digests = set()
+    for floor in (1, 2):
+        table = PublicTable.of("wards", "ward", [{"ward": "a", "floor": floor}])
+        schema = Schema.of("visits", Category("ward", ["a", "b"]), size=9, public=[table])
+        asked = read_statement("SELECT count(*) FROM visits JOIN wards USING (ward) WHERE floor = 1", schema)
+        assert isinstance(asked, Question)
+        digests.add(query_digest(asked.query))
+    assert len(digests) == 2

@@ -200,7 +200,7 @@ class LinkedTable:
         to_integer(self.rows, argument="rows", lower=1, upper=MOST_ROWS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # so that what was compiled with one is not taken for another's
 class PublicTable:
     """A table that everyone may know: for each value of its key, one row."""
 
@@ -260,7 +260,7 @@ class Schema:
     """With linked tables: the columns of the table itself, `ROW_OF`, then those of the linked tables."""
     unit: Unit
     linked: tuple[LinkedTable, ...] = ()
-    public: tuple[PublicTable, ...] = field(default=(), compare=False)
+    public: tuple[PublicTable, ...] = ()
     """Public tables that may be joined. They are no part of what the ledger is bound to."""
 
     def __post_init__(self) -> None:
