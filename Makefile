@@ -9,7 +9,8 @@ MAKEFLAGS += --no-print-directory
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
-WORKERS ?= 2
+# For two cores: a worker waits for servers, browsers and other processes a good part of its time.
+WORKERS ?= 3
 SINCE ?=
 
 # Tools are called as `python -m tool`: scripts in .venv/bin do not work everywhere when the path of
@@ -50,8 +51,8 @@ lint: $(READY)  ## format, lint, types and layers
 check: lint $(WEB_READY)  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
 	@$(RUN) -m pytest -n $(WORKERS) --dist load --maxschedchunk 1 -q --reach="$(SINCE)" --seconds 60 -m "not slow and not soak"
 
-soak: $(READY)  ## run the tests that need full counts, and write all figures to docs/measured.md
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m soak
+soak: $(READY)  ## run the tests that need full counts, try new random examples, and write all figures to docs/measured.md
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "soak or hypothesis" --hypothesis-profile fresh
 	@$(RUN) -m benchmarks.measured
 
 bench: $(READY)  ## measure noise, accounting, the ledger, SQL, weights, engines, sources, the server, its SQL door and streams, beside peers

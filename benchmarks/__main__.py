@@ -21,6 +21,7 @@ from benchmarks import (
     sources,
     sql,
     sqlcorpus,
+    synthetic,
     weights,
 )
 from benchmarks.report import Row, show
@@ -71,11 +72,15 @@ def main() -> None:
     if sys.argv[1:2] == ["sources"]:
         sources.main(sys.argv[2:], _say)
         return
+    if sys.argv[1:2] == ["synthetic"]:
+        synthetic.main(sys.argv[2:], _say)
+        return
     names = "\n".join(f"  {name}  {benchmark.about}" for name, benchmark in BENCHMARKS.items())
     names += f"\n  check  {check.ABOUT}; see python -m benchmarks check --help"
     names += f"\n  engines  {engines.ABOUT}; see python -m benchmarks engines --help"
     names += f"\n  server  {server.ABOUT}; see python -m benchmarks server --help"
     names += f"\n  sources  {sources.ABOUT}; see python -m benchmarks sources --help"
+    names += f"\n  synthetic  {synthetic.ABOUT}; see python -m benchmarks synthetic --help"
     names += "\n  streams  what a stream of questions costs; see python -m benchmarks streams --help"
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",

@@ -10,7 +10,9 @@ from benchmarks.peer import filter_decision
 from benchmarks.report import Row
 from dodona.lab.convolution import Plan
 from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_filter
+from dodona.privacy.additive_noise import Gaussian, RoundedGaussian
 from dodona.privacy.events import GaussianEvent, PureEvent, PureMechanism
+from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 
 NOTE = (
@@ -32,7 +34,7 @@ def measure(say: Callable[[str], None]) -> dict[str, object]:
     figures["plan_1e4_s"] = clock.once(lambda: Plan(((response("1/100"), _COUNTS),)).epsilon(DELTA))
     mixed = Plan(tuple((response(Fraction(size, 1000)), 1_000) for size in range(1, 11)))
     figures["plan_1e4_in_ten_groups_s"] = clock.once(lambda: mixed.epsilon(DELTA))
-    figures["count_std"] = {"renyi": _count_std()}
+    figures["count_std"] = {own.value: _count_std(own) for own in (Accountant.RENYI, Accountant.GAUSSIAN)}
     say("known values")
     figures["values"] = values.values()
     return figures
@@ -47,7 +49,8 @@ def rows(figures: dict[str, object]) -> list[Row]:
     ]
     plans = ("plan_1e4_s", "plan_1e4_in_ten_groups_s")
     found += [Row(name, "s", float(str(figures[name])), None, "less") for name in plans]
-    found.append(Row("10,000 Gaussian counts in (1, 1e-6)", "std", _count_std(), None, "less"))
+    counts = figures["count_std"].items()  # type: ignore[attr-defined]
+    found += [Row(f"10,000 counts in (1, 1e-6), {name}", "std", std, None, "less") for name, std in counts]
     differences = [abs(value["relative_difference"]) for value in known.values()]  # type: ignore[attr-defined]
     found.append(
         Row(
@@ -83,9 +86,9 @@ def decision_us(earlier: int) -> float:
     return clock.best(decide) / _DECISIONS * 1e6
 
 
-def _count_std() -> float:
-    """Return the least scale, to a thousandth, at which the filter admits 10,000 Gaussian counts in (1, 1e-6)."""
-    budget = budget_filter(Accountant.RENYI, Fraction(1), DELTA)
+def _count_std(accountant: Accountant) -> float:
+    """Return the least scale, to a thousandth, at which the filter admits 10,000 counts in (1, 1e-6)."""
+    budget = budget_filter(accountant, Fraction(1), DELTA)
     low, high = 400_000, 500_000
     while high - low > 1:
         middle = (low + high) // 2
@@ -94,4 +97,6 @@ def _count_std() -> float:
 
 
 def _admits(budget: PrivacyFilter, scale: Fraction) -> bool:
-    return budget.after(Spending(), GaussianEvent(1, scale**2, Neighbours.REPLACE), times=_COUNTS) is not None
+    rounded = budget.accountant is Accountant.GAUSSIAN
+    event = (RoundedGaussian if rounded else Gaussian)(scale=scale).event(Sensitivity.count(Neighbours.REPLACE))
+    return budget.after(Spending(), event, times=_COUNTS) is not None

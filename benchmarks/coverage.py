@@ -36,7 +36,7 @@ from dodona.schema.schema import Domain
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dodona.privacy.measurement import Noise
+    from dodona.privacy.additive_noise import Noise
 
 CONFIDENCE = 0.95
 ANSWERS = 10_000

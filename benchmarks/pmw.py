@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dodona.curator.weights_design import WeightsDesign
-    from dodona.privacy.measurement import Noise
+    from dodona.privacy.additive_noise import Noise
 
 _KNOWN = {
     (10**4, 10**3): (0.610, 0.727, 0.873),

@@ -123,9 +123,9 @@ def _table(codes: NDArray[np.int64], shape: tuple[int, ...], places: tuple[int, 
 
 
 def _believed(model: SyntheticModel, places: tuple[int, ...]) -> NDArray[np.float64]:
-    from dodona.knowledge.dense import DenseBelief
+    from dodona.knowledge.factored import FactoredBelief
 
-    assert isinstance(model.law, DenseBelief)  # noqa: S101  1,814,400 cells are held densely
+    assert isinstance(model.law, FactoredBelief)  # noqa: S101  what an annealed release makes
     own = model.law.support.places([_name(place) for place in places])
     return model.law.laws([own])[own]
 

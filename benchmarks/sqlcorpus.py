@@ -25,13 +25,14 @@ from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.budget import FREE
 from dodona.query.statement import Statement
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
-from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql
-from dodona.sql.statement import check_statement, read_statement
+from dodona.schema.schema import PublicTable, Schema
+from dodona.sql.compile import compile_sql, read_statement
+from dodona.sql.statement import check_statement
 
+_REGIONS = ("north", "south", "east", "west", "abroad")
 SCHEMA = Schema.of(
     "orders",
-    Category("region", ("north", "south", "east", "west", "abroad")),
+    Category("region", _REGIONS),
     Category("product", tuple(f"p{number:02}" for number in range(1, 16))),
     Category("channel", ("web", "shop", "phone")),
     Integer("quantity", 1, 20),
@@ -44,6 +45,16 @@ SCHEMA = Schema.of(
     size=200_000,
     id="customer_id",
     rows=10,
+    public=[
+        PublicTable.of(
+            "regions",
+            "region",
+            [
+                {"region": name, "country": "abroad" if name == "abroad" else "home", "manager": f"m{place}"}
+                for place, name in enumerate(_REGIONS)
+            ],
+        )
+    ],
 )
 ROWS = 1_000
 NOTE = (

@@ -354,3 +354,209 @@ DELETE FROM orders
 
 SELECT string_agg(region, ',') FROM orders
 -- refused: rows as a text
+
+-- # As a newcomer writes
+SELECT region, returned, COUNT(*) AS visits, ROUND(AVG(unit_price), 2) AS avg_stay FROM orders WHERE order_date BETWEEN '2023-12-01' AND '2024-01-31' GROUP BY region, returned ORDER BY visits DESC
+
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE age >= 10) AS older, COUNT(*) FILTER (WHERE age >= 10) * 100.0 / COUNT(*) AS pct FROM orders
+
+SELECT date_trunc('week', order_date) AS wk, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY date_trunc('week', order_date)) AS cumulative FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT EXTRACT(YEAR FROM order_date)::int AS y, EXTRACT(MONTH FROM order_date)::int AS m, COUNT(*) FROM orders GROUP BY y, m ORDER BY y, m
+
+SELECT CASE WHEN unit_price = 0 THEN 'none' WHEN unit_price < 1 THEN 'short' WHEN unit_price BETWEEN 1 AND 3 THEN 'mid' ELSE 'long' END AS bucket, COUNT(*) AS n, AVG(age) AS a FROM orders GROUP BY 1 HAVING COUNT(*) > 50 ORDER BY n
+
+SELECT region, SUM(unit_price) AS days, SUM(unit_price) / SUM(SUM(unit_price)) OVER () AS share FROM orders GROUP BY region
+
+WITH m AS (SELECT date_trunc('month', order_date) AS month, region, COUNT(*) AS n FROM orders GROUP BY 1, 2) SELECT month, SUM(CASE WHEN region = 'north' THEN n ELSE 0 END) AS f, SUM(CASE WHEN region = 'south' THEN n ELSE 0 END) AS m, SUM(n) AS total FROM m GROUP BY month ORDER BY month
+
+SELECT a.region, a.n, b.n AS emergencies, b.n * 1.0 / NULLIF(a.n, 0) AS rate FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) a LEFT JOIN (SELECT region, COUNT(*) AS n FROM orders WHERE returned GROUP BY region) b ON a.region = b.region
+
+SELECT COUNT(*) FROM orders WHERE region IN ('north', 'south') AND NOT (age < 3 OR age > 15) AND order_date >= DATE '2024-01-01' - INTERVAL '2 weeks'
+
+SELECT region, COUNT(CASE WHEN returned THEN 1 END) AS e, COUNT(CASE WHEN NOT returned THEN 1 END) AS p FROM orders GROUP BY region
+
+SELECT region, AVG(CASE WHEN returned THEN unit_price END) AS e_stay, AVG(CASE WHEN NOT returned THEN unit_price END) AS p_stay FROM orders GROUP BY region
+
+SELECT age / 5 AS g, COUNT(*) FROM orders WHERE age % 5 = 0 GROUP BY 1
+
+SELECT age // 5 * 5 AS g, COUNT(*), AVG(unit_price) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT region, MAX(n) FROM (SELECT region, date_trunc('month', order_date) AS m, COUNT(*) AS n FROM orders GROUP BY 1, 2) t GROUP BY region
+
+SELECT m, n, LAG(n) OVER (ORDER BY m) AS prev, (n - LAG(n) OVER (ORDER BY m)) * 100.0 / LAG(n) OVER (ORDER BY m) AS growth FROM (SELECT date_trunc('month', order_date) AS m, COUNT(*) AS n FROM orders GROUP BY 1) t ORDER BY m
+
+SELECT strftime(order_date, '%Y-%m') AS ym, COUNT(*) FROM orders WHERE strftime(order_date, '%Y') = '2024' GROUP BY ym
+
+SELECT dayname(order_date) AS d, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY n DESC
+
+SELECT EXTRACT(isodow FROM order_date) IN (6, 7) AS weekend, COUNT(*), AVG(unit_price) FROM orders GROUP BY 1
+
+SELECT region, VAR_SAMP(unit_price) AS v, STDDEV(unit_price) / AVG(unit_price) AS cv FROM orders GROUP BY region
+
+SELECT SUM(unit_price * age) / SUM(age) AS weighted FROM orders
+
+SELECT COUNT(*) - COUNT(unit_price) AS missing FROM orders
+
+SELECT COALESCE(region, 'n/a') AS s, COUNT(*) AS c FROM orders GROUP BY COALESCE(region, 'n/a') ORDER BY c DESC LIMIT 2
+
+SELECT * FROM (SELECT region, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) AS rn FROM orders GROUP BY region) t WHERE rn = 1
+
+SELECT region, n FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t ORDER BY n DESC LIMIT 1 OFFSET 1
+
+SELECT 'total' AS label, COUNT(*) AS n FROM orders UNION ALL SELECT 'returned', COUNT(*) FROM orders WHERE returned UNION ALL SELECT 'planned', COUNT(*) FROM orders WHERE NOT returned
+
+SELECT region, COUNT(*) AS n FROM orders WHERE age BETWEEN 5 AND 10 GROUP BY region HAVING AVG(unit_price) > 0.5
+
+SELECT region, COUNT(*) FROM orders WHERE order_date >= '2024-01-01'::date AND order_date < '2024-02-01'::date GROUP BY region
+
+SELECT COUNT(*) FROM orders WHERE order_date >= '2024-01-01 00:00:00'::timestamp AND order_date <= '2024-01-31 23:59:59'::timestamp
+
+SELECT COUNT(*) FROM orders WHERE (region = 'north' AND age > 10) OR (region = 'south' AND unit_price > 2)
+
+SELECT COUNT(DISTINCT region) AS regions, COUNT(*) AS rows FROM orders
+
+SELECT region, age, COUNT(*) FROM orders WHERE age IN (1, 2, 3) GROUP BY GROUPING SETS ((region, age), (age), ())
+
+SELECT IF(returned, 'E', 'P') AS kind, COUNT(*) FROM orders GROUP BY 1
+
+SELECT IIF(returned, 'E', 'P') AS kind, COUNT(*) FROM orders GROUP BY 1
+
+SELECT region, QUANTILE_CONT(unit_price, 0.5) AS med FROM orders GROUP BY region
+
+SELECT PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY age) AS p25, PERCENTILE_DISC(0.75) WITHIN GROUP (ORDER BY age) AS p75 FROM orders
+
+SELECT width_bucket(unit_price, 0, 5, 5) AS b, COUNT(*) FROM orders WHERE unit_price >= 0 GROUP BY b ORDER BY b
+
+SELECT ROUND(unit_price) AS days, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS pct FROM orders GROUP BY ROUND(unit_price) ORDER BY days
+
+SELECT CONCAT(region, '/', CASE WHEN returned THEN 'E' ELSE 'P' END) AS k, COUNT(*) FROM orders GROUP BY 1
+
+SELECT region, SUM(n) AS n FROM (SELECT region, COUNT(*) AS n FROM orders WHERE returned GROUP BY region UNION ALL SELECT region, COUNT(*) AS n FROM orders WHERE NOT returned GROUP BY region) u GROUP BY region
+
+WITH t AS (SELECT region, COUNT(*) AS n FROM orders GROUP BY region), r AS (SELECT region, n, PERCENT_RANK() OVER (ORDER BY n) AS pr FROM t) SELECT * FROM r
+
+SELECT region, AVG(n) AS per_month FROM (SELECT region, date_trunc('month', order_date) AS m, COUNT(*) AS n FROM orders GROUP BY region, m) q GROUP BY region
+
+SELECT EXISTS (SELECT 1 FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t WHERE n > 100) AS any_large
+
+SELECT region, COUNT(*) FROM orders GROUP BY region HAVING COUNT(*) = (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM orders GROUP BY region) x)
+
+SELECT (SELECT AVG(unit_price) FROM orders WHERE returned) - (SELECT AVG(unit_price) FROM orders WHERE NOT returned) AS difference
+
+SELECT COUNT(*) FROM orders WHERE abs(age - 10) <= 2
+
+SELECT COUNT(*) FROM orders WHERE unit_price * 2 > age
+
+SELECT COUNT(*) FROM orders WHERE order_date + INTERVAL '1 month' > DATE '2024-03-15'
+
+SELECT AVG(date_diff('day', DATE '2023-11-01', order_date)) AS d FROM orders
+
+SELECT SUM(returned::int) AS e, AVG(returned::int) AS share FROM orders
+
+SELECT SUM(CAST(returned AS INTEGER)) FROM orders WHERE region LIKE 'n%'
+
+SELECT MEDIAN(age) FILTER (WHERE returned) AS e, MEDIAN(age) FILTER (WHERE NOT returned) AS p FROM orders
+
+SELECT region, COUNT(*) AS n, RANK() OVER (ORDER BY AVG(unit_price) DESC) AS r FROM orders GROUP BY region ORDER BY r
+
+SELECT region, first_value(n) OVER (ORDER BY n DESC) - n AS behind FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t
+
+SELECT date_trunc('month', order_date) AS m, AVG(COUNT(*)) OVER (ORDER BY date_trunc('month', order_date) ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS smooth FROM orders GROUP BY m
+
+SELECT region, CASE WHEN SUM(unit_price) > 1000 THEN ROUND(SUM(unit_price) / 1000, 1) || 'k' ELSE CAST(SUM(unit_price) AS VARCHAR) END AS label FROM orders GROUP BY region
+
+SELECT region, SUM(CASE WHEN date_part('year', order_date) = 2023 THEN 1 ELSE 0 END) AS y2023, SUM(CASE WHEN date_part('year', order_date) = 2024 THEN 1 ELSE 0 END) AS y2024 FROM orders GROUP BY region
+
+SELECT LOG(COUNT(*)) AS l10, LN(COUNT(*)) AS ln, LOG10(COUNT(*)) AS l FROM orders
+
+SELECT region, COUNT(*) FROM orders WHERE region NOT IN ('east') GROUP BY ALL ORDER BY ALL
+
+SELECT region s, COUNT(*) c FROM orders t WHERE t.age > 3 GROUP BY t.region ORDER BY c
+
+SELECT COUNT(*) AS n FROM orders WHERE TRUE AND 1 = 1 AND (region = 'north' OR FALSE)
+
+SELECT MOD(age, 2) = 0 AS even, COUNT(*) FROM orders GROUP BY 1
+
+SELECT UPPER(LEFT(region, 1)) AS initial, COUNT(*) FROM orders GROUP BY 1
+
+SELECT region, SUM(unit_price) FILTER (WHERE returned) - SUM(unit_price) FILTER (WHERE NOT returned) AS diff FROM orders GROUP BY region
+
+SELECT AVG(age) AS mean, SQRT(VAR_SAMP(age)) AS sd, SQRT(VAR_SAMP(age) / COUNT(*)) AS se FROM orders
+
+SELECT CORR(age, unit_price) AS r, REGR_SLOPE(unit_price, age) AS b FROM orders WHERE returned
+
+SELECT t.region, t.returned, t.n * 1.0 / s.n AS share FROM (SELECT region, returned, COUNT(*) AS n FROM orders GROUP BY 1, 2) t JOIN (SELECT region, COUNT(*) AS n FROM orders GROUP BY 1) s USING (region)
+
+SELECT date_trunc('quarter', order_date)::date AS q, COUNT(*) FROM orders GROUP BY 1 ORDER BY q NULLS FIRST
+
+SELECT to_char(order_date, 'Mon YYYY') AS label, COUNT(*) FROM orders GROUP BY 1
+
+SELECT CEIL(age / 10.0) AS d, COUNT(*) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT ARG_MAX(region, n) AS biggest FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t
+
+SELECT region, LISTAGG(m, ', ') AS months FROM (SELECT region, monthname(order_date) AS m, COUNT(*) AS n FROM orders GROUP BY 1, 2) t WHERE n > 10 GROUP BY region
+
+SELECT region, n, SUM(n) OVER w AS running FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t WINDOW w AS (ORDER BY region)
+
+SELECT COUNT(*) FROM orders WHERE NULLIF(age, 0) IS NULL
+
+SELECT COUNT(*) FILTER (WHERE region = 'north' AND returned) AS a, SUM(unit_price) FILTER (WHERE age > 5 AND age <= 10) AS b FROM orders WHERE order_date > '2023-12-31'
+
+SELECT region, MIN(n), MAX(n), AVG(n), STDDEV(n) FROM (SELECT region, order_date, COUNT(*) AS n FROM orders GROUP BY region, order_date) t GROUP BY region
+
+SELECT BOOL_OR(n > 2000) AS some, BOOL_AND(n > 10) AS every FROM (SELECT region, COUNT(*) AS n FROM orders GROUP BY region) t
+
+SELECT date_add(date_trunc('month', order_date), INTERVAL 1 MONTH) AS next, COUNT(*) FROM orders GROUP BY 1
+
+SELECT age, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY age) * 100.0 / SUM(COUNT(*)) OVER () AS cum_pct FROM orders GROUP BY age ORDER BY age
+
+SELECT SIGN(age - 10) AS side, COUNT(*), SUM(unit_price) FROM orders GROUP BY 1
+
+SELECT region, GREATEST(COUNT(*) - 100, 0) AS above FROM orders GROUP BY region
+
+SELECT NTILE(2) OVER (ORDER BY n) AS half, SUM(n) FROM (SELECT age, COUNT(*) AS n FROM orders GROUP BY age) t GROUP BY 1
+
+SELECT half, SUM(n) FROM (SELECT age, COUNT(*) AS n, NTILE(2) OVER (ORDER BY age) AS half FROM orders GROUP BY age) t GROUP BY half
+
+SELECT region, COUNT(*) AS n FROM orders GROUP BY region EXCEPT SELECT region, COUNT(*) FROM orders WHERE FALSE GROUP BY region
+
+SELECT region, COUNT(*) FROM (SELECT region, age FROM orders WHERE returned UNION ALL SELECT region, age FROM orders WHERE NOT returned) t GROUP BY region
+
+SELECT COUNT(*) FROM orders s WHERE s.age > (SELECT AVG(t.age) FROM orders t WHERE t.region = s.region)
+-- refused: which rows depends on an answer
+
+SELECT SUM(unit_price) OVER (PARTITION BY region) FROM orders
+-- refused: rows
+
+SELECT region, MODE(age) FROM orders GROUP BY region
+
+SELECT region, COUNT(*) FROM orders GROUP BY region ORDER BY RANDOM()
+-- refused: a random order
+
+SELECT APPROX_COUNT_DISTINCT(customer_id) FROM orders
+
+SELECT COUNT(DISTINCT region || returned) FROM orders
+
+SELECT COUNT(DISTINCT (region, returned)) FROM orders
+
+SELECT region, FIRST(age) FROM orders GROUP BY region
+-- refused: rows
+
+SELECT HISTOGRAM(age) FROM orders
+
+SELECT PRODUCT(age) FROM orders
+-- refused: one row decides it
+
+SELECT COUNT(*) FROM orders WHERE region ~ '^f'
+
+SELECT COUNT(*) FROM orders WHERE region SIMILAR TO 'n%'
+
+SELECT region, COUNT(*) FROM orders GROUP BY region FETCH FIRST 2 ROWS ONLY
+
+PIVOT orders ON region USING COUNT(*)
+
+SELECT region, AVG(age)::numeric(10,1) FROM orders GROUP BY region
+
+SELECT SUM(unit_price) / NULLIF(COUNT(DISTINCT customer_id), 0) AS per_person FROM orders

@@ -18,7 +18,7 @@ from dodona.query.question import Question
 from dodona.query.statement import Statement
 from dodona.schema.attributes import Category, Integer
 from dodona.schema.schema import Schema
-from dodona.sql.statement import read_statement
+from dodona.sql.compile import read_statement
 
 CELLS = 600
 """How many intervals are looked at of each kind and law; those of one table are not independent."""

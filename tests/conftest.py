@@ -1,17 +1,53 @@
 """What tests of more than one folder share."""
 
+import gc
+import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.house.forks import Run, forks
 
 pytest_plugins = ["tests.house.reach", "tests.house.shares"]
 
+MEMORY = Path("/dev/shm")  # noqa: S108  files of tests alone
+ROOM = 4 << 30
+
+
+def use_memory() -> None:
+    """Keep what tests write in memory, if there is room: a ledger syncs ten times a question, and disks are slow.
+
+    What is synced is tested by a shim that loses everything else (`tests/ledger/drill.py`), not by pulling a plug.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    found = os.statvfs(MEMORY)
+    if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # it may have been looked up already
+
+
+use_memory()
+
+# A change is not refused by chance: examples are the same in every run, and a busy machine is no fault. The soak runs
+# the same tests with the profile `fresh`; what it finds belongs into the test, as an `@example`.
+settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fresh", settings.get_profile("same"), derandomize=False)
+settings.load_profile("same")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that ask Spark first: workers begin with runs of neighbours, so that only one starts the engine."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector of garbage the fifteen thousand tests and all modules: they stay until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

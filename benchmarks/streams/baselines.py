@@ -17,8 +17,7 @@ from benchmarks.streams.stream import Products, Stream
 from dodona.lab import direct
 from dodona.lab.residuals import ExactResiduals
 from dodona.lab.weights import study_weights
-from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Gaussian, Laplace, Noise
 from dodona.schema.schema import Neighbours, Unit
 
 if TYPE_CHECKING:

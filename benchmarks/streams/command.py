@@ -16,11 +16,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from benchmarks.streams import hindsight, pictures
+from benchmarks.streams import hindsight, pictures, wide_run
 from benchmarks.streams.baselines import Baselines
 from benchmarks.streams.catalogue import GENERATED, STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import Run, summary
+from benchmarks.streams.wide import LENGTH, MADE_UP, WIDE
 from dodona.curator.ladder import OPTIONAL_RUNGS
 from dodona.errors import DodonaError
 
@@ -66,18 +67,23 @@ def main(arguments: Sequence[str]) -> None:
         folder=given.pictures,
         rungs=() if given.whole else tuple(sorted(OPTIONAL_RUNGS)),
     )
+    found: dict[str, dict[str, object]] = {}
     try:
-        found = {name: _measured(name, asked) for name in asked.streams}
+        for name in asked.streams:
+            if name in WIDE:
+                found[name] = wide_run.measured(name, given.length, asked.data, asked.budget, wide_run.RUNGS)
+            else:
+                found[name] = _measured(name, asked)
+            if not given.json:
+                (wide_run.show if name in WIDE else _show)(name, found[name])
     except DodonaError as fault:
         parser.exit(1, f"{fault}\n")
-    if not given.json:
-        for name, figures in found.items():
-            _show(name, figures)
     print(json.dumps(found))
 
 
 def _parser() -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {name:8} {one.about}" for name, one in STREAMS.items())
+    about = {name: one.about for name, one in STREAMS.items()} | {name: one.about for name, one in WIDE.items()}
+    listed = "\n".join(f"  {name:12} {own}" for name, own in about.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks streams",
         description="What a stream of questions costs: the ladder beside simple ways. " + NOTE,
@@ -85,11 +91,16 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print nothing but the JSON object")
-    parser.add_argument("--stream", action="append", choices=list(STREAMS), help="the stream; again for more")
+    parser.add_argument("--stream", action="append", choices=[*STREAMS, *WIDE], help="the stream; again for more")
+    parser.add_argument("--length", type=int, default=LENGTH, help="questions of a stream over many columns")
     parser.add_argument("--seeds", type=_numbers, default=[0, 1, 2, 3, 4], help="one run for each, such as 0,1,2")
     parser.add_argument("--budget", choices=["approximate", "pure"], default="approximate")
     parser.add_argument("--prepare", action="store_true", help="declare all questions before the first one")
-    parser.add_argument("--data", type=Path, help="the Adult table, for adult-3: CSV or Parquet, whole codes")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        help="the Adult table, for adult-3: CSV or Parquet, whole codes; or the folder of adult.csv and nltcs.csv",
+    )
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="write a picture of each stream there")
     parser.add_argument("--whole", action="store_true", help="leave out the ladders without one of their rungs")
     return parser
@@ -100,10 +111,12 @@ def _numbers(text: str) -> list[int]:
 
 
 def _streams(named: list[str] | None, data: Path | None) -> tuple[str, ...]:
-    """Return the streams that are meant: without names all, adult-3 only where its table is given."""
+    """Return the streams that are meant: without names all whose tables are there."""
     if named is not None:
         return tuple(dict.fromkeys(named))
-    return GENERATED if data is None else tuple(STREAMS)
+    if data is None:
+        return (*GENERATED, *MADE_UP)
+    return (*GENERATED, *WIDE) if data.is_dir() else (*STREAMS, *MADE_UP)
 
 
 def _measured(name: str, asked: Asked) -> dict[str, object]:

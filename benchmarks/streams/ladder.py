@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dodona.privacy.events import Event
     from dodona.trusted.source import Source
 
-FREE = frozenset({"replayed", "derived", "confirmed"})
+FREE = frozenset({"replayed", "derived"})
 REFUSED = "refused"
 Progress = Callable[[int], None]
 """Is told how many questions more were asked."""
@@ -63,7 +63,7 @@ def climbed(stream: Stream, source: Source, way: Way, progress: Progress) -> Run
     default = Request(within=stream.within, epsilon=None, confidence=stream.confidence)
     dataset = Dataset(name=stream.schema.table, schema=stream.schema, source=source, ledger=ledger, default=default)
     curator = Curator(dataset, rungs=way.rungs)
-    spending = _Spending(ledger)
+    spending = Spending(ledger)
     if way.prepared:
         queries = [stream.query(number) for number in range(len(stream.questions))]
         curator.prepare(queries, within=stream.within, confidence=stream.confidence)
@@ -122,7 +122,7 @@ class _Seen:
         )
 
 
-class _Spending:
+class Spending:
     """What a ledger was charged with, and until which turn."""
 
     def __init__(self, ledger: Ledger) -> None:

@@ -20,9 +20,9 @@ from benchmarks.streams.stream import Products, Stream
 from dodona.curator.weights_design import WeightsDesign, best_design
 from dodona.knowledge.residuals import Factor, Product, VarianceTarget, allot_variances
 from dodona.privacy.accuracy import Accuracy
-from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_down
+from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, round_scale_down
 from dodona.privacy.events import Event, UnevenGaussianEvent
-from dodona.privacy.measurement import Noise, ResidualVariance, worst_ratio
+from dodona.privacy.measurement import ResidualVariance, worst_ratio
 from dodona.query.residual import Classes
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours, Unit

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from dodona.privacy.budget import Analyst, Budget
     from dodona.query.query import Query
     from dodona.schema.attributes import Boolean, Category, Date, Integer, Number, Timestamp
-    from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema, Unit
-    from dodona.synth.synthesize import synthesize
+    from dodona.schema.constraint import Constraint
+    from dodona.schema.schema import ComputedColumn, Domain, LinkedTable, PublicTable, Schema, Unit
+    from dodona.synth.synthesize import quote_synthesis, synthesize
     from dodona.synth.workload import Workload
 
     open = open_dataset  # noqa: A001  the surface: dodona.open
 
 __all__ = [
-    "Analyst", "Boolean", "Budget", "Category", "Date", "Domain", "Integer", "LinkedTable", "Number", "PublicTable",
-    "Query", "ReusableHoldout", "Schema", "StatisticalQueryOracle", "Timestamp", "Unit", "Workload", "create_ledger",
-    "local", "mechanisms", "rehearse", "synthesize", "textbook",
+    "Analyst", "Boolean", "Budget", "Category", "ComputedColumn", "Constraint", "Date", "Domain", "Integer",
+    "LinkedTable", "Number", "PublicTable", "Query", "ReusableHoldout", "Schema", "StatisticalQueryOracle", "Timestamp",
+    "Unit", "Workload", "create_ledger", "local", "mechanisms", "quote_synthesis", "rehearse", "synthesize", "textbook",
 ]  # fmt: skip
 # `dodona.open` is not among them: `from dodona import *` would put it in the place of Python's own `open`. Neither are
 # `dodona.connect` and `dodona.connect_async`: they need httpx, which a local installation may not have.
@@ -42,6 +43,7 @@ _LAZY = {
     "rehearse": ("dodona.dataset", "rehearse"),
     "create_ledger": ("dodona.dataset", "create_ledger"),
     "synthesize": ("dodona.synth.synthesize", "synthesize"),
+    "quote_synthesis": ("dodona.synth.synthesize", "quote_synthesis"),
     "Workload": ("dodona.synth.workload", "Workload"),
     "Budget": ("dodona.privacy.budget", "Budget"),
     "Analyst": ("dodona.privacy.budget", "Analyst"),
@@ -50,9 +52,11 @@ _LAZY = {
     "Unit": ("dodona.schema.schema", "Unit"),
     "Domain": ("dodona.schema.schema", "Domain"),
     "LinkedTable": ("dodona.schema.schema", "LinkedTable"),
+    "ComputedColumn": ("dodona.schema.schema", "ComputedColumn"),
     "PublicTable": ("dodona.schema.schema", "PublicTable"),
     "Boolean": ("dodona.schema.attributes", "Boolean"),
     "Category": ("dodona.schema.attributes", "Category"),
+    "Constraint": ("dodona.schema.constraint", "Constraint"),
     "Date": ("dodona.schema.attributes", "Date"),
     "Timestamp": ("dodona.schema.attributes", "Timestamp"),
     "Integer": ("dodona.schema.attributes", "Integer"),

@@ -30,10 +30,10 @@ class DodonaError(Exception):
 
     def after_charge(self) -> Self:
         """Return the same error marked as charged, for a charge that the code raising it did not know about."""
-        told = type(self).__new__(type(self))
-        told.__dict__.update(self.__dict__)
-        DodonaError.__init__(told, self.message, charged=True)
-        return told
+        again = type(self).__new__(type(self))
+        again.__dict__.update(self.__dict__)
+        DodonaError.__init__(again, self.message, charged=True)
+        return again
 
 
 class InvalidRequest(DodonaError):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dodona.answer.laws import ConfirmedLaw, GaussianSumBound, NoiseSum
+from dodona.answer.laws import GaussianSumBound, ModelLaw, NoiseSum
 from dodona.answer.view import bound_combinations
 from dodona.errors import InvalidRequest
 from dodona.lab import direct
@@ -95,4 +95,4 @@ def test_a_sum_of_both_laws_is_bounded_by_both_and_what_is_known_is_exact():
 
 def test_a_prediction_has_no_interval_for_any_choice():
     with pytest.raises(InvalidRequest, match="fresh=True"):
-        bound_combinations(DrawCounts(laplace=1), FAILING).within(ConfirmedLaw(3, 1.0, 1.0))
+        bound_combinations(DrawCounts(laplace=1), FAILING).within(ModelLaw(3.0))

@@ -51,6 +51,7 @@ def truth(measure: str, x: np.ndarray, y: np.ndarray) -> float | None:
         return connection.execute(f"SELECT {measure}(y, x) FROM t").fetchall()[0][0]  # noqa: S608
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("name", DATA)
 @pytest.mark.parametrize(("law", "scales"), NOISES, ids=["laplace", "gaussian", "little"])

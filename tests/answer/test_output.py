@@ -83,6 +83,7 @@ def test_json_has_a_form_that_stays() -> None:
         "about",
         "warnings",
         "any_choice",
+        "selected",
         "reused",
         "keys",
     ]

@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from dodona.answer.ratios import Ratio, RatioNoise, bounded_ratio_band, can_invert, ratio_band, two_laplace_tail
+from dodona.answer.ratios import (
+    NormalRatio,
+    Ratio,
+    RatioNoise,
+    bounded_ratio_band,
+    can_invert,
+    ratio_band,
+    two_laplace_tail,
+)
 from dodona.lab.mechanisms import Gaussian, Laplace
 
 PAIRS = [
@@ -111,3 +119,19 @@ def test_three_laplace_noises_are_left_to_the_arithmetic_of_intervals() -> None:
     assert can_invert([Gaussian(scale=2)] * 5)
     assert can_invert([Laplace(scale=2)] * 2)
     assert not can_invert([Laplace(scale=2)] * 3)
+
+
+@pytest.mark.parametrize("scales", [(4, 4), (30, 5), (4, 60)])
+@pytest.mark.parametrize("truth", [0.0, 0.37, 1.0, -3.0, 40.0])
+@pytest.mark.parametrize("failing", [0.3, 0.05, 0.01])
+def test_the_true_ratio_of_sums_of_draws_is_rejected_as_rarely_as_promised(scales, truth, failing) -> None:
+    """Summed over all pairs of single draws, the coarsest sums of all; and not much more rarely."""
+    noises = [Gaussian(scale=scale) for scale in scales]
+    first, second = (np.arange(-14 * scale - 25, 14 * scale + 26) for scale in scales)
+    weights = np.outer(*([noises[i].probability(int(s)) for s in steps] for i, steps in enumerate((first, second))))
+    above = np.repeat(1000 * truth + first, len(second))
+    below = np.tile(1000.0 + second, len(first))
+    spread = tuple(np.full(len(above), float(scale) ** 2) for scale in scales)
+    case = NormalRatio(above, below, spread, np.full(len(above), 1 / min(scales)))
+    missed = float(weights.ravel()[~case.accepts(np.full(len(above), truth), failing)].sum())
+    assert 0.3 * failing <= missed <= failing

@@ -5,7 +5,8 @@ import pytest
 from benchmarks import sqlcorpus
 from dodona.errors import InvalidRequest
 from dodona.query.statement import Statement
-from dodona.sql.statement import check_statement, read_statement
+from dodona.sql.compile import read_statement
+from dodona.sql.statement import check_statement
 
 CORPUS = sqlcorpus.corpus()
 LEAST = 0.9

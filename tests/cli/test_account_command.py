@@ -55,6 +55,21 @@ def test_an_account_is_added_with_a_role_and_a_share_in_the_ledger(folder: Path)
         assert {one.name: str(one.share) for one in ledger.state().analysts} == {"ada": "1/2", "bob": "1/4"}
 
 
+@pytest.mark.parametrize(
+    "command", [["add", "bob", "--dataset", "hospital-stays"], ["grant", "bob", "hospital-stays", "analyst"]]
+)
+def test_who_has_a_role_but_no_share_is_said_not_to_be_able_to_spend(folder: Path, command):
+    if command[0] == "grant":
+        run(folder, "add", "bob")
+    done = run(folder, *command)
+    admit = f"dodona ledger admit {folder / 'stays.toml'} bob --share 1/2"
+    assert done.stdout.splitlines()[-1] == (
+        f"bob may not spend from hospital-stays yet: write --share, or run `{admit}`"
+    )
+    assert CliRunner().invoke(app, admit.split()[1:]).exit_code == 0
+    assert "may not spend" not in run(folder, "grant", "bob", "hospital-stays", "analyst").stdout
+
+
 def test_a_dataset_may_be_named_by_its_file_and_without_a_share_the_ledger_stays(folder: Path):
     run(folder, "add", "bob", "--dataset", str(folder / "stays.toml"), "--role", "auditor", "--dataset", "*")
     with opened(folder) as accounts:

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -35,6 +36,15 @@ def test_a_quote_a_question_and_what_is_left(dataset):
     assert "ada may still spend" in budget.stdout
     history = run("history", dataset)
     assert OLD in " ".join(history.stdout.split())
+
+
+def test_a_refused_price_is_allowed_by_the_option_that_is_named(dataset):
+    refused = run("ask", dataset, OLD, "--within", "50", "--max-price", "0.01%")
+    assert refused.exit_code == 3
+    said = re.search(r"--within ([\d.]+) would cost .* To allow it, write --max-price ([\d.]+%)\.", refused.stderr)
+    assert said is not None, refused.stderr
+    assert run("ask", dataset, OLD, "--within", said[1], "--max-price", "0.01%").exit_code == 0
+    assert run("ask", dataset, OLD, "--within", "50", "--max-price", said[2]).exit_code == 0
 
 
 def test_groups_have_error_bars(dataset):

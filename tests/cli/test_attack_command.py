@@ -60,7 +60,7 @@ def test_json_is_the_last_line_and_progress_goes_elsewhere():
     assert found["dodona"]["beyond"] is False
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # it attacks at every noise of the picture; `tests/lab/attacks` draws one from fewer
 def test_a_table_and_a_picture_are_made(tmp_path: Path):
     picture = tmp_path / "attack.png"
     done = called("attack", "--only", "averaging", "--plot", str(picture))

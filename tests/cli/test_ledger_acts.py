@@ -185,6 +185,100 @@ def test_a_further_table_of_the_same_people_shares_the_budget(charged: Path):
         assert visits.budget.left < before
 
 
+PEOPLE = """
+format = 1
+dataset = "clinic"
+[source]
+kind = "csv"
+path = "visits.csv"
+table = "visits"
+version = "1"
+[unit]
+protects = "person"
+id = "who"
+rows = 3
+neighbours = "add-remove"
+size = 1_000
+[budget]
+epsilon = "40"
+delta = "1e-6"
+[ledger]
+path = "clinic.ledger"
+[[analysts]]
+name = "ada"
+[columns.urgent]
+kind = "boolean"
+"""
+PATIENTS = """
+[tables.patients]
+path = "patients.csv"
+[tables.patients.columns.old]
+kind = "boolean"
+"""
+TESTS = """
+[tables.tests]
+path = "tests.csv"
+rows = 2
+[tables.tests.columns.positive]
+kind = "boolean"
+"""
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    (tmp_path / "visits.csv").write_text(
+        "who,urgent,late\n1,true,false\n1,false,false\n2,true,true\n", encoding="utf-8"
+    )
+    (tmp_path / "patients.csv").write_text("who,old\n1,true\n2,false\n", encoding="utf-8")
+    (tmp_path / "tests.csv").write_text("who,positive\n1,true\n1,false\n", encoding="utf-8")
+    path = tmp_path / "clinic.toml"
+    path.write_text(PEOPLE, encoding="utf-8")
+    assert run("ledger", "create", path).exit_code == 0
+    assert run("ask", path, "SELECT count(*) FROM visits", "--within", "100").exit_code == 0
+    return path
+
+
+def test_a_linked_table_is_added_with_a_new_version_and_the_budget_goes_on(clinic: Path):
+    spent = state(clinic)["spent"]
+    clinic.write_text(PEOPLE + PATIENTS, encoding="utf-8")
+    refused = run("ledger", "declare", clinic)
+    assert (refused.exit_code, refused.stderr[:19]) == (2, "schema-contradicts:")
+    assert "Raise the version" in refused.stderr
+    newer = PEOPLE.replace('version = "1"', 'version = "2"')
+    clinic.write_text(newer + PATIENTS, encoding="utf-8")
+    assert run("ledger", "declare", clinic).stdout == "declared: tables or columns were added: patients\n"
+    assert state(clinic)["spent"] == spent
+    with dodona.open(clinic, analyst="ada") as opened:
+        one = opened.quote("SELECT count(*) FROM patients", epsilon="0.1").accuracy[0]
+        three = opened.quote("SELECT count(*) FROM visits", epsilon="0.1").accuracy[0]
+        assert 2.5 * one.within < three.within < 3.5 * one.within  # a visit has the cap of visits, as before
+        joined = opened.ask("SELECT count(*) FROM visits JOIN patients USING (who) WHERE old", within=100)
+        assert joined.source == "measured"
+        assert opened.ask("SELECT count(*) FROM visits", within=100).source == "measured"  # of the newer version
+    clinic.write_text(newer.replace('"2"', '"3"') + PATIENTS + TESTS, encoding="utf-8")
+    assert run("ledger", "declare", clinic).stdout == "declared: tables or columns were added: tests\n"
+    assert run("ask", clinic, "SELECT count(*) FROM tests", "--within", "100").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        TESTS + PATIENTS,
+        PATIENTS.replace('path = "patients.csv"', 'path = "patients.csv"\nrows = 2') + TESTS,
+        PATIENTS.replace("columns.old", "columns.older") + TESTS,
+        TESTS,
+    ],
+    ids=["before", "cap", "column", "without"],
+)
+def test_a_table_that_changes_older_ones_is_refused(clinic: Path, changed: str):
+    clinic.write_text(PEOPLE.replace('version = "1"', 'version = "2"') + PATIENTS, encoding="utf-8")
+    assert run("ledger", "declare", clinic).exit_code == 0
+    clinic.write_text(PEOPLE.replace('version = "1"', 'version = "3"') + changed, encoding="utf-8")
+    refused = run("ledger", "declare", clinic)
+    assert (refused.exit_code, refused.stderr[:19]) == (2, "schema-contradicts:")
+    assert "Nothing was charged." in refused.stderr
+
+
 def test_a_declaration_that_was_overtaken_is_refused(charged: Path):
     with opening.open_ledger(charged.with_suffix(".ledger")) as ledger:
         head = ledger.head

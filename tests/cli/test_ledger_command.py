@@ -81,7 +81,10 @@ def test_the_place_may_be_in_the_environment(ledger: Path):
         (("--dataset", "stays", "--epsilon", "1"), "'='"),
         (("--dataset", "a=b", "--epsilon", "nan"), "epsilon = 'nan'"),
         (("--dataset", "a=b", "--epsilon", "1"), "delta"),
-        (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--accountant", "x"), "pure, zcdp, renyi, either"),
+        (
+            ("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--accountant", "x"),
+            "pure, zcdp, renyi, gaussian, either",
+        ),
         (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--neighbours", "x"), "add-remove or replace"),
         (("--dataset", "a=b", "--epsilon", "1", "--delta", "1e-6", "--analyst", "ada=2"), "share"),
     ],

@@ -185,15 +185,18 @@ def test_a_quantile_of_days_is_a_day(stays):
 
 
 def test_a_sum_over_tenths_is_close_to_its_exact_interval(stays):
-    value = stays.ask("SELECT sum(stay) FROM stays", within=300).value
+    value = stays.ask("SELECT sum(stay) FROM stays", within=300, fresh=True).value  # a sharper one may be known
     assert abs(float(value) - 2500) < 1_000
     assert math.isclose(value.within, 300, rel_tol=0.1)
     assert float(value.low) < float(value) < float(value.high)
 
 
 def test_an_unknown_value_and_an_open_interval_come_through(stays):
+    # Nobody is that old, and the interval of their number misses 0 in one of 10^9 runs: so often is the share bounded.
     answer = stays.ask(
-        "SELECT 1.0 * count(*) / sum(CASE WHEN age > 109 THEN 1 ELSE 0 END) AS share FROM stays", within=50
+        "SELECT 1.0 * count(*) / sum(CASE WHEN age > 109 THEN 1 ELSE 0 END) AS share FROM stays",
+        within=50,
+        confidence=1 - 1e-9,
     )
     [cell] = answer.rows[0].cells
     assert math.isinf(cell.within)
@@ -362,11 +365,11 @@ def test_what_was_bought_under_a_key_is_recalled(stays):
 
 def test_a_prepared_workload_is_free(stays):
     questions = [f"SELECT count(*) FROM stays WHERE beds = {beds} AND ward = 'west'" for beds in (1, 2, 3)]  # noqa: S608
-    prepared = stays.prepare(questions, within=50)
+    prepared = stays.prepare(questions, within=5)  # sharper than what follows from the other tests
     assert prepared.questions == 3
     assert prepared.price.share > 0
     assert str(prepared).startswith("Prepared 3 questions.")
-    assert all(stays.ask(question, within=50).price.share == 0 for question in questions)
+    assert all(stays.ask(question, within=5).price.share == 0 for question in questions)
 
 
 def test_a_choice_names_groups(stays):

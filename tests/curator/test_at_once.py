@@ -4,22 +4,26 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from dodona.curator.curator import Curator
+from dodona.curator.ladder import derive, replay
 from dodona.ledger import opening
 from dodona.ledger.entries import Receipt
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.query.query import Query
+from dodona.sql.compile import compile_sql
 from dodona.trusted.source import Sealed
-from tests.curator.scene import curator, ledger, schema
+from tests.curator.scene import DEFAULT, curator, ledger, schema
 from tests.ledger.processes import Say, forked
 
 OLD = "SELECT count(*) FROM stays WHERE age >= 65"
@@ -49,6 +53,20 @@ def test_sixty_four_threads_that_ask_one_new_thing_are_charged_once(way: Callabl
         told = set(pool.map(ask, range(THREADS)))
     assert len(told) == 1
     assert (kept.state().charges, kept.state().releases) == (1, 1)
+
+
+def test_what_another_released_between_two_rungs_is_replayed_and_not_derived():
+    kept = ledger()
+    slow, quick = curator(kept=kept), curator(kept=kept)
+    ladder = slow._ladder
+    questions = tuple(map(compile_sql, (OLD, f"{OLD} AND emergency"), repeat(schema())))
+    call = ladder._resolve(questions, replace(DEFAULT, within=40), None)
+    replay(ladder, call)
+    assert call.missing
+    quick.ask_many([OLD, f"{OLD} AND emergency"], within=40)
+    ladder.releases.follow()
+    derive(ladder, call)
+    assert [origin.source for origin in call.origins] == ["replayed", "replayed"]
 
 
 def test_all_but_one_hear_it_for_nothing():

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from dodona.answer.laws import GaussianSumBound
 from dodona.curator.bundles import design_count_table, design_residuals, gaussian_variance_within, is_small_enough
+from dodona.knowledge.asked import SUM
 from dodona.knowledge.patterns import CountPattern
 from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.tables import RowCount, count_law
-from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.privacy.measurement import worst_ratio
+from dodona.privacy.additive_noise import LARGEST_SCALE, Gaussian, Laplace
+from dodona.privacy.measurement import ResidualMeasurement, worst_ratio
 from dodona.query.residual import Classes, Residual
-from dodona.schema.attributes import Boolean, Category
+from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain, Neighbours, Unit
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -177,11 +178,11 @@ def test_nothing_is_bought_for_no_target_for_too_many_and_below_what_is_drawn():
     )
 
 
-def test_residuals_with_noise_of_thousands_of_scales_are_not_bought():
-    """A table of the law of each scale is built before it is drawn, which takes a millisecond."""
+def test_residuals_with_very_many_rows_are_not_bought():
+    """Measuring 2^16 rows takes a second, however many lengths they have."""
     few, some, many = (
         [Classes.of(Category("abc"[place], [str(n) for n in range(size)], otherwise="0")) for place in range(3)]
-        for size in (4, 10, 31)
+        for size in (4, 31, 41)
     )
     assert is_small_enough([tuple(few)])
     assert is_small_enough([tuple(some)])
@@ -192,3 +193,18 @@ def test_residuals_with_noise_of_thousands_of_scales_are_not_bought():
 def test_all_triples_of_ten_small_columns_may_be_bought():
     own = [Classes.of(Category(f"c{place}", ["no", "yes"])) for place in range(10)]
     assert is_small_enough(list(combinations(own, 3)))
+
+
+def test_what_is_hardly_missing_of_large_numbers_is_bought_with_noise_that_can_be_drawn():
+    cost = Integer("cost", 0, 4_000_000)
+    summed = Classes.summed(cost)
+    assert summed is not None
+    unit, targets, none = Unit.each_row(ADDED), frozenset([((summed, SUM),)]), ResidualStore(total=None)
+    first = design_residuals(unit, targets, 1e8, none)
+    assert first is not None
+    known = none.expecting([(residual, own * Fraction(1_000_001, 10**6)) for residual, own in first], fixed=False)
+    more = design_residuals(unit, targets, 1e8, known)
+    assert more is not None
+    noises = ResidualMeasurement(Domain((cost,)), more).noises
+    assert max(noise.scale for noise in noises) <= LARGEST_SCALE
+    assert max(noise.scale for noise in noises) > LARGEST_SCALE * 0.99

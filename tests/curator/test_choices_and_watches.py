@@ -27,6 +27,14 @@ def test_choose_names_the_largest_groups_and_tells_them_again():
     assert kept.state().charges == 1
 
 
+@pytest.mark.parametrize("tail", ["LIMIT 2", "ORDER BY count(*) LIMIT 1", "ORDER BY count(*) DESC", "LIMIT 2 OFFSET 1"])
+def test_choose_refuses_an_order_or_a_limit_that_it_would_not_follow(tail):
+    asked = curator()
+    with pytest.raises(InvalidRequest, match="as many as `count` says"):
+        asked.choose(f"SELECT sex, count(*) FROM stays GROUP BY sex {tail}", epsilon=1)  # noqa: S608
+    assert asked.budget.charges == 0
+
+
 def test_choose_takes_named_queries():
     asked = curator()
     age = named(asked.schema.domain)["age"]

@@ -310,6 +310,17 @@ def test_somebody_unknown_cannot_open_a_dataset_that_has_analysts():
         curator(kept=ledger(analysts=(Analyst("ada"),)), analyst="eve")
 
 
+@pytest.mark.parametrize(
+    "question", ["SELECT count(*) FROM stays", "SELECT avg(age) FROM stays", "SELECT median(age) FROM stays"]
+)
+@pytest.mark.parametrize("price", ["1%", "100%"])
+def test_who_was_never_let_in_is_told_so_whatever_the_price(question, price):
+    kept = ledger()
+    with pytest.raises(NotPermitted, match=r"may spend from this ledger[.] The owner lets one in"):
+        curator(kept=kept, analyst="eve").ask(question, within="1%", max_price=price)
+    assert kept.state().charges == 0
+
+
 def test_nobody_hears_nothing_where_analysts_are_declared():
     kept = ledger(Budget(1, 0, "pure"))
     nobody = curator(kept=kept)
@@ -385,7 +396,8 @@ def test_an_average_of_no_rows_is_told_again_with_each_noise_in_its_place():
     """Its sum and its number of rows are both 0, so they are the same block twice, with different noises."""
     asked = curator()
     first, again = (
-        asked.ask("SELECT avg(age) FROM stays WHERE emergency AND emergency IS NULL", epsilon="0.0001") for _ in "12"
+        asked.ask("SELECT regr_avgy(age, age) FROM stays WHERE emergency AND emergency IS NULL", epsilon="0.0001")
+        for _ in "12"
     )
     assert [first.source, again.source] == ["measured", "replayed"]
     assert again.measured.noises == first.measured.noises

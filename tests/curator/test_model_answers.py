@@ -18,8 +18,8 @@ from dodona.query.query import Block, Query
 from tests.curator import scene
 from tests.curator.independent import table
 
-SMALL = Budget("0.05", 0, "pure")
-"""About thirty single answers to within 5% of 20,000 rows at confidence 0.999."""
+SMALL = Budget("0.133", 0, "pure")
+"""About thirty single answers to within 5% of 20,000 rows at the table's confidence."""
 
 
 def exhausted(rows, kept, after):
@@ -63,7 +63,7 @@ def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_what_earlier_answers_leave_possible_holds_the_truth_whatever_is_asked(tied):
-    rows = table(5, columns=8, turns=120, tied=tied)
+    rows = table(6, columns=8, turns=120, tied=tied)
     curator, left = exhausted(rows, rows.ledger(SMALL), "model")
     bounded = 0
     for query, truth in left:
@@ -77,7 +77,7 @@ def test_what_earlier_answers_leave_possible_holds_the_truth_whatever_is_asked(t
 
 def test_many_columns_are_guessed_from_what_was_told_of_those_that_are_asked_about():
     rows = table(4, columns=40, turns=150)
-    curator, left = exhausted(rows, rows.ledger(Budget("0.1", 0, "pure")), "model")
+    curator, left = exhausted(rows, rows.ledger(Budget("0.267", 0, "pure")), "model")
     guessed = [(curator.ask(query), truth) for query, truth in left]
     widths = [answer.value.within for answer, _ in guessed]
     assert all(to_float(answer.value.low) <= truth <= to_float(answer.value.high) for answer, truth in guessed)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import cast
 
 import pytest
 
 from dodona.curator.curator import Curator
-from dodona.errors import DodonaError, InvalidRequest
+from dodona.errors import DodonaError, InvalidRequest, Unavailable
 from dodona.lab.audit.cases.scene import ledger_of, schema_of, served, source_of
 from dodona.lab.audit.cases.served import COUNT, CROWD, GROUPS
+from dodona.ledger.entries import Receipt
 from dodona.ledger.errors import BudgetExhausted, KeyReused
 from dodona.ledger.ledger import Ledger
 from dodona.schema.schema import Neighbours
@@ -70,6 +72,29 @@ def test_the_charge_of_a_table_that_fails_stands(ask: Ask):
     assert calls == WHOLE[:3]
     assert (ledger.state().charges, ledger.state().releases) == (1, 0)
     assert ledger.state().spent > 0
+
+
+class Holding:
+    """A ledger whose store is gone when a reservation ends."""
+
+    def __init__(self, behind: Ledger) -> None:
+        self._behind = behind
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._behind, name)
+
+    def let_go(self, receipt: Receipt) -> None:
+        self._behind.let_go(receipt)
+        raise Unavailable("The store is gone.")
+
+
+@EACH
+def test_an_error_at_the_end_of_a_reservation_says_that_the_charge_stands(ask: Ask):
+    ledger, source, calls = scene()
+    with pytest.raises(Unavailable, match="The charge stands") as fault:
+        ask(served(SCHEMA, source, cast("Ledger", Holding(ledger))))
+    assert fault.value.charged
+    assert calls == WHOLE
 
 
 @EACH

@@ -93,9 +93,9 @@ def charged(asked: Curator) -> list[Charged]:
 def test_a_stream_about_people_is_mostly_free_and_its_intervals_hold(neighbours: str, delta: str):
     """60 intervals at .95, whose errors go together: of 380 streams 4 had fewer than 45 that hold.
 
-    Three streams in a row have fewer about once in 10^6 runs.
+    Four streams in a row have fewer about once in 10^8 runs.
     """
-    assert any(_held(curator(neighbours, delta=delta)) >= 45 for _ in range(3))
+    assert any(_held(curator(neighbours, delta=delta)) >= 45 for _ in range(4))
 
 
 def _held(asked: Curator) -> int:
@@ -161,6 +161,6 @@ def test_a_release_for_people_stays_within_its_price(neighbours: str):
     asked = curator(neighbours)
     workload = Workload.ways(asked.schema.domain, 2)
     released = synthesize(asked, workload, method=Annealed(), share="1/10")
-    assert Fraction(9, 100) < asked.budget.spent <= Fraction(1, 10)
-    assert len(released.steps) == len(charged(asked)) > 1
+    assert Fraction(1, 20) < asked.budget.spent <= Fraction(1, 10)
+    assert len(released.steps) == len(charged(asked)) >= 1
     assert all(entry.event.neighbours.value == neighbours for entry in charged(asked))

@@ -28,7 +28,7 @@ def planner() -> Planner:
     ledger = memory.create_memory_ledger(
         LedgerTerms(datasets={"stays": SCHEMA.digest}, neighbours=SCHEMA.unit.neighbours, budget=budget)
     )
-    return Planner(SCHEMA.unit, budget.delta, ledger.share_each)
+    return Planner(SCHEMA.unit, budget, ledger.share_each)
 
 
 def counts(number: int) -> list[Query]:
@@ -76,7 +76,7 @@ def test_for_a_price_the_law_with_the_smaller_error_is_drawn_among_those_that_th
     ledger = memory.create_memory_ledger(
         LedgerTerms(datasets={"stays": SCHEMA.digest}, neighbours=SCHEMA.unit.neighbours, budget=budget)
     )
-    zcdp = Planner(SCHEMA.unit, budget.delta, ledger.share_each)
+    zcdp = Planner(SCHEMA.unit, budget, ledger.share_each)
     fits = zcdp.plan(question, request)
     assert isinstance(fits.measurement.noises[0], Gaussian)
     assert fits.share <= 1

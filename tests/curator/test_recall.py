@@ -2,8 +2,10 @@
 
 from itertools import product
 
+import polars as pl
 import pytest
 
+import dodona
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
@@ -212,3 +214,16 @@ def test_the_key_of_a_batch_is_refused_for_other_questions_that_follow_from_its_
     same = ["SELECT count(*) AS n FROM t WHERE d IN ('p')", *batch[1:]]
     assert [*map(values, curator.ask_many(same, within=60, key="k"))] == first
     assert curator.budget.charges == charges
+
+
+def test_a_question_of_two_columns_is_not_mixed_with_what_was_asked_before():
+    """One of its counts was released more accurately before: asked again, it gets the answer that it got."""
+    schema = Schema.of("t", Category("c", ["a", "b", "d"]), size=5)
+    with pytest.warns(UserWarning, match="in memory"):
+        table = dodona.open(pl.DataFrame({"c": ["a"] * 5}), schema=schema, budget=PURE)
+    table.ask("SELECT count(*) FILTER (WHERE c = 'a') / count(*) FROM t", epsilon=1, max_price=1)
+    first, again = (
+        table.ask("SELECT count(*) FILTER (WHERE c <> 'd'), count(*) FROM t", within=477, max_price=1) for _ in range(2)
+    )
+    assert again.source == "replayed"
+    assert again.rows == first.rows

@@ -8,16 +8,20 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from dodona.curator.bundles import plan_unit_variance
+from dodona.curator.demands import CountDemand
 from dodona.curator.planner import widest_noise
-from dodona.curator.rent_or_buy import CountDemand, RentOrBuyRule
-from dodona.knowledge.knowledge import BundleLevel, Knowledge, class_sets
+from dodona.curator.rent_or_buy import RentOrBuyRule
+from dodona.knowledge.asked import BundleLevel, LeastPrices, class_sets
+from dodona.knowledge.knowledge import Knowledge
 from dodona.ledger.entries import Receipt
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import Measurement, ResidualMeasurement
+from dodona.query.bases import Base, base_rows
 from dodona.query.predicate import EVERYTHING, Predicate, among, conjunction, disjunction
 from dodona.query.query import Block, Query
-from dodona.schema.attributes import Category
+from dodona.schema.attributes import Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit
 
@@ -65,6 +69,13 @@ class Market:
     def wanted(self, block, tolerance):
         return CountDemand(block, self.knowledge.pattern(block), tolerance, to_failure_probability(CONFIDENCE))
 
+    def least(self, where, tolerance, single):
+        """What bundles cost at least, before they are designed, and what those that are designed cost."""
+        wanted = self.wanted(Block(where), tolerance)
+        public = LeastPrices(self.rule.unit, Gaussian, tolerance, wanted.failing)
+        least = public.by_level(wanted.pattern, self.knowledge.asked, self.knowledge.residuals, self.price, single)
+        return [(least[own.level], own.price) for own in self.rule.bundles(wanted, self.price)]
+
     def ask(self, where, tolerance=100.0):
         """Return the level that was bought; None for a single, and for what is free."""
         block = Block(where)
@@ -76,7 +87,7 @@ class Market:
         ]
         costs = [self.price(own.event(Unit.each_row(self.neighbours))) for own in singles]
         bundle = self.rule.choose(self.wanted(block, tolerance), min(costs), self.price, self.left)
-        chosen = singles[costs.index(min(costs))] if bundle is None else bundle.measurement(self.domain)
+        chosen = singles[costs.index(min(costs))] if bundle is None else bundle.measurement(self.domain, Gaussian)
         cost = self.price(chosen.event(Unit.each_row(self.neighbours)))
         self.bought.append((None if bundle is None else bundle.level, cost, min(costs)))
         receipt = Receipt(
@@ -273,3 +284,49 @@ def test_a_table_that_is_asked_for_is_bought_as_residuals_where_these_are_much_c
         single = gaussian(Measurement(Query(market.domain, (wanted.block,)), (noise,)).event(market.rule.unit))
         found = market.rule.choose(wanted, single, gaussian, math.inf)
         assert (None if found is None else found.level) is level
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("price", [pure, gaussian])
+@settings(max_examples=25, deadline=None, phases=FOUND)
+@given(data=st.data())
+def test_no_bundle_costs_less_than_what_is_said_before_it_is_designed(neighbours, price, data):
+    domain = Domain((*columns(2, 3, 5).attributes, Integer("age", 0, 19)))
+    market = Market(domain, neighbours, price)
+    for _ in range(6):
+        where = data.draw(conditions(domain))
+        tolerance = data.draw(st.sampled_from([30.0, 100.0, 101.5, 400.0]))
+        block = Block(where)
+        costs = [
+            price(
+                Measurement(Query(domain, (block,)), (widest_noise(law, tolerance, CONFIDENCE),)).event(
+                    market.rule.unit
+                )
+            )
+            for law in (Laplace, Gaussian)
+        ]
+        for least, cost in market.least(where, tolerance, min(costs)):
+            assert least <= cost * (1 + 1e-9)
+        market.ask(where, tolerance)
+
+
+def test_nothing_is_designed_before_the_rent_reaches_the_least_price_of_a_bundle():
+    """A range of a wide column, counted by another: residuals cost several times as much as the answer itself."""
+    domain = Domain((Integer("age", 0, 110), Category("sex", ["f", "m"])))
+    market = Market(domain, Neighbours.ADD_REMOVE, gaussian)
+    block = Block(among(domain["age"], range(65, 111)), (Partition.every(domain["sex"], 1),))
+    wanted, noise = market.wanted(block, 100.0), widest_noise(Gaussian, 100.0, CONFIDENCE)
+    single = gaussian(Measurement(Query(domain, (block,)), (noise,)).event(market.rule.unit))
+    designs = plan_unit_variance.cache_info()
+    assert market.rule.choose(wanted, single, gaussian, math.inf) is None
+    assert plan_unit_variance.cache_info() == designs
+    levels = {own.level for own in market.rule.bundles(wanted, gaussian)}
+    assert levels == {BundleLevel.LATTICE, BundleLevel.TABLE, BundleLevel.SCOPE_LATTICE}
+    assert plan_unit_variance.cache_info() != designs
+
+
+@pytest.mark.parametrize("number", [8, 9, 16, 37, 85, 113, 256, 640])
+def test_the_classes_of_a_column_weigh_nearly_the_same_in_waves(number):
+    rows = base_rows(Base.RANGES, number).astype(float)
+    weights = (rows**2).sum(axis=0)
+    assert weights.mean() >= 0.98 * weights.max()

@@ -51,7 +51,7 @@ WRONG = [
     ('epsilon = "1"', 'epsilon = "0"', 16, "epsilon"),
     ('epsilon = "1"', "epsilon = nan", 16, "budget.epsilon"),
     ('delta = "1e-6"', 'delta = "1"', 17, "delta"),
-    ('delta = "1e-6"', 'delta = "1e-6"\naccountant = "gaussian"', 18, "accountant"),
+    ('delta = "1e-6"', 'delta = "1e-6"\naccountant = "normal"', 18, "accountant"),
     ('delta = "1e-6"', 'delta = "1e-6"\nafter = "guess"', 18, "after"),
     ('path = "stays.ledger"', "", 19, "ledger.path is missing"),
     ('path = "stays.ledger"', 'url = "postgresql://u:secret@h/x"', 20, "may hold a password"),

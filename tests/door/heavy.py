@@ -9,21 +9,28 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.door.scene import OpenDoor, opened_door
 from tests.house.tree import ROOT
+from tests.page.scene import CHROMIUM
 
 PLACE = ROOT / "build" / "clients"
 SCRIPTS = Path(__file__).parent / "clients"
-PACKAGES = (
-    "r-base-core", "r-cran-rpostgresql", "r-cran-dbplyr", "r-cran-dplyr", "odbc-postgresql", "unixodbc", "nodejs",
-    "npm",
-)  # fmt: skip
+PICTURE = ROOT / "docs" / "images" / "superset.png"
+PACKAGES = {
+    "Rscript": ("r-base-core", "r-cran-rpostgresql", "r-cran-dbplyr", "r-cran-dplyr"),
+    "odbcinst": ("odbc-postgresql", "unixodbc"),
+    "npm": ("nodejs", "npm"),
+}
+"""Debian's packages, by the program that shows that they are there; node may have come from elsewhere."""
 SUPERSET = (
     "apache-superset>=6,<7", "psycopg2-binary", "flask-caching==2.3.1", "cachelib<0.14", "cachetools", "rich",
 )  # fmt: skip
@@ -45,12 +52,13 @@ def run(*command: str | Path, environment: dict[str, str] | None = None, folder:
 
 def install_packages() -> None:
     """Install what Debian has, if it is missing."""
-    if all(map(shutil.which, ("Rscript", "odbcinst", "node", "npm"))):
+    missing = [one for program, packages in PACKAGES.items() if shutil.which(program) is None for one in packages]
+    if not missing:
         return
     if os.geteuid() != 0:
-        raise SystemExit(f"Install these packages first: {' '.join(PACKAGES)}")
+        raise SystemExit(f"Install these packages first: {' '.join(missing)}")
     run("apt-get", "update", "-qq")
-    run("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES)
+    run("apt-get", "install", "-qq", "-y", "--no-install-recommends", *missing)
 
 
 def environment_of(name: str, *packages: str) -> Path:
@@ -108,8 +116,8 @@ def ask_dbt(door: dict[str, str]) -> str:
         return "debug\nshow\nparse"
 
 
-def ask_superset(door: dict[str, str]) -> str:
-    """Let Superset ask."""
+def superset() -> tuple[Path, dict[str, str]]:
+    """Return the programs of Superset, and what its environment must say; it is installed and set up once."""
     programs = environment_of("superset", *SUPERSET)
     home = PLACE / "superset-home"
     home.mkdir(exist_ok=True)
@@ -117,17 +125,71 @@ def ask_superset(door: dict[str, str]) -> str:
     config.write_text(_CONFIG.format(home / "superset.db"))
     outside = {"SUPERSET_CONFIG_PATH": str(config), "FLASK_APP": "superset"}
     if not (home / "ready").exists():
-        superset = programs / "superset"
-        run(superset, "db", "upgrade", environment=outside)
+        program = programs / "superset"
+        run(program, "db", "upgrade", environment=outside)
         person = ("--firstname", "a", "--lastname", "b", "--email", "a@example.org")
-        run(superset, "fab", "create-admin", "--username", "admin", "--password", "admin", *person, environment=outside)
-        run(superset, "init", environment=outside)
+        run(program, "fab", "create-admin", "--username", "admin", "--password", "admin", *person, environment=outside)
+        run(program, "init", environment=outside)
         (home / "ready").touch()
+    return programs, outside
+
+
+def ask_superset(door: dict[str, str]) -> str:
+    """Let Superset ask."""
+    programs, outside = superset()
     return run(programs / "python", SCRIPTS / "ask_superset.py", environment=outside | door)
+
+
+def draw_superset(door: dict[str, str]) -> str:
+    """Let Superset draw a chart with error bars, and take a picture of its page for the documentation."""
+    from playwright.sync_api import sync_playwright
+
+    programs, outside = superset()
+    place = run(programs / "python", SCRIPTS / "draw_superset.py", environment=outside | door).split()[-1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [programs / "superset", "run", "--host", "127.0.0.1", "--port", str(port), "--with-threads"]
+    with subprocess.Popen(
+        list(map(str, command)),
+        cwd=PLACE,
+        env=os.environ | outside,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    ) as serving:
+        try:
+            _wait_for(port)
+            with sync_playwright() as player:
+                browser = player.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+                page = browser.new_page(viewport={"width": 1280, "height": 760})
+                page.set_default_timeout(120_000)
+                page.goto(f"http://127.0.0.1:{port}/login/")
+                page.locator("input[name=username], #username").first.fill("admin")
+                page.locator("input[name=password], #password").first.fill("admin")
+                page.keyboard.press("Enter")
+                page.wait_for_url("**/welcome/**")
+                page.goto(f"http://127.0.0.1:{port}{place}")
+                page.locator("canvas").first.wait_for()
+                page.wait_for_timeout(4000)  # the chart is drawn with an animation
+                page.screenshot(path=PICTURE)
+                browser.close()
+        finally:
+            serving.terminate()
+    return f"drawn: {PICTURE.relative_to(ROOT)}"
+
+
+def _wait_for(port: int, seconds: float = 180.0) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.5)
+    raise SystemExit("Superset did not start.")
 
 
 CLIENTS: dict[str, Callable[[dict[str, str]], str]] = {
     "node": ask_node, "R": ask_r, "ODBC": ask_odbc, "dbt": ask_dbt, "Superset": ask_superset,
+    "picture": draw_superset,
 }  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def test_parts_that_run_alone_find_each_other_and_a_sidecar_that_is_made_anew(tm
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), "--state", str(state), "--only"]
-    parts = [["core"], ["sidecar", "--share-group"], ["sql", "--sql", port]]
+    parts = [["core"], ["sidecar", "--share-group"], ["sql", "--sql", port, "--sql-operations-port", "0"]]
     running = [subprocess.Popen([*command, *part], stderr=subprocess.DEVNULL) for part in parts]
     try:
         address = f"host=127.0.0.1 port={port} user=ada password={token} dbname=stays"

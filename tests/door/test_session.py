@@ -20,6 +20,7 @@ from dodona.server.door.sidecar import Sidecar, environment, make_sidecar
 from dodona.server.door.wire import Stream, cells_of, columns_of, message, parse_message
 from dodona.server.identity import Identity
 from dodona.server.link import JSON, Caller, Reply
+from dodona.server.metrics import Metrics
 
 T = TypeVar("T")
 ADA = Identity("ada", {"stays": "analyst"}, "token")
@@ -110,7 +111,7 @@ def with_session(sidecar: Sidecar, core: CountingCore, work: Callable[[Client], 
         backend, _ = await mirrors.connect(ADA, dataset, {})
         ends = socket.socketpair()
         (reader, writer), theirs = [await asyncio.open_connection(sock=end) for end in ends]
-        asker = Asker(core, dataset)  # type: ignore[arg-type]
+        asker = Asker(core, dataset, Metrics("sql"))  # type: ignore[arg-type]
         session = Session(Stream(reader, writer), backend, ADA, asker, knowledge, set(), 60.0)
         task = asyncio.create_task(session.run())
         client = Client(Stream(*theirs))

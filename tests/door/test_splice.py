@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def outer(statement: str) -> str:
         Described(tuple(f'"i{n}"' for n in range(one.items)), tuple("t" for _ in one.columns)) for one in plan.pieces
     ]
     sources = [f"${number + 1}" for number in range(plan.sources)]
-    return " ".join(plan.outer(described, sources, CATALOG.relations, intervals=False).split())
+    return " ".join(plan.outer(described, sources, CATALOG.relations, {}, intervals=False).split())
 
 
 @pytest.mark.parametrize(
@@ -87,6 +89,42 @@ def outer(statement: str) -> str:
 )  # fmt: skip
 def test_the_questions_of_a_statement(statement, asked) -> None:
     assert questions(statement) == asked
+
+
+@pytest.mark.parametrize(
+    ("statement", "asked"),
+    [
+        ("SELECT extract(year FROM admitted), count(*) FROM stays GROUP BY 1", "SELECT extract(year FROM admitted), count(*) FROM stays GROUP BY extract(year FROM admitted)"),
+        ("SELECT year, count(*) FROM stays WHERE year - 1 > 2020 AND name = 'x' GROUP BY year", "SELECT year, count(*) FROM stays WHERE year - 1 > 2020 AND name = 'x' GROUP BY year"),
+        ("SELECT sum(time), max(date) FROM stays WHERE date = current_date AND text::text = 'a'", "SELECT sum(time), max(date) FROM stays WHERE date = {current_date} AND text::text = 'a'"),
+        ("SELECT count(*) FROM stays WHERE date >= date '2024-01-01' - interval '3' day", "SELECT count(*) FROM stays WHERE date >= {date '2024-01-01' - interval '3' day}"),
+        ("SELECT count(*) FROM stays WHERE time < '2024-01-01'::timestamp without time zone", "SELECT count(*) FROM stays WHERE time < {'2024-01-01'::timestamp without time zone}"),
+        ("SELECT count(*) FROM stays WHERE time < timestamp with time zone '2024-01-01' AND date < now() at time zone 'utc'",
+         "SELECT count(*) FROM stays WHERE time < {timestamp with time zone '2024-01-01'} AND date < {now() at time zone 'utc'}"),
+        ("SELECT count(*) FROM stays WHERE date > '2024-01-01'::pg_catalog.date - interval '1' year to month", "SELECT count(*) FROM stays WHERE date > {'2024-01-01'::pg_catalog.date - interval '1' year to month}"),
+    ],
+)  # fmt: skip
+def test_words_of_types_and_units_of_time_may_name_columns(statement, asked) -> None:
+    assert questions(statement) == [asked]
+
+
+def test_columns_called_by_keywords_are_quoted_and_keywords_stay() -> None:
+    catalog = replace(CATALOG, tables={"stays": frozenset({"order", "group", "limit"})})
+    statement = (
+        'SELECT "order", "group" AS "limit", count(*) AS "desc" FROM stays WHERE "limit" > 3 GROUP BY "order", "group" '
+        'HAVING "order" <> 1 ORDER BY "order" DESC, "desc" LIMIT 3'
+    )
+    (plan,) = read_plans(statement, catalog)
+    assert plan.pieces[0].text([]) == (
+        'SELECT "order", "group", count(*) FROM stays WHERE "limit" > 3 GROUP BY "order", "group"'
+    )
+    described = [Described(('"order"', '"limit"', '"desc"'), ("t", "t", "t"))]
+    over = " ".join(plan.outer(described, ["$1"], {}, {}, intervals=False).split())
+    assert over == (
+        'SELECT dodona_answer.k0 AS "order", dodona_answer.k1 AS "limit", dodona_answer.a0 AS "desc" FROM '
+        "json_to_recordset($1) AS dodona_answer(k0 t, k1 t, a0 t, a0_low t, a0_high t) WHERE dodona_answer.k0 <> 1 "
+        'ORDER BY dodona_answer.k0 DESC, "desc" LIMIT 3'
+    )
 
 
 @pytest.mark.parametrize(

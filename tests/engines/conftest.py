@@ -17,11 +17,21 @@ def closed() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of every source that ask Spark, wherever they are listed."""
+    """Mark the tests of every source that ask Spark, wherever they are listed.
+
+    It takes seconds for what the others do in milliseconds: `make test` asks it one case of a test, and the soak all.
+    """
     from tests.engines.spark import MARKS
 
+    seen: set[str] = set()
     for item in items:
         call = getattr(item, "callspec", None)
-        if call is not None and call.params.get("backend") is spark:
-            for mark in MARKS:
-                item.add_marker(mark)
+        if call is None or call.params.get("backend") is not spark or item.get_closest_marker("spark") is not None:
+            continue
+        for mark in MARKS:
+            item.add_marker(mark)
+        if item.get_closest_marker("soak") is None:
+            name = item.nodeid.partition("[")[0]
+            if name in seen:
+                item.add_marker("soak")
+            seen.add(name)

@@ -21,7 +21,10 @@ MARKS = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 QUICK = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short lives on two cores
+    # A short life on two cores, with memory from the start: the parser keeps how it read each statement, and megabytes
+    # of a long one, and memory that is nearly full is swept all the time.
+    "spark.driver.memory": "3g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms2g -XX:MetaspaceSize=256m",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.maxResultSize": "8m",

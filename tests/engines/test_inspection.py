@@ -69,6 +69,22 @@ def test_texts_come_in_the_order_of_the_alphabet_and_not_of_their_counts(tmp_pat
     found.close()
 
 
+@pytest.mark.parametrize(
+    ("texts", "timed"),
+    [
+        (["2024-01-05T10:30:00", "2024-01-06 00:00:00", "2024-01-07", None], 1),
+        (["2024-01-05", "2024-01-06T00:00:00", "2024-01-07", "no day"], 0),
+    ],
+)
+def test_times_of_day_are_found_in_texts(texts: list[str | None], timed: int, tmp_path: Path):
+    pq.write_table(pa.table({"seen": texts}), tmp_path / "seen.parquet")
+    found = DuckDBInspection.parquet(tmp_path / "seen.parquet")
+    days = profile_column(found, "seen").days
+    found.close()
+    assert days is not None
+    assert (days.count, days.timed) == (3, timed)
+
+
 def test_people_are_counted_by_their_rows(table: DuckDBInspection):
     assert count_rows(table) == ROWS
     assert sum(own * people for own, people in rows_per_person(table, "patient_id")) == ROWS - ROWS // 50

@@ -31,7 +31,7 @@ from dodona.schema.encoding import encode
 from dodona.schema.schema import ROW_OF, Domain, LinkedTable, Neighbours, Schema, row_labels
 from dodona.trusted.source import Source
 from tests.engines.scene import KEY, OPENED, spark, values
-from tests.engines.server import held
+from tests.engines.server import held, owner
 from tests.ledger.scene import shared_server
 from tests.query.drawing import blocks, contribution, is_meant
 
@@ -125,6 +125,20 @@ def postgres(tables: Tables, _: Path) -> Source:
     return source
 
 
+def kept_on_postgres(tables: Tables) -> tuple[Callable[[], Source], str]:
+    """Store the counted rows, and return how they are opened, and the name of the table that holds them."""
+    source = postgres(tables, Path())
+    assert isinstance(source, PostgresSource)
+    kept = f"{source._relations[0][1].space}.kept"
+    source.keep_rows(shared_server().address, kept, key=KEY)
+
+    def opened() -> Source:
+        OPENED.append(PostgresSource(SCHEMA, shared_server().address, key=KEY, kept=kept))
+        return OPENED[-1]
+
+    return opened, kept
+
+
 def on_spark(tables: Tables, folder: Path) -> Source:
     from dodona.engines.spark import SparkSource
     from tests.engines.spark import engine
@@ -207,6 +221,19 @@ def test_linked_rows_are_the_same_on_spark(backend: object, tmp_path: Path) -> N
     source = on_spark(rows(), tmp_path)
     check(source, rows())
     assert source.repeated() == ("patients",)  # type: ignore[attr-defined]
+
+
+def test_kept_rows_are_held_to_the_cap_of_each_table() -> None:
+    tables = rows()
+    tables["visits"] = {name: column[:0] for name, column in tables["visits"].items()}  # so that all caps have room
+    opened, kept = kept_on_postgres(tables)
+    check(opened(), tables)
+    with owner() as connection:  # a second row of some patients: within all caps together, beyond that of patients
+        place = SCHEMA.domain.names.index(ROW_OF)
+        codes = [place for place, label in enumerate(row_labels("visits", SCHEMA.linked)) if label == "patients"]
+        connection.execute(f"INSERT INTO {kept} SELECT * FROM {kept} WHERE c{place} = {codes[0]}")  # noqa: S608
+    with pytest.raises(SourceUnfit, match="were changed"):
+        opened()
 
 
 def test_one_row_of_each_person_is_nothing_to_warn_about(tmp_path: Path) -> None:

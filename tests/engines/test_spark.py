@@ -46,6 +46,7 @@ def histogram(schema: Schema) -> Query:
     return Query.histogram(schema.domain, schema.domain.names)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("seed", [5, 12, 18, 29, 33, 40])
 def test_it_says_what_the_weights_over_the_histogram_say_of_many_tables(seed: int, tmp_path: Path) -> None:
     made = made_up(seed)
@@ -333,6 +334,8 @@ second = SparkSource.parquet(schema, folder)
 context = LOCAL_ENGINE.session.sparkContext
 found = {name: context.getConf().get(name) for name in ("spark.driver.host", "spark.ui.enabled", "spark.local.dir")}
 found["ui"] = context.uiWebUrl
+names = ("spark.sql.parser.manageParserCaches", "spark.sql.parser.parserDfaCacheFlushRatio")
+found["read"] = [LOCAL_ENGINE.session.conf.get(name) for name in names]
 listening = {line.split()[1][:8] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
 first.close()
 first.close()
@@ -352,10 +355,12 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.soak  # it starts another engine
 def test_an_engine_of_its_own_is_quiet_and_local_and_stops_with_its_last_source(tmp_path: Path) -> None:
     found, said = alone(tmp_path, ALONE)
     assert found["spark.driver.host"] == "127.0.0.1"
     assert found["ui"] is None
+    assert found["read"] == ["true", "20"]
     assert found["values"] == found["again"] == [0, 1, 2, 1, 0, 0]
     assert found["fault"] == [str(SourceFailed()), None, None]
     assert found["left"] == [None, False]
@@ -415,6 +420,7 @@ print(json.dumps({"right": right, "rows": sum(fetched), "cells": query.values, "
 """
 
 
+@pytest.mark.soak  # it writes two gigabytes
 def test_a_folder_four_times_the_memory_of_the_driver_is_answered_in_place(tmp_path: Path) -> None:
     try:
         found, _ = alone(tmp_path, LARGE)
@@ -426,6 +432,7 @@ def test_a_folder_four_times_the_memory_of_the_driver_is_answered_in_place(tmp_p
     assert found["size"] >= 4 * 2**29
 
 
+@pytest.mark.soak  # it starts a server of its own
 def test_spark_connect_answers_by_an_address_and_by_a_session_that_is_left_alone(tmp_path: Path) -> None:
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))

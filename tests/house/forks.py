@@ -28,7 +28,8 @@ from tests.house.tree import ROOT
 LIBRARIES = (
     "pytest", "_pytest.doctest", "hypothesis", "hypothesis.stateful", "hypothesis.extra.numpy", "numpy",
     "scipy.special", "scipy.optimize", "scipy.integrate", "scipy.sparse", "scipy.stats", "mpmath", "sqlglot",
-    "cryptography.hazmat.primitives.ciphers", "concurrent.futures.thread", "sqlite3",
+    "cryptography.hazmat.primitives.ciphers", "concurrent.futures.thread", "sqlite3", "pandas", "psycopg",
+    "pyarrow.parquet", "pyspark.sql",
 )  # fmt: skip
 SECONDS = 600.0
 """How long a run may take before it is killed."""
@@ -42,7 +43,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def forks(seconds: float = SECONDS, libraries: Sequence[str] = LIBRARIES) -> Iterator[Run]:
     """How to run modules in forks of one process; it ends, and its fork with it, when this is left."""
     outside = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
-    outside["OPENBLAS_NUM_THREADS"] = "1"
+    outside |= {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}  # one thread
     command = [sys.executable, "-m", "tests.house.forks", *libraries]
     with subprocess.Popen(
         command, cwd=ROOT, env=outside, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

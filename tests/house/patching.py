@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from dodona.lab.audit.patch import Patch, install
 from tests.house.forks import forks
@@ -57,11 +57,18 @@ def run(patch: Patch, names: Sequence[str], first: str | None = None) -> int:
         # Faulty machine code and failing examples must not reach the caches of honest runs.
         os.environ["NUMBA_CACHE_DIR"] = scratch
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = scratch
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # to look for plugins takes longer than a small test
         # That a test fails is enough: to find the simplest example that fails it takes longer than all the tests.
-        settings.register_profile("patch", phases=(Phase.explicit, Phase.generate))
-        settings.load_profile("patch")
-        # Asserts stay plain: to explain how two long lists differ can take longer than all the tests.
-        options = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider"]
+        settings.register_profile(
+            "patch",
+            derandomize=True,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+            phases=(Phase.explicit, Phase.generate),
+        )
+        # Asserts and traces stay plain: to explain how two long lists differ can take longer than all the tests.
+        options = ["-x", "-q", "--assert=plain", "--tb=line", "-p", "no:cacheprovider"]
+        options += ["-p", "_hypothesis_pytestplugin", "--hypothesis-profile=patch"]
         code = int(pytest.ExitCode.OK)
         if first is not None and first.partition("[")[0] in names:
             code = int(pytest.main([*options, first]))

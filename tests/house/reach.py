@@ -1,7 +1,7 @@
 """The tests that a change can reach, nearest first: what `make check` runs.
 
 A test is reached where its file imports a changed file, or imports what imports it, however far. The distance is the
-number of imports between them, and the nearest tests run first; those that time leaves over are skipped, and said so.
+number of imports between them, and the nearest tests run first; those that time leaves over are only counted.
 
     python -m pytest --reach            # what is not committed, or else the last commit
     python -m pytest --reach=main       # all that differs from a branch
@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the two options."""
     group = parser.getgroup("reach")
     group.addoption("--reach", nargs="?", const="", default=None, metavar="REF", help="only tests a change reaches")
-    group.addoption("--seconds", type=float, default=None, help="skip what has not begun after so many seconds")
+    group.addoption("--seconds", type=float, default=None, help="leave out what has not begun after so many seconds")
 
 
 _FOUND = pytest.StashKey[dict[Path, int]]()
@@ -110,13 +111,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 _BEGAN = time.monotonic()
+_LEFT = pytest.StashKey[int]()
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what would begin too late."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Leave out what would begin too late, without a report: thousands of them take as long as the tests that ran."""
     seconds = item.config.getoption("--seconds")
-    if seconds is not None and time.monotonic() - _BEGAN > seconds:
-        pytest.skip(f"farther from the change than {seconds:g} seconds reach; `make test` runs it")
+    if seconds is None or time.monotonic() - _BEGAN <= seconds:
+        return None
+    item.config.stash[_LEFT] = item.config.stash.get(_LEFT, 0) + 1
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell who started this process how many were left out."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left"] = session.config.stash.get(_LEFT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:  # noqa: ANN401  xdist's
+    """Add up what the workers left out."""
+    if error is None:
+        node.config.stash[_LEFT] = node.config.stash.get(_LEFT, 0) + node.workeroutput["left"]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many were left out."""
+    left = config.stash.get(_LEFT, 0)
+    if left:
+        seconds = config.getoption("--seconds")
+        terminalreporter.write_line(
+            f"{left} are farther from the change than {seconds:g} s reach; `make test` runs them"
+        )
 
 
 def _file(module: str) -> Path:

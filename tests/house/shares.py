@@ -10,6 +10,12 @@ of this example is among them: each value of each parameter, as long as another 
 """
 
 import pytest
+from hypothesis import settings
+
+
+def examples(full: int) -> int:
+    """How many examples a property test has: a third in `make test`, where they never change, all in `make soak`."""
+    return -(-full // 3) if settings.get_current_profile_name() == "same" else full
 
 
 def pytest_configure(config: pytest.Config) -> None:

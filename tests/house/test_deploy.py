@@ -14,7 +14,7 @@ from tests.house.tree import ROOT
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 SYSTEMD = shutil.which("systemd-analyze")
-PARTS = ("core", "front", "owners")
+PARTS = ("core", "front", "owners", "sidecar", "sql")
 
 
 def composed() -> dict[str, Any]:
@@ -48,9 +48,10 @@ def test_the_core_has_no_way_to_the_network_and_the_fronts_have_none_to_the_data
     services, networks = composed(), yaml.safe_load((DEPLOY / "compose.yaml").read_text())["networks"]
     assert networks["vault"]["internal"] is True
     assert services["core"]["networks"] == ["vault"]
-    for part in ("front", "owners"):
+    assert services["sidecar"]["network_mode"] == "none"
+    for part in ("front", "owners", "sidecar", "sql"):
         assert not any("data" in volume for volume in services[part]["volumes"])
-        assert not {"vault"} & set(services[part]["networks"])
+        assert not {"vault"} & set(services[part].get("networks", ()))
     assert services["core"]["user"].split(":")[0] != "8701"
 
 

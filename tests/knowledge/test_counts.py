@@ -7,8 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from dodona.knowledge.measurements import noise_variance
-from dodona.knowledge.patterns import CountPattern, find_pattern
+from dodona.knowledge.patterns import CountPattern, find_pattern, noise_variance
 from dodona.knowledge.tables import CountTable, RowCount, count_law
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.predicate import EVERYTHING, among, conjunction, disjunction

@@ -214,7 +214,7 @@ def test_cells_without_weight_are_never_drawn():
 
 
 def test_a_universe_that_is_too_large_is_refused_with_its_size_and_a_way_out():
-    with pytest.raises(TooManyCells, match=r"2\^28 cells.*2\^27.*Components") as caught:
+    with pytest.raises(TooManyCells, match=r"2\^28 cells.*2\^27.*FactoredBelief") as caught:
         DenseBelief.uniform(bits(14))
     assert (caught.value.cells, caught.value.limit) == (1 << 28, MOST_DENSE_CELLS)
     with pytest.raises(TooManyCells, match=r"2\^64"):

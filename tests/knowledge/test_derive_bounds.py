@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from dodona.errors import InvalidArgument
 from dodona.knowledge.bounds import KnownRange, bound_answers, ranges_within_noise
 from dodona.knowledge.cells import Contradiction, TooManyCells
-from dodona.knowledge.measurements import BlockMeasurement
+from dodona.knowledge.patterns import BlockMeasurement
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.predicate import EVERYTHING, among, conjunction, disjunction
 from dodona.query.query import Block, Query, block_weights, column_weight, group_numbers, product_axes, product_shape

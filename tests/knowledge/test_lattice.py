@@ -12,7 +12,8 @@ from dodona.knowledge.patterns import CountPattern, class_mask
 from dodona.knowledge.residuals import Factor, ResidualStore
 from dodona.lab.residuals import ExactResiduals
 from dodona.privacy.measurement import ResidualMeasurement
-from dodona.query.residual import Classes, Residual, helmert_matrix
+from dodona.query.bases import Base, base_rows
+from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain
 
@@ -160,7 +161,7 @@ def test_residuals_come_back_from_their_text_in_the_order_they_were_measured():
         shape = [own.number for own in residual.classes]
         own = table[start : start + int(np.prod(shape))].reshape(shape)
         for axis, size in enumerate(shape):
-            own = np.moveaxis(np.tensordot(helmert_matrix(size), own, axes=(1, axis)), 0, axis)
+            own = np.moveaxis(np.tensordot(base_rows(Base.POINTS, size), own, axes=(1, axis)), 0, axis)
         assert turned[rows : rows + residual.number].tolist() == own.reshape(-1)[residual.order()].tolist()
         start, rows = start + int(np.prod(shape)), rows + residual.number
     assert len(turned) == len(measured.noises) == rows

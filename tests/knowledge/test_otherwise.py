@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from dodona.knowledge.cells import Support
 from dodona.knowledge.derive import derive
-from dodona.knowledge.measurements import BlockMeasurement, block_vectors
+from dodona.knowledge.patterns import BlockMeasurement, block_vectors
 from dodona.privacy.additive_noise import Laplace
 from dodona.query.column import columns
 from dodona.query.query import Block, Query
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.knowledge.explicit import bits, matrix
 from tests.query.drawing import blocks
 
@@ -28,7 +29,7 @@ def rank(rows: np.ndarray) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.sampled_from([DOMAIN, COMPLETE]).flatmap(
         lambda domain: st.tuples(st.just(domain), st.lists(blocks(domain), min_size=1, max_size=3), blocks(domain))
@@ -44,7 +45,7 @@ def test_just_what_follows_from_what_was_told_is_derived(drawn) -> None:
     assert (derive(Query(domain, (asked,)), releases) is not None) == follows
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(blocks(COMPLETE), blocks(COMPLETE))
 def test_two_questions_have_one_vector_just_if_they_are_the_same(first: Block, second: Block) -> None:
     support = Support.of(COMPLETE)

@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidArgument
-from dodona.knowledge.residuals import Factor, variance_shares
+from dodona.knowledge.patterns import CountPattern
+from dodona.knowledge.residuals import Factor, ResidualStore, variance_shares
 from dodona.lab.residuals import ExactResiduals, block_product
 from dodona.ledger import memory
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
 from dodona.privacy.measurement import ResidualMeasurement
+from dodona.query.bases import Base, base_rows
 from dodona.query.predicate import EVERYTHING, among, disjunction
 from dodona.query.query import Block, ConstantWeight, Query, block_weights, column_weight, product_axes, product_shape
-from dodona.query.residual import Classes, Residual, helmert_matrix
+from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.gate import release_measurement
@@ -55,7 +57,7 @@ def lines(parts):
         for row in residual.rows():
             steps = dict(zip(residual.attributes, row.steps, strict=True))
             each = [
-                helmert_matrix(own.number)[steps[own.attribute] - 1]
+                base_rows(Base.POINTS, own.number)[steps[own.attribute] - 1]
                 if own.attribute in steps
                 else np.ones(own.number, int)
                 for own in WAYS
@@ -129,6 +131,25 @@ def test_a_second_measurement_is_weighed_with_the_first_one():
     top = one.learned(second, [2] * 24).rows[Residual()]
     assert one.rows[Residual()] == two.rows[Residual()] == 1
     assert top == 1 + share
+
+
+def test_the_least_noise_may_be_measured_twice():
+    """Two draws of scale 4 are averaged: each has half the weight, so that their mean may be narrower than one."""
+    store = ResidualStore(total=None)
+    for residual in SETS:
+        for _ in range(3):
+            store.add(residual, [0] * residual.number, Fraction(16))
+    pattern = CountPattern(WAYS, tuple(1 for _ in WAYS))
+    found = store.lookup(pattern)
+    assert found is not None
+    once = ResidualStore(total=None)
+    for residual in SETS:
+        once.add(residual, [0] * residual.number, Fraction(16))
+    alone = once.lookup(pattern)
+    assert alone is not None
+    assert found.laws[0].variance == pytest.approx(alone.laws[0].variance / 3)
+    assert store.cells(pattern) is not None
+    assert all(one is not None for one in store.lookup_all([pattern] * 9))
 
 
 def test_a_public_number_of_rows_has_no_variance():

@@ -9,16 +9,14 @@ import pytest
 from dodona.curator.weights_design import (
     UniverseTooLarge,
     best_design,
-    blr_guarantee,
-    blr_theorem,
     gaussian_guarantee,
     laplace_guarantee,
-    log_multisets,
 )
 from dodona.errors import InvalidArgument
 from dodona.lab import direct
 from dodona.lab.conjunctions import answer_conjunctions, compare_mechanisms, evaluate_conjunctions
 from dodona.lab.mechanisms import Exponential
+from dodona.lab.theorems import blr_guarantee, blr_theorem, log_multisets
 from tests.curator.weights.scene import draw
 
 
@@ -55,11 +53,11 @@ def test_a_million_conjunctions_are_answered_at_once():
 
 
 def test_errors_are_within_what_is_promised():
-    """One run each; a false alarm has probability 3e-4 at most."""
+    """One run each; a false alarm has probability 3e-7 at most."""
     generator = np.random.default_rng(8)
     rows, bits = 50_000, 7
     table = compare_mechanisms(
-        survey(rows, bits, generator), epsilon=1, delta="1e-6", confidence=0.9999, draw=draw, draws=draws
+        survey(rows, bits, generator), epsilon=1, delta="1e-6", confidence=0.9999999, draw=draw, draws=draws
     )
     by_name = {row.mechanism: row for row in table}
     assert list(by_name) == ["Laplace", "Gaussian", "Blum, Ligett, Roth", "multiplicative weights"]
@@ -73,11 +71,11 @@ def test_errors_are_within_what_is_promised():
 
 
 def test_weights_answer_all_conjunctions_with_few_updates():
-    """A false alarm has probability 1e-4 at most."""
+    """A false alarm has probability 1e-7 at most."""
     generator = np.random.default_rng(9)
     rows, bits = 10**5, 9
     counts = survey(rows, bits, generator)
-    design = best_design(rows, universe=1 << bits, questions=1 << bits, epsilon=1, delta="1e-6", confidence=0.9999)
+    design = best_design(rows, universe=1 << bits, questions=1 << bits, epsilon=1, delta="1e-6", confidence=0.9999999)
     told, updates = answer_conjunctions(design, counts, draw=draw)
     assert np.abs(told - evaluate_conjunctions(counts) / rows).max() <= design.within
     assert updates <= design.updates

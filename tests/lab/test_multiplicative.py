@@ -5,9 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from dodona.curator.weights import Distribution, check_query_weights, count_weighted_rows
+from dodona.curator.weights import Distribution
 from dodona.errors import InvalidArgument
-from dodona.lab.weights import MultiplicativeWeights, least_drop, most_updates, sharp_drop, sharp_updates
+from dodona.lab.weights import (
+    MultiplicativeWeights,
+    check_query_weights,
+    count_weighted_rows,
+    least_drop,
+    most_updates,
+    sharp_drop,
+    sharp_updates,
+)
 
 CASES = 3_000
 

@@ -6,10 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.curator.weights_design import laplace_bound
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import SparseVector
-from dodona.lab.weights import cube_root, interactive_design, interactive_epsilon, square_root
+from dodona.lab.weights import cube_root, interactive_design, interactive_epsilon, laplace_bound, square_root
 from dodona.privacy.conversion import zcdp_limit
 from dodona.schema.schema import Neighbours, Unit
 from tests.privacy import laws

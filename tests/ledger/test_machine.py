@@ -207,7 +207,7 @@ def test_the_ledger_follows_its_model(kind: str):
     _run(machine, examples)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", PLACES)
 def test_the_ledger_follows_its_model_for_long(kind: str):
     machine = type("KindMachine", (Machine,), {"kind": kind})

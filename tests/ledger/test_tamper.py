@@ -38,8 +38,8 @@ def test_some_bytes_and_some_truncations_are_noticed_or_harmless(
 def test_many_bytes_and_many_truncations_are_noticed_or_harmless(
     make: Callable[[Path], None], name: str, copies: Copies
 ):
-    """Every fifth of the closed ledger; every 31st where the newest lines stand in the write-ahead log."""
-    tally = altered(make, name, copies, 5 if make is small and name == NAME else 31)
+    """Every 31st; the soak tries all of them."""
+    tally = altered(make, name, copies, 31)
     assert tally["missed"] == tally["untyped"] == 0
     assert tally["detected"] + tally["harmless"] == tally["tampered"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import dodona
 from dodona.server.accounts import Accounts
 from dodona.server.demo import DATASET, make_demo
 from dodona.server.places import StateFolder, Users
+from tests.ledger.scene import shared_server
 
 WEB = Path(__file__).parents[2] / "web"
 API = "/api/v1"
@@ -102,7 +104,8 @@ def served(folder: Path) -> Iterator[Served]:
     pl.DataFrame({"town": ["north", "south"] * 100, "visits": list(range(200))}).write_csv(folder / "visits.csv")
     ports = ("--port", "0", "--owners-port", "0", "--operations-port", "0")
     command = [sys.executable, "-m", "dodona.cli", "serve", str(folder), "--demo", *ports]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | {"WARDS_DATABASE": shared_server().address}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
             text = ""

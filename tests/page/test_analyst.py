@@ -44,6 +44,23 @@ def test_a_mistake_is_underlined_and_one_button_corrects_it(look):
     expect(ada.offer.locator(".offer-price strong")).to_be_visible()
 
 
+def test_the_button_writes_what_the_message_says(look):
+    ada = look("ada")
+    ada.write("SELECT avg(aeg) FROM stays")  # as near to sex as to age, letter by letter
+    expect(ada.page.get_by_role("alert")).to_contain_text("Write `age`")
+    ada.page.get_by_role("button", name="Write age").click()
+    expect(ada.editor).to_have_text("SELECT avg(age) FROM stays")
+
+
+def test_rows_that_noise_selected_are_said_to_be_and_held_by_intervals_for_all_values(look):
+    answer = look("ada").ask("SELECT diagnosis, count(*) AS n FROM stays GROUP BY diagnosis ORDER BY n DESC LIMIT 2")
+    expect(answer).to_contain_text("Noisy values decided which rows are shown")
+    expect(answer.locator("caption")).to_contain_text("if its row was named beforehand")
+    answer.get_by_label("Intervals", exact=True).select_option("simultaneous")
+    expect(answer.locator("caption")).to_contain_text("All intervals together hold")
+    expect(answer).not_to_contain_text("Noisy values decided")
+
+
 def test_the_editor_completes_names_and_labels_of_the_schema(look):
     ada = look("ada")
     ada.write("SELECT count(*) FROM stays WHERE ")

@@ -5,6 +5,7 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.engines.server import held
 from tests.page.scene import PASSWORD
 
 
@@ -100,6 +101,54 @@ def test_a_new_dataset_is_drafted_reviewed_confirmed_served_and_closed(look, ser
     dialog.get_by_role("textbox").fill("visits")
     dialog.get_by_role("button", name="Close the dataset").click()
     expect(page.get_by_text("This dataset is closed")).to_be_visible()
+
+
+CHOOSE_AT_ONCE = """() => new Promise((chosen) => {
+  const watch = new MutationObserver(() => {
+    const list = document.querySelector("select:has(option[value='visits.csv'])");
+    if (!list) return;
+    watch.disconnect();
+    list.value = "visits.csv";
+    list.dispatchEvent(new Event("change", { bubbles: true }));
+    chosen();
+  });
+  watch.observe(document.body, { childList: true, subtree: true });
+  [...document.querySelectorAll("a")].find((one) => one.textContent.trim() === "New dataset").click();
+})"""
+
+
+def test_a_table_that_is_chosen_as_soon_as_the_list_is_there_stays_chosen(look):
+    page = look("grace", door="owners").page
+    page.get_by_role("link", name="New dataset").wait_for()
+    page.evaluate(CHOOSE_AT_ONCE)
+    page.wait_for_timeout(500)  # what the page does after it was drawn, it does in a tenth of a second
+    expect(page.get_by_label("Table", exact=True)).to_have_value("visits.csv")
+
+
+def test_a_table_of_a_database_is_drafted_confirmed_and_read(look, server):
+    rows = {"ward": ["north", "south"] * 150, "nights": [one % 20 for one in range(300)]}
+    table = held("wards", rows, {"ward": "text", "nights": "integer"})
+    grace = look("grace", door="owners")
+    page = grace.page
+    page.get_by_role("link", name="New dataset").click()
+    page.get_by_label("Table", exact=True).select_option("database")
+    page.get_by_label("Name of the dataset").fill("wards")
+    page.get_by_label("Name of the table").fill("no_such_table")
+    page.get_by_label("Environment variable").fill("WARDS_DATABASE")
+    page.get_by_label("Protect").select_option("row")
+    page.get_by_role("button", name="Draft it").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was charged")
+    page.get_by_label("Name of the table").fill(table)
+    page.get_by_role("button", name="Draft it").click()
+    expect(page.get_by_label("columns.nights.upper")).to_be_visible()
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Confirm and create the ledger").click()
+    expect(page.get_by_text("wards is served.")).to_be_visible()
+    with server.api("grace", door="owners") as api:
+        columns = {one["name"]: one for one in api.get("/datasets/wards").json()["columns"]}
+        checked = api.post("/datasets/wards/checks").json()
+    assert columns["ward"]["labels"] == ["north", "south"]
+    assert checked["rows"] == 300
 
 
 def test_an_auditor_computes_the_chain_in_the_browser_and_finds_a_noted_head(look, server):

@@ -127,7 +127,8 @@ def test_markup_in_labels_questions_and_notes_is_shown_as_text(look):
     ada.page.locator("summary").filter(has_text="mark").click()
     ada.page.get_by_role("button", name=MARKUP).click()  # a label goes into the question as a literal
     expect(ada.editor).to_contain_text(f"'{MARKUP}'")
-    ada.ask(f"SELECT count(*) FROM odd WHERE mark = '{MARKUP}' -- <script>window.broken=2</script>")  # noqa: S608  text
+    where = f"mark = '{MARKUP}' AND large < 500000000000000"  # what is free would not be in the history
+    ada.ask(f"SELECT count(*) FROM odd WHERE {where} -- <script>window.broken=2</script>")  # noqa: S608  text
     ada.go("History")
     charge = ada.page.get_by_role("listitem").filter(has_text="onerror").first
     charge.get_by_role("button", name="Add a note").click()

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from dodona.errors import InvalidArgument
-from dodona.lab.mechanisms import Exponential, Gaussian, Laplace, NoisyMax, PermuteAndFlip, SparseVector
+from dodona.lab.mechanisms import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    NoisyMax,
+    PermuteAndFlip,
+    RoundedGaussian,
+    SparseVector,
+)
 from dodona.privacy.accuracy import Accuracy, Against
 from dodona.privacy.events import Event
 from dodona.query.sensitivity import Sensitivity
@@ -64,6 +72,15 @@ CONTRACTS = [
         lambda sensitivity: Gaussian.for_privacy("1/2", "1e-6", sensitivity),
         lambda target: Gaussian.for_accuracy(target, answers=3),
         scaled(Gaussian),
+        discounted=False,
+        within=1_000,
+    ),
+    Contract(
+        RoundedGaussian,
+        {"answers": 3},
+        lambda sensitivity: RoundedGaussian.for_privacy("1/2", "1e-6", sensitivity),
+        lambda target: RoundedGaussian.for_accuracy(target, answers=3),
+        scaled(RoundedGaussian),
         discounted=False,
         within=1_000,
     ),

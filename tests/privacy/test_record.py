@@ -57,7 +57,8 @@ def test_what_was_ever_written_is_still_read_and_written_alike(line):
 
 def test_every_tag_has_a_golden_line_under_each_relation():
     written = {(fields["event"], fields["neighbours"]) for fields in map(json.loads, GOLDEN) if "neighbours" in fields}
-    tags = {kind.value for kind in PureMechanism} | {"laplace", "gaussian", "exponential", "uneven-gaussian"}
+    kinds = {"laplace", "gaussian", "exponential", "uneven-gaussian", "rounded-gaussian"}
+    tags = {kind.value for kind in PureMechanism} | kinds
     assert written == {(tag, relation.value) for tag in tags for relation in Neighbours}
     assert any(json.loads(line)["event"] == "together" for line in GOLDEN)
 

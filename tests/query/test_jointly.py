@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import block_digest
+from dodona.query.canonical import block_digest, to_json
 from dodona.query.column import columns
 from dodona.query.predicate import (
     EVERYTHING,
@@ -34,7 +34,7 @@ from dodona.query.predicate import (
     unpack_bits,
 )
 from dodona.query.query import Block, ConstantWeight, Query
-from dodona.query.spelling import from_json, to_json
+from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, LARGE, MIXED, Row, is_meant, tables

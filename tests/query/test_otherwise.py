@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given, settings
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import block_digest, query_digest
+from dodona.query.canonical import block_digest, query_digest, to_json
 from dodona.query.column import OPERATORS, columns, comparison_mask, null_comparison_mask
 from dodona.query.predicate import EVERYTHING, NOTHING, Among, complement, conjunction, disjunction
 from dodona.query.query import Block, Query, ValueWeight, block_weights, group_numbers
 from dodona.query.residual import Classes, Residual
-from dodona.query.spelling import from_json, to_json
+from dodona.query.spelling import from_json
 from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.query.drawing import MIXED, all_weights, contribution, is_meant, predicates, queries, weight_in
 
 WARD = Category("ward", ["a", "b", "c"], otherwise="c")
@@ -75,7 +76,7 @@ def test_a_day_beyond_the_bounds_is_told_what_it_counts_as() -> None:
         comparison_mask(DAY, "=", "2023-01-01")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(queries(MIXED))
 def test_weights_and_groups_are_those_of_each_row_by_itself(query: Query) -> None:
     axes = {name: np.array([row[name] for row in ROWS]) for name in MIXED.names}
@@ -89,7 +90,7 @@ def test_weights_and_groups_are_those_of_each_row_by_itself(query: Query) -> Non
             assert group == (np.ravel_multi_index(expected, shape) if shape else 0)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(predicates(MIXED), all_weights(MIXED), predicates(MIXED), all_weights(MIXED))
 def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(first, heavy, second, light) -> None:
     one, other = Block(first, (), heavy), Block(second, (), light)
@@ -99,7 +100,7 @@ def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(first, hea
     assert (block_digest(one, MIXED) == block_digest(other, MIXED)) == (meanings[0] == meanings[1])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(queries(MIXED))
 def test_a_query_comes_back_as_it_was_written(query: Query) -> None:
     assert from_json(to_json(query), MIXED) == query

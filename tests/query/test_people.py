@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from dodona.errors import InvalidArgument
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.measurement import Measurement, squared_move_added, worst_ratio
-from dodona.query.canonical import query_digest
+from dodona.query.canonical import query_digest, to_json
 from dodona.query.predicate import among
 from dodona.query.query import Block, CaseWeight, ConstantWeight, PeopleWeight, Query
 from dodona.query.residual import Classes, Residual
 from dodona.query.sensitivity import row_count_sensitivity, row_sensitivity, score_sensitivity, unit_sensitivity
-from dodona.query.spelling import from_json, to_json
+from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit

@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import query_digest
+from dodona.query.canonical import query_digest, to_json
 from dodona.query.person_table import PersonColumn, PersonTable, copied_column, person_column, total_bounds
 from dodona.query.predicate import EVERYTHING, among
 from dodona.query.query import Block, CaseWeight, ConstantWeight, PeopleWeight, Query, ValueWeight, block_weights
 from dodona.query.sensitivity import row_sensitivity, unit_sensitivity
-from dodona.query.spelling import from_json, to_json
+from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit
+from tests.house.shares import examples
 from tests.query.drawing import Row, blocks, contribution, is_meant, predicates
 
 BOTH = pytest.mark.parametrize("relation", list(Neighbours))
@@ -103,7 +104,7 @@ def people() -> list[tuple[Row, ...]]:
 
 @BOTH
 @given(query=queries())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_person_moves_answers_about_people_farther_than_priced(relation: Neighbours, query: Query):
     priced = unit_sensitivity(query, Unit(neighbours=relation, size=100, id="who", rows=MOST))
     tables = [answers(query, rows) for rows in people()]
@@ -129,7 +130,7 @@ def test_people_by_number_of_rows_cost_what_one_row_costs_whatever_the_cap(relat
 
 
 @given(query=queries())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_query_about_people_is_read_back_with_the_same_meaning(query: Query):
     again = from_json(to_json(query), SMALL)
     assert again == query
@@ -155,7 +156,7 @@ def test_the_digest_tells_definitions_apart_and_nothing_else():
 
 
 @given(table=tables(), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_codes_are_what_the_definition_says(table: PersonTable, data: st.DataObject):
     rows = data.draw(st.lists(st.tuples(st.sampled_from(ROWS), st.integers(0, 3)), max_size=8))
     axes = {name: np.array([row[name] for row, _ in rows], dtype=np.int64) for name in SMALL.names}

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.query.canonical import query_digest
+from dodona.query.canonical import query_digest, to_json
 from dodona.query.predicate import NOTHING
 from dodona.query.query import Block, Query
-from dodona.query.spelling import from_json, to_json
+from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
 from dodona.schema.schema import Domain
 from tests.query.drawing import DOMAIN, queries

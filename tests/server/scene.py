@@ -152,7 +152,7 @@ def document(reply: Reply) -> dict[str, Any]:
     return found
 
 
-async def wait_until(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+async def wait_until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     """Wait until a condition holds, or fail."""
     for _ in range(int(seconds / 0.02)):
         if await condition():

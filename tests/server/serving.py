@@ -6,7 +6,8 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ class Running:
     operations: str
     sql: str = ""
     """Where PostgreSQL's clients connect, if there is an SQL door."""
+    sql_operations: str = ""
 
     @property
     def accounts(self) -> Path:
@@ -59,11 +61,20 @@ class Running:
                 words = (path.parent / "cmdline").read_text().split("\0")
             except OSError:
                 continue
-            if parent == self.process.pid and "-m" in words:
+            started = "dodona.cli" not in words  # a child that has not begun its own program has its parent's words
+            if parent == self.process.pid and "-m" in words and started:
                 module, settings = words[words.index("-m") + 1 : words.index("-m") + 3]
                 name = "core" if module.endswith("core") else json.loads(settings).get("door", "sql")
                 found[name] = int(path.parent.name)
         return found
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds; a minute is more than a busy machine needs."""
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 @contextmanager
@@ -86,7 +97,7 @@ def serving(
                 accounts.grant(name, dataset, role)
             tokens[name] = accounts.create_token(name, "test").text
     log = folder / "log.jsonl"
-    ports = ("--port", "0", "--owners-port", "0", "--operations-port", "0")
+    ports = ("--port", "0", "--owners-port", "0", "--operations-port", "0", "--sql-operations-port", "0")
     command = [python, "-m", "dodona.cli", "serve", str(folder), *ports, *options]
     with (
         log.open("a") as lines,
@@ -101,7 +112,13 @@ def serving(
                 text += line
             found = [
                 re.search(pattern, text)
-                for pattern in (r"at (\S+)", r"Owners: (\S+)\. ", r"Operators: (\S+)/health", r"clients: (\S+)/DATASET")
+                for pattern in (
+                    r"at (\S+)",
+                    r"Owners: (\S+)\. ",
+                    r"Operators: (\S+)/health",
+                    r"clients: (\S+)/DATASET",
+                    r"SQL door: (\S+)/health",
+                )
             ]
             yield Running(process, folder, log, tokens, *(one[1] if one else "" for one in found))
         finally:

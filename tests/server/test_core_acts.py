@@ -232,6 +232,11 @@ def test_a_synthetic_release_is_a_job_whose_rows_are_fetched_in_three_forms(core
             dear = await ada.call("synthesize", **(wanted | {"share": None, "epsilon": "90", "key": "dear"}))
             unknown = await ada.call("release", key="never")
             after = document(await ada.call("budget"))["charges"]
+            words = {"columns": ["sex", "urgent"], "share": "0.01"}
+            about = [
+                await ada.call("synthesize", **words, **one, key=f"words {place}")
+                for place, one in enumerate(({"workload": "2-way"}, {"target": "sex"}, {"workload": "two"}, {}))
+            ]
         assert begun.status == 202
         assert early.status in {200, 409}  # it may be done by then
         assert (again.status, after) == (200, charges)
@@ -239,6 +244,8 @@ def test_a_synthetic_release_is_a_job_whose_rows_are_fetched_in_three_forms(core
         assert tables[0].equals(tables[1])
         assert len(csv.body.decode().splitlines()) == tables[0].num_rows + 1
         assert (other.status, dear.status, unknown.status) == (400, 403, 404)
+        assert [one.status for one in about] == [202, 202, 400, 400]
+        assert "2-way" in document(about[2])["detail"]
 
     asyncio.run(run())
 

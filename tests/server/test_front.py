@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 from dodona.server.accounts import Accounts
 from dodona.server.doorkeeper import REMEMBERED_SECONDS
 from tests.server.scene import make_dataset
-from tests.server.serving import API, Running, serving
+from tests.server.serving import API, Running, serving, wait_until
 
 QUESTION = "SELECT sex, count(*) FROM stays GROUP BY sex"
 ANSWERS = "/datasets/stays/answers"
@@ -146,7 +147,7 @@ def test_a_revoked_an_expired_and_a_stopped_token_are_refused_within_seconds(ser
         accounts.add("carl")
         accounts.grant("carl", "stays", "analyst")
         revoked, short = (accounts.create_token("carl", name, lifetime=life) for name, life in
-                          (("revoked", timedelta(days=1)), ("short", timedelta(seconds=2))))  # fmt: skip
+                          (("revoked", timedelta(days=1)), ("short", timedelta(seconds=5))))  # fmt: skip
         with server.client(None) as client:
 
             def status(token: str) -> int:
@@ -154,8 +155,9 @@ def test_a_revoked_an_expired_and_a_stopped_token_are_refused_within_seconds(ser
 
             assert status(revoked.text) == status(short.text) == 200
             accounts.revoke("carl", revoked.info.id)
-            time.sleep(REMEMBERED_SECONDS + 2.2)
+            time.sleep(REMEMBERED_SECONDS + 0.2)
             assert status(revoked.text) in {401, 429}
+            time.sleep(5)
             assert status(short.text) in {401, 429}
             last = accounts.create_token("carl", "last")
             assert status(last.text) == 200
@@ -401,7 +403,7 @@ def test_unknown_addresses_and_methods_are_problems(server):
 def speak(server: Running, *parts: bytes, pause: float = 0.0) -> tuple[bytes, float]:
     """Send bytes with pauses, and return the reply, and after how many seconds it was complete."""
     address = httpx.URL(server.analysts)
-    with socket.create_connection((address.host, address.port), timeout=30) as connection:
+    with socket.create_connection((address.host, address.port), timeout=60) as connection:
         began = time.monotonic()
         reply = b""
         for part in parts:
@@ -416,7 +418,7 @@ def speak(server: Running, *parts: bytes, pause: float = 0.0) -> tuple[bytes, fl
 def test_a_client_that_does_not_finish_its_headers_is_turned_away(server, head):
     reply, seconds = speak(server, head)
     assert reply.startswith(b"HTTP/1.1 408 ")
-    assert CLIENT_SECONDS - 0.5 < seconds < CLIENT_SECONDS + 10
+    assert CLIENT_SECONDS - 0.5 < seconds < CLIENT_SECONDS + 30
 
 
 def test_a_client_that_drips_its_body_is_turned_away(server):
@@ -425,7 +427,7 @@ def test_a_client_that_drips_its_body_is_turned_away(server):
     reply, seconds = speak(server, start.encode(), b"{", b'"', pause=0.5)
     assert reply.startswith(b"HTTP/1.1 408 ")
     assert b'"request-too-slow"' in reply
-    assert CLIENT_SECONDS - 0.5 < seconds < CLIENT_SECONDS + 10
+    assert CLIENT_SECONDS - 0.5 < seconds < CLIENT_SECONDS + 30
 
 
 def test_headers_that_are_too_large_and_what_is_no_http_are_turned_away(server):
@@ -447,14 +449,16 @@ def test_the_log_holds_no_question_no_value_and_no_secret(server):
         )
         bad = "SELECT secret_column FROM stays"
         problem(ada.post(ANSWERS, json={"question": bad}, headers=key("k2")), 400, "invalid-sql")
-    time.sleep(0.2)
+
+    def asked() -> list[dict[str, Any]]:
+        own = {"act": "ask", "account": "ada", "dataset": "stays"}
+        return [line for line in server.lines("request") if own.items() <= line.items()]
+
+    wait_until(lambda: {line["status"] for line in asked()} >= {200, 400})
+    assert any(line.get("code") == "invalid-sql" for line in asked())
     text = server.log.read_text()
     for secret in (telling, "age = 77", "secret_column", "very private", *server.tokens.values()):
         assert secret not in text
-    lines = server.lines("request")
-    asked = [line for line in lines if line["act"] == "ask" and line["account"] == "ada" and line["dataset"] == "stays"]
-    assert {line["status"] for line in asked} >= {200, 400}
-    assert any(line.get("code") == "invalid-sql" for line in asked)
 
 
 def test_health_readiness_and_metrics_have_a_port_of_their_own(server):

@@ -14,7 +14,7 @@ import pytest
 import dodona
 from tests.server.accounts.provider import CLIENT, REDIRECT, SECRET
 from tests.server.scene import make_dataset
-from tests.server.serving import Running, serving
+from tests.server.serving import Running, serving, wait_until
 
 STAYS = "/datasets/stays"
 OLGA = {"email": "olga@example.org", "email_verified": True}
@@ -155,9 +155,8 @@ def test_an_owner_publishes_what_the_cap_leaves_out_and_answers_mention_it(serve
         assert first.json()["price"]["share"] != "0"
         again = owner.post(f"{visits}/publications", json=body, headers=key("p"))
         assert again.json() == first.json() | {"price": {"share": "0"}}
-        time.sleep(1.1)  # workers look at their folder once a second
-        told = bob.get(visits).json()
-        assert first.json()["left_out"] in told["unit"]["left_out"]
+        # Workers look at their folder once a second.
+        wait_until(lambda: first.json()["left_out"] in bob.get(visits).json()["unit"]["left_out"])
         charged = [one for one in owner.get(f"{visits}/history").json()["charges"] if one["analyst"] == "grace"]
         assert len(charged) == 1
     with server.client("grace") as analysts_door:

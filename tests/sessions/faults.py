@@ -100,9 +100,10 @@ FAULTS = {
         (
             replacing(
                 "dodona.knowledge.knowledge",
-                "            self.residuals.add(residual, values[start : start + residual.number], float(variance))",
-                "            self.residuals.add(residual, values[start : start + residual.number], "
-                "float(variance) / 2)",
+                "            self.residuals.add(residual, values[start : start + residual.number], variance, "
+                "measured.law)",
+                "            self.residuals.add(residual, values[start : start + residual.number], variance / 2, "
+                "measured.law)",
             ),
         ),
         "what is derived is a combination of what was told, with its variance",

@@ -353,8 +353,8 @@ class _Player:
 
     def as_quoted(self, offer: Offer, answers: Sequence[Answer]) -> None:
         shares = {answer.price.share for answer in answers}
-        if any(answer.source in {"confirmed", "model"} for answer in answers) or "check" in offer.explanation:
-            return  # whether a check confirms a prediction is decided by noise
+        if any(answer.source == "model" for answer in answers):
+            return
         if max(shares) != offer.price.share:
             raise Broken("a quote is what is charged", f"quoted {offer.price.share}, charged {max(shares)}")
 
@@ -502,7 +502,7 @@ class _Player:
                 raise Broken("what was answered is told again for nothing", f"{answers[0].source}, {float(price)}")
             if before.charges == charges and not alike(before.cells, shown):
                 raise Broken("what is told again is the same", f"{before.cells} -> {shown}")
-        certain = all(answer.source not in {"confirmed", "model"} for answer in answers)
+        certain = all(answer.source != "model" for answer in answers)
         self.told[asked, request] = _Told(shown, charges, certain)
 
     def charges(self) -> int:
@@ -718,7 +718,7 @@ class _Player:
         if offer is not None:
             self.as_quoted(offer, (answer,))
         answer.to_json()
-        if answer.source in {"confirmed", "model"}:
+        if answer.source == "model":
             return
         again = self.charged_as(step.analyst, lambda one: one.ask(text, key=step.key, **arguments))
         if again is None or again.price.share > 0 or not alike(cells(answer), cells(again)):

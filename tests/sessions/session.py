@@ -197,7 +197,7 @@ def _dataset(random: chances.Random, seed: int) -> Dataset:
         ("category", "integer", "number", "date", "boolean"), (4, 3, 2, 2, 3), k=random.randint(1, 5)
     )
     columns = tuple(_column(random, kind, f"{kind[0]}{number}") for number, kind in enumerate(kinds))
-    accountant = random.choice(("pure", "zcdp", "renyi", "either"))
+    accountant = random.choice(("pure", "zcdp", "renyi", "gaussian", "either"))
     door: Door = random.choices(("memory", "ledger", "csv", "parquet"), (5, 4, 1, 1))[0]
     neighbours = random.choice(("add-remove", "replace"))
     people = random.random() < 0.3

@@ -17,8 +17,8 @@ import numpy as np
 from dodona.answer.derived import DerivedValues
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidRequest
-from dodona.privacy.additive_noise import Laplace
-from dodona.privacy.measurement import Noise, noises_from_text, residuals_from_text
+from dodona.privacy.additive_noise import Laplace, Noise, RoundedGaussian
+from dodona.privacy.measurement import noises_from_text, residuals_from_text
 from dodona.query.query import PeopleWeight, Query, block_weights, group_numbers, product_axes, product_shape
 from dodona.query.spelling import from_json
 from dodona.trusted.gate import read_public_rows
@@ -117,6 +117,9 @@ def variance(noise: Noise) -> float:
     if isinstance(noise, Laplace):
         return 0.5 / math.sinh(0.5 / scale) ** 2
     steps = np.arange(1, min(40 * scale + 2, 4000))
+    if isinstance(noise, RoundedGaussian):
+        tails = np.array([math.erfc((step - 0.5) / (scale * math.sqrt(2))) for step in steps])
+        return scale**2 + 1 / 12 if scale > 50 else float((2 * steps - 1) @ tails)
     weights = np.exp(-((steps / scale) ** 2) / 2)
     return scale**2 if scale > 50 else float(2 * (steps**2 @ weights) / (1 + 2 * weights.sum()))
 

@@ -52,6 +52,7 @@ def test_ten_thousand_random_sessions_hold_every_invariant():
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=[pytest.mark.soak] if "narrow" in one else []) for one in FAULTS]
 )  # that intervals fail too often takes some 2,000 of them to see at this false-alarm rate

@@ -150,10 +150,10 @@ SELECT 'x' FROM stays
 -- 1:8 Nothing is counted or added up.
 
 SELECT NULL, count(*) FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT TRUE, count(*) FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT age > 3 FROM stays
 -- 1:8 Rows are never shown, so this column has no single value.
@@ -207,7 +207,7 @@ SELECT mode(age) FROM stays
 -- 1:8 The most frequent value is a choice among groups.
 
 SELECT histogram(age) FROM stays
--- 1:8 `histogram` is no function that is known here.
+-- 1:8 A histogram is a count by groups.
 
 SELECT approx_count_distinct(age) FROM stays
 -- 1:8 Distinct values are not counted from the rows.
@@ -216,7 +216,7 @@ SELECT bool_or(emergency) FROM stays
 -- 1:8 One row would decide this.
 
 SELECT product(age) FROM stays
--- 1:8 `product` is no function that is known here.
+-- 1:8 Rows are not multiplied.
 
 SELECT kurtosis(age) FROM stays
 -- 1:8 `kurtosis` is not part of a question.
@@ -647,7 +647,7 @@ SELECT count(*) FROM stays WHERE ROW(age, stay) IN (ROW(1, 2))
 -- 1:34 `ROW` is no function that is known here.
 
 SELECT sex FROM stays GROUP BY sex HAVING (count(*), sum(age)) = (1, 2)
--- 1:44 This is not reckoned from the answers.
+-- 1:44 This cannot be computed from the answers.
 
 SELECT count(*) FROM stays WHERE age = ANY (1, 2)
 -- 1:45 Several values stand here together.
@@ -849,25 +849,25 @@ SELECT count_if(age) FROM stays
 -- # What is shown
 
 SELECT round(avg(age), 2) FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT abs(count(*)) FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT count(*) / 0 FROM stays
 -- 1:19 This divides by zero.
 
 SELECT count(*) % 2 FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT count(*) > 3 FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT CASE WHEN count(*) > 3 THEN 1 END FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT coalesce(sum(age), 0) FROM stays
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT count(*) + age FROM stays
 -- 1:19 Rows are never shown, so this column has no single value.
@@ -876,10 +876,10 @@ SELECT sex, count(*) + age FROM stays GROUP BY sex
 -- 1:24 This is not what the statement groups by.
 
 SELECT sex || count(*) FROM stays GROUP BY sex
--- 1:8 This is not reckoned from the answers.
+-- 1:8 This cannot be computed from the answers.
 
 SELECT count(*) + 'x' FROM stays
--- 1:19 This is not reckoned from the answers.
+-- 1:19 This cannot be computed from the answers.
 
 SELECT CAST(count(*) AS VARCHAR) FROM stays
 -- 1:13 Answers are numbers with parts of a whole.
@@ -888,7 +888,7 @@ SELECT CAST(count(*) AS INTEGER) FROM stays
 -- 1:13 Answers are numbers with parts of a whole.
 
 SELECT sum(age) / nullif(count(*), 0) FROM stays
--- 1:19 This is not reckoned from the answers.
+-- 1:19 This cannot be computed from the answers.
 
 SELECT count(*) AS n, n + 1 FROM stays
 -- 1:23 There is no column `n`.
@@ -909,7 +909,7 @@ SELECT sex, count(*) FROM stays GROUP BY sex HAVING emergency
 -- 1:53 This is no condition on answers.
 
 SELECT sex, count(*) FROM stays GROUP BY sex HAVING count(*) > 'x'
--- 1:64 This is not reckoned from the answers.
+-- 1:64 This cannot be computed from the answers.
 
 SELECT count(*) FROM stays HAVING TRUE
 -- 1:35 This is no condition on answers.
@@ -951,7 +951,7 @@ SELECT count(*) FROM stays ORDER BY random()
 -- 1:37 A random choice of rows is no fact about the data.
 
 SELECT count(*) FROM stays ORDER BY ALL
--- 1:37 There is no column `ALL`.
+-- 1:37 Sorting by ALL is not known.
 
 SELECT count(*) FROM stays ORDER BY 1 USING >
 -- 1:39 USING belongs to joins and samples, which are not answered.

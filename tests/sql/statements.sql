@@ -137,3 +137,147 @@ SELECT sex, count(*) FILTER (WHERE emergency) * 1.0 / nullif(count(*), 0) AS sha
 SELECT DISTINCT sex, count(*) > 0 AS present FROM stays GROUP BY sex
 
 SELECT sex, emergency, max(stay_sum) FROM (SELECT sex, emergency, sum(stay) AS stay_sum FROM stays GROUP BY sex, emergency) AS x GROUP BY ALL
+
+SELECT sex, emergency, COUNT(*) AS visits, ROUND(AVG(stay), 2) AS avg_stay FROM stays WHERE admitted BETWEEN '2023-12-01' AND '2024-01-31' GROUP BY sex, emergency ORDER BY visits DESC
+
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE age >= 10) AS older, COUNT(*) FILTER (WHERE age >= 10) * 100.0 / COUNT(*) AS pct FROM stays
+
+SELECT EXTRACT(YEAR FROM admitted)::int AS y, EXTRACT(MONTH FROM admitted)::int AS m, COUNT(*) FROM stays GROUP BY y, m ORDER BY y, m
+
+SELECT CASE WHEN stay = 0 THEN 'none' WHEN stay < 1 THEN 'short' WHEN stay BETWEEN 1 AND 3 THEN 'mid' ELSE 'long' END AS bucket, COUNT(*) AS n, AVG(age) AS a FROM stays GROUP BY 1 HAVING COUNT(*) > 50 ORDER BY n
+
+SELECT sex, SUM(stay) AS days, SUM(stay) / SUM(SUM(stay)) OVER () AS share FROM stays GROUP BY sex
+
+WITH m AS (SELECT date_trunc('month', admitted) AS month, sex, COUNT(*) AS n FROM stays GROUP BY 1, 2) SELECT month, SUM(CASE WHEN sex = 'female' THEN n ELSE 0 END) AS f, SUM(CASE WHEN sex = 'male' THEN n ELSE 0 END) AS m, SUM(n) AS total FROM m GROUP BY month ORDER BY month
+
+SELECT a.sex, a.n, b.n AS emergencies, b.n * 1.0 / NULLIF(a.n, 0) AS rate FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) a LEFT JOIN (SELECT sex, COUNT(*) AS n FROM stays WHERE emergency GROUP BY sex) b ON a.sex = b.sex
+
+SELECT COUNT(*) FROM stays WHERE sex IN ('female', 'male') AND NOT (age < 3 OR age > 15) AND admitted >= DATE '2024-01-01' - INTERVAL '2 weeks'
+
+SELECT sex, COUNT(CASE WHEN emergency THEN 1 END) AS e, COUNT(CASE WHEN NOT emergency THEN 1 END) AS p FROM stays GROUP BY sex
+
+SELECT sex, AVG(CASE WHEN emergency THEN stay END) AS e_stay, AVG(CASE WHEN NOT emergency THEN stay END) AS p_stay FROM stays GROUP BY sex
+
+SELECT sex, MAX(n) FROM (SELECT sex, date_trunc('month', admitted) AS m, COUNT(*) AS n FROM stays GROUP BY 1, 2) t GROUP BY sex
+
+SELECT m, n, LAG(n) OVER (ORDER BY m) AS prev, (n - LAG(n) OVER (ORDER BY m)) * 100.0 / LAG(n) OVER (ORDER BY m) AS growth FROM (SELECT date_trunc('month', admitted) AS m, COUNT(*) AS n FROM stays GROUP BY 1) t ORDER BY m
+
+SELECT strftime(admitted, '%Y-%m') AS ym, COUNT(*) FROM stays WHERE strftime(admitted, '%Y') = '2024' GROUP BY ym
+
+SELECT dayname(admitted) AS d, COUNT(*) AS n FROM stays GROUP BY 1 ORDER BY n DESC
+
+SELECT EXTRACT(isodow FROM admitted) IN (6, 7) AS weekend, COUNT(*), AVG(stay) FROM stays GROUP BY 1
+
+SELECT sex, VAR_SAMP(stay) AS v, STDDEV(stay) / AVG(stay) AS cv FROM stays GROUP BY sex
+
+SELECT SUM(stay * age) / SUM(age) AS weighted FROM stays
+
+SELECT COUNT(*) - COUNT(stay) AS missing FROM stays
+
+SELECT COALESCE(sex, 'n/a') AS s, COUNT(*) AS c FROM stays GROUP BY COALESCE(sex, 'n/a') ORDER BY c DESC LIMIT 2
+
+SELECT * FROM (SELECT sex, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) AS rn FROM stays GROUP BY sex) t WHERE rn = 1
+
+SELECT sex, n FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) t ORDER BY n DESC LIMIT 1 OFFSET 1
+
+SELECT 'total' AS label, COUNT(*) AS n FROM stays UNION ALL SELECT 'emergency', COUNT(*) FROM stays WHERE emergency UNION ALL SELECT 'planned', COUNT(*) FROM stays WHERE NOT emergency
+
+SELECT sex, COUNT(*) AS n FROM stays WHERE age BETWEEN 5 AND 10 GROUP BY sex HAVING AVG(stay) > 0.5
+
+SELECT sex, COUNT(*) FROM stays WHERE admitted >= '2024-01-01'::date AND admitted < '2024-02-01'::date GROUP BY sex
+
+SELECT COUNT(*) FROM stays WHERE admitted >= '2024-01-01 00:00:00'::timestamp AND admitted <= '2024-01-31 23:59:59'::timestamp
+
+SELECT COUNT(*) FROM stays WHERE (sex = 'female' AND age > 10) OR (sex = 'male' AND stay > 2)
+
+SELECT COUNT(DISTINCT sex) AS sexes, COUNT(*) AS rows FROM stays
+
+SELECT sex, age, COUNT(*) FROM stays WHERE age IN (1, 2, 3) GROUP BY GROUPING SETS ((sex, age), (age), ())
+
+SELECT IF(emergency, 'E', 'P') AS kind, COUNT(*) FROM stays GROUP BY 1
+
+SELECT sex, QUANTILE_CONT(stay, 0.5) AS med FROM stays GROUP BY sex
+
+SELECT PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY age) AS p25, PERCENTILE_DISC(0.75) WITHIN GROUP (ORDER BY age) AS p75 FROM stays
+
+SELECT ROUND(stay) AS days, COUNT(*) AS n, ROUND(100.0 * COUNT(*) / SUM(COUNT(*)) OVER (), 1) AS pct FROM stays GROUP BY ROUND(stay) ORDER BY days
+
+SELECT CONCAT(sex, '/', CASE WHEN emergency THEN 'E' ELSE 'P' END) AS k, COUNT(*) FROM stays GROUP BY 1
+
+SELECT sex, SUM(n) AS n FROM (SELECT sex, COUNT(*) AS n FROM stays WHERE emergency GROUP BY sex UNION ALL SELECT sex, COUNT(*) AS n FROM stays WHERE NOT emergency GROUP BY sex) u GROUP BY sex
+
+WITH t AS (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex), r AS (SELECT sex, n, PERCENT_RANK() OVER (ORDER BY n) AS pr FROM t) SELECT * FROM r
+
+SELECT EXISTS (SELECT 1 FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) t WHERE n > 100) AS any_large
+
+SELECT sex, COUNT(*) FROM stays GROUP BY sex HAVING COUNT(*) = (SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM stays GROUP BY sex) x)
+
+SELECT (SELECT AVG(stay) FROM stays WHERE emergency) - (SELECT AVG(stay) FROM stays WHERE NOT emergency) AS difference
+
+SELECT COUNT(*) FROM stays WHERE abs(age - 10) <= 2
+
+SELECT COUNT(*) FROM stays WHERE stay * 2 > age
+
+SELECT COUNT(*) FROM stays WHERE admitted + INTERVAL '1 month' > DATE '2024-03-15'
+
+SELECT AVG(date_diff('day', DATE '2023-11-01', admitted)) AS d FROM stays
+
+SELECT SUM(emergency::int) AS e, AVG(emergency::int) AS share FROM stays
+
+SELECT SUM(CAST(emergency AS INTEGER)) FROM stays WHERE sex LIKE 'f%'
+
+SELECT MEDIAN(age) FILTER (WHERE emergency) AS e, MEDIAN(age) FILTER (WHERE NOT emergency) AS p FROM stays
+
+SELECT sex, COUNT(*) AS n, RANK() OVER (ORDER BY AVG(stay) DESC) AS r FROM stays GROUP BY sex ORDER BY r
+
+SELECT sex, first_value(n) OVER (ORDER BY n DESC) - n AS behind FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) t
+
+SELECT date_trunc('month', admitted) AS m, AVG(COUNT(*)) OVER (ORDER BY date_trunc('month', admitted) ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS smooth FROM stays GROUP BY m
+
+SELECT sex, CASE WHEN SUM(stay) > 1000 THEN ROUND(SUM(stay) / 1000, 1) || 'k' ELSE CAST(SUM(stay) AS VARCHAR) END AS label FROM stays GROUP BY sex
+
+SELECT sex, SUM(CASE WHEN date_part('year', admitted) = 2023 THEN 1 ELSE 0 END) AS y2023, SUM(CASE WHEN date_part('year', admitted) = 2024 THEN 1 ELSE 0 END) AS y2024 FROM stays GROUP BY sex
+
+SELECT LOG(COUNT(*)) AS l10, LN(COUNT(*)) AS ln, LOG10(COUNT(*)) AS l FROM stays
+
+SELECT sex s, COUNT(*) c FROM stays t WHERE t.age > 3 GROUP BY t.sex ORDER BY c
+
+SELECT COUNT(*) AS n FROM stays WHERE TRUE AND 1 = 1 AND (sex = 'female' OR FALSE)
+
+SELECT MOD(age, 2) = 0 AS even, COUNT(*) FROM stays GROUP BY 1
+
+SELECT UPPER(LEFT(sex, 1)) AS initial, COUNT(*) FROM stays GROUP BY 1
+
+SELECT sex, SUM(stay) FILTER (WHERE emergency) - SUM(stay) FILTER (WHERE NOT emergency) AS diff FROM stays GROUP BY sex
+
+SELECT AVG(age) AS mean, SQRT(VAR_SAMP(age)) AS sd, SQRT(VAR_SAMP(age) / COUNT(*)) AS se FROM stays
+
+SELECT CORR(age, stay) AS r, REGR_SLOPE(stay, age) AS b FROM stays WHERE emergency
+
+SELECT t.sex, t.emergency, t.n * 1.0 / s.n AS share FROM (SELECT sex, emergency, COUNT(*) AS n FROM stays GROUP BY 1, 2) t JOIN (SELECT sex, COUNT(*) AS n FROM stays GROUP BY 1) s USING (sex)
+
+SELECT date_trunc('quarter', admitted)::date AS q, COUNT(*) FROM stays GROUP BY 1 ORDER BY q NULLS FIRST
+
+SELECT CEIL(age / 10.0) AS d, COUNT(*) FROM stays GROUP BY 1 ORDER BY 1
+
+SELECT ARG_MAX(sex, n) AS biggest FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) t
+
+SELECT sex, n, SUM(n) OVER w AS running FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) t WINDOW w AS (ORDER BY sex)
+
+SELECT COUNT(*) FROM stays WHERE NULLIF(age, 0) IS NULL
+
+SELECT COUNT(*) FILTER (WHERE sex = 'female' AND emergency) AS a, SUM(stay) FILTER (WHERE age > 5 AND age <= 10) AS b FROM stays WHERE admitted > '2023-12-31'
+
+SELECT BOOL_OR(n > 2000) AS some, BOOL_AND(n > 10) AS every FROM (SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex) t
+
+SELECT date_add(date_trunc('month', admitted), INTERVAL 1 MONTH) AS next, COUNT(*) FROM stays GROUP BY 1
+
+SELECT SIGN(age - 10) AS side, COUNT(*), SUM(stay) FROM stays GROUP BY 1
+
+SELECT sex, GREATEST(COUNT(*) - 100, 0) AS above FROM stays GROUP BY sex
+
+SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex EXCEPT SELECT sex, COUNT(*) FROM stays WHERE FALSE GROUP BY sex
+
+SELECT TRY_CAST(COUNT(*) AS INTEGER) AS n FROM stays
+
+SELECT sex, AVG(age)::numeric(10,1) FROM stays GROUP BY sex

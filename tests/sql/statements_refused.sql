@@ -83,3 +83,30 @@ SELECT n CROSS JOIN FROM (SELECT count(*) AS n FROM stays) AS x
 
 WITH x AS (EXPLAIN SELECT count(*) FROM stays) SELECT * FROM x
 -- 1:12 Only SELECT is answered.
+
+SELECT sex, count(*) FROM (SELECT sex, age FROM stays WHERE emergency UNION ALL SELECT sex, age FROM stays WHERE NOT emergency) AS t GROUP BY sex
+-- 1:35 Rows of several SELECTs are put together before they are aggregated.
+
+SELECT sex, mode(age) FROM stays GROUP BY sex
+-- 1:13 The most frequent value is not an aggregate here.
+
+SELECT approx_count_distinct(patient_id) FROM stays
+-- 1:8 Different values are counted by another name here.
+
+SELECT sex, first(age) FROM stays GROUP BY sex
+-- 1:13 This shows the value of single rows, and rows are never shown.
+
+SELECT sum_if(age, emergency) FROM stays
+-- 1:8 Sums under a condition are written in another way here.
+
+SELECT safe_divide(sum(age), count(*)) FROM stays
+-- 1:8 Divisions are safe here: by zero they are NULL.
+
+SELECT zeroifnull(sum(age)) FROM stays
+-- 1:8 NULL is replaced by another name here.
+
+SELECT listagg(sex, ', ') FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- 1:8 Labels are joined by another name here.
+
+SELECT ntile(2) OVER (ORDER BY n) AS half, sum(n) FROM (SELECT age, count(*) AS n FROM stays GROUP BY age) AS t GROUP BY 1
+-- 1:1 This cannot be computed on the answers: GROUP BY clause cannot contain window functions.

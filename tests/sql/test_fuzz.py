@@ -2,20 +2,28 @@ from __future__ import annotations
 
 import random
 import time
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dodona.errors import InvalidRequest
+from dodona.query.query import evaluate_weight
 from dodona.query.question import Question
 from dodona.query.statement import Statement
+from dodona.schema.attributes import Integer
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql
-from dodona.sql.statement import check_statement, read_statement
+from dodona.sql.compile import compile_sql, read_statement
+from dodona.sql.statement import check_statement
+from tests.sql import grammar
+from tests.sql.fuzz import Feeder
 from tests.sql.scene import COMPLETE, SCHEMA
 from tests.sql.soup import statement, text
 
 LONGEST = 60.0
 """Processor seconds after which a text counts as one that hangs the compiler; most take a thousandth of one."""
+SLOWEST = 5.0
+"""Processor seconds that reading may take: a second on an idle machine, with slack for a busy one."""
 
 
 def feed(seed: int, texts: int, *, schema: Schema = SCHEMA) -> tuple[int, int]:
@@ -97,3 +105,122 @@ def test_of_a_million_odd_statements_each_is_accepted_or_refused(seed):
     accepted, refused = feed_statements(seed, 50_000)
     assert accepted > 5_000
     assert refused > 10_000
+
+
+def test_of_1000_made_up_statements_each_is_answered_or_refused_for_nothing():
+    feeder = Feeder()
+    feeder.feed(1, 1_000, ask=12)
+    feeder.close()
+    assert not feeder.faults, feeder.faults[0]
+    assert feeder.fates["grammar, accepted"] > 20
+    assert feeder.fates["grammar, refused"] > 20
+    assert feeder.fates["mutated, accepted"] > 5
+    assert feeder.fates["asked"] > 2
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_of_a_million_made_up_statements_each_is_answered_or_refused_for_nothing(seed):
+    feeder = Feeder(schema=grammar.SCHEMA if seed % 10 == 0 else grammar.NARROW)
+    feeder.feed(seed, 25_000, ask=20)
+    feeder.close()
+    assert not feeder.faults, feeder.faults[0]
+    assert feeder.slowest[-1][0] < SLOWEST, feeder.slowest[-1]
+    assert feeder.fates["asked"] > 50
+
+
+TWO_CLAMPS = (
+    "SELECT avg(least(greatest(least(greatest(quantity * unit_price, 0), 449) * width_bucket(unit_price, 0, 100, 5), "
+    "0), 208)) FROM orders"
+)
+THREE_CLAMPS = TWO_CLAMPS.replace("quantity *", "least(greatest(quantity * unit_price, 0), 300) *")
+OF_THREE_COLUMNS = TWO_CLAMPS.replace("quantity *", "quantity * discount *")
+OF_FOUR_COLUMNS = (
+    "SELECT sum(greatest(quantity, unit_price, discount, abs(quantity - floor(day(ordered))))) FROM orders"
+)
+
+
+@pytest.mark.parametrize("text", [TWO_CLAMPS, THREE_CLAMPS], ids=["two clamps", "three clamps"])
+def test_nested_clamps_of_two_columns_are_read_in_a_second(text):
+    begin = time.process_time()
+    compile_sql(text, grammar.SCHEMA)
+    assert time.process_time() - begin < SLOWEST
+
+
+@pytest.mark.parametrize("text", [OF_THREE_COLUMNS, OF_FOUR_COLUMNS], ids=["three columns", "four columns"])
+def test_nested_functions_of_more_columns_than_a_table_holds_are_refused_in_a_second(text):
+    begin = time.process_time()
+    with pytest.raises(InvalidRequest, match=r"too large|Too many conditions|combinations"):
+        compile_sql(text, grammar.SCHEMA)
+    assert time.process_time() - begin < SLOWEST
+
+
+def test_a_long_case_of_functions_of_a_wide_column_groups_by_its_values():
+    wide = Schema.of("t", Integer("c", 0, 4999), size=100)
+    branches = " ".join(f"WHEN c < {10 * divisor} THEN floor(c / {divisor})" for divisor in range(2, 8))
+    question = compile_sql(f"SELECT CASE {branches} ELSE 0 END AS k, count(*) FROM t GROUP BY 1", wide)  # noqa: S608
+    assert question.columns[0].expression.labels == (*range(10),)
+
+
+def test_a_clamp_of_a_clamp_has_the_value_that_is_written():
+    question = compile_sql(TWO_CLAMPS, grammar.NARROW)
+    block, mean = question.query.blocks[0], question.columns[0].expression
+    prices, quantities = np.mgrid[0:41, 0:20].reshape(2, -1)
+    steps = evaluate_weight(block.weight, {"unit_price": prices, "quantity": quantities})
+    for price, quantity, step in zip(prices.tolist(), quantities.tolist(), steps.tolist(), strict=True):
+        value, number = Fraction(price, 2), 1 + quantity
+        bucket = 1 + value // 20 if value < 100 else 6
+        assert mean.centre + step * block.unit == min(min(number * value, 449) * bucket, 208)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) FROM orders WHERE date_trunc('week', ordered) > placed",
+        "SELECT count(*) FROM orders WHERE coalesce(ordered, DATE '2024-01-31') = CAST(placed AS DATE)",
+        "SELECT count(*) FROM orders WHERE datediff(date_trunc('day', placed), ordered) > 0.5",
+        "SELECT product, count(region), avg(CASE WHEN FALSE THEN 1 ELSE 0 END) AS a FROM orders GROUP BY ROLLUP (1)",
+        "WITH x AS (SELECT 1 AS a, count(*) AS n, regr_slope(discount, discount) AS s FROM orders) SELECT n, s FROM x",
+        "WITH x AS (SELECT age * 1000000000000000000000 AS k, count(*) AS n FROM customers GROUP BY 1) SELECT n FROM x",
+        "SELECT segment, avg(NULL) - count(*) AS a, count(*) AS n FROM customers WHERE age <> age GROUP BY segment",
+    ],
+    ids=[
+        "a day and a time",
+        "days of two kinds",
+        "days between two kinds",
+        "what is public beside what is not",
+        "no interval",
+        "keys beyond 64 bits",
+        "what no group has beside a count",
+    ],
+)
+def test_what_once_crashed_is_answered(text):
+    with grammar.shop() as curator:
+        answer = curator.ask(text, epsilon=10)
+        assert all(len(row.cells) == len(answer.columns) for row in answer.rows)
+
+
+def test_a_public_table_that_comes_first_is_refused_with_what_to_write():
+    with grammar.shop() as curator, pytest.raises(InvalidRequest, match="Write FROM orders JOIN regions"):
+        curator.ask("SELECT count(*) FROM regions JOIN customers USING (customer)", epsilon=1)
+
+
+LARGE_OF_NO_ROW = """WITH x AS (
+    SELECT date_trunc('month', ordered) AS k0,
+        sum((quantity - extract(epoch FROM placed))) FILTER (WHERE NOT (unit_price = unit_price)) AS v0,
+        count(region) FILTER (WHERE date_trunc('day', ordered) > DATE '2024-01-31') AS v1
+    FROM orders GROUP BY ROLLUP (date_trunc('month', ordered)))
+SELECT max(v0) OVER (ORDER BY 1), v0 - (SELECT sum(v0) orders FROM x) FROM x
+WHERE v0 IN (SELECT max(v0) FROM x) QUALIFY row_number() OVER (ORDER BY v0) < 3"""
+
+
+def test_large_numbers_that_no_row_has_are_priced():
+    with grammar.shop(grammar.NARROW) as curator:
+        assert curator.ask(LARGE_OF_NO_ROW, epsilon=1).columns
+
+
+def test_the_age_of_a_time_is_refused_with_what_to_write():
+    with grammar.shop() as curator:
+        with pytest.raises(InvalidRequest, match="CAST"):
+            curator.ask("SELECT count(*) FROM orders WHERE age(placed) > INTERVAL '1 day'", epsilon=1)
+        assert curator.ask("SELECT count(*) FROM orders WHERE age(CAST(placed AS DATE)) > INTERVAL '1 day'", epsilon=1)

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import dodona
+from dodona import Budget
 from dodona.answer.measured import group_labels, key_values
 from dodona.query.question import KeyLabel
 from dodona.schema.attributes import Date, Integer, Timestamp, code_label
@@ -112,3 +114,19 @@ def test_the_groups_of_times_are_typed():
 def test_what_times_cannot_do_is_refused(text, words):
     with pytest.raises(InvalidSql, match=words):
         compile_sql(text, SCHEMA)
+
+
+@pytest.mark.parametrize("unit", ["hour", "day"])
+def test_what_a_refused_quantile_of_times_says_to_write_is_answered(unit):
+    last = dt.datetime(2024, 1, 4) if unit == "hour" else dt.datetime(2025, 1, 1)
+    schema = Schema.of("visits", Timestamp("seen", dt.datetime(2024, 1, 1), last, "1 hour"), size=1_000)
+    with pytest.raises(InvalidSql) as refused:
+        compile_sql("SELECT quantile(seen, 0.25) FROM visits", schema)
+    text = refused.value.instead.removeprefix("Write ").removesuffix(".")
+    assert f"date_trunc('{unit}', seen)" in text
+    rows = pa.table({"seen": [dt.datetime(2024, 1, 1 + place % 3, 5) for place in range(3_000)]})
+    with pytest.warns(UserWarning, match="in memory"):
+        visits = dodona.open(rows, schema=schema, budget=Budget(1_000, "1e-6"), max_price="100%")
+    with visits:
+        found = visits.ask(text, epsilon=50).rows[0].cells[0]
+    assert str(found)[:10] == "2024-01-01"

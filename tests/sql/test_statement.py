@@ -12,8 +12,9 @@ from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.budget import FREE
 from dodona.query.question import Question
 from dodona.query.statement import Statement
+from dodona.sql.compile import read_statement
 from dodona.sql.scope import InvalidSql
-from dodona.sql.statement import check_statement, read_statement
+from dodona.sql.statement import check_statement
 from tests.sql.oracle import summed
 from tests.sql.pairs import blocks
 from tests.sql.scene import COMPLETE, ROWS, SCHEMA, complete_database, complete_rows

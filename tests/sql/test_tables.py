@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
+import dodona
+from dodona import Budget
+from dodona.curator.request import resolve_tolerance
 from dodona.engines.duckdb import DuckDBSource
 from dodona.query.canonical import query_digest
 from dodona.query.question import Question
@@ -17,8 +21,8 @@ from dodona.query.sensitivity import unit_sensitivity
 from dodona.query.statement import Statement
 from dodona.schema.attributes import Boolean, Category, Integer, Number
 from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema
+from dodona.sql.compile import read_statement
 from dodona.sql.scope import InvalidSql
-from dodona.sql.statement import read_statement
 from dodona.trusted.source import unseal
 
 WARDS = PublicTable.of(
@@ -181,7 +185,7 @@ def test_a_statement_may_ask_several_tables(source: DuckDBSource, plain: duckdb.
 
 
 REFUSED = {
-    "SELECT count(*) FROM visits a JOIN visits b USING (pid)": "joined with itself",
+    "SELECT count(*) FROM visits a JOIN visits b USING (pid)": "Group by pid in a sub-select",
     "SELECT count(*) FROM visits JOIN tests USING (pid)": "a join would multiply them",
     "SELECT count(*) FROM visits JOIN patients ON visits.cost = patients.age": "joined by the person",
     "SELECT count(*) FROM visits JOIN patients ON visits.pid < patients.pid": "joined by the person",
@@ -210,6 +214,55 @@ def test_what_could_multiply_rows_or_tell_people_apart_is_refused(sql: str, word
     assert "Nothing was charged" in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+@pytest.mark.parametrize(
+    ("sql", "within"),
+    [
+        ("SELECT count(*) FROM visits", 6.0),
+        ("SELECT count(*) FROM visits JOIN patients USING (pid)", 6.0),
+        ("SELECT count(*) FROM patients", 1.5),
+        ("SELECT sum(age) FROM patients", 135.0),
+        ("SELECT count(*) FROM (SELECT pid, count(*) AS n FROM patients GROUP BY pid) WHERE n = 1", 1.5),
+    ],
+)
+def test_a_percentage_is_of_the_declared_size_of_the_table_that_is_asked(sql: str, within: float) -> None:
+    linked = [replace(PATIENTS, size=150), TESTS]
+    schema = Schema.of("visits", *SCHEMA.own.domain, size=600, id="pid", rows=4, linked=linked)
+    asked = read_statement(sql, schema)
+    question = asked.parts[0] if isinstance(asked, Statement) else asked
+    assert resolve_tolerance(question, question.columns[0], "1%", size=600) == within
+    curator = dodona.open(frames(), schema=schema, budget=Budget(100, "1e-6"), max_price="100%")
+    both = curator.ask_many([sql, "SELECT count(*) FROM visits"], within="1%")  # what a batch shares is not the size
+    assert both[0].rows[0].cells[0].high - both[0].rows[0].cells[0].value <= within
+    assert schema.extends(SCHEMA)
+    assert schema.digest == SCHEMA.digest  # no ledger is bound to it
+
+
+def test_public_tables_may_be_written_with_the_schema_that_tools_write() -> None:
+    plain = "SELECT floor, count(*) FROM visits JOIN wards ON visits.ward = wards.ward GROUP BY floor"
+    tools = plain.replace("JOIN wards", 'JOIN "public"."wards" "wards"').replace(
+        "FROM visits", 'FROM "public"."visits" "visits"'
+    )
+    one, other = (read_statement(sql, SCHEMA) for sql in (plain, tools))
+    assert isinstance(one, Question)
+    assert isinstance(other, Question)
+    assert query_digest(one.query) == query_digest(other.query)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "pid IN (SELECT pid FROM visits WHERE urgent)",
+        "EXISTS (SELECT 1 FROM visits v WHERE v.pid = patients.pid)",
+        "NOT EXISTS (SELECT * FROM tests WHERE positive)",
+    ],
+)
+def test_people_that_are_chosen_by_their_rows_are_asked_about_as_the_refusal_says(condition: str) -> None:
+    with pytest.raises(InvalidSql, match="chooses people by their rows") as refused:
+        read_statement(f"SELECT sex, count(*) FROM patients WHERE {condition} GROUP BY sex", SCHEMA)  # noqa: S608
+    assert read_statement(refused.value.instead.partition(": ")[2].removesuffix("."), SCHEMA)
+
+
 def test_names_that_two_tables_have_must_be_qualified() -> None:
     twice = PublicTable.of("costs", "ward", [{"ward": "a", "cost": 5}])
     schema = Schema.of("visits", Category("ward", ["a"]), Number("cost", 0, 10, 1), size=9, public=[twice])
@@ -228,3 +281,10 @@ def test_another_public_table_of_the_same_name_is_another_question() -> None:
         assert isinstance(asked, Question)
         digests.add(query_digest(asked.query))
     assert len(digests) == 2
+
+
+def test_a_table_of_rows_joined_with_itself_is_refused_with_what_to_write() -> None:
+    rows = Schema.of("t", Integer("x", 0, 9), size=100)
+    with pytest.raises(InvalidSql, match=r"pairs its rows[.] Aggregate each side, and join the answers") as refused:
+        read_statement("SELECT count(*) FROM t a JOIN t b ON a.x = b.x", rows)
+    assert "None" not in str(refused.value)

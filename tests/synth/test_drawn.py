@@ -22,7 +22,7 @@ DRAWS = 2_000
 @pytest.mark.slow
 @pytest.mark.parametrize("made", [distances, excesses, small_databases])
 def test_what_is_chosen_follows_the_audited_law(made):
-    """2,000 draws among at most 20 candidates: a statistic above 60 comes once in 10^5 runs."""
+    """2,000 draws among at most 20 candidates: a statistic above 80 comes once in 10^8 runs."""
     declared = tiny(size=3, neighbours="replace")
     terms = LedgerTerms(
         datasets={"answers": declared.digest},
@@ -40,7 +40,7 @@ def test_what_is_chosen_follows_the_audited_law(made):
     expected = DRAWS * law
     counts = np.bincount(np.array(found, dtype=np.int64), minlength=len(law))
     kept = expected > 1
-    assert ((counts - expected)[kept] ** 2 / expected[kept]).sum() < 60
+    assert ((counts - expected)[kept] ** 2 / expected[kept]).sum() < 80
 
 
 def test_another_belief_needs_another_receipt():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from dodona.dataset.file import DatasetFile
 from dodona.schema.toml import InvalidFile
 from dodona.synth.file import SynthesisFile
 from dodona.synth.methods import Annealed, Blr, Guaranteed, Mwem
@@ -66,6 +68,18 @@ def test_a_whole_file_is_read(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ('workload = "2-way"\n', 3),
+        ('target = "sex"\n', 3),
+        ('workload = "1-way"\ncolumns = ["sex", "days"]\n', 2),
+    ],
+)
+def test_a_workload_may_be_a_word(tmp_path: Path, text: str, blocks: int):
+    assert len(read(tmp_path, GOOD + text).workload.query.blocks) == blocks
+
+
+@pytest.mark.parametrize(
     ("word", "method"), [("annealed", Annealed()), ("guaranteed", Guaranteed()), ("blr", Blr()), ("mwem", Mwem())]
 )
 def test_methods_are_named_by_words(tmp_path: Path, word: str, method: object):
@@ -91,6 +105,8 @@ def test_methods_are_named_by_words(tmp_path: Path, word: str, method: object):
         ('[[workload]]\nways = 1\n[output]\nkind = "weighted"\ncount = 3\n', "contradicts weighted rows"),
         ("[[workload]]\nways = 1\nrounds = 3\n", "workload[0].rounds is not known"),
         ("", "workload is missing"),
+        ('workload = "all"\n', ":4: workload is not accepted: 'all' is no workload. Write one of '1-way'"),
+        ('target = "height"\n', ":4: target is not accepted: target = 'height' is no column"),
     ],
 )
 def test_mistakes_are_told_with_their_line(tmp_path: Path, text: str, said: str):
@@ -103,3 +119,30 @@ def test_mistakes_are_told_with_their_line(tmp_path: Path, text: str, said: str)
 def test_a_price_is_needed(tmp_path: Path):
     with pytest.raises(InvalidFile, match="epsilon is missing, and so is share"):
         read(tmp_path, 'format = 1\ndataset = "stays.toml"\n[[workload]]\nways = 1\n')
+
+
+CHILD = '[[constraints]]\nwhen = "days < 3"\nthen = "sex = \'male\'"\n'
+
+
+def test_a_dataset_file_declares_public_constraints(tmp_path: Path):
+    (tmp_path / "stays.toml").write_text(DATASET + CHILD + '[[constraints]]\nnever = "emergency AND days = 0"\n')
+    found = DatasetFile.read(tmp_path / "stays.toml").schema.constraints
+    assert [str(one) for one in found] == ["when days < 3 then sex = 'male'", "never emergency AND days = 0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CHILD.replace("days", "height"), ":28: constraints[0] is not accepted: .* There is no column `height`"),
+        (CHILD + CHILD.replace("'male'", "'female'"), ":31: constraints[1] is not accepted: .* contradict each other"),
+        ('[[constraints]]\nwhen = "days < 3"\n', ":28: constraints[0] is not accepted: write when= and then="),
+        ('[[constraints]]\nnever = "days < 3"\nwho = "me"\n', "constraints[0].who is not known"),
+        ('constraints = "days < 3"\n', "constraints"),
+    ],
+)
+def test_a_constraint_that_cannot_be_met_is_told_with_its_line(tmp_path: Path, text: str, said: str):
+    path = tmp_path / "stays.toml"
+    path.write_text(text + DATASET if text.startswith("c") else DATASET + text)
+    with pytest.raises(InvalidFile) as refused:
+        DatasetFile.read(path)
+    assert re.search(said.replace("[", r"\[").replace("]", r"\]"), str(refused.value)), str(refused.value)

@@ -11,8 +11,8 @@ import pytest
 from dodona.curator.desk import PriceAboveMaximum
 from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
-from dodona.knowledge.components import ComponentBelief, Mixture
-from dodona.knowledge.dense import DenseBelief
+from dodona.knowledge.factored import FactoredBelief
+from dodona.knowledge.mixture import Mixture
 from dodona.privacy.budget import Budget
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Category
@@ -130,7 +130,7 @@ def test_the_promise_of_mwem_holds_and_is_the_theorems():
 
 @pytest.mark.parametrize("part", [0.3, 0.85])
 def test_the_promise_of_mwem_holds_where_there_are_fewer_rows_than_declared(part):
-    """2 runs a part, at a promise of a quarter of the rows or less; a failure has probability below 0.05 each."""
+    """2 runs a part, at a promise of a quarter of the rows or less; errors are half of it and hardly differ."""
     rows, declared = 40_000, schema(size=40_000)
     held = columns(int(part * rows))
     one = Workload.ways(DOMAIN, 1)
@@ -147,14 +147,13 @@ def test_the_promise_of_mwem_holds_where_there_are_fewer_rows_than_declared(part
         assert abs(model.size - part * rows) <= model.promise.within * rows
 
 
-def test_large_universes_are_held_in_components_and_marginals_that_tie_too_many_cells_are_left_out():
+def test_large_universes_are_held_in_cliques_and_marginals_that_tie_too_many_cells_are_left_out():
     curator = curator_of()
-    model = synthesize(curator, TWO, epsilon=2, cells=20)
-    assert isinstance(model.law, ComponentBelief)
-    assert max(part.support.size for part in model.law.parts) <= 20
-    assert len(model.law.parts) > 1
+    model = synthesize(curator, TWO, epsilon=2, cells=40, method=Annealed(rounds=8))
+    assert isinstance(model.law, FactoredBelief)
+    assert model.law.tree.cells <= 40
+    assert len(model.law.tree.cliques) > 1
     assert distance(model) < 0.1
-    assert isinstance(synthesize(curator_of(), TWO, epsilon=2, cells=60).law, DenseBelief)
 
 
 @pytest.mark.parametrize("only", [False, True])
@@ -173,11 +172,11 @@ def test_missing_values_have_their_share_unless_rows_are_taken_to_be_complete(*,
 
 def test_a_budget_beyond_the_least_noise_is_no_error():
     curator = curator_of(budget=Budget(9000, "1e-6", "renyi"))
-    assert distance(synthesize(curator, TWO, epsilon=9000)) < 0.001
+    assert distance(synthesize(curator, TWO, epsilon=9000)) < 0.006  # residuals have noise of four rows at least
 
 
-def test_the_mean_of_beliefs_in_components_is_a_mixture():
-    model = synthesize(curator_of(), TWO, epsilon=2, cells=20, method=Mwem(rounds=3, hypothesis="average"))
+def test_the_mean_of_beliefs_that_are_too_large_to_add_up_is_a_mixture():
+    model = synthesize(curator_of(), TWO, epsilon=2, cells=30, method=Mwem(rounds=3, hypothesis="average"))
     assert isinstance(model.law, Mixture)
     assert len(model.law.parts) == 3
     assert len(model.sampled(100)) == 100
@@ -249,14 +248,19 @@ def test_contradictory_workloads_are_refused(made, said: str):
 @pytest.mark.parametrize("call", [synthesize, quote_synthesis])
 def test_what_is_no_workload_is_refused_with_what_to_write(given, call):
     curator = curator_of()
-    with pytest.raises(InvalidWorkload, match=r"is no workload\. Write Workload\.ways"):
+    with pytest.raises(
+        InvalidWorkload, match=r"what the release should answer|is no workload\. Write one of '1-way', '2-way', '3-way'"
+    ):
         call(curator, given, epsilon=1)
     assert curator.budget.charges == 0
 
 
 def test_a_workload_wider_than_a_belief_is_refused_before_any_charge():
     curator = curator_of()
-    with pytest.raises(InvalidWorkload, match="more than 10 cells"):
+    with pytest.raises(
+        InvalidWorkload,
+        match=r"ward × days looks at 15 cells.*no more than 10.*The largest of this workload that fits is sex × days",
+    ):
         synthesize(curator, TWO, epsilon=1, cells=10)
     with pytest.raises(InvalidWorkload, match="guaranteed"):
         synthesize(curator, TWO, epsilon=1, cells=10, method=Guaranteed())
@@ -274,7 +278,7 @@ def test_settings_that_mean_nothing_are_refused():
 
 def test_progress_is_told_from_the_first_charge_to_the_last():
     told: list[float] = []
-    synthesize(curator_of(), TWO, share="1/2", progress=lambda part, _: told.append(part))
+    synthesize(curator_of(), TWO, share="1/2", progress=lambda part, _: told.append(part), method=Annealed(rounds=6))
     assert told == sorted(told)
     assert len(told) > 5
     assert told[-1] == pytest.approx(1, rel=0.02)

@@ -33,12 +33,13 @@ def test_a_report_is_one_page_that_loads_nothing_and_shows_its_parts():
     assert titles == [
         "What was released",
         "Columns one by one",
+        "How far each marginal may be off",
         "Error against noise floor",
         "Worst answers",
         "Rows against model",
         "Charges",
     ]
-    assert page.count("<svg") == len(SCHEMA.domain.names) + 1
+    assert page.count("<svg") == len(SCHEMA.domain.names) + 2
     assert "children" in page
 
 

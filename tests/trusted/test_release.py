@@ -9,9 +9,9 @@ import pytest
 
 from dodona.lab.audit.cases.scene import schema_of
 from dodona.ledger.errors import ReceiptMismatch, ReceiptReused
-from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace
+from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, Noise
 from dodona.privacy.events import LaplaceEvent
-from dodona.privacy.measurement import Measurement, Noise
+from dodona.privacy.measurement import Measurement
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.schema.schema import Neighbours, Unit

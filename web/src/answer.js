@@ -16,7 +16,7 @@ export function AnswerTable({ answer, truth }) {
   const truths = truth && new Map(truth);
   return html`<div class="scroll tall" tabindex="0" role="group" aria-label=${t("answer.table")}>
       <table class="data">
-        <caption>${t("answer.caption", { confidence: percent(answer.confidence) })}</caption>
+        <caption>${t(captionOf(answer), { confidence: percent(answer.confidence) })}</caption>
         <thead>
           <tr>
             ${answer.columns.map((column) =>
@@ -88,6 +88,16 @@ function Downloads({ dataset, answer, asked, column }) {
     <//>`;
 }
 
+// Whether intervals are only known to hold for rows named beforehand: noisy values decided which rows are shown.
+function beforehand(answer) {
+  return Boolean(answer.selected) && !answer.simultaneous && !answer.any_choice;
+}
+
+function captionOf(answer) {
+  if (answer.simultaneous || answer.any_choice) return "answer.captionall";
+  return beforehand(answer) ? "answer.captionselected" : "answer.caption";
+}
+
 const VIEWS = ["single", "simultaneous", "any_choice", "population"];
 
 export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDashboard, heading }) {
@@ -115,7 +125,10 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
       <span class="tag">${sourceText(first.source)}</span>
     </div>
     ${answer.stale && html`<${Notice} kind="warn">${t("answer.stale", { version: answer.version })}<//>`}
-    ${(answer.warnings ?? []).map((one) => html`<${Notice} kind="warn">${one}<//>`)}
+    ${beforehand(answer) && html`<${Notice} kind="warn">${t("answer.selected")}<//>`}
+    ${(answer.warnings ?? [])
+      .filter((one) => !one.includes("simultaneous()"))
+      .map((one) => html`<${Notice} kind="warn">${one}<//>`)}
     ${columns.length > 0 &&
     html`<div class="row">
       ${columns.length > 1 &&

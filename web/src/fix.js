@@ -1,4 +1,5 @@
-// What to write in place of a wrong word: the nearest name that the schema declares. Only public facts are compared.
+// What to write in place of a wrong word: what the message says, or else the nearest name that the schema declares. Only
+// public facts are compared.
 import { literal, placeOf, quoted, wordAt } from "./editor.js";
 
 export function distance(one, other) {
@@ -25,6 +26,13 @@ function nearest(word, names) {
   return best;
 }
 
+// Return the one of these names that a message says to write, so that the button and the message agree.
+function advised(problem, names) {
+  const found = /Write `([^`]+)`|did you mean '([^']+)'/.exec(problem.detail ?? "");
+  const name = found?.[1] ?? found?.[2];
+  return names.includes(name) ? name : null;
+}
+
 // Return {from, to, text}, or null where no name is near.
 export function fixOf(problem, text, schema) {
   if (!problem?.line) return null;
@@ -34,7 +42,7 @@ export function fixOf(problem, text, schema) {
   if (word === "*" && /select\s+$/i.test(text.slice(0, from))) return { from, to, text: "count(*)" };
   if (word.startsWith("'")) {
     const plain = word.slice(1).replace(/'$/, "").replaceAll("''", "'");
-    const found = labels.includes(plain) ? null : nearest(plain, labels);
+    const found = labels.includes(plain) ? null : (advised(problem, labels) ?? nearest(plain, labels));
     return found === null ? null : { from, to, text: literal(found) };
   }
   if (!/^["A-Za-z_]/.test(word)) return null;
@@ -43,6 +51,6 @@ export function fixOf(problem, text, schema) {
   if (label !== undefined) return { from, to, text: literal(label) };
   const names = [...schema.columns.map((column) => column.name), schema.table];
   if (names.includes(plain)) return null;
-  const found = nearest(plain, names);
+  const found = advised(problem, names) ?? nearest(plain, names);
   return found === null ? null : { from, to, text: quoted(found) };
 }

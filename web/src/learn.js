@@ -1,6 +1,6 @@
 // Teaching: what a budget means in plain odds, the page of each theorem, and a guided first visit.
 import { useEffect, useState } from "preact/hooks";
-import { Dialog, Fault, Field, Loading, Meter, html, useLoad } from "./ui.js";
+import { Dialog, Fault, Field, Loading, Meter, Why, html, useLoad } from "./ui.js";
 import { number, percent, share, unitFraction } from "./format.js";
 import { t } from "./texts.js";
 
@@ -41,15 +41,15 @@ export function BudgetView({ schema, budget, theorem }) {
     <div class="card-head"><h2 id="budget-title">${t("budget.title")}</h2></div>
     <p>${t(person ? "budget.person" : "budget.row", { rows: schema.unit.rows })}</p>
     <div class="facts-row">
-      <div><strong>${percent(budget.spent)}</strong><span>${t("budget.spent")}</span></div>
-      <div><strong>${percent(budget.yours ?? budget.left)}</strong><span>${t(budget.yours === undefined ? "budget.left" : "budget.yours")}</span></div>
-      <div><strong>${number(total)}</strong><span>${t("budget.epsilon")} <button type="button" class="link" onClick=${() => theorem("filters")}>${t("why")}</button></span></div>
-      <div><strong>${unitFraction(budget.delta)}</strong><span>${t("budget.delta")} <button type="button" class="link" onClick=${() => theorem("renyi-conversion")}>${t("why")}</button></span></div>
+      <div><strong>${percent(budget.spent)}</strong><span>${t("budget.spent")} <${Why} id="filters" open=${theorem} /></span></div>
+      <div><strong>${percent(budget.yours ?? budget.left)}</strong><span>${t(budget.yours === undefined ? "budget.left" : "budget.yours")} <${Why} id="filters" open=${theorem} /></span></div>
+      <div><strong>${number(total)}</strong><span>${t("budget.epsilon")} <${Why} id="one-person" open=${theorem} /></span></div>
+      <div><strong>${unitFraction(budget.delta)}</strong><span>${t("budget.delta")} <${Why} id=${budget.accountant === "renyi" ? "renyi-conversion" : "filters"} open=${theorem} /></span></div>
     </div>
     <${Meter} spent=${budget.spent} />
     <h3>${t("odds.title")}</h3>
-    <p>${meaning(budget)} <button type="button" class="link" onClick=${() => theorem("one-person")}>${t("theorem")}</button></p>
-    <p class="quiet">${t("odds.spent", { epsilon: number(spent), factor: odds(spent) })}</p>
+    <p>${meaning(budget)} <${Why} id="one-person" open=${theorem} word="theorem" /></p>
+    <p class="quiet">${t("odds.spent", { epsilon: number(spent), factor: odds(spent) })} <${Why} id="odometer" open=${theorem} /></p>
     <${Field} label=${t("odds.slider", { epsilon: number(epsilon) })}>
       <input type="range" min="0.01" max=${Math.max(5, total)} step="0.01" value=${epsilon} onInput=${(event) => setEpsilon(Number(event.target.value))} />
     <//>
@@ -64,12 +64,12 @@ export function BudgetView({ schema, budget, theorem }) {
         </tbody>
       </table>
     </div>
-    <p class="quiet">${t("odds.note")}</p>
+    <p class="quiet">${t("odds.note")} <${Why} id="one-person" open=${theorem} word="theorem" /></p>
     <h3>${t("budget.howtitle")}</h3>
     <ul>
-      <li>${t("budget.how1")} <button type="button" class="link" onClick=${() => theorem("release")}>${t("theorem")}</button></li>
-      <li>${t("budget.how2")} <button type="button" class="link" onClick=${() => theorem("post-processing")}>${t("theorem")}</button></li>
-      <li>${t("budget.how3")} <button type="button" class="link" onClick=${() => theorem("filters")}>${t("theorem")}</button></li>
+      <li>${t("budget.how1")} <${Why} id="release" open=${theorem} word="theorem" /></li>
+      <li>${t("budget.how2")} <${Why} id="post-processing" open=${theorem} word="theorem" /></li>
+      <li>${t("budget.how3")} <${Why} id="filters" open=${theorem} word="theorem" /></li>
     </ul>
   </section>`;
 }

@@ -5,7 +5,7 @@ import { call, datasetPath, get, post } from "./api.js";
 import { Drawing, WIDE } from "./charts.js";
 import { factor, meaning, odds } from "./learn.js";
 import { allCharges } from "./saved.js";
-import { Code, Dialog, Fault, Field, Loading, Meter, Notice, html, useAction, useLoad, usePages } from "./ui.js";
+import { Code, Dialog, Fault, Field, Loading, Meter, Notice, Why, html, useAction, useLoad, usePages } from "./ui.js";
 import { clip, day, moment, number, percent, share, unitFraction } from "./format.js";
 import { t } from "./texts.js";
 
@@ -178,13 +178,13 @@ export function OwnerOverview({ dataset, schema, budget, refresh, door, theorem 
     <section class="card" aria-labelledby="spent-title">
       <div class="card-head"><h2 id="spent-title">${t("owner.budget")}</h2></div>
       <div class="facts-row">
-        <div><strong>${percent(budget.left)}</strong><span>${t("budget.left")}</span></div>
+        <div><strong>${percent(budget.left)}</strong><span>${t("budget.left")} <${Why} id="filters" open=${theorem} /></span></div>
         <div><strong>${number(budget.charges)}</strong><span>${t("owner.charges")}</span></div>
-        <div><strong>${number(budget.epsilon_spent)}</strong><span>${t("owner.epsilonspent", { epsilon: number(share(budget.epsilon)) })} <button type="button" class="link" onClick=${() => theorem("odometer")}>${t("why")}</button></span></div>
-        <div><strong>${unitFraction(budget.delta)}</strong><span>${t("budget.delta")}</span></div>
+        <div><strong>${number(budget.epsilon_spent)}</strong><span>${t("owner.epsilonspent", { epsilon: number(share(budget.epsilon)) })} <${Why} id="odometer" open=${theorem} /></span></div>
+        <div><strong>${unitFraction(budget.delta)}</strong><span>${t("budget.delta")} <${Why} id="one-person" open=${theorem} /></span></div>
       </div>
       <${Meter} spent=${budget.spent} />
-      <p>${meaning(budget)}</p>
+      <p>${meaning(budget)} <${Why} id="one-person" open=${theorem} word="theorem" /></p>
       <${Fault} fault=${charges.fault} retry=${charges.reload} />
       ${charges.found ? html`<${BurnDown} charges=${charges.found} budget=${budget} />` : html`<${Loading} />`}
       ${door === "owners" &&

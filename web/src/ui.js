@@ -37,6 +37,11 @@ export function Field({ label, hint, wide, children }) {
   </div>`;
 }
 
+// A link to the theorem behind a number.
+export function Why({ id, open, word = "why" }) {
+  return html`<button type="button" class="link" onClick=${() => open(id)}>${t(word)}</button>`;
+}
+
 export function Fault({ fault, retry }) {
   if (!fault) return null;
   const charged = fault.charged === true ? t("problem.charged") : fault.charged === false ? t("problem.free") : "";

@@ -1,5 +1,5 @@
 // A new dataset: choose a table, draft its declaration, look at what came from the rows, confirm, and create the ledger.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { call, datasetPath, get, post } from "./api.js";
 import { meaning } from "./learn.js";
 import { CheckResults } from "./owner.js";
@@ -18,7 +18,7 @@ function Progress({ at }) {
 
 function Source({ drafted }) {
   const state = useLoad(() => get("/drafts"), []);
-  const [source, setSource] = useState("");
+  const [chosen, setSource] = useState("");
   const [database, setDatabase] = useState("");
   const [name, setName] = useState("");
   const [table, setTable] = useState("");
@@ -26,6 +26,7 @@ function Source({ drafted }) {
   const [id, setId] = useState("");
   const [epsilon, setEpsilon] = useState("1");
   const files = state.found?.files ?? [];
+  const source = chosen || files[0]?.name || "database"; // what the list shows before anything is chosen
   const other = source === "database";
   const { run, busy, fault } = useAction(async () => {
     const body = { source: other ? `env:${database.trim()}` : source, epsilon: epsilon.trim() };
@@ -35,9 +36,6 @@ function Source({ drafted }) {
     await post(draftPath(name.trim()), body);
     drafted(name.trim());
   });
-  useEffect(() => {
-    if (source === "" && files.length > 0) setSource(files[0].name);
-  }, [files.length]);
   return html`<form class="stack" onSubmit=${(event) => (event.preventDefault(), run())}>
     <p>${t("wizard.about")}</p>
     <${Fault} fault=${state.fault} retry=${state.reload} />

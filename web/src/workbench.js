@@ -6,7 +6,7 @@ import { Builder, EMPTY, STEPS, toSql } from "./builder.js";
 import { Chart, estimates } from "./charts.js";
 import { Editor, literal, quoted } from "./editor.js";
 import { fixOf } from "./fix.js";
-import { Field, Meter, Notice, Tabs, html } from "./ui.js";
+import { Field, Meter, Notice, Tabs, Why, html } from "./ui.js";
 import { clip, label, number, percent, plain, share } from "./format.js";
 import { t } from "./texts.js";
 
@@ -82,7 +82,7 @@ function accuracyTheorem(offer) {
 }
 
 function Offer({ offer, budget, rehearsal, waiting, wrong, theorem }) {
-  const why = (id) => html`<button type="button" class="link" onClick=${() => theorem(id)}>${t("why")}</button>`;
+  const why = (id) => html`<${Why} id=${id} open=${theorem} />`;
   if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong ? "offer.wrong" : "offer.none")}</p>`;
   const price = share(offer.price.share);
   const accuracy = (offer.accuracy ?? []).filter((one) => one.within !== null && one.within !== undefined);

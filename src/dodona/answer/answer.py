@@ -5,36 +5,30 @@ Rows and intervals are computed when they are first read. Noisy values are never
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from dodona.answer import derived, display, mechanism
-from dodona.answer.derived import Evidence
+from dodona.answer import derived, mechanism
+from dodona.answer.derived import DerivedValues, Evidence, ReleasedNumbers
+from dodona.answer.display import Displayed
 from dodona.answer.estimate import (
+    SELECTED_WARNING,
     AnswerSource,
-    ColumnAccuracy,
     Coverage,
     Estimate,
     Row,
-    column_accuracy,
-    single_estimate,
 )
-from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows
+from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows, selects_by_noise
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
 from dodona.privacy.budget import Price
 from dodona.privacy.measurement import DrawCounts
+from dodona.query.query import Query
 from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question
 from dodona.query.question import LiteralExpression as Written
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
-    from matplotlib.axes import Axes
 
 _REUSE_WARNING = (
     "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
@@ -43,7 +37,7 @@ _REUSE_WARNING = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Answer:
+class Answer(Displayed):
     """An answer. It is evaluated lazily; noisy values are never rounded or adjusted."""
 
     measured: Evidence
@@ -66,6 +60,8 @@ class Answer:
     """Whether it is read from earlier releases, and not from new noise alone."""
     draws: DrawCounts | None = None
     """How many numbers were released so far, this answer's among them."""
+    recall: Callable[[Query], tuple[DrawCounts, tuple[tuple[ReleasedNumbers, ...], ...]]] | None = None
+    """Gives how many numbers are released by now, and each block of a query as it was itself released."""
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
     @property
@@ -110,7 +106,12 @@ class Answer:
     def coverage(self) -> Coverage:
         """What the intervals hold for."""
         view = self.view
-        return Coverage(against=view.against, together=view.together, any_choice=view.draws is not None)
+        return Coverage(
+            against=view.against,
+            together=view.together,
+            any_choice=view.draws is not None,
+            selected=selects_by_noise(self.question),
+        )
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -120,16 +121,6 @@ class Answer:
             found = make_rows(self.measured, self.view)
             object.__setattr__(self, "_rows", found)
         return found
-
-    @property
-    def value(self) -> Estimate:
-        """The single estimate of an answer with one cell."""
-        return single_estimate(self.rows)
-
-    @property
-    def accuracy(self) -> tuple[ColumnAccuracy, ...]:
-        """The worst and the typical half-width of each column of estimates."""
-        return column_accuracy(self.columns, self.estimated, self.rows)
 
     @property
     def mechanism(self) -> str:
@@ -150,7 +141,8 @@ class Answer:
             guess, chosen = derived.guess_warnings(self.measured, to_failure_probability(self.confidence)), ()
         else:
             guess = ()
-        return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *chosen)
+        selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()
+        return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *selected, *chosen)
 
     def _untold(self) -> Iterator[str]:
         """Yield a warning for each average with groups of too few rows to say more than the public range."""
@@ -197,46 +189,16 @@ class Answer:
             )
         if self.draws is None:
             raise InvalidRequest("How many numbers were released so far is not known here. Ask a curator.")
-        return self._seen(replace(self.view, draws=self.draws, together=False), now=True)
+        measured, draws = self.measured, self.draws
+        if isinstance(measured, DerivedValues) and self.recall is not None:
+            draws, direct = self.recall(measured.question.query)
+            measured = replace(measured, direct=direct)
+        chosen = replace(self, measured=measured)
+        return chosen._seen(replace(self.view, draws=draws, together=False), now=True)  # noqa: SLF001  its own
 
     def rounded(self) -> Self:
         """Return the answer for display: fewer digits, no negative counts. The values are no longer unbiased."""
         return self._seen(replace(self.view, rounded=True))
-
-    def to_json(self) -> str:
-        """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
-        return display.to_json(self)
-
-    def to_arrow(self, *, typed: bool = False) -> pa.Table:
-        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
-
-        With `typed`, keys are numbers, booleans and dates, and null for missing values.
-        """
-        return display.to_arrow(self, typed=typed)
-
-    def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
-        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
-        return display.to_pandas(self, typed=typed)
-
-    def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
-        """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
-        return display.to_polars(self, typed=typed)
-
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the values with their intervals; needs the `plot` extra."""
-        from dodona.answer import picture
-
-        return picture.plot(self, axes)
-
-    def __str__(self) -> str:
-        return display.to_text(self)
-
-    __repr__ = __str__  # so that a prompt shows the table
-
-    def _repr_html_(self) -> str:
-        from dodona.answer import picture
-
-        return picture.to_html(self)
 
     def _seen(self, view: View, *, now: bool = False) -> Self:
         found = replace(self, view=view)

@@ -39,6 +39,19 @@ class Band:
         found = np.full(groups, number, dtype=np.float64)
         return cls(found, found, found)
 
+    @classmethod
+    def public(cls, known: LiteralExpression | PublicValue, groups: int) -> Band:
+        """Return the band of a number that follows from the question; it is unknown where no row can have a value.
+
+        A prediction imagines fewer groups than the question has.
+        """
+        found = np.full(groups, float(known.value), dtype=np.float64)
+        low, high = found.copy(), found.copy()
+        absent = known.absent if isinstance(known, PublicValue) else frozenset[int]()
+        for group in absent & frozenset(range(groups)):
+            found[group], low[group], high[group] = np.nan, -np.inf, np.inf
+        return cls(found, low, high)
+
 
 def combine_bands(operator: str, left: Band, right: Band) -> Band:
     """Return the range of results for operands within their intervals.
@@ -116,6 +129,8 @@ class LinearForm:
 def linear_form(expression: Expression, query: Query) -> LinearForm | None:
     """Return an expression as a linear form; None if it is not linear."""
     match expression:
+        case PublicValue(_, absent) if absent:
+            return None
         case LiteralExpression(Fraction() as number) | PublicValue(number):
             return LinearForm((), number)
         case Total(block):

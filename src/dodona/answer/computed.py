@@ -8,23 +8,22 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Self, cast
 
 import numpy as np
 
-from dodona.answer import display, outer
+from dodona.answer import outer
 from dodona.answer.answer import Answer
+from dodona.answer.display import Displayed
 from dodona.answer.estimate import (
+    SELECTED_WARNING,
     AnswerSource,
     Cell,
-    ColumnAccuracy,
     Coverage,
     Estimate,
     KeyValue,
     Row,
-    column_accuracy,
     round_estimate,
-    single_estimate,
 )
 from dodona.answer.redraws import (
     DRAWS,
@@ -47,16 +46,13 @@ from dodona.query.statement import RELATION, Statement
 from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
-    from matplotlib.axes import Axes
 
 _MOST_REDRAWN = 2_000_000
 _LAST_DAY = date.max.toordinal()
 
 
-_SOURCES: tuple[AnswerSource, ...] = ("model", "confirmed", "measured", "derived", "replayed")
+_SOURCES: tuple[AnswerSource, ...] = ("model", "measured", "derived", "replayed")
 _NO_INTERVAL = "{}: this depends on the order of noisy values, so no interval is known; near ties it may be wrong."
 _DECIDED = "{}: decided by noisy values, so it has no interval; near a limit it may be wrong."
 _UNTOLD = "Some cells have no interval: their rows cannot be told apart, or too few redraws have them."
@@ -69,9 +65,10 @@ _MODEL = "The released values are a model's guess, so nothing that is computed f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ComputedAnswer:
+class ComputedAnswer(Displayed):
     """The answer to a statement: its result is computed at once, its intervals when they are first read."""
 
+    typed_keys: ClassVar[bool] = True
     question: Statement
     """The statement that was asked."""
     parts: tuple[Answer, ...]
@@ -156,7 +153,8 @@ class ComputedAnswer:
     @property
     def coverage(self) -> Coverage:
         """What the intervals hold for."""
-        return Coverage(against=self.view.against, together=self.view.together)
+        selected = self.question.selected_from > 0
+        return Coverage(against=self.view.against, together=self.view.together, selected=selected)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -198,19 +196,10 @@ class ComputedAnswer:
         return tuple(replace(row, cells=tuple(map(shown, row.cells))) for row in rows)
 
     @property
-    def value(self) -> Estimate:
-        """The single estimate of an answer with one cell."""
-        return single_estimate(self.rows)
-
-    @property
-    def accuracy(self) -> tuple[ColumnAccuracy, ...]:
-        """The worst and the typical half-width of each column of estimates."""
-        return column_accuracy(self.columns, self.estimated, self.rows)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
-        own = (*self.question.warnings, *self._contents()[2])
+        selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()
+        own = (*self.question.warnings, *self._contents()[2], *selected)
         return tuple(dict.fromkeys((*own, *(warning for part in self.parts for warning in part.warnings))))
 
     def simultaneous(self) -> Self:
@@ -234,38 +223,6 @@ class ComputedAnswer:
     def rounded(self) -> Self:
         """Return the answer for display: only the digits that its error supports."""
         return replace(self, view=replace(self.view, rounded=True))
-
-    def to_json(self) -> str:
-        """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
-        return display.to_json(self)
-
-    def to_arrow(self, *, typed: bool = True) -> pa.Table:
-        """Return an Arrow table: for each estimate its value, `_low` and `_high`; keys in their types."""
-        return display.to_arrow(self, typed=typed)
-
-    def to_pandas(self, *, typed: bool = True) -> pd.DataFrame:
-        """Return a pandas frame: for each estimate its value, `_low` and `_high`; keys in their types."""
-        return display.to_pandas(self, typed=typed)
-
-    def to_polars(self, *, typed: bool = True) -> pl.DataFrame:
-        """Return a polars frame: for each estimate its value, `_low` and `_high`; keys in their types."""
-        return display.to_polars(self, typed=typed)
-
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the values with their intervals; needs the `plot` extra."""
-        from dodona.answer import picture
-
-        return picture.plot(self, axes)
-
-    def __str__(self) -> str:
-        return display.to_text(self)
-
-    __repr__ = __str__  # so that a prompt shows the table
-
-    def _repr_html_(self) -> str:
-        from dodona.answer import picture
-
-        return picture.to_html(self)
 
     # Intervals.
 
@@ -294,7 +251,7 @@ class ComputedAnswer:
                 cells.append([_label(value) for value in plain])
             elif column.end:
                 ends = band.band.low if column.end == "low" else band.band.high
-                cells.append([None if math.isinf(end) else end for end in ends.tolist()])
+                cells.append([end if math.isfinite(end) else None for end in ends.tolist()])
             else:
                 days = any(isinstance(value, date) for value in plain)
                 cells.append([_estimate(band, row, days=days) for row in range(len(plain))])
@@ -326,7 +283,7 @@ class ComputedAnswer:
             return {place: self._untold(place) for place in places}, 0, [_MODEL]
         failing = to_failure_probability(self.view.confidence)
         if self.view.together:
-            failing /= self.result.num_rows * len(places)
+            failing /= self._candidates() * len(places)
         seen = [replace(part, view=replace(part.view, confidence=1 - failing)) for part in self.parts]
         released = sum(len(part.rows) * len(value_columns(part)) for part in seen)
         draws = DRAWS if released <= MANY_VALUES else FEWER_DRAWS
@@ -341,6 +298,11 @@ class ComputedAnswer:
             if np.any(np.isinf(found[place].band.low) & np.isfinite(value)):
                 notes.append(_UNTOLD)
         return found, draws, notes
+
+    def _candidates(self) -> int:
+        """Return how many rows simultaneous intervals cover: also those that noisy values have left out."""
+        released = sum(len(part.rows) for part in self.parts)
+        return max(int(self.result.num_rows), int(released**self.question.selected_from))
 
     def _untold(self, place: int) -> ResultBand:
         from dodona.answer.bands import Band

@@ -12,6 +12,7 @@ from dodona.answer.laws import ErrorLaw, ModelLaw, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Doubles
+from dodona.privacy.additive_noise import Noise
 from dodona.query.question import (
     Question,
 )
@@ -19,19 +20,27 @@ from dodona.query.question import (
 # --- Derived values: combinations of released values, each with the law of its error. ---
 
 
-_ONLY = "Only counts, sums and arithmetic of them follow from earlier releases."
+_ONLY = "Only counts, sums, averages and arithmetic of counts and sums follow from earlier releases."
+
+
+ReleasedNumbers = tuple[Sequence[int], Noise]
+"""The numbers of a block as they were released, in steps, and their noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DerivedValues:
     """The values of each block in steps, and the laws of their errors: one per value, or one for all.
 
-    Values may share draws, so they are never assumed to be independent.
+    Values may share draws, so they are not assumed to be independent, except the two blocks of an average.
     """
 
     question: Question
     parts: tuple[Sequence[float] | Doubles, ...]
     laws: tuple[tuple[ErrorLaw, ...], ...]
+    direct: tuple[tuple[ReleasedNumbers, ...], ...] = ()
+    """For each block, the times that it was itself released; known where intervals for any choice are wanted."""
+    independent: bool = False
+    """Whether the sum and the number of rows of each average share no draw, and follow from normal draws alone."""
 
     def __post_init__(self) -> None:
         """Raise if the values do not match the question, or if it is not made of counts and sums."""
@@ -46,7 +55,7 @@ class DerivedValues:
                 raise InvalidArgument("values", len(part), f"each block of the question has {groups}")
             if len(laws) not in {1, groups}:
                 raise InvalidArgument("laws", len(laws), f"write one for each of {groups} values, or one for all")
-        if not question.derivable:
+        if not question.derivable and not (self.independent and question.means):
             raise InvariantBroken(_ONLY)
 
     @property

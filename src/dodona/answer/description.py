@@ -57,7 +57,7 @@ class DefaultRequest:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """A further table that may be asked or joined: its columns, and in words how."""
+    """A further table that may be asked or joined, or a computed column: its columns, and in words how."""
 
     name: str
     columns: tuple[str, ...]
@@ -65,7 +65,7 @@ class TableDescription:
 
 
 def describe_tables(schema: Schema) -> tuple[TableDescription, ...]:
-    """Return the linked and the public tables of a schema."""
+    """Return the linked and the public tables of a schema, and its computed columns."""
     found = []
     for own in schema.linked:
         most = "one row" if own.rows == 1 else f"at most {own.rows:,} rows"
@@ -74,7 +74,12 @@ def describe_tables(schema: Schema) -> tuple[TableDescription, ...]:
             if own.rows > 1
             else f" Its columns may be asked beside those of other tables: JOIN {own.name} USING ({own.id})."
         )
-        found.append(TableDescription(own.name, own.domain.names, f"private; of each person {most}.{many}"))
+        about = f"private; about {own.size or schema.unit.size:,} rows, of each person {most}.{many}"
+        found.append(TableDescription(own.name, own.domain.names, about))
+    for computed in schema.computed:
+        bounds = f"from {format_fraction(computed.lower)} to {format_fraction(computed.upper)}"
+        how = f"computed: {computed.expression}, {bounds}; a row beyond counts as the bound."
+        found.append(TableDescription(computed.name, (), how))
     for public in schema.public:
         how = f"public, {len(public.keys):,} rows; JOIN {public.name} ON a column = {public.name}.{public.key}."
         found.append(TableDescription(public.name, (public.key, *public.columns), how))
@@ -116,7 +121,12 @@ class Description:
     @property
     def sentences(self) -> list[str]:
         """The protection, the budget and the defaults, in words."""
-        further = [f"Table {own.name} ({', '.join(own.columns)}): {own.how}" for own in self.tables]
+        further = [
+            f"Table {own.name} ({', '.join(own.columns)}): {own.how}"
+            if own.columns
+            else f"Column {own.name}, {own.how}"
+            for own in self.tables
+        ]
         return [printable(line) for line in (*further, self._protected(), *self._spending(), *self._defaults())]
 
     def to_json(self) -> str:
@@ -225,7 +235,7 @@ class Description:
         default = self.default
         wanted = f"within {default.within}" if default.epsilon is None else f"epsilon {default.epsilon}"
         return [
-            f"By default: {wanted}, intervals that hold with probability {default.confidence:g} or more.",
+            f"By default: {wanted}, intervals that hold with probability {default.confidence:.15g} or more.",
             f"One call takes at most {format_percent(default.max_price)} of the budget, unless it says max_price.",
         ]
 

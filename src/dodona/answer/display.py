@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from dodona.answer.estimate import (
     AnswerSource,
@@ -18,9 +18,11 @@ from dodona.answer.estimate import (
     Estimate,
     EstimateValue,
     Row,
+    column_accuracy,
     computed_values,
     decimal_places,
     format_number,
+    single_estimate,
 )
 from dodona.errors import InvalidRequest, printable, printable_json
 from dodona.numbers import format_decimal
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 
 class QuestionText(Protocol):
@@ -71,8 +74,6 @@ class AnswerTable(Protocol):
     @property
     def coverage(self) -> Coverage: ...  # noqa: D102
     @property
-    def accuracy(self) -> tuple[ColumnAccuracy, ...]: ...  # noqa: D102
-    @property
     def source(self) -> AnswerSource: ...  # noqa: D102
     @property
     def price(self) -> Price: ...  # noqa: D102
@@ -94,6 +95,62 @@ class AnswerTable(Protocol):
     def warnings(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def reused(self) -> bool: ...  # noqa: D102
+    @property
+    def typed_keys(self) -> bool: ...  # noqa: D102
+
+
+class Displayed:
+    """What every answer can be turned into: its single value, text, JSON, tables of other libraries, a picture."""
+
+    __slots__ = ()
+    typed_keys: ClassVar[bool] = False
+    """Whether tables have the keys in their types, unless it is said; otherwise as text."""
+
+    @property
+    def value(self: AnswerTable) -> Estimate:
+        """The single estimate of an answer with one cell."""
+        return single_estimate(self.rows)
+
+    @property
+    def accuracy(self: AnswerTable) -> tuple[ColumnAccuracy, ...]:
+        """The worst and the typical half-width of each column of estimates."""
+        return column_accuracy(self.columns, self.estimated, self.rows)
+
+    def to_json(self: AnswerTable) -> str:
+        """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
+        return to_json(self)
+
+    def to_arrow(self: AnswerTable, *, typed: bool | None = None) -> pa.Table:
+        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
+
+        With `typed`, keys are numbers, booleans and dates, and null for missing values; for statements that is so
+        unless `typed=False`.
+        """
+        return to_arrow(self, typed=self.typed_keys if typed is None else typed)
+
+    def to_pandas(self: AnswerTable, *, typed: bool | None = None) -> pd.DataFrame:
+        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
+        return to_pandas(self, typed=self.typed_keys if typed is None else typed)
+
+    def to_polars(self: AnswerTable, *, typed: bool | None = None) -> pl.DataFrame:
+        """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
+        return to_polars(self, typed=self.typed_keys if typed is None else typed)
+
+    def plot(self: AnswerTable, axes: Axes | None = None) -> Axes:
+        """Draw the values with their intervals; needs the `plot` extra."""
+        from dodona.answer import picture
+
+        return picture.plot(self, axes)
+
+    def __str__(self: AnswerTable) -> str:
+        return to_text(self)
+
+    __repr__ = __str__  # so that a prompt shows the table
+
+    def _repr_html_(self: AnswerTable) -> str:
+        from dodona.answer import picture
+
+        return picture.to_html(self)
 
 
 # --- Answers as text: a plain table, and JSON in a stable format. ---
@@ -121,9 +178,11 @@ def answer_notes(answer: AnswerTable) -> list[str]:
     each = "All intervals together hold" if answer.coverage.together else "Each interval holds"
     if answer.coverage.any_choice:
         each = "Whatever the question was chosen by, all intervals together hold"
-    counted = f" over the rows that count with probability {answer.confidence:g} or more. {answer.about}"
-    told = f"{each} {of}{counted if answer.about else f' with probability {answer.confidence:g} or more.'}"
-    found = [told] if any(answer.estimated) else []
+    over = " over the rows that count" if answer.about else ""
+    if_named = " if its row was named beforehand" if answer.coverage.beforehand else ""
+    sure = f"with probability {answer.confidence:.15g} or more{if_named}"
+    stated = f"{each} {of}{over} {sure}. {answer.about}".rstrip()
+    found = [stated] if any(answer.estimated) else []
     found.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
     return [printable(line) for line in found + [f"Note: {warning}" for warning in answer.warnings]]
 
@@ -175,7 +234,7 @@ def to_json(answer: AnswerTable) -> str:
         "simultaneous": answer.coverage.together,
         "accuracy": [
             {"column": column.column, "worst": _finite(column.worst), "typical": _finite(column.typical)}
-            for column in answer.accuracy
+            for column in column_accuracy(answer.columns, answer.estimated, answer.rows)
         ],
         "source": answer.source,
         "price": answer.price.to_document(),
@@ -188,6 +247,7 @@ def to_json(answer: AnswerTable) -> str:
         "about": answer.about,
         "warnings": list(answer.warnings),
         "any_choice": answer.coverage.any_choice,
+        "selected": answer.coverage.selected,
         "reused": answer.reused,
         "keys": _json_keys(answer),
     }
@@ -330,7 +390,7 @@ def _columns(
             yield f"{name}_high", "estimate", _unify_types([None if cell is None else cell.high for cell in known])
         elif typed and place is not None:
             first = answer.key_places.index(place)
-            if all(row.cells[first] == row.cells[number] for row in answer.rows):
+            if first == number or all(row.cells[first] == row.cells[number] for row in answer.rows):
                 yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
             else:  # another function of the same key
                 shown = (cell for cell in cells if cell is not None and not isinstance(cell, Estimate | float))

@@ -136,7 +136,7 @@ def _distance(low: EstimateValue, high: EstimateValue) -> float:
 # --- The rows of an answer. ---
 
 
-AnswerSource = Literal["replayed", "derived", "confirmed", "measured", "model"]
+AnswerSource = Literal["replayed", "derived", "measured", "model"]
 """Where an answer came from."""
 KeyValue = str | int | float | bool | date | None
 """What a group stands for, to a program."""
@@ -170,6 +170,19 @@ class Coverage:
     """Whether they hold simultaneously, for all groups and columns."""
     any_choice: bool = False
     """Whether they hold simultaneously for every question about the released values."""
+    selected: bool = False
+    """Whether noisy values decided which rows are shown. Simultaneous intervals cover the other rows too."""
+
+    @property
+    def beforehand(self) -> bool:
+        """Whether an interval is only known to hold for a row that was named beforehand."""
+        return self.selected and not self.together and not self.any_choice
+
+
+SELECTED_WARNING = (
+    "Noisy values decided which rows are shown, so the largest look larger than they are. Take simultaneous() for "
+    "intervals that hold for the rows shown."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from dodona.answer.association import association_band
 from dodona.answer.bands import Band, combine_bands, form_band, linear_form
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
-from dodona.answer.laws import NoiseTerm, half_width, upper_quantile
+from dodona.answer.laws import NoiseTerm, upper_quantile
 from dodona.answer.measured import MeasuredValues, group_labels
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
 from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
@@ -71,6 +71,8 @@ def _has_law(expression: asked.Arithmetic, measured: Evidence) -> bool:
 
 def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:  # noqa: PLR0911  one each
     if isinstance(measured, DerivedValues):
+        if isinstance(expression, asked.Mean):
+            return mean_band(expression, measured, failing)
         form = linear_form(expression, measured.question.query)
         if form is None:
             raise InvariantBroken(f"{type(expression).__name__} does not follow from earlier releases.")
@@ -100,8 +102,8 @@ def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Map
     if found is not None:
         return found
     match expression:
-        case asked.LiteralExpression(Fraction() as number) | asked.PublicValue(number):
-            return Band.constant(float(number), measured.groups)
+        case asked.LiteralExpression(Fraction()) | asked.PublicValue():
+            return Band.public(expression, measured.groups)
         case asked.KeyLabel():
             return _numbers(group_labels(measured.question, expression))
         case asked.Arithmetic(operator, left, right):
@@ -157,7 +159,7 @@ def population_band(expression: asked.Expression, measured: Evidence, *, failing
                 what = "The population of a count or a sum needs the public size of the table"
                 raise InvalidRequest(f"{what}; declare it.")
             return _population_total(expression, measured, failing, size, block)
-        case asked.Mean() if not isinstance(measured, DerivedValues):
+        case asked.Mean():
             return _population_mean(expression, measured, failing)
         case asked.Quantile() if not isinstance(measured, DerivedValues):
             return _population_quantile(expression, measured, failing)
@@ -179,9 +181,9 @@ def _population_total(total: asked.Total, measured: Evidence, failing: float, si
     return Band(value, value - within, value + within)
 
 
-def _population_mean(mean: asked.Mean, measured: MeasuredValues, failing: float) -> Band:
+def _population_mean(mean: asked.Mean, measured: Evidence, failing: float) -> Band:
     noisy = mean_band(mean, measured, failing / 3)
-    rows = measured.numbers(mean.rows)[:, 0] - half_width(measured.noises[mean.rows], failing / 3)
+    rows = measured.numbers(mean.rows)[:, 0] - half_widths(measured, mean.rows, failing / 3)
     lower, upper = float(mean.lower), float(mean.upper)
     within = (upper - lower) * _hoeffding_error(rows, failing / 3)
     return Band(noisy.value, np.maximum(noisy.low - within, lower), np.minimum(noisy.high + within, upper))

@@ -1,7 +1,7 @@
 """Error laws of values: half-widths at a given failure probability.
 
-A law is a single noise, a sum of noises, a bound for a sum of Gaussians, a prediction that a noisy check has confirmed,
-or a model's guess. All but the last are guarantees.
+A law is a single noise, a sum of noises, a bound for a sum of Gaussians, or a model's guess. All but the last are
+guarantees.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Self, TypeAlias, overload
 
 import numpy as np
 
-from dodona.answer.measured import Noise
 from dodona.answer.sums import (
     WIDE_SCALE,
     NoiseTerm,
@@ -27,14 +26,14 @@ from dodona.answer.sums import (
 from dodona.errors import InvalidArgument
 from dodona.numbers import Doubles
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, NormalNoise, RoundedGaussian
 
 # --- Laws of sums of noises: the error of a sum, difference or multiple of noisy values. ---
 
 
 __all__ = ["NoiseTerm", "chernoff_bound", "describe_noise", "describe_noises", "half_width", "upper_quantile"]
 
-CombinedLaw: TypeAlias = "NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw"
+CombinedLaw: TypeAlias = "NoiseSum | GaussianSumBound | ModelLaw"
 _RAREST = 1e-9  # below this failure probability the rounding error of transforms is not negligible
 _CLOSE = 1500.0  # the bound by series is about 3 reaches too large
 _FEW = 64  # sums of at most this many draws are always convolved
@@ -51,9 +50,9 @@ def half_width(noise: Noise | CombinedLaw, failing: float, answers: int = 1) -> 
 
     For one noise it is the least such integer. For a sum of draws it need not be an integer.
 
-    Theorem: laplace-accuracy, gaussian-accuracy, smoothed-sum
+    Theorem: laplace-accuracy, gaussian-accuracy, rounded-gaussian, smoothed-sum
     """
-    if isinstance(noise, Laplace | Gaussian):
+    if isinstance(noise, Noise):
         return int(noise.accuracy(1 - failing, answers=answers).within)
     return noise.quantile(failing / answers)
 
@@ -75,8 +74,8 @@ def _quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     if _CLOSE * reach <= series < math.inf and sum([term.times for term in terms]) > _FEW:
         return series
     found = [series, chernoff_bound(terms, failing)]
-    if all(term.law == "Gaussian" and term.scale >= WIDE_SCALE for term in terms):
-        found.append(gaussian_sum_quantile(sum(term.variance for term in terms), reach, failing))
+    if all(term.law != "Laplace" and term.scale >= WIDE_SCALE for term in terms):
+        found.append(gaussian_sum_quantile(sum(term.normal_variance for term in terms), reach, failing))
     if failing >= _RAREST and len(terms) <= _MOST_TERMS:
         found.append(convolution_quantile(terms, failing))
     return min(found)
@@ -100,7 +99,23 @@ def describe_noises(kinds: Iterable[tuple[str, float | None]]) -> str:
     found: dict[str, set[float]] = {}
     for name, scale in kinds:
         found.setdefault(name, set()).update([] if scale is None else [scale])
-    return " and ".join(f"discrete {name} noise{_describe_scales(scales)}" for name, scales in found.items())
+    return " and ".join(f"{_NOISE_WORDS[name]}{_describe_scales(scales)}" for name, scales in found.items())
+
+
+_NOISE_WORDS = {
+    "Laplace": "discrete Laplace noise",
+    "Gaussian": "discrete Gaussian noise",
+    "RoundedGaussian": "rounded normal noise",
+}
+
+
+def describe_normal(law: type[NormalNoise]) -> str:
+    """Return the name of a normal noise.
+
+    >>> describe_normal(RoundedGaussian)
+    'rounded normal noise'
+    """
+    return _NOISE_WORDS[law.__name__]
 
 
 def _describe_scales(scales: set[float]) -> str:
@@ -113,37 +128,25 @@ def _describe_scales(scales: set[float]) -> str:
             return f" of scales from {min(scales):.6g} to {max(scales):.6g}"
 
 
-# --- Laws of a model's claims: one confirmed by a noisy comparison, and one without a guarantee. ---
+def addable_width(law: ErrorLaw, failing: float) -> float:
+    """Return a half-width of a value that adds up: of dependent values, Σ |a| · width bounds the error of Σ a · value.
 
+    Each side of it fails with probability at most failing / 2, however the values depend on each other.
 
-@dataclass(frozen=True, slots=True)
-class ConfirmedLaw:
-    """The error law of a prediction whose distance was below a threshold, both with Laplace noise.
-
-    >>> round(ConfirmedLaw(100, 5.0, 7.0).accuracy(0.95).within)
-    119
+    Theorem: redraws
     """
+    match law:
+        case Laplace() | Gaussian() | RoundedGaussian():
+            return chernoff_bound((NoiseTerm.of(1.0, law),), failing / 2)
+        case NoiseSum(terms):
+            return chernoff_bound(terms, failing / 2) if terms else 0.0
+        case GaussianSumBound(variance, _):
+            return math.sqrt(2 * variance * math.log(2 / failing))
+        case ModelLaw():
+            return math.inf
 
-    threshold: int
-    """In steps: the distance that the noisy one was below, with noise of its own."""
-    threshold_scale: float
-    question_scale: float
 
-    @property
-    def noise(self) -> tuple[NoiseTerm, NoiseTerm]:
-        """The two draws between the verdict and the exact distance."""
-        return NoiseTerm(1.0, "Laplace", self.threshold_scale), NoiseTerm(1.0, "Laplace", self.question_scale)
-
-    def quantile(self, failing: float) -> float:
-        """Return a distance that a confirmed prediction exceeds with probability at most `failing`.
-
-        Theorem: confirmed-answer
-        """
-        return max(0.0, self.threshold - 1 + upper_quantile(self.noise, failing))
-
-    def accuracy(self, confidence: float = 0.95, *, answers: int = 1) -> Accuracy:
-        """Return the half-width; for several answers, simultaneously."""
-        return _accuracy(self, confidence, answers)
+# --- The law of a model's guess, which has no guarantee. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,7 @@ _ROUNDING_SLACK = 1 - 1e-9  # rounding may leave a variance summed in doubles sl
 
 @dataclass(frozen=True, slots=True)
 class NoiseSum:
-    """A weighted sum of independent discrete Laplace and Gaussian draws; equal terms are grouped.
+    """A weighted sum of independent integer draws; equal terms are grouped.
 
     >>> draws = [NoiseTerm(factor, "Laplace", 5.0) for factor in (2.0, 1.0, 2.0)]
     >>> [(term.factor, term.times) for term in NoiseSum(tuple(draws)).terms]
@@ -265,14 +268,14 @@ class NoiseSum:
 
 @dataclass(frozen=True, slots=True)
 class GaussianSumBound:
-    """A weighted sum of independent discrete Gaussians of scale 4 and up, of which only a bound is stored.
+    """A weighted sum of independent normal draws on integers of scale 4 and up, of which only a bound is stored.
 
     >>> round(GaussianSumBound(2.0e6, 1.0).accuracy(0.95).within)
     2774
     """
 
     variance: float
-    """Σ factor² · scale²."""
+    """Σ factor² · scale², and for rounded draws factor²/(2π) more of each."""
     reach: float
     """What no factor is above, its sign aside."""
 
@@ -312,5 +315,5 @@ def _accuracy(law: CombinedLaw, confidence: float, answers: int, expected: float
     return Accuracy(within=law.quantile(failing), confidence=confidence, expected=expected)
 
 
-ErrorLaw = Laplace | Gaussian | NoiseSum | GaussianSumBound | ConfirmedLaw | ModelLaw
+ErrorLaw = Noise | NoiseSum | GaussianSumBound | ModelLaw
 """How far off a number may be that was told, that follows from such numbers, or that a model claims."""

@@ -16,10 +16,10 @@ import numpy as np
 
 from dodona.answer.estimate import KeyValue
 from dodona.errors import InvalidArgument
-from dodona.numbers import Doubles, Integers
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.numbers import Booleans, Doubles, Integers
+from dodona.privacy.additive_noise import Noise
 from dodona.query import predicate as predicates
-from dodona.query.query import Key
+from dodona.query.query import Key, group_numbers, key_attributes
 from dodona.query.question import KeyLabel, Question, ReadAs
 from dodona.schema.attributes import (
     CALENDAR_BINS,
@@ -34,9 +34,6 @@ from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
 
 # --- Measured values: a question, the noisy integers of its blocks, and their noise. ---
-
-
-Noise = Laplace | Gaussian
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +81,50 @@ def group_labels(question: Question, shown: KeyLabel) -> Sequence[Label]:
     return [label for _ in range(before) for label in labels for _ in range(after)]
 
 
-def possible_groups(question: Question) -> list[int]:
-    """Return the groups that can have rows under WHERE; this is public, as it depends on no row.
+def possible_groups(question: Question) -> list[int] | None:
+    """Return the groups that can have rows under WHERE; None if all can. This is public, as it depends on no row."""
+    names = [key.attribute for key in question.keys if isinstance(key, Partition)]
+    if question.where == predicates.EVERYTHING and len(set(names)) == len(question.keys):
+        return None
+    return groups_under(question.where, question.keys, question.domain)
 
-    Each key is checked separately, so a group that only several keys together exclude is included.
+
+def groups_under(where: predicates.Predicate, keys: Sequence[Key], domain: Domain) -> list[int]:
+    """Return the groups of some keys that can have rows that meet a condition.
+
+    Keys of one column are checked together: there is no January of a year that begins in November. A group that only
+    keys of several columns exclude together is included.
     """
-    if question.where == predicates.EVERYTHING:
-        return list(range(question.groups))
-    kept = [_possible_key_groups(key, question.where, question.domain) for key in question.keys]
-    numbers = np.arange(question.groups).reshape([key.groups for key in question.keys])
-    found: list[int] = numbers[np.ix_(*kept)].reshape(-1).tolist() if kept else [0]
+    found: list[int] = np.flatnonzero(_groups_under(where, tuple(keys), domain)).tolist() if keys else [0]
     return found
 
 
 @lru_cache(maxsize=256)
-def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) -> list[int]:
-    """Return the groups of a key that a condition allows."""
+def _groups_under(where: predicates.Predicate, keys: tuple[Key, ...], domain: Domain) -> Booleans:
+    """Return whether each group, by the groups of all keys, can have rows that meet a condition."""
+    alike: dict[object, list[int]] = {}
+    for place, key in enumerate(keys):
+        names = key_attributes(key)
+        alike.setdefault(next(iter(names)) if len(names) == 1 else place, []).append(place)
+    found = np.full([key.groups for key in keys], where != predicates.NOTHING)
+    for name, places in alike.items():
+        if isinstance(name, str):
+            codes = np.flatnonzero(
+                predicates.unpack_bits(predicates.allowed_codes(where, domain[name]), domain[name].cells)
+            )
+            own = [np.broadcast_to(group_numbers([keys[place]], {name: codes}), codes.shape) for place in places]
+        else:
+            own = [np.asarray(_possible_key_groups(keys[places[0]], where), dtype=np.int64)]
+        possible = np.zeros([keys[place].groups for place in places], dtype=np.bool_)
+        possible[tuple(own)] = True
+        found &= possible.reshape([key.groups if place in places else 1 for place, key in enumerate(keys)])
+    return found.reshape(-1)
+
+
+def _possible_key_groups(key: Key, where: predicates.Predicate) -> list[int]:
+    """Return the groups of a key of several columns, or of none, that a condition allows."""
     if isinstance(key, Partition):
-        codes = predicates.allowed_codes(where, domain[key.attribute])
-        left = key.table()[predicates.unpack_bits(codes, domain[key.attribute].cells)]
-        return [int(group) for group in np.unique(left)]
+        raise TypeError
     found, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
         if predicates.conjunction(rest, branch) != predicates.NOTHING:

@@ -7,8 +7,7 @@ from typing import assert_never
 from dodona.answer import laws as error_laws
 from dodona.answer.bands import linear_form
 from dodona.answer.derived import DerivedValues, Evidence
-from dodona.answer.measured import Noise
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, RoundedGaussian
 from dodona.query import question as asked
 from dodona.query.query import Query
 
@@ -55,11 +54,8 @@ def _describe_law(law: error_laws.ErrorLaw) -> str:
         case error_laws.GaussianSumBound():
             noise = f"discrete Gaussian noise, of deviation {law.variance**0.5:.6g} in all"
             return f"a combination of earlier releases, with {noise}"
-        case Laplace() | Gaussian():
+        case Laplace() | Gaussian() | RoundedGaussian():
             return f"an earlier release, with {error_laws.describe_noise(law)}"
-        case error_laws.ConfirmedLaw():
-            noises = f"{law.threshold_scale:.6g} and {law.question_scale:.6g}"
-            return f"a model's prediction, compared with the table under discrete Laplace noise of scales {noises}"
         case error_laws.ModelLaw():
             return "a model's prediction, compared with nothing"
         case _:
@@ -73,10 +69,8 @@ def _law_noises(law: error_laws.ErrorLaw) -> list[tuple[str, float | None]]:
             return [(term.law, term.scale) for term in law.terms]
         case error_laws.GaussianSumBound():
             return [("Gaussian", None)]
-        case Laplace() | Gaussian():
+        case Laplace() | Gaussian() | RoundedGaussian():
             return [(type(law).__name__, float(law.scale))]
-        case error_laws.ConfirmedLaw():
-            return [("Laplace", law.threshold_scale), ("Laplace", law.question_scale)]
         case error_laws.ModelLaw():
             return []
         case _:
@@ -86,7 +80,8 @@ def _law_noises(law: error_laws.ErrorLaw) -> list[tuple[str, float | None]]:
 def theorem_ids(measured: Evidence) -> str:
     """Return the ids of theory pages: on the privacy of the noise, then on the displayed intervals."""
     if isinstance(measured, DerivedValues):
-        return ", ".join(dict.fromkeys(page for laws in measured.laws for law in laws for page in _law_theorems(law)))
+        pages = [page for laws in measured.laws for law in laws for page in _law_theorems(law)]
+        return ", ".join(dict.fromkeys([*pages, *(["honest-ratio"] if measured.independent else [])]))
     found = [noise.theorem for noise in measured.noises]
     for column in measured.question.columns:
         found += _expression_theorems(column.expression, measured.question.query, measured.noises)
@@ -121,13 +116,11 @@ def _expression_theorems(expression: asked.Expression, query: Query, noises: tup
 def _law_theorems(law: error_laws.ErrorLaw) -> tuple[str, ...]:
     """Return the theory pages behind a value that was not measured for its question."""
     match law:
-        case error_laws.ConfirmedLaw():
-            return "sparse-vector-privacy", "confirmed-answer"
         case error_laws.ModelLaw():
             return ("post-processing", "public-bounds") if math.isfinite(law.possible) else ("post-processing",)
         case error_laws.NoiseSum() | error_laws.GaussianSumBound():
             return "derivation", "smoothed-sum"
-        case Laplace() | Gaussian():
+        case Laplace() | Gaussian() | RoundedGaussian():
             return "derivation", _accuracy_theorem(law)
         case _:
             assert_never(law)
@@ -139,6 +132,8 @@ def _accuracy_theorem(noise: Noise) -> str:
             return "laplace-accuracy"
         case Gaussian():
             return "gaussian-accuracy"
+        case RoundedGaussian():
+            return "rounded-gaussian"
         case _:
             assert_never(noise)
 

@@ -125,7 +125,7 @@ class Offer:
         lines = [f"Offer: {self.question.text}"] if self.question.text else ["Offer"]
         lines.append(f"Price: {self.price}; nothing is spent yet.")
         if expected:
-            lines.append(f"Expected: {expected}, each with probability {self.confidence:g} or more.")
+            lines.append(f"Expected: {expected}, each with probability {self.confidence:.15g} or more.")
             if self.foreseen:
                 lines.append(_GUESS)
         if self.about:

@@ -9,6 +9,7 @@ import atexit
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from dodona.errors import InvalidRequest
@@ -49,7 +50,15 @@ class OuterFailure(InvalidRequest):
 
 
 _TYPES = "Counts, sums and averages are numbers; keys have the types of their columns."
+_WINDOWS = "Compute the window in a sub-select, and use its column outside."
 _SMALLER = "Join on equal keys, or group first."
+
+
+def require_arrow() -> None:
+    """Refuse, before anything is charged, where rows of answers cannot be handed to the database."""
+    if find_spec("pyarrow") is None:
+        what = "What is computed on answers needs pyarrow, which is not installed here."
+        raise OuterFailure(what, "Install it (pip install pyarrow), or ask for the counts, sums and averages alone.")
 
 
 def _database() -> duckdb.DuckDBPyConnection:
@@ -95,7 +104,9 @@ def _running(relations: Mapping[str, pa.Table], seconds: float) -> Iterator[duck
             raise OuterFailure(f"What is computed on the answers took more than {seconds:g} s.", _SMALLER) from None
         if isinstance(fault, duckdb.OutOfMemoryException):
             raise OuterFailure(f"What is computed on the answers needs more than {_MEMORY}.", _SMALLER) from None
-        raise OuterFailure(f"This cannot be computed on the answers: {_first_line(fault)}", _TYPES) from None
+        said = _first_line(fault)
+        instead = _WINDOWS if "window functions" in said else _TYPES
+        raise OuterFailure(f"This cannot be computed on the answers: {said}", instead) from None
     finally:
         timer.cancel()
         connection.close()

@@ -175,7 +175,7 @@ def plot(answer: AnswerTable, axes: Axes | None) -> Axes:
             raise InvalidRequest("A picture needs matplotlib: install dodona[plot].") from error
         size = (7.5, 3.8) if along_time else (7.0, 0.8 + 0.3 * (len(declared) + len(rest)))
         axes = Figure(figsize=size, layout="constrained").subplots()
-    label = f"{name}, intervals at {answer.confidence:g}"
+    label = f"{name}, intervals at {answer.confidence:.15g}"
     if along_time:
         _plot_over_time(axes, declared, rest, label)
     else:

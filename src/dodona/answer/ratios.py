@@ -4,6 +4,8 @@ A ratio of two noisy linear forms gets its interval by inverting a test, so the 
 denominator is close to 0.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,10 +14,12 @@ from statistics import NormalDist
 import numpy as np
 
 from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
-from dodona.answer.laws import half_width
-from dodona.answer.measured import MeasuredValues, Noise
+from dodona.answer.derived import DerivedValues, Evidence
+from dodona.answer.laws import GaussianSumBound, half_width
+from dodona.answer.measured import MeasuredValues
+from dodona.answer.sums import gaussian_sum_quantile
 from dodona.numbers import Booleans, Doubles
-from dodona.privacy.additive_noise import Gaussian
+from dodona.privacy.additive_noise import Noise, NormalNoise
 from dodona.query.query import Query
 from dodona.query.question import Arithmetic, Expression, Mean, Spread, Variation
 
@@ -59,9 +63,13 @@ class Ratio:
         # A discrete draw is less than 1 from a continuous one, so this much is subtracted from the distance.
         distance = distance * (1 - 1e-12) - np.sum(factors, axis=0)
         scales = [factor * float(part.noise.scale) for factor, part in zip(factors, self.parts, strict=True)]
-        normal = [isinstance(part.noise, Gaussian) for part in self.parts]
+        normal = [isinstance(part.noise, NormalNoise) for part in self.parts]
         kept: Booleans = (distance <= 0) | (_tail(distance, scales, normal, failing) >= failing)
         return kept
+
+    def repeated(self) -> Ratio:
+        """Return all groups twice."""
+        return Ratio(np.tile(self.above, 2), np.tile(self.below, 2), self.parts)
 
     def accepts_zero_below(self, failing: float) -> Booleans:
         """Return whether the test accepts a denominator of 0, so that the ratio is unbounded."""
@@ -70,12 +78,57 @@ class Ratio:
         return turned.accepts(np.zeros_like(self.below), failing)
 
 
+@dataclass(frozen=True, slots=True)
+class NormalRatio:
+    """Numerators and denominators that are independent sums of normal draws, by group."""
+
+    above: Doubles
+    below: Doubles
+    variances: tuple[Doubles, Doubles]
+    """Of the numerators, and of the denominators."""
+    share: Doubles
+    """What no factor of a draw is above, over the deviation of its sum: the larger of the two."""
+
+    def accepts(self, candidate: Doubles, failing: float) -> Booleans:
+        """Return whether the test at level `failing` accepts a candidate ratio, for each group.
+
+        The difference of the numerator and a multiple of the denominator is a sum of the draws of both, and no factor
+        in it is above this share of its deviation.
+
+        Theorem: honest-ratio, smoothed-sum
+        """
+        known = {share: gaussian_sum_quantile(1.0, share, failing / 2) for share in set(self.share.tolist())}
+        quantile = np.array([known[share] for share in self.share.tolist()])
+        width = quantile * np.sqrt(self.variances[0] + candidate**2 * self.variances[1])
+        kept: Booleans = np.abs(self.above - candidate * self.below) * (1 - 1e-12) <= width
+        return kept
+
+    def repeated(self) -> NormalRatio:
+        """Return all groups twice."""
+        first, second = (np.tile(own, 2) for own in self.variances)
+        return NormalRatio(np.tile(self.above, 2), np.tile(self.below, 2), (first, second), np.tile(self.share, 2))
+
+
+def derived_ratio(derived: DerivedValues, above: int, below: int) -> NormalRatio:
+    """Return the ratio of two blocks that follow from different draws, in their units."""
+    values, variances, shares = [], [], []
+    for block in (above, below):
+        unit, laws = float(derived.question.query.blocks[block].unit), derived.laws[block]
+        spread = np.array([law.variance if isinstance(law, GaussianSumBound) else 0.0 for law in laws])
+        reach = np.array([law.reach if isinstance(law, GaussianSumBound) else 0.0 for law in laws])
+        share = reach / np.sqrt(np.where(spread > 0, spread, 1.0))
+        values.append(unit * derived.numbers(block)[:, 0])
+        variances.append(np.broadcast_to(unit**2 * spread, values[-1].shape))
+        shares.append(np.broadcast_to(share, values[-1].shape))
+    return NormalRatio(values[0], values[1], (variances[0], variances[1]), np.maximum(*shares))
+
+
 def can_invert(noises: Sequence[Noise]) -> bool:
     """Return whether the tail of a combination of these noises is known: any number of Gaussians, or any two."""
-    return len(noises) <= _PAIR or all(isinstance(noise, Gaussian) for noise in noises)
+    return len(noises) <= _PAIR or all(isinstance(noise, NormalNoise) for noise in noises)
 
 
-def bounded_ratio_band(ratio: Ratio, *, lower: float, upper: float, failing: float) -> Band:
+def bounded_ratio_band(ratio: Ratio | NormalRatio, *, lower: float, upper: float, failing: float) -> Band:
     """Return ratios with known public bounds, with valid intervals within these.
 
     If the denominator is not clearly above its noise, the interval is the whole public range. The ratio itself does not
@@ -122,17 +175,16 @@ def ratio_band(ratio: Ratio, *, failing: float) -> Band:
     return Band(point, ends[0], ends[1])
 
 
-def _edges(ratio: Ratio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
+def _edges(ratio: Ratio | NormalRatio, outer: _Pair, inner: _Pair, failing: float) -> _Pair:
     """Return both edges; those of few groups are searched together, as each step costs the same as for one."""
     if len(ratio.above) > _FEW:
         low, high = (_acceptance_edge(ratio, *ends, failing) for ends in zip(outer, inner, strict=True))
         return low, high
-    twice = Ratio(np.tile(ratio.above, 2), np.tile(ratio.below, 2), ratio.parts)
-    low, high = np.split(_acceptance_edge(twice, np.concatenate(outer), np.concatenate(inner), failing), 2)
+    low, high = np.split(_acceptance_edge(ratio.repeated(), np.concatenate(outer), np.concatenate(inner), failing), 2)
     return low, high
 
 
-def _acceptance_edge(ratio: Ratio, outer: Doubles, inner: Doubles, failing: float) -> Doubles:
+def _acceptance_edge(ratio: Ratio | NormalRatio, outer: Doubles, inner: Doubles, failing: float) -> Doubles:
     """Return the edge of acceptance between a rejected and an accepted candidate, rounded outward."""
     for _ in range(_HALVINGS):
         middle = (outer + inner) / 2
@@ -240,14 +292,19 @@ _SAMPLE = (Spread.SAMPLE_VARIANCE, Spread.SAMPLE_DEVIATION)
 _DEVIATION = (Spread.POPULATION_DEVIATION, Spread.SAMPLE_DEVIATION)
 
 
-def mean_band(mean: Mean, measured: MeasuredValues, failing: float) -> Band:
+def mean_band(mean: Mean, measured: Evidence, failing: float) -> Band:
     """Return averages, with valid intervals within the public range.
 
     Theorem: honest-ratio
     """
     centre, lower, upper = float(mean.centre), float(mean.lower), float(mean.upper)
     low, high = lower - centre, upper - centre
-    found = bounded_ratio_band(block_ratio(measured, mean.total, mean.rows), lower=low, upper=high, failing=failing)
+    ratio: Ratio | NormalRatio = (
+        derived_ratio(measured, mean.total, mean.rows)
+        if isinstance(measured, DerivedValues)
+        else block_ratio(measured, mean.total, mean.rows)
+    )
+    found = bounded_ratio_band(ratio, lower=low, upper=high, failing=failing)
 
     def moved(ends: Doubles) -> Doubles:
         # Subtracting and adding the offset may round values past the bounds, which are attainable.

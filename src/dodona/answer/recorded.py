@@ -11,20 +11,16 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from dodona.answer import display
-from dodona.answer.display import JSON_FORMAT, RecordedQuestion
+from dodona.answer.display import JSON_FORMAT, Displayed, RecordedQuestion
 from dodona.answer.estimate import (
     AnswerSource,
     Cell,
-    ColumnAccuracy,
     Coverage,
     Estimate,
     EstimateValue,
     KeyValue,
     Row,
-    column_accuracy,
     round_estimate,
-    single_estimate,
 )
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
@@ -32,18 +28,13 @@ from dodona.privacy.budget import FREE, Price
 from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-    import pyarrow as pa
-    from matplotlib.axes import Axes
-
     from dodona.answer.offer import Offer
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)  # beside days, a column may show spans of them, and `<missing>`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class RecordedAnswer:
+class RecordedAnswer(Displayed):
     """An answer as it was recorded: the same rows, intervals and words, but nothing to compute others from.
 
     Exact fractions were rounded to doubles when they were written.
@@ -99,6 +90,7 @@ class RecordedAnswer:
                 against=Against(document["against"]),
                 together=document["simultaneous"],
                 any_choice=document["any_choice"],
+                selected=document.get("selected", False),
             ),
             source=document["source"],
             price=Price.from_document(document["price"]),
@@ -114,16 +106,6 @@ class RecordedAnswer:
             **further,
         )
 
-    @property
-    def value(self) -> Estimate:
-        """The single estimate of an answer with one cell."""
-        return single_estimate(self.rows)
-
-    @property
-    def accuracy(self) -> tuple[ColumnAccuracy, ...]:
-        """The worst and the typical half-width of each column of estimates."""
-        return column_accuracy(self.columns, self.estimated, self.rows)
-
     def rounded(self) -> Self:
         """Return the answer for display: fewer digits, no negative counts. The values are no longer unbiased."""
 
@@ -133,41 +115,6 @@ class RecordedAnswer:
             return replace(row, cells=tuple(cells))
 
         return replace(self, rows=tuple(map(shown, self.rows)))
-
-    def to_json(self) -> str:
-        """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
-        return display.to_json(self)
-
-    def to_arrow(self, *, typed: bool = False) -> pa.Table:
-        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
-
-        With `typed`, keys are numbers, booleans and dates, and null for missing values.
-        """
-        return display.to_arrow(self, typed=typed)
-
-    def to_pandas(self, *, typed: bool = False) -> pd.DataFrame:
-        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
-        return display.to_pandas(self, typed=typed)
-
-    def to_polars(self, *, typed: bool = False) -> pl.DataFrame:
-        """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
-        return display.to_polars(self, typed=typed)
-
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the values with their intervals; needs matplotlib."""
-        from dodona.answer import picture
-
-        return picture.plot(self, axes)
-
-    def __str__(self) -> str:
-        return display.to_text(self)
-
-    __repr__ = __str__  # so that a prompt shows the table
-
-    def _repr_html_(self) -> str:
-        from dodona.answer import picture
-
-        return picture.to_html(self)
 
 
 def explain_offer(offer: Offer, text: str, *, head: str | None, version: str | None) -> RecordedAnswer:

@@ -20,12 +20,12 @@ import numpy as np
 
 from dodona.answer.answer import Answer
 from dodona.answer.bands import Band
-from dodona.answer.derived import DerivedValues
+from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.estimate import Estimate, to_float
-from dodona.answer.laws import NoiseTerm, half_width, upper_quantile
+from dodona.answer.laws import NoiseTerm, addable_width, half_width, upper_quantile
 from dodona.answer.measured import MeasuredValues
 from dodona.numbers import Booleans, Doubles
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.query import question as asked
 
 DRAWS = 1_000
@@ -64,7 +64,7 @@ class SeededNumbers:
         found: Doubles = radius * np.cos(2 * np.pi * self.uniform(*shape))
         return found
 
-    def noise(self, law: Laplace | Gaussian, *shape: int) -> Doubles:
+    def noise(self, law: Noise, *shape: int) -> Doubles:
         """Return discrete noise of a law, the negative of the first half in the second."""
         half = (shape[0] // 2, *shape[1:])
         scale = float(law.scale)
@@ -85,7 +85,7 @@ class Coordinate:
 
     draw: tuple[int, int]
     """Equal for two cells that show the same released number."""
-    noise: Laplace | Gaussian
+    noise: Noise
     unit: float
 
 
@@ -98,6 +98,10 @@ class RedrawnPart:
     cells: tuple[tuple[Estimate | None, ...], ...]
     """Of each column and row, the estimate with its own interval; None for what is known."""
     coordinates: tuple[tuple[Coordinate | None, ...], ...]
+    derived: bool = False
+    """Whether cells follow from releases that others may follow from too: their joint law is not known."""
+    addable: tuple[Doubles, ...] = ()
+    """Of each column and row, a half-width that adds up whatever the joint law is."""
 
 
 def redraw_parts(parts: Sequence[Answer], draws: int, failing: float) -> tuple[RedrawnPart, ...]:
@@ -131,7 +135,7 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
 ) -> RedrawnPart:
     groups = shown_groups(part)
     evidence = part.measured
-    values, cells, coordinates = [], [], []
+    values, cells, coordinates, addable = [], [], [], []
     wider = _simultaneous_factor(failing, total)
     for column in _value_columns(part):
         expression = part.question.columns[column].expression
@@ -149,16 +153,43 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
                 )
                 known = tuple(Coordinate((number, group), noise, unit) for group in groups)
         elif all(cell is None for cell in own):
-            drawn = np.broadcast_to(point, (draws, len(groups)))
+            drawn = point[None, :]
         else:
             drawn = _from_intervals(own, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
         if any(cell is not None and isinstance(cell.value, date) for cell in own):
             drawn = np.rint(drawn)  # of days there are no parts
         low, high = _corners(own, point, known, failing, total, wider)
+        drawn = np.broadcast_to(drawn, (draws, len(groups)))  # what is public is the same in all
+        unknown = np.array([cell is not None and cell.value is None for cell in own], dtype=np.bool_)
+        if np.any(unknown):  # the exact value may be any number, so nothing computed from it is known either
+            ends = np.where(np.arange(draws) < draws // 2, np.inf, -np.inf)[:, None]
+            drawn, low, high = (
+                np.where(unknown, end, own) for end, own in ((ends, drawn), (-np.inf, low), (np.inf, high))
+            )
         values.append(np.concatenate([drawn, low[None, :], high[None, :]]))
         cells.append(own)
         coordinates.append(known)
-    return RedrawnPart(tuple(values), tuple(cells), tuple(coordinates))
+        addable.append(_addable_widths(expression, evidence, own, groups, failing, wider))
+    derived = isinstance(evidence, DerivedValues)
+    return RedrawnPart(tuple(values), tuple(cells), tuple(coordinates), derived, tuple(addable))
+
+
+def _addable_widths(  # noqa: PLR0913, PLR0917  all that they depend on
+    expression: asked.Expression,
+    evidence: Evidence,
+    cells: Sequence[Estimate | None],
+    groups: Sequence[int],
+    failing: float,
+    wider: float,
+) -> Doubles:
+    """Return half-widths that add up: of a count or a sum by Chernoff's bound, of others as wide as all together."""
+    if not isinstance(expression, asked.Total):
+        return np.array([wider * max(_width(cell, "low"), _width(cell, "high")) for cell in cells])
+    block = expression.block
+    laws = (evidence.noises[block],) if isinstance(evidence, MeasuredValues) else evidence.laws[block]
+    unit = float(evidence.question.query.blocks[block].unit)
+    known = {law: unit * addable_width(law, failing) for law in dict.fromkeys(laws)}
+    return np.array([known[laws[group if len(laws) > 1 else 0]] for group in groups])
 
 
 def shown_groups(part: Answer) -> list[int]:
@@ -223,8 +254,8 @@ def _points(expression: asked.Expression, evidence: MeasuredValues, drawn: dict[
             from dodona.answer.bands import apply_operator
 
             return apply_operator(operator, _points(left, evidence, drawn), _points(right, evidence, drawn))
-        case asked.PublicValue(number) | asked.LiteralExpression(Fraction() as number):
-            return np.full((1, evidence.groups), float(number))
+        case asked.PublicValue() | asked.LiteralExpression(Fraction()):
+            return Band.public(expression, evidence.groups).value[None, :]
         case _:
             raise AssertionError
 
@@ -312,6 +343,7 @@ class ResultBand:
     """Where noise changes nothing."""
 
 
+@np.errstate(invalid="ignore", over="ignore")  # a value without an interval has infinite redraws
 def result_band(value: Doubles, drawn: Doubles, parts: Sequence[RedrawnPart], failing: float) -> ResultBand:
     """Return the intervals of a column from its redraws by row, the two corners last; NaN is no value.
 
@@ -321,14 +353,17 @@ def result_band(value: Doubles, drawn: Doubles, parts: Sequence[RedrawnPart], fa
     deviation = redraws - value
     present = np.isfinite(redraws)
     steady = np.all((deviation == 0) | ~present, axis=0) & (np.isfinite(value) == present.any(axis=0))
-    steady &= np.all(present, axis=0) | ~present.any(axis=0)
+    steady &= np.all(present, axis=0) | np.all(np.isnan(redraws), axis=0)  # what is endless is not known, nor NULL
     low, high = np.full_like(value, -np.inf), np.full_like(value, np.inf)
     told = present.any(axis=0)
     low[told], high[told] = _quantile_interval(value[told], redraws[:, told], corners[:, told], failing)
     approximate = np.ones(len(value), dtype=np.bool_)
-    few = present.mean(axis=0) < _LEAST_PRESENT
-    low, high = np.where(few | ~np.isfinite(value), -np.inf, low), np.where(few | ~np.isfinite(value), np.inf, high)
+    few = (present.mean(axis=0) < _LEAST_PRESENT) | ~np.isfinite(value)
+    low, high = np.where(few | np.isnan(low), -np.inf, low), np.where(few | np.isnan(high), np.inf, high)
     exact = _linear_intervals(deviation, present.all(axis=0) & ~steady & np.isfinite(value), parts, failing)
+    if any(part.derived for part in parts):
+        slopes = _slope_widths(deviation, present.all(axis=0) & np.isfinite(value), parts)
+        low, high = np.fmin(low, value - slopes), np.fmax(high, value + slopes)
     for place, (below, above) in exact.items():
         low[place], high[place], approximate[place] = value[place] - below, value[place] + above, False
     low, high = np.where(steady, value, low), np.where(steady, value, high)
@@ -378,12 +413,15 @@ def _linear_intervals(
     columns = [column[:-_CORNERS] for part in parts for column in part.values]
     cells = [cell for part in parts for column in part.cells for cell in column]
     known = [one for part in parts for column in part.coordinates for one in column]
+    widths_of = np.concatenate([own for part in parts for own in part.addable]) if parts else np.zeros(0)
+    derived = any(part.derived for part in parts)
     moved = [column.reshape(len(column), -1) for column in columns]
     if not len(places) or not moved:
         return {}
     released = np.concatenate([np.broadcast_to(column, (len(deviation), column.shape[1])) for column in moved], axis=1)
     released = released - np.array([math.nan if cell is None else float(cell) for cell in cells])
-    kept = np.flatnonzero(np.any(np.nan_to_num(released) != 0, axis=0))
+    told = np.all(np.isfinite(released), axis=0)  # others explain nothing: no interval, or no value in some redraws
+    kept = np.flatnonzero(np.any(released != 0, axis=0) & told)
     half = len(deviation) // 2
     if len(kept) > min(_MOST_CELLS, half - _FURTHER):
         return {}
@@ -404,8 +442,31 @@ def _linear_intervals(
             used = np.flatnonzero(np.abs(own) * np.abs(design).max(axis=0) > _LINEAR * size[number])
             terms = [(float(own[one]), cells[chosen[one]], known[chosen[one]]) for one in used]
             widths = _combined_width(terms, failing)
+            if widths is None and derived:
+                together = float(np.abs(own[used]) @ widths_of[chosen[used]])
+                widths = (together, together) if math.isfinite(together) else None
             if widths is not None:
                 found[int(left[number])] = widths
+    return found
+
+
+def _slope_widths(deviation: Doubles, candidates: Booleans, parts: Sequence[RedrawnPart]) -> Doubles:
+    """Return how far results may be off if they bend little: slopes times half-widths that add up; else 0.
+
+    Redraws of cells with an unknown joint law can miss the one dependence that moves a result most.
+    """
+    found = np.zeros(deviation.shape[1])
+    cells = [math.nan if cell is None else float(cell) for part in parts for column in part.cells for cell in column]
+    columns = [
+        np.broadcast_to(own[:-_CORNERS], (len(deviation), own.shape[1])) for part in parts for own in part.values
+    ]
+    released = np.nan_to_num(np.concatenate(columns, axis=1) - np.array(cells), posinf=0.0, neginf=0.0)
+    kept, places = np.flatnonzero(np.any(released != 0, axis=0)), np.flatnonzero(candidates)
+    if not len(kept) or not len(places) or len(kept) > min(_MOST_CELLS, len(deviation) // 2 - _FURTHER):
+        return found
+    slopes = np.linalg.lstsq(released[:, kept], deviation[:, places], rcond=None)[0]
+    widths = np.concatenate([own for part in parts for own in part.addable])[kept]
+    found[places] = np.abs(slopes).T @ np.where(np.isfinite(widths), widths, 0.0)
     return found
 
 

@@ -25,12 +25,16 @@ if TYPE_CHECKING:
 # --- Released rows, and made-up ones of all groups. ---
 
 
+_INTEGER_BITS = 63  # what SQL has no integer for is a double
+
+
 def _array(values: Sequence[Any]) -> pa.Array:
     """Return keys in one type: numbers, booleans, dates or texts, and null for NULL."""
     import pyarrow as pa
 
     known = {type(value) for value in values if value is not None}
-    if known <= {int, float} and float in known:
+    long = known == {int} and any(value is not None and value.bit_length() > _INTEGER_BITS for value in values)
+    if long or (known <= {int, float} and float in known):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len(known) == 1:
         return pa.array(values)
@@ -62,6 +66,7 @@ def rehearse_statement(statement: Statement) -> None:
 
     Groups are public, so the size of results, the types and the time are those of the real run.
     """
+    outer.require_arrow()
     outer.run(statement.sql, {f"{RELATION}{number}": _made_up(part) for number, part in enumerate(statement.parts)})
 
 
@@ -114,7 +119,7 @@ def _redrawn_column(values: Doubles, kind: Any) -> Any:  # noqa: ANN401  Arrow s
     if pa.types.is_date(kind):
         days = np.where(np.isfinite(values), np.clip(np.rint(values), 1, 3_652_059), np.nan)
         return pa.array([None if day != day else date.fromordinal(int(day)) for day in days.tolist()], pa.date32())  # noqa: PLR0124  NaN
-    return pa.array(values, pa.float64(), mask=~np.isfinite(values))
+    return pa.array(values, pa.float64(), mask=np.isnan(values))
 
 
 def match_rows(

@@ -42,7 +42,7 @@ class Choice:
         return cls(**document | {"names": tuple(document["names"]), "price": Price.from_document(document["price"])})
 
     def __str__(self) -> str:
-        best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.0%}"
+        best = f"each within {self.within:.4g} of the best that was left, at {self.confidence:.15g}"
         about = f" {self.about}" if self.about else ""
         return f"{printable(', '.join(self.names))} ({best}; {self.price}){about}"
 

@@ -22,7 +22,6 @@ from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
 from dodona.query import question as asked
 from dodona.query.column import COMPARATORS
-from dodona.query.predicate import EVERYTHING
 from dodona.query.query import weight_range
 from dodona.schema.attributes import MISSING, Boolean, Date, Integer, Label
 
@@ -131,9 +130,10 @@ def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequenc
         found: Sequence[int] = range(count)
     else:
         found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
-    if question.where == EVERYTHING:
+    possible = measurement.possible_groups(question)
+    if possible is None:
         return found
-    left = frozenset(measurement.possible_groups(question))
+    left = frozenset(possible)
     return [group for group in found if group in left]
 
 
@@ -159,6 +159,27 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
     labels, values = _group_keys(question, keys, chosen)
     columns = [_cells(column.expression, measured, view, chosen) for column in displayed_columns(question)]
     return tuple(map(Row, labels, zip(*columns, strict=True), values))
+
+
+def selects_by_noise(question: asked.Question) -> bool:
+    """Return whether noisy values decide which groups are shown: HAVING, or LIMIT after sorting by them."""
+    if question.having is not None and _reads_noise(question.having):
+        return True
+    cut = question.offset > 0 or question.limit is not None
+    if not cut or not any(_reads_noise(order.expression) for order in question.order):
+        return False
+    groups = len(groups_in_order(question, key_order(question)))
+    return question.offset > 0 or (question.limit is not None and question.limit < groups)
+
+
+def _reads_noise(expression: asked.Expression) -> bool:
+    match expression:
+        case asked.Comparison(_, left, right):
+            return _reads_noise(left) or _reads_noise(right)
+        case asked.Logic(_, parts):
+            return any(map(_reads_noise, parts))
+        case _:
+            return not isinstance(expression, asked.KeyLabel | asked.LiteralExpression | asked.PublicValue)
 
 
 def group_values(question: asked.Question) -> list[tuple[KeyValue, ...]]:
@@ -212,6 +233,12 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
                 found = [Estimate(*(int(end) if end.denominator == 1 else end for end in ends)) for ends in exact]
         case asked.Total(block) if plain and isinstance(measured, DerivedValues):
             found = _derived_cells(block, measured, view, chosen)
+        case asked.PublicValue(_, absent) if absent:
+            known = replace(expression, absent=frozenset())
+            return [
+                None if group in absent else cell
+                for group, cell in zip(chosen, _cells(known, measured, view, chosen), strict=True)
+            ]
         case _:
             band = view_band(expression, measured, view)
             typed = _number_converter(expression, measured)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.measured import Noise
 from dodona.numbers import Doubles
+from dodona.privacy.additive_noise import Noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 WIDE_SCALE = 4.0
-"""From this scale on a discrete Gaussian has the variance and the transform of a normal law in every digit."""
+"""From this scale on a discrete Gaussian has the variance and the transform of a normal law in every digit.
+
+A rounded normal draw then has those of a normal and an independent uniform number.
+"""
+_ROUNDED = "RoundedGaussian"
 _CHERNOFF_GRID: Doubles = np.concatenate([np.geomspace(1e-4, 0.5, 120), 1 - np.geomspace(0.5, 1e-6, 60)])
 
 
@@ -53,6 +57,8 @@ class NoiseTerm:
         """
         if self.law == "Laplace":
             one = 0.5 * (1 / math.sinh(0.5 / self.scale)) ** 2
+        elif self.law == _ROUNDED:
+            one = rounded_variance(self.scale)
         elif self.scale >= WIDE_SCALE:
             one = self.scale**2
         else:
@@ -61,6 +67,38 @@ class NoiseTerm:
             one = float(2 * np.sum(steps**2 * weights) / (1 + 2 * np.sum(weights)))
         return self.times * self.factor**2 * one
 
+    @property
+    def width(self) -> float:
+        """The scale of one draw; of a rounded one, the root of a v with E e^{tX} ≤ e^{vt²/2} for all t.
+
+        Theorem: smoothed-sum
+        """
+        if self.law != _ROUNDED:
+            return self.scale
+        return math.sqrt(self.scale**2 + (1 / 12 if self.scale >= WIDE_SCALE else 1 / 3))
+
+    @property
+    def normal_variance(self) -> float:
+        """The variance of a normal law with no lighter tails than the sum of wide normal draws, but for smoothing.
+
+        Theorem: smoothed-sum
+        """
+        added = 1 / (2 * math.pi) if self.law == _ROUNDED else 0.0
+        return self.times * self.factor**2 * (self.scale**2 + added)
+
+
+@lru_cache(maxsize=4096)
+def rounded_variance(scale: float) -> float:
+    """Return the variance of rounded normal noise: σ² + 1/12 at scales from 4 up.
+
+    >>> rounded_variance(10.0), round(rounded_variance(0.5), 4)
+    (100.08333333333333, 0.3254)
+    """
+    if scale >= WIDE_SCALE:
+        return scale**2 + 1 / 12
+    steps = range(1, math.ceil(10 * scale) + 2)  # Σ k²·P(x = k) = Σ (2k - 1)·P(|x| ≥ k)
+    return math.fsum((2 * step - 1) * math.erfc((step - 0.5) / (scale * math.sqrt(2))) for step in steps)
+
 
 def chernoff_bound(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     """Return min (ln M(t) + ln 1/failing)/t over a grid of t: Chernoff's bound, M being the moment generating function.
@@ -68,7 +106,7 @@ def chernoff_bound(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     Theorem: sum-of-noises
     """
     laplace = [term for term in terms if term.law == "Laplace"]
-    normal = sum(term.times * (term.factor * term.scale) ** 2 for term in terms if term.law != "Laplace")
+    normal = sum(term.times * (term.factor * term.width) ** 2 for term in terms if term.law != "Laplace")
     most = 1 / max(term.factor * term.scale for term in laplace) if laplace else 100 / math.sqrt(normal)
     grid = most * _CHERNOFF_GRID
     log = normal * grid**2 / 2
@@ -144,9 +182,12 @@ def upper_tail(law: str, scale: float, whole: Doubles) -> Doubles:
         share = 1 + math.exp(-1 / scale)
         tail = np.exp(-np.where(whole >= 0, whole + 1, -whole) / scale) / share
         return np.where(whole >= 0, tail, 1 - tail)
-    if scale > _LARGEST_SUMMED_SCALE:
+    if law == _ROUNDED or scale > _LARGEST_SUMMED_SCALE:
         from scipy.special import ndtr
 
+        if law == _ROUNDED:
+            exact: Doubles = ndtr(-(whole + 0.5) / scale)
+            return exact
         bound: Doubles = ndtr(-whole / scale)
         return bound
     sums = _gaussian_sums(scale)
@@ -177,7 +218,7 @@ def _common_step(factors: list[float]) -> float:
 
 
 _NORMAL = NormalDist()
-_KEPT = 0.96  # of the exponent of the transform of a discrete Gaussian of scale 4 and up, at any angle
+_KEPT = 0.95  # of the exponent of the transform of a normal draw of scale 4 and up, at any angle
 _BEYOND = 5.0  # the truncated part of a transform is about e^-5 of the failure probability, over 2πx
 _FAINT = 1e-30  # below this failure probability only Chernoff's bound is used
 _NEVER = 1e-60  # more than the difference of a normal law and the sum due to angles below π/2
@@ -195,9 +236,9 @@ _UP = 1 + 1e-12
 
 
 def gaussian_sum_quantile(variance: float, reach: float, failing: float) -> float:
-    """Return an upper quantile of a sum of discrete Gaussians of scale 4 and up: exceeded with probability ≤ `failing`.
+    """Return an upper quantile of a sum of normal draws of scale 4 and up: exceeded with probability ≤ `failing`.
 
-    The sum has this variance and no factor above `reach`.
+    The sum has this `normal_variance` and no factor above `reach`.
 
     Theorem: smoothed-sum
     """
@@ -241,7 +282,8 @@ def series_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
 
     Theorem: smoothed-sum
     """
-    if not _RAREST <= failing < _HALF:
+    narrow = any(term.law == _ROUNDED and term.scale < WIDE_SCALE for term in terms)
+    if narrow or not _RAREST <= failing < _HALF:  # nothing is proved here for narrow rounded draws
         return math.inf
     reach = max([term.factor for term in terms])
     deviation = math.sqrt(sum([term.variance for term in terms]))
@@ -258,7 +300,8 @@ def series_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     angle = 2 * math.pi / width * number
     smooth = waves_of.log(angle)
     outside = failing * math.exp(-_BESIDE)
-    error = _truncation_error(float(smooth[-1]), float(angle[-1]), extra, reach, width) + outside + _ROUNDING
+    last_wave = float(smooth[-1] - waves_of.log_rounding(angle[-1:])[0])
+    error = _truncation_error(last_wave, float(angle[-1]), extra, reach, width) + outside + _ROUNDING
     height = np.exp(smooth - (extra * angle) ** 2 / 2) / (math.pi * number)
     margin = _margin(extra, deviation, rare)
     found = _solve_tail(height, angle, width, failing * _margin_probability(margin) - error, deviation)
@@ -315,7 +358,10 @@ class CharacteristicFunction:
     """sinh(1/(2·scale)) of the Laplace draws: a column."""
     times: Doubles
     wide: float
-    """The variance of all discrete Gaussians of scale 4 and up."""
+    """The variance of all normal draws of scale 4 and up, before they are rounded."""
+    rounded: Doubles
+    """Half of the factors of the rounded draws: a column."""
+    rounded_times: Doubles
     narrow: tuple[NoiseTerm, ...]
     """The other discrete Gaussians."""
     steepest: float
@@ -332,7 +378,9 @@ class CharacteristicFunction:
             table[:, :1],
             table[:, 1:2],
             table[:, 2],
-            sum([term.variance for term in normal if term.scale >= WIDE_SCALE]),
+            sum([term.times * (term.factor * term.scale) ** 2 for term in normal if term.scale >= WIDE_SCALE]),
+            np.array([[term.factor / 2] for term in normal if term.law == _ROUNDED]).reshape(-1, 1),
+            np.array([float(term.times) for term in normal if term.law == _ROUNDED]),
             tuple([term for term in normal if term.scale < WIDE_SCALE]),
             max([term.factor * term.scale for term in laplace], default=0.0),
         )
@@ -342,7 +390,7 @@ class CharacteristicFunction:
 
         Theorem: smoothed-sum
         """
-        found: Doubles = self.wide / -2 * angle**2
+        found: Doubles = self.wide / -2 * angle**2 + self.log_rounding(angle)
         if self.steepest > 0:
             found -= self.times @ np.log1p((np.sin(self.factors * angle) / self.depths) ** 2)
         for term in self.narrow:
@@ -352,12 +400,18 @@ class CharacteristicFunction:
             found += term.times * np.log1p(-4 * waves / (1 + 2 * np.sum(weights)))
         return found
 
+    def log_rounding(self, angle: Doubles) -> Doubles:
+        """Return the part of it that is due to rounding: for each rounded draw, a uniform number times its factor."""
+        found: Doubles = self.rounded_times @ np.log(np.sinc(self.rounded * angle / np.pi))
+        return found
+
     def far(self, extra: float, deviation: float, rare: float) -> float:
         """Return a value that the sum plus an extra normal draw exceeds with probability at most e^-rare, by Chernoff.
 
         Theorem: sum-of-noises
         """
         normal = self.wide + extra**2 + sum([term.times * (term.factor * term.scale) ** 2 for term in self.narrow])
+        normal += float(self.rounded_times @ self.rounded[:, 0] ** 2) / 3  # of a uniform number times 2r: r²/3
         power = math.sqrt(2 * rare) / deviation
         if self.steepest > 0:
             power = min(power, _NEAR_POLE / self.steepest)

@@ -15,12 +15,12 @@ import numpy as np
 from dodona.answer.bands import Band, combine_bands
 from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.evaluation import evaluate, population_band
-from dodona.answer.laws import ConfirmedLaw, ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
 from dodona.answer.measured import MeasuredValues
 from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.additive_noise import Gaussian, Laplace, RoundedGaussian
 from dodona.privacy.measurement import DrawCounts
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
 
@@ -43,7 +43,7 @@ class CombinationBound:
     """
 
     squares: float
-    """Of Gaussian draws Σ (z/σ)² is at most its square."""
+    """Of normal draws Σ (z/σ)² is at most its square; for rounded ones σ² includes what rounding adds."""
     sums: float
     """Of Laplace draws Σ |z|/b is at most this."""
     each: tuple[float, float]
@@ -52,13 +52,13 @@ class CombinationBound:
     def within(self, law: ErrorLaw) -> float:
         """Return the half-width of a value with this law, however it was chosen."""
         match law:
-            case Laplace() | Gaussian():
+            case Laplace() | Gaussian() | RoundedGaussian():
                 return self._terms((NoiseTerm.of(1.0, law),))
             case NoiseSum(terms):
                 return self._terms(terms)
             case GaussianSumBound(variance, _):
                 return math.sqrt(variance) * self.squares * _ROUNDING
-            case ConfirmedLaw() | ModelLaw():
+            case ModelLaw():
                 raise InvalidRequest(_ONLY)
             case _:
                 assert_never(law)
@@ -66,12 +66,12 @@ class CombinationBound:
     def _terms(self, terms: tuple[NoiseTerm, ...]) -> float:
         """Return the bound for a sum of draws: for each law, over all draws jointly or one by one."""
         found = 0.0
-        for name, own in (("Laplace", self.each[0]), ("Gaussian", self.each[1])):
-            scaled = [(term.factor * term.scale, term.times) for term in terms if term.law == name]
+        for normal, own in ((False, self.each[0]), (True, self.each[1])):
+            scaled = [(term.factor * term.width, term.times) for term in terms if (term.law != "Laplace") is normal]
             if not scaled:
                 continue
             together = self.sums * max(size for size, _ in scaled)
-            if name == "Gaussian":
+            if normal:
                 together = self.squares * math.sqrt(sum(size**2 * times for size, times in scaled))
             found += min(together, own * sum(size * times for size, times in scaled))
         return found * _ROUNDING
@@ -104,10 +104,17 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
             if evidence.question.query.blocks[block].values != evidence.groups:
                 raise InvalidRequest(_ONLY)
             known = {law: reach.within(law) * unit for law in dict.fromkeys(laws)}
-            within = np.array([known[law] for law in laws], dtype=np.float64)
+            within = np.broadcast_to(np.array([known[law] for law in laws], dtype=np.float64), value.shape)
+            for numbers, noise in (
+                evidence.direct[block] if isinstance(evidence, DerivedValues) and evidence.direct else ()
+            ):
+                # All bounds hold at once, so the narrowest may be taken; a few draws can be known better than many.
+                alone = reach.within(noise) * unit
+                value = np.where(alone < within, np.asarray(numbers, dtype=np.float64) * unit, value)
+                within = np.minimum(within, alone)
             return Band(value, value - within, value + within)
-        case LiteralExpression(Fraction() as number) | PublicValue(number):
-            return Band.constant(float(number), evidence.groups)
+        case LiteralExpression(Fraction()) | PublicValue():
+            return Band.public(expression, evidence.groups)
         case Arithmetic(operator, left, right):
             first, second = (any_choice_band(side, evidence, reach) for side in (left, right))
             return combine_bands(operator, first, second)
@@ -122,7 +129,7 @@ def _level(draws: int, failing: float) -> tuple[int, float]:
 
 
 def _square_sum_bound(draws: int, failing: float) -> float:
-    """Return a bound on Σ (z/σ)² of this many discrete Gaussians, at any time of this level."""
+    """Return a bound on Σ (z/σ)² of this many normal draws, at any time of this level."""
     most, part = _level(draws, failing)
     log = math.log(1 / part)
     total = most + 2 * math.sqrt(most * log) + 2 * log  # near the best for `most` draws; any choice is valid

@@ -68,6 +68,7 @@ def add(  # noqa: PLR0913  each is an option
                 store.grant(name, target.name, role)
             said = [f"added: {name}"] + [f"{name} is {role} of {target.words}" for target in targets]
             said += [_admit(target, analyst) for target, analyst in admissions]
+            said += _still_to_admit(name, targets, role)
             _say(said, {"account": account_to_json(store.account(name))}, as_json=as_json)
 
 
@@ -120,6 +121,7 @@ def grant(  # noqa: PLR0913  each is an option
             store.grant(name, target.name, role)
             said = [f"{written} is {role} of {target.words}"]
         said += [_admit(target, analyst) for target, analyst in admissions]
+        said += _still_to_admit(written, [target], role)
         _say(said, {"account": account_to_json(store.account(name))}, as_json=as_json)
 
 
@@ -319,6 +321,26 @@ def _admit(target: _Target, analyst: Analyst) -> str:
         ledger.admit(analyst)
     said = f"admitted in the ledger of {target.name}: {analyst.name}, {analyst.share} of the budget"
     return f"{said}; from now on only analysts who were admitted may spend" if first else said
+
+
+def _still_to_admit(name: str, targets: list[_Target], role: str) -> list[str]:
+    """Return where an analyst has a role but may not spend yet: the ledger, which is there, does not know them."""
+    from dodona.dataset import open_dataset_ledger
+    from dodona.errors import DodonaError
+
+    said = []
+    for target in targets if role == "analyst" else []:
+        if target.file is None:
+            continue
+        try:
+            with open_dataset_ledger(target.file) as ledger:
+                admitted = any(one.name == name for one in ledger.state().analysts)
+        except DodonaError:
+            continue  # there is no ledger yet, or none that opens: the commands about it say so
+        if not admitted:
+            admit = f"dodona ledger admit {target.file} {name} --share 1/2"
+            said.append(f"{name} may not spend from {target.name} yet: write --share, or run `{admit}`")
+    return said
 
 
 # --- Output. ---

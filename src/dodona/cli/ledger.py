@@ -113,8 +113,8 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
 def _limits_text(fields: Mapping[str, object]) -> str:
     """Describe limits on spending in a line."""
     names = {"question": "a question", "analyst_day": "an analyst a day", "dataset_day": "a day"}
-    told = [f"{format_percent(Fraction(str(fields[key])))} {words}" for key, words in names.items() if key in fields]
-    return ", ".join([*told, "with approvals" if fields["approvals"] else "no approvals"])
+    listed = [f"{format_percent(Fraction(str(fields[key])))} {words}" for key, words in names.items() if key in fields]
+    return ", ".join([*listed, "with approvals" if fields["approvals"] else "no approvals"])
 
 
 _ENTRY_TEXTS: dict[str, Callable[[dict[str, object]], str]] = {
@@ -222,7 +222,7 @@ def declare_schema(
         bool, typer.Option("--same-people", help="Add a further table of the same people to the ledger it names.")
     ] = False,
 ) -> None:
-    """Bind the ledger to the schema in the file, after columns were added at its end."""
+    """Bind the ledger to the schema in the file, after columns or linked tables were added at its end."""
     with report_errors():
         from dodona.dataset.changes import declare_added_columns
 
@@ -311,7 +311,7 @@ def create(  # noqa: PLR0913  each is an option
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="The total, such as 1 or 1/2.")] = None,
     delta: Annotated[str, typer.Option(help="Such as 1e-6; 0 with --accountant pure.")] = "0",
-    accountant: Annotated[str, typer.Option(help="pure, zcdp, renyi or either.")] = "renyi",
+    accountant: Annotated[str, typer.Option(help="pure, zcdp, renyi, gaussian or either.")] = "renyi",
     neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
     analyst: Annotated[list[str] | None, typer.Option(help="NAME=SHARE, such as ada=1/2.")] = None,
     head: HeadOption = None,

@@ -52,6 +52,9 @@ def serve(  # noqa: PLR0913  each is an option
         int | None, typer.Option(metavar="PORT", help="Let PostgreSQL's clients connect to this port; 0 for any.")
     ] = None,
     sql_host: Annotated[str, typer.Option(help="Where PostgreSQL's clients connect.")] = "127.0.0.1",
+    sql_operations_port: Annotated[
+        int, typer.Option(help="The port of /health, /ready and /metrics of the SQL door, at --operations-host.")
+    ] = 8703,
     sql_user: UserOption = None,
     state: Annotated[Path | None, typer.Option(help="The folder of sockets and accounts; else FOLDER/.dodona.")] = None,
     accounts: Annotated[
@@ -114,6 +117,7 @@ def serve(  # noqa: PLR0913  each is an option
             owners=server.Address(owners_host, owners_port),
             operations=server.Address(operations_host, operations_port),
             sql=None if sql is None else server.Address(sql_host, sql),
+            sql_operations=server.Address(operations_host, sql_operations_port),
             sql_user=sql_user,
             accounts=accounts,
             tls_cert=tls_cert,
@@ -150,6 +154,7 @@ def _greet(running: Supervisor, made: Demo | None) -> None:
     say(f"Owners: {running.url('owners')}. Operators: {running.url('operations')}/health, /ready and /metrics.")
     if running.settings.sql is not None:
         say(f"PostgreSQL's clients: {running.url('sql')}/DATASET, with the name of an account and a token as password.")
+        say(f"Operators of the SQL door: {running.url('sql-operations')}/health, /ready and /metrics.")
     if made is not None:
         say(
             "\nThe hospital is made up. Open the address above and log in with a token, or ask from another terminal:\n"

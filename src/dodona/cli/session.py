@@ -53,7 +53,7 @@ def choose(  # noqa: PLR0913  each is an option
             return
         terminal.say(*choice.names)
         terminal.say(
-            f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:g}."
+            f"Each is within {choice.within:.4g} of the best that was left, with probability {choice.confidence:.15g}."
         )
         terminal.say(*_about(choice.about).values())
         terminal.say(f"Price: {choice.price}.")
@@ -100,7 +100,7 @@ def above(  # noqa: PLR0913  each is an option
         if len(found) < len(listed):
             terminal.say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
         right = f"Counts further than {watch.within:.4g} from {threshold} are all judged right"
-        terminal.say(f"{right}, with probability {watch.confidence:g}.", *_about(watch.about).values())
+        terminal.say(f"{right}, with probability {watch.confidence:.15g}.", *_about(watch.about).values())
         terminal.say(f"Price: {watch.price}.")
 
 
@@ -172,7 +172,7 @@ def weights(  # noqa: PLR0913  each is an option
         for text, one in pairs:
             terminal.say(f"{'-' if one is None else one!s:>16}  {text}")
         terminal.say(
-            f"All {len(listed)} intervals together hold the exact counts with probability {confidence:g} or more."
+            f"All {len(listed)} intervals together hold the exact counts with probability {confidence:.15g} or more."
         )
         terminal.say(*_about(run.about).values(), run.advice)
         terminal.say(f"Price: {run.price}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +14,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, printable
+from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, Refused, printable
 
 if TYPE_CHECKING:
     from dodona.curator.request import Tolerance
 
 _WIDTH = 110  # of a table in a file, without a terminal to set the width
 _PICTURES = (".png", ".svg", ".pdf")
+_ARGUMENT = re.compile(r"""\b(within|epsilon|max_price)="?(\d[\d.e+-]*%?)(?<!\.)"?""")
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
 SqlArgument = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
@@ -42,7 +44,8 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except DodonaError as fault:
-        typer.echo(f"{fault.code}: {fault}", err=True)
+        text = _as_options(str(fault)) if isinstance(fault, Refused) else str(fault)
+        typer.echo(f"{fault.code}: {text}", err=True)
         raise typer.Exit(fault.exit_code) from None
     except ModuleNotFoundError as missing:  # an environment with fewer packages, such as that of `make demo`
         library = (missing.name or "dodona").partition(".")[0]
@@ -50,6 +53,15 @@ def report_errors() -> Iterator[None]:
             raise
         typer.echo(f"This needs {library}, which is not installed. Run: pip install {library}", err=True)
         raise typer.Exit(InvalidRequest.exit_code) from None
+
+
+def _as_options(text: str) -> str:
+    """Return what a refusal advises as options of the command, where it names arguments of Python.
+
+    >>> _as_options('within="5%" would cost 1%. To allow it, write max_price="6%".')
+    '--within 5% would cost 1%. To allow it, write --max-price 6%.'
+    """
+    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
 
 
 def make_console(width: int = _WIDTH) -> Console:

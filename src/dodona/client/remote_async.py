@@ -280,7 +280,9 @@ class AsyncRemoteCurator:
 
     async def synthesize(  # noqa: PLR0913  all that a release may have
         self,
+        workload: str | None = None,
         *,
+        target: str | None = None,
         columns: Iterable[str] | None = None,
         ways: int | None = None,
         marginals: Iterable[Iterable[str]] | None = None,
@@ -294,15 +296,24 @@ class AsyncRemoteCurator:
     ) -> AsyncRemoteRelease:
         """Start a synthetic release, which the server goes on with; the same key finds it again.
 
-        It is to answer all combinations of `ways` columns well, or the `marginals` that are listed. Its price is an
-        `epsilon` or a `share` of the budget. `count` and `rows` say how many rows are made up, and how: `rounded`,
-        `sampled` or `weighted`.
+        It is to answer a workload well: `"2-way"` or `"3-way"`, all combinations of so many `columns`, which are all
+        if none are named; or what predicts a `target` column; or the `marginals` that are listed. `ways` is a number
+        instead of a word. Its price is an `epsilon` or a `share` of the budget. `count` and `rows` say how many rows
+        are made up, and how: `rounded`, `sampled` or `weighted`.
         """
         declaration = surface.release_declaration(
             columns=columns,
             marginals=marginals,
             given=arguments(
-                ways=ways, epsilon=epsilon, share=share, method=method, count=count, rows=rows, max_price=max_price
+                workload=workload,
+                target=target,
+                ways=ways,
+                epsilon=epsilon,
+                share=share,
+                method=method,
+                count=count,
+                rows=rows,
+                max_price=max_price,
             ),
         )
         calls, under = await self._of(), check_key(key)

@@ -267,8 +267,9 @@ def release_declaration(
     *, columns: Iterable[str] | None, marginals: Iterable[Iterable[str]] | None, given: Mapping[str, object]
 ) -> dict[str, object]:
     """Return what a synthetic release is asked for."""
-    if (marginals is None) == ("ways" not in given):
-        raise InvalidRequest("Say what the release should answer: ways=, such as 2, or marginals=, lists of columns.")
+    if (marginals is not None) + sum(name in given for name in ("workload", "target", "ways")) != 1:
+        instead = "a word such as '2-way', target= a column, ways=, such as 2, or marginals=, lists of columns"
+        raise InvalidRequest(f"Say what the release should answer, in one way: {instead}.")
     named = arguments(
         columns=None if columns is None else list(columns),
         marginals=None if marginals is None else [list(one) for one in marginals],

@@ -14,14 +14,14 @@ import numpy as np
 from dodona.answer.derived import make_derived_values
 from dodona.answer.laws import ModelLaw
 from dodona.curator.desk import AffordableRequest
-from dodona.curator.lookup import Found
+from dodona.curator.lookup import Found, Origin
 from dodona.curator.predictions import ModelTracker
 from dodona.curator.request import AfterBudget, ColumnTolerances, Request, Tolerance
 from dodona.errors import Refused
 from dodona.knowledge.bounds import bound_answers, ranges_within_noise
 from dodona.knowledge.cells import Contradiction, TooManyCells
 from dodona.knowledge.knowledge import Knowledge, LearnedBlock, LearnedMarginal, has_constant_weight
-from dodona.knowledge.measurements import BlockMeasurement, noise_variance
+from dodona.knowledge.patterns import BlockMeasurement, noise_variance
 from dodona.numbers import format_percent
 from dodona.query.predicate import And, Predicate
 from dodona.query.query import Block, Query, weight_range
@@ -171,7 +171,7 @@ class BeyondBudget:
             away = [max(most - one, one - least) for one, (least, most) in zip(value.tolist(), ends, strict=True)]
             values.append(value)
             laws.append(tuple(ModelLaw(deviation, one, failing, rows * weight / 2) for one in away))
-        return Found(make_derived_values(question, values, laws), "model", None)
+        return Found(make_derived_values(question, values, laws), Origin("model", None))
 
     def _narrow(self, query: Query) -> PredictionModel:
         """Return a model of the columns of a query alone: the model of all columns may have too many cells."""

@@ -8,26 +8,43 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, islice, product
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.answer.laws import GaussianSumBound
-from dodona.curator.planner import NoiseType, largest_factor
-from dodona.knowledge.knowledge import ClassSet
-from dodona.knowledge.measurements import noise_variance
-from dodona.knowledge.patterns import MOST_PATTERN_CELLS, class_mask
+from dodona.curator.planner import largest_factor
+from dodona.knowledge.asked import (
+    PRESENT,
+    SUM,
+    ClassSet,
+    SingleAnswers,
+    at_least_as_hard,
+    set_mean,
+    set_spread,
+)
+from dodona.knowledge.patterns import MOST_PATTERN_CELLS, class_mask, noise_variance
 from dodona.knowledge.residuals import Factor, ResidualStore, VarianceTarget, allot_variances, variance_shares
 from dodona.knowledge.tables import RowCount, count_law
-from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_down
-from dodona.privacy.measurement import Measurement, Noise, ResidualVariance
+from dodona.privacy.additive_noise import (
+    LARGEST_SCALE,
+    NOISE_TYPES,
+    SMALLEST_SCALE,
+    Laplace,
+    Noise,
+    NoiseType,
+    round_scale_down,
+)
+from dodona.privacy.measurement import Measurement, ResidualVariance
+from dodona.query.bases import Base, base_squares
 from dodona.query.query import Block, Query
-from dodona.query.residual import Classes, Residual, block_of_residual
+from dodona.query.residual import Classes, Residual, blocks_of_residual
 from dodona.schema.schema import Domain, Unit
 
 if TYPE_CHECKING:
@@ -39,10 +56,8 @@ Targets = frozenset[tuple[ClassSet, ...]]
 MOST_TARGETS = 1 << 12
 MOST_CASES = 1 << 15
 """Of residuals of all targets: to price more of them takes longer than anybody waits."""
-MOST_ROWS = 1 << 18
-"""Of residuals that are bought together."""
-MOST_SCALES = 1 << 12
-"""Of the noise of residuals that are bought together: for each a table of its law is built before it is drawn."""
+MOST_ROWS = 1 << 16
+"""Of residuals that are bought together: to measure more of them takes longer than a second."""
 _SPARE = 1.0005  # more than the step size of quantile bounds
 _SELDOM, _CLOSER = 1e-4, 0.88  # below this probability sums of fewer counts may be noisiest; numbers fall by this ratio
 _RARE, _LARGE = 2e-9, 512
@@ -50,7 +65,8 @@ _FEW = 64  # in tables of at most this many cells the law of a sum still resembl
 _TURNS = 8
 _STEP = 1e-6
 _LEAST_VARIANCE = 16.0  # draws of scale 4 and up, as `GaussianSumBound` requires
-_LEAST_SQUARE = 17  # of the scale of the shortest Helmert rows, which have squared norm 2^|A|
+_MOST_VARIANCE = 10**13  # less costs more, but nothing to speak of; prices of more are too small to be counted
+_LEAST_SQUARE = 17  # of the scale of the row with least noise
 _SHARES = (0.01, 0.03, 0.1, 0.3)  # of the variance, that may be assigned to the number of rows
 
 
@@ -60,21 +76,36 @@ def design_residuals(
     """Return the residuals that meet targets at this variance for the least price, minus what is already known.
 
     If a wider lattice contains them and meets the targets too, they get their variances from it, so that they need not
-    be bought again with it. None if there are too many, or if nothing is left to buy but the number of rows.
+    be bought again with it. None if there are too many, or if nothing is left to buy.
 
     Theorem: residual-allotment
     """
-    if not 0 < len(targets) <= MOST_TARGETS or count_cases(targets) > MOST_CASES or variance < _LEAST_VARIANCE:
-        return None
-    scopes = {tuple(side for side, _ in own) for own in targets}
-    if not any(scopes) or not is_small_enough(scopes):
+    if not any(targets) or not fits(targets) or variance < _LEAST_VARIANCE:
         return None
     plan = _residuals_within(targets, within, unit) or plan_unit_variance(targets, unit)
-    if any(own * Fraction(variance) * 2 ** len(residual.classes) < _LEAST_SQUARE for residual, own in plan):
+    if any(not _can_be_drawn(residual, own * Fraction(variance)) for residual, own in plan):
         return None
     parts = [_top_up_residual(residual, own * Fraction(variance), known) for residual, own in plan]
     kept = tuple(part for part in parts if part is not None)
-    return kept if any(residual.classes for residual, _ in kept) else None
+    return kept or None
+
+
+def _can_be_drawn(residual: Residual, variance: Fraction) -> bool:
+    """Return whether the noise of all rows has a scale that can be drawn and whose sums are bounded."""
+    least = math.prod([min(base_squares(*side)) for side in residual.sides])
+    return variance * least >= _LEAST_SQUARE and variance < _most_variance(residual)
+
+
+def _most_variance(residual: Residual) -> Fraction:
+    """Return the largest variance of a residual with which the noise of all its rows can be drawn."""
+    return LARGEST_SCALE**2 / math.prod([max(base_squares(*side)) for side in residual.sides])
+
+
+@lru_cache(maxsize=64)
+def fits(targets: Targets) -> bool:
+    """Return whether targets are few enough to be designed for."""
+    few = len(targets) <= MOST_TARGETS and count_cases(targets) <= MOST_CASES
+    return few and is_small_enough({tuple(side for side, _ in own) for own in targets})
 
 
 def count_cases(targets: Iterable[tuple[object, ...]]) -> int:
@@ -85,8 +116,7 @@ def count_cases(targets: Iterable[tuple[object, ...]]) -> int:
 @lru_cache(maxsize=1 << 10)
 def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[ResidualVariance, ...] | None:
     """Return the residuals of some targets at the variances of a wider lattice; None if it misses the targets."""
-    wide = bool(within) and is_small_enough({tuple(side for side, _ in own) for own in within})
-    plan = dict(plan_unit_variance(within, unit)) if wide else {}
+    plan = dict(plan_unit_variance(within, unit)) if within and fits(within) else {}
     found: dict[Residual, Fraction] = {}
     for sides in targets:
         shares = variance_shares(_product(sides))
@@ -105,11 +135,11 @@ def plan_unit_variance(targets: Targets, unit: Unit) -> tuple[ResidualVariance, 
 
 
 def is_small_enough(scopes: Iterable[tuple[Classes, ...]]) -> bool:
-    """Return whether the residuals of all sets of columns have few enough rows and scales, without building them."""
+    """Return whether the residuals of all sets of columns have few enough rows, without building them."""
     rows: int = 0
     seen: set[tuple[tuple[str, int], ...]] = set()
     for scope in scopes:
-        numbers = [(own.attribute, own.number) for own in scope]
+        numbers = [(own.attribute, own.rows + 1) for own in scope]
         if math.prod(number for _, number in numbers) > MOST_ROWS:  # the number of rows of all residuals of one set
             return False
         for size in range(len(scope) + 1):
@@ -119,28 +149,7 @@ def is_small_enough(scopes: Iterable[tuple[Classes, ...]]) -> bool:
                     rows += math.prod(number - 1 for _, number in inner)
         if rows > MOST_ROWS:
             return False
-    return _count_scales(seen) <= MOST_SCALES
-
-
-def _count_scales(sets: Iterable[tuple[tuple[str, int], ...]]) -> int:
-    """Return the number of distinct row norms of residuals, counted up to one more than the maximum allowed."""
-    found: int = 0
-    for inner in sets:
-        found += _count_row_norms(tuple(sorted([number for _, number in inner])))
-        if found > MOST_SCALES:
-            return MOST_SCALES + 1
-    return found
-
-
-@lru_cache(maxsize=1 << 12)
-def _count_row_norms(numbers: tuple[int, ...]) -> int:
-    """Return the same for one residual, of so many classes in each column; questions ask for few of these."""
-    lengths = {1}
-    for number in numbers:
-        lengths = {own * j * (j + 1) for own in lengths for j in range(1, number)}
-        if len(lengths) > MOST_SCALES:
-            return MOST_SCALES + 1
-    return len(lengths)
+    return True
 
 
 def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
@@ -152,7 +161,8 @@ def _top_up_residual(residual: Residual, variance: Fraction, known: ResidualStor
     before = known.variance(residual)
     if before <= float(variance) * (1 + 1e-8):  # well below the slack of `gaussian_variance_within`
         return None
-    needed = 1 / (1 / variance - (0 if math.isinf(before) else 1 / Fraction(before)))
+    needed = 1 / (1 / variance - (0 if math.isinf(before) else 1 / Fraction(before))) - known.rounding(residual)
+    needed = min(needed, Fraction(_MOST_VARIANCE), _most_variance(residual))
     unit = Fraction(2) ** (needed.numerator.bit_length() - needed.denominator.bit_length() - 24)
     return residual, (needed // unit) * unit
 
@@ -185,7 +195,7 @@ def design_count_table(  # noqa: PLR0913  the law, and what it must meet
     size = math.prod(own.number for own in ordered)
     if not 1 < size <= MOST_PATTERN_CELLS:
         return None
-    block = block_of_residual(Residual(ordered), domain)
+    (block,) = blocks_of_residual(Residual(ordered), domain)
     if unit.fixed:
         noise = _widest_count_noise(law.__name__, size, tolerance, failing, None)
         return None if noise is None else Measurement(Query(domain, (block,)), (noise,))
@@ -218,20 +228,17 @@ def _rough(law: str, square: float, failing: float) -> float:
     return max(math.sqrt(square / (2 if law == Laplace.__name__ else 1)) / quantile, 1e-9)
 
 
-_NOISE_TYPES: dict[str, NoiseType] = {own.__name__: own for own in (Laplace, Gaussian)}
-
-
 @lru_cache(maxsize=1 << 10)
 def _noise_pair(law: str, size: int, tolerance: float, failing: float, share: float) -> tuple[Noise, Noise] | None:
     """Return the noise of the counts and of the number of rows, which takes this share of the variance."""
     alone = largest_factor(
-        lambda scale: _NOISE_TYPES[law](scale=_clamped_scale(scale)).accuracy(1 - failing).within,
+        lambda scale: NOISE_TYPES[law](scale=_clamped_scale(scale)).accuracy(1 - failing).within,
         tolerance * math.sqrt(share),
         lower=1.0,
     )
     if alone is None:
         return None
-    rows = _NOISE_TYPES[law](scale=_clamped_scale(alone))
+    rows = NOISE_TYPES[law](scale=_clamped_scale(alone))
     counts = _widest_count_noise(law, size, tolerance, failing, rows)
     return None if counts is None else (counts, rows)
 
@@ -247,7 +254,7 @@ def _widest_count_noise(law: str, size: int, tolerance: float, failing: float, r
     known = RowCount(0.0, rows)
 
     def noise_of(scale: float) -> Noise:
-        return _NOISE_TYPES[law](scale=_clamped_scale(scale))
+        return NOISE_TYPES[law](scale=_clamped_scale(scale))
 
     def error(scale: float, numbers: Iterable[int]) -> float:
         noise = noise_of(scale)
@@ -300,11 +307,89 @@ def _measurement_cost(measurement: Measurement, unit: Unit) -> float:
     return float(event.epsilon) if event.epsilon is not None else float(event.rho())
 
 
+# --- Targets: what a lattice is designed for. ---
+
+
+def lattice_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
+    """Return products of all columns asked about, in the sizes asked for, each with the worst set.
+
+    The current one is among them, unless another is as hard in every column. If these are too many, they are those of
+    the sets of columns asked about; if these are too many as well, the current one alone.
+    """
+    counted, value = _split_sum(sides)
+    own = asked.based_product(counted)
+    worst = {name: asked.based(name) for name in sorted(asked.worst)}
+    harder = bool(own) and all(_is_harder(worst, side, members) for side, members in own)
+    further = frozenset() if harder else frozenset((own,))  # no product is as hard as the number of rows
+    several = (
+        (chosen for size in (asked.sum_sizes if value else asked.sizes) for chosen in combinations(worst, size)),
+        (scope for scope in (asked.sum_scopes if value else asked.scopes) if worst.keys() >= {*scope}),
+    )
+    for scopes in several:
+        products = (chosen for scope in scopes for chosen in _products([worst[name] for name in scope]))
+        found = frozenset(islice(products, MOST_TARGETS + 1)) | further
+        found = _with_sums(found, asked.summed.values()) if value else found
+        if fits(found):
+            return found
+    return _with_sums((own,), value)
+
+
+def _split_sum(sides: tuple[ClassSet, ...]) -> tuple[tuple[ClassSet, ...], tuple[Classes, ...]]:
+    """Return the sides of a product that are counted, and the column whose numbers are added up, if there is one."""
+    counted = tuple([side for side in sides if not side[0].base.sums])
+    return counted, tuple([own for own, _ in sides if own.base.sums])
+
+
+def _with_sums(products: Iterable[tuple[ClassSet, ...]], summed: Iterable[Classes]) -> Targets:
+    """Return products with each column that is added up, for sums and for the rows that have a number; or as they are.
+
+    Of columns all of whose cells are numbers, these are the products themselves.
+    """
+    values, found = tuple(summed), set()
+    for own in products:
+        names = {side.attribute for side, _ in own}
+        for value in values:
+            if value.attribute not in names:
+                several = (SUM, PRESENT) if value.base is Base.VALUES else (SUM,)
+                found |= {tuple(sorted((*own, (value, part)), key=_by_name)) for part in several}
+        if not values or any(value.base is Base.NUMBERS for value in values):
+            found.add(own)
+    return frozenset(found)
+
+
+def _by_name(side: ClassSet) -> str:
+    return side[0].attribute
+
+
+def scope_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
+    """Return the current product; and of columns with ranges, with their other target sets as well."""
+    counted, value = _split_sum(sides)
+    own = asked.based_product(counted)
+    columns = []
+    for (plain, _), (based, members) in zip(counted, own, strict=True):
+        further = based.base is not Base.POINTS and plain == asked.finest.get(plain.attribute)
+        columns.append((based, (members, *(asked.based(plain.attribute)[1] if further else ()))))
+    found = _with_sums(_products(columns), value)
+    return found if fits(found) else _with_sums((own,), value)
+
+
+def _products(columns: Iterable[tuple[Classes, tuple[int, ...]]]) -> Iterator[tuple[ClassSet, ...]]:
+    return product(*([(classes, members) for members in sets] for classes, sets in columns))
+
+
+def _is_harder(worst: Mapping[str, tuple[Classes, tuple[int, ...]]], classes: Classes, members: int) -> bool:
+    """Return whether a column was asked for a set that is at least as hard."""
+    known = worst.get(classes.attribute)
+    if known is None or known[0] != classes:
+        return False
+    return any(at_least_as_hard(classes, other, members) for other in known[1])
+
+
 # --- Covers: a few products such that residuals that answer them answer the whole workload. ---
 
 
-ClassSizes = Mapping[tuple[Classes, ...], "NDArray[np.int64]"]
-"""For each set of columns, how many classes are counted of each: a line for each kind of product."""
+Lines = Mapping[tuple[Classes, ...], Sequence[tuple[int, ...]]]
+"""For each set of columns, which classes are counted of each: a line for each kind of product."""
 _ROUNDS = 6
 _COVER_SLACK = 1e-3
 
@@ -314,52 +399,63 @@ def find_cover(products: Iterable[tuple[ClassSet, ...]], unit: Unit) -> tuple[Ta
 
     Theorem: residual-allotment
     """
-    sizes = _sizes(products)
-    targets = frozenset(_sides(scope, _hardest_line(scope, lines)) for scope, lines in sizes.items())
+    lines = _lines(products)
+    tables = {scope: _LineTable.of(scope, own) for scope, own in lines.items()}
+    targets = frozenset(_sides(scope, own[tables[scope].hardest()]) for scope, own in lines.items())
     missed = 1.0
     for _ in range(_ROUNDS):
         variances = {residual: float(own) for residual, own in plan_unit_variance(targets, unit)}
-        worst = {scope: _variances(scope, lines, variances) for scope, lines in sizes.items()}
+        worst = {scope: own.variances(variances) for scope, own in tables.items()}
         missed = max(float(own.max()) for own in worst.values())
         if missed <= 1 + _COVER_SLACK:
             break
         targets |= {
-            _sides(scope, sizes[scope][int(own.argmax())].tolist())
+            _sides(scope, lines[scope][int(own.argmax())])
             for scope, own in worst.items()
             if own.max() > 1 + _COVER_SLACK
         }
     return targets, max(missed, 1.0)
 
 
-def _sizes(products: Iterable[tuple[ClassSet, ...]]) -> ClassSizes:
+def _lines(products: Iterable[tuple[ClassSet, ...]]) -> Lines:
     found: defaultdict[tuple[Classes, ...], set[tuple[int, ...]]] = defaultdict(set)
     for sides in products:
-        found[tuple(own for own, _ in sides)].add(tuple(members.bit_count() for _, members in sides))
-    return {scope: np.array(sorted(lines), dtype=np.int64) for scope, lines in found.items()}
+        found[tuple(own for own, _ in sides)].add(tuple(members for _, members in sides))
+    return {scope: sorted(own) for scope, own in found.items()}
 
 
-def _hardest_line(scope: tuple[Classes, ...], lines: NDArray[np.int64]) -> Sequence[int]:
-    """Return the line that is hardest if all columns have equal weight."""
-    numbers = np.array([own.number for own in scope])
-    spread = (lines * (numbers - lines)).prod(axis=1, dtype=np.float64)
-    found: list[int] = lines[int(np.lexsort((lines.sum(axis=1), spread))[-1])].tolist()
-    return found
+def _sides(scope: tuple[Classes, ...], line: Sequence[int]) -> tuple[ClassSet, ...]:
+    return tuple(zip(scope, line, strict=True))
 
 
-def _sides(scope: tuple[Classes, ...], sizes: Sequence[int]) -> tuple[ClassSet, ...]:
-    return tuple((own, (1 << number) - 1) for own, number in zip(scope, sizes, strict=True))
+@dataclass(frozen=True, slots=True)
+class _LineTable:
+    """What the variances of products over the same columns depend on, a line for each product."""
 
+    scope: tuple[Classes, ...]
+    spread: NDArray[np.float64]
+    mean: NDArray[np.float64]
 
-def _variances(
-    scope: tuple[Classes, ...], lines: NDArray[np.int64], variances: Mapping[Residual, float]
-) -> NDArray[np.float64]:
-    """Return the variance of each product, by Σ_A σ_A²·∏ spread·∏ mean² (page residual-reconstruction)."""
-    numbers = np.array([own.number for own in scope])
-    spread, mean = lines * (numbers - lines) / numbers, (lines / numbers) ** 2
-    total = np.zeros(len(lines))
-    for size in range(len(scope) + 1):
-        for inner in combinations(range(len(scope)), size):
-            own = variances.get(Residual(tuple(scope[place] for place in inner)), 0.0)
-            factors = [spread[:, place] if place in inner else mean[:, place] for place in range(len(scope))]
-            total += own * math.prod(factors, start=np.ones(len(lines)))
-    return total
+    @classmethod
+    def of(cls, scope: tuple[Classes, ...], lines: Sequence[tuple[int, ...]]) -> _LineTable:
+        spread = [[set_spread(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
+        mean = [[set_mean(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
+        shape = (len(lines), len(scope))
+        return cls(scope, np.array(spread).reshape(shape), np.array(mean).reshape(shape))
+
+    def hardest(self) -> int:
+        """Return the product that is hardest if all columns have equal weight."""
+        return int(np.lexsort((self.mean.sum(axis=1), self.spread.prod(axis=1)))[-1])
+
+    def variances(self, variances: Mapping[Residual, float]) -> NDArray[np.float64]:
+        """Return the variance of each product, by Σ_A σ_A²·∏ spread·∏ mean² (page residual-reconstruction)."""
+        total = np.zeros(len(self.spread))
+        for size in range(len(self.scope) + 1):
+            for inner in combinations(range(len(self.scope)), size):
+                own = variances.get(Residual(tuple(self.scope[place] for place in inner)), 0.0)
+                factors = [
+                    self.spread[:, place] if place in inner else self.mean[:, place] ** 2
+                    for place in range(len(self.scope))
+                ]
+                total += own * math.prod(factors, start=np.ones(len(total)))
+        return total

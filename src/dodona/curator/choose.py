@@ -123,6 +123,10 @@ def _groups(question: Question) -> tuple[tuple[str, ...], Query]:
             "To choose among groups write a question with GROUP BY and one count or sum and no HAVING, such as "
             "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis."
         )
+    if question.order or question.limit is not None or question.offset:
+        raise InvalidRequest(
+            "The largest groups are chosen, as many as `count` says. Leave out ORDER BY, LIMIT and OFFSET."
+        )
     domain = question.domain
     labels = [
         [str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)]

@@ -31,7 +31,8 @@ from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
 from dodona.query.statement import Statement
 from dodona.schema.schema import Schema
-from dodona.sql.statement import check_statement, read_statement
+from dodona.sql.compile import read_statement
+from dodona.sql.statement import check_statement
 
 if TYPE_CHECKING:  # imported lazily by the calls that need it
     from dodona.answer.computed import ComputedAnswer

@@ -10,7 +10,7 @@ from dodona.answer.description import DefaultRequest, Description, History, Hist
 from dodona.ledger.entries import Charged, Released, entry_from_json, entry_time
 from dodona.ledger.ledger import Ledger
 from dodona.schema.schema import ROW_OF
-from dodona.trusted.gate import CHECKING, CONFIRMING, WATCHING
+from dodona.trusted.gate import CHECKING, WATCHING
 
 if TYPE_CHECKING:
     from dodona.curator.request import Dataset
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PURPOSE_NAMES = {
     WATCHING: "a watch on counts",
     CHECKING: "multiplicative weights",
-    CONFIRMING: "checks of a model's predictions",
+    "confirm": "checks of a model's predictions",  # which older ledgers were charged for
 }
 
 

@@ -15,6 +15,7 @@ from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
+from dodona.ledger.limits import Allowance
 from dodona.ledger.store import Reservation
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
@@ -113,11 +114,6 @@ class Desk:
     dataset: Dataset
     analyst: str | None
 
-    def price(self, event: Event) -> Price:
-        """Return the share of the budget that an event takes, and its ε alone."""
-        ledger = self.dataset.ledger
-        return Price(ledger.share(event), (event,), ledger.budget.delta)
-
     def allowed(self, max_price: Fraction, key: str | None = None) -> Fraction:
         """Return the budget share a call may take: the least of its maximum price, the owner's limits and the rest."""
         limit = self.dataset.ledger.allowance(analyst=self.analyst, key=key)
@@ -190,14 +186,24 @@ class Desk:
 
         Theorem: release
         """
-        share = price if isinstance(price, Fraction) else price.share
         limit = self.dataset.ledger.allowance(analyst=self.analyst, key=key)
+        self._require_within(price, max_price, limit, affordable)
+
+    def _require_within(
+        self,
+        price: Price | Fraction,
+        max_price: Fraction,
+        limit: Allowance | None,
+        affordable: Callable[[Fraction], AffordableRequest | None],
+    ) -> None:
+        share = price if isinstance(price, Fraction) else price.share
         limited = limit is not None and share > limit.share
         if share <= max_price and not limited:
             return
         why = "" if isinstance(price, Fraction) else self._why(price)
         left = self.dataset.ledger.left(analyst=self.analyst)
         if share > left:  # raising max_price would not help
+            self.dataset.ledger.hold_spending(self.analyst)  # who may not spend at all is told that
             of = "the dataset" if self.analyst is None else self.analyst
             best = affordable(min(left, max_price))
             raise BudgetExhausted(asked=share, left=left, of=of, best=None if best is None else best.words, why=why)
@@ -214,20 +220,20 @@ class Desk:
 
     def _approve(self, purchase: Purchase[_ItemT], key: str | None) -> tuple[Price, bool]:
         """Refuse a purchase above its maximum price; return the price, and whether the key was already charged."""
-        price = self.price(purchase.event)
+        quote = self.dataset.ledger.quote(purchase.event, analyst=self.analyst, key=key)
         known = key is not None and self.dataset.ledger.receipt(key, analyst=self.analyst) is not None
         if not known:
-            self.require_affordable(price, purchase.max_price, purchase.affordable, key)
-        return price, known
+            self._require_within(quote.price, purchase.max_price, quote.allowance, purchase.affordable)
+        return quote.price, known
 
     def _deliver(self, purchase: Purchase[_ItemT], reserved: Reservation, price: Price) -> Bought[_ItemT]:
         ledger, source, unit = self.dataset.ledger, self.dataset.source, self.dataset.schema.unit
-        try:
-            with mark_errors_charged():
+        with mark_errors_charged():
+            try:
                 item = purchase.deliver(reserved.receipt, ledger=ledger, source=source, unit=unit)
                 return Bought(item, reserved.receipt, FREE if reserved.taken_over else price)
-        finally:
-            ledger.let_go(reserved.receipt)
+            finally:
+                ledger.let_go(reserved.receipt)
 
     @contextmanager
     def _explained(self, price: Price) -> Iterator[None]:
@@ -243,12 +249,15 @@ class Desk:
         return explain_price_above_epsilon(price, self.dataset.ledger.budget)
 
 
+_COUNTED = {Accountant.ZCDP: "by its zCDP price", Accountant.GAUSSIAN: "by its Gaussian price"}
+
+
 def explain_price_above_epsilon(price: Price, budget: Budget) -> str:
     """Return why a question takes more of the budget than its ε alone suggests; empty if it does not."""
     suggested = Fraction(price.epsilon) / budget.epsilon
     if budget.accountant is Accountant.PURE or price.share <= suggested:
         return ""
-    counted = "by its zCDP price" if budget.accountant is Accountant.ZCDP else "at one Rényi order"
+    counted = _COUNTED.get(budget.accountant, "at one Rényi order")
     advice = "Ask smaller questions"
     if budget.accountant is not Accountant.EITHER:
         advice += ', or let the owner create the ledger with accountant "either" or "pure"'

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.measured import Noise
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.answer.prediction import SHAPES, ReleasedHistogram, predict_width_range
 from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
 from dodona.knowledge.knowledge import Knowledge, has_constant_weight
-from dodona.knowledge.measurements import KnownValues
+from dodona.knowledge.patterns import KnownValues
+from dodona.privacy.additive_noise import Noise
 from dodona.query.predicate import EVERYTHING, Among, And, Predicate, conjunction
 from dodona.query.query import Block, Key, ValueWeight
 from dodona.query.question import AnswerColumn, Expression, Mean, Quantile, Question, Variation
@@ -86,7 +86,7 @@ class Forecaster:
         counted = _count_behind(question, column.expression) if ranges else None
         if counted is None:
             return ExpectedAccuracy(
-                column.name, predict_error(own, used, confidence=request.confidence, rows=self.size)
+                column.name, predict_error(own, used, confidence=request.confidence, rows=own.size or self.size)
             )
         sizes = self._sizes(counted, column.expression, question.domain)
         kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)

@@ -1,12 +1,12 @@
-"""The ladder that every question climbs: `RUNGS = (replay, derive, confirm, bundle, measure)`.
+"""The ladder that every question climbs: `RUNGS = (replay, derive, bundle, measure)`.
 
 A rung answers those questions of a call that it can, and leaves the others to the next one. The first two are free; the
-last three buy through the desk: the charge is made durable before the data are touched.
+last two buy through the desk: the charge is made durable before the data are touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -14,11 +14,11 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.answer.answer import Answer, table_view
-from dodona.answer.derived import DerivedValues
+from dodona.answer.derived import DerivedValues, Evidence, ReleasedNumbers
 from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
-from dodona.curator.confirm import Confirmer
+from dodona.curator.demands import Aim, Resolved, distinct_questions
 from dodona.curator.desk import (
     AffordableRequest,
     Bought,
@@ -27,16 +27,15 @@ from dodona.curator.desk import (
     mark_errors_charged,
 )
 from dodona.curator.lookup import (
-    Aim,
     Found,
     Lookup,
+    Origin,
     Replay,
-    Resolved,
-    distinct_questions,
     is_written_as,
     joined_text,
     read_release,
     stack_queries,
+    text_readings,
     written_questions,
 )
 from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
@@ -49,7 +48,9 @@ from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
+from dodona.privacy.measurement import DrawCounts
 from dodona.query.canonical import query_digest
+from dodona.query.query import Query
 from dodona.query.question import KeyLabel, Question, Total
 from dodona.trusted.gate import release_measurement
 
@@ -67,30 +68,42 @@ class Call:
     """The ledger when the call looked for its answer."""
     seen: int | None
     """How many releases were read by then; None where new noise is wanted anyway."""
-    found: list[Found | None] = field(default_factory=list)
+    measured: list[Evidence | None] = field(default_factory=list)
+    """The values of each question, as far as they are found."""
+    origins: list[Origin | None] = field(default_factory=list)
+    """Where they come from: in lists, as an object for each question would be work for the garbage collector."""
     replays: dict[int, Replay] = field(default_factory=dict)
     """By place: the releases of some of a question's blocks."""
     order: PurchaseOrder | None = None
     """What is to be bought, once it was planned."""
-    epoch: Price = FREE
-    """What an epoch of checks took that was opened for this call."""
     looks: int = 0
     """How often it looked at the releases before."""
 
     @property
     def places(self) -> list[int]:
         """The indices of the unanswered questions."""
-        return [place for place, found in enumerate(self.found) if found is None]
+        return [place for place, origin in enumerate(self.origins) if origin is None]
 
     @property
     def missing(self) -> list[Resolved]:
         """The unanswered questions."""
-        return [one for one, found in zip(self.asked, self.found, strict=True) if found is None]
+        return [one for one, origin in zip(self.asked, self.origins, strict=True) if origin is None]
 
-    def fill(self, found: Sequence[Found | None], places: Sequence[int] | None = None) -> None:
+    @property
+    def found(self) -> Iterator[Found]:
+        """The answers so far."""
+        for measured, origin in zip(self.measured, self.origins, strict=True):
+            if measured is not None and origin is not None:
+                yield Found(measured, origin)
+
+    def fill(self, found: Iterable[Found | None], places: Sequence[int] | None = None) -> None:
         """Store answers of the unanswered questions, or of those at the given indices."""
         for place, one in zip(self.places if places is None else places, found, strict=True):
-            self.found[place] = one
+            self.measured[place], self.origins[place] = (None, None) if one is None else (one.measured, one.origin)
+
+    def clear(self) -> None:
+        """Forget all answers."""
+        self.measured, self.origins = [None] * len(self.asked), [None] * len(self.asked)
 
 
 Rung = Callable[["Ladder", Call], None]
@@ -101,7 +114,7 @@ def replay(ladder: Ladder, call: Call) -> None:
     if call.request.fresh:
         return
     places = call.places
-    counts = [place for place in places if call.asked[place].demands is not None]
+    counts = [place for place in places if call.asked[place].demanding]
     if len(counts) < len(places):  # not only counts and sums: a replay must be as accurate as a new measurement
         missing = [call.asked[place].question for place in places]
         noises = ladder.planner.plan(missing, call.request).measurement.noises
@@ -109,8 +122,8 @@ def replay(ladder: Ladder, call: Call) -> None:
         for place, question in zip(places, missing, strict=True):
             planned = noises[start : start + len(question.query.blocks)]
             start += len(planned)
-            if call.asked[place].demands is None:
-                call.found[place] = ladder.lookup.replay_planned(question, planned, call.request)
+            if not call.asked[place].demanding:
+                call.fill([ladder.lookup.replay_planned(question, planned, call.request)], [place])
     replays = ladder.lookup.replay([call.asked[place] for place in counts])
     call.replays = {place: one for place, one in zip(counts, replays, strict=True) if one is not None}
     call.fill([one.found() for one in call.replays.values()], [*call.replays])
@@ -119,30 +132,20 @@ def replay(ladder: Ladder, call: Call) -> None:
 def derive(ladder: Ladder, call: Call) -> None:
     """Answer what follows from releases; what no row can change is free even if new noise is asked for."""
     call.fill([ladder.lookup.public(one.question) for one in call.missing])
-    if call.request.fresh:
+    if call.request.fresh or (not call.replays and not ladder.releases.knows):
         return
-    counts = [place for place in call.places if call.asked[place].demands is not None]
-    replays = [call.replays.get(place) or Replay.nothing(call.asked[place]) for place in counts]
-    call.fill([*map(Found.derived, ladder.lookup.derive(replays))], counts)
-
-
-def confirm(ladder: Ladder, call: Call) -> None:
-    """Answer one count with the model's prediction, if an open check confirms it and that is cheaper."""
-    demand = None if call.request.fresh or len(call.missing) > 1 else call.missing[0].count_demand
-    if demand is None or demand.pattern.grouped:
-        return
-    question = call.missing[0].question
-    single = partial(ladder.planner.plan, (question,), call.request)
-    confirmed = ladder.confirmer.answer(
-        question, demand.tolerance, demand.failing, lambda: single().event, call.request.max_price
+    counts = [place for place in call.places if call.asked[place].demanding]
+    asked = [call.asked[place] for place in counts]
+    derived = ladder.lookup.derive(
+        asked, {number: call.replays[place] for number, place in enumerate(counts) if place in call.replays}
     )
-    if confirmed.opened is not None:  # an epoch's price is rent too, which a bundle would have saved
-        call.epoch = call.epoch.plus(confirmed.price)
-        call.request = replace(call.request, max_price=call.request.max_price - confirmed.price.share)
-        with ladder.releases.lock:
-            noise = single().measurement.noises[0]
-            ladder.releases.knowledge.asked.pay(demand.pattern, noise, confirmed.opened, 1)
-    call.fill([confirmed.held])
+    call.fill(map(Found.derived, derived), counts)
+    if call.seen not in {None, ladder.releases.seen} and any(derived):
+        # Others released something since the replay: what they asked is replayed to everybody, not derived for some.
+        again = [None if now is None else now.found() for now in ladder.lookup.replay(asked)]
+        call.fill(filter(None, again), [place for place, now in zip(counts, again, strict=True) if now is not None])
+    averages = [place for place in call.places if not call.asked[place].demanding and call.asked[place].averages]
+    call.fill([Found.derived(ladder.lookup.derive_averages(call.asked[place])) for place in averages], averages)
 
 
 def bundle(ladder: Ladder, call: Call) -> None:
@@ -162,8 +165,8 @@ def bundle(ladder: Ladder, call: Call) -> None:
         answers = ladder.answers_of_bundle(call.missing, bought.receipt)
         if answers is None:
             raise InvariantBroken("What was bought does not answer the question.", charged=True)
-    receipt, price = bought.receipt.id, bought.price
-    call.fill([Found(one, "measured", receipt, price, reused) for one in answers])
+    origin = Origin("measured", bought.receipt.id, bought.price, reused)
+    call.fill(Found(one, origin) for one in answers)
 
 
 def measure(ladder: Ladder, call: Call) -> None:
@@ -174,10 +177,10 @@ def measure(ladder: Ladder, call: Call) -> None:
     bought = ladder.buy(order, call)
     if bought is not None:
         noises = order.measurement.noises
-        call.fill([*read_release(bought.item, _questions(call.missing), bought.price, noises)])
+        call.fill(read_release(bought.item, _questions(call.missing), bought.price, noises))
 
 
-RUNGS: tuple[Rung, ...] = (replay, derive, confirm, bundle, measure)
+RUNGS: tuple[Rung, ...] = (replay, derive, bundle, measure)
 OPTIONAL_RUNGS = frozenset(rung.__name__ for rung in RUNGS[:-1])
 """The rungs that can be left out; the last one is always there."""
 _FREE_RUNGS = (replay, derive)
@@ -198,7 +201,7 @@ class Ladder:
         self.shared = SharedKnowledge(desk.dataset) if shared is None else shared
         self.planner, self.releases = self.shared.planner, self.shared.releases
         self.lookup, self.buyer = self.shared.lookup, self.shared.buyer
-        self.confirmer, self._beyond = Confirmer(desk, self.shared.tracker), BeyondBudget(self.shared.tracker)
+        self._beyond = BeyondBudget(self.shared.tracker)
 
     def answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...]:
         """Return the answers to questions by the cheapest way that is accurate enough; one charge, or none."""
@@ -209,11 +212,11 @@ class Ladder:
                 return self._answered(_spread(recalled, asked, places), request)
         call = self._resolve(distinct, request, key)
         self._climb(call)
-        found = [one for one in call.found if one is not None]
-        if all(one.source in _FREE_SOURCES for one in found):
-            return self._answered(_spread(found, asked, places), request, call.view.head)
-        with mark_errors_charged() if any(one.price.share > 0 for one in found) else nullcontext():
-            return self._answered(_spread(found, asked, places), request)
+        origins = {id(one): one for one in call.origins if one is not None}.values()
+        if all(one.source in _FREE_SOURCES for one in origins):
+            return self._answered(_spread(call.found, asked, places), request, call.view.head)
+        with mark_errors_charged() if any(one.price.share > 0 for one in origins) else nullcontext():
+            return self._answered(_spread(call.found, asked, places), request)
 
     def free_answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...] | None:
         """Return the answers to questions if all of them are free; otherwise None. No data are read.
@@ -228,7 +231,7 @@ class Ladder:
         else:
             call = self._resolve(distinct, request, None)
             self.climb_free(call)
-            found = None if call.missing else [one for one in call.found if one is not None]
+            found = None if call.missing else [*call.found]
         return None if found is None else self._answered(_spread(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
@@ -252,7 +255,7 @@ class Ladder:
         left = self._dataset.ledger.left(analyst=self.desk.analyst)
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
-        known = next((one for one in call.found if one is not None), None)
+        known = next((one for one in call.origins if one is not None), None)
         words = explain_price(self, call, price, left) + hint_at_cheaper_ways(self, call, order)
         return Offer(
             question=asked[0],
@@ -271,9 +274,11 @@ class Ladder:
         """Return a call placed before the first rung."""
         if request.within is not None:
             validate_tolerances(request.within, asked)
-        aim = Aim(request, size=self._dataset.schema.unit.size)
+        aim = Aim(request, size=self._dataset.schema.unit.size, planner=self.planner)
         resolved = [Resolved(question, aim) for question in asked]
-        return Call(resolved, request, key, *self._look(request), [None] * len(resolved))
+        call = Call(resolved, request, key, *self._look(request))
+        call.clear()
+        return call
 
     def _look(self, request: Request) -> tuple[LedgerView, int | None]:
         """Read all releases so far; their number is None if other callers' questions make no difference."""
@@ -282,12 +287,13 @@ class Ladder:
 
     def _look_again(self, call: Call) -> None:
         """Put a call back before the first rung, as others were answered meanwhile."""
-        call.found, call.replays, call.order = [None] * len(call.asked), {}, None
+        call.clear()
+        call.replays, call.order = {}, None
         (call.view, call.seen), call.looks = self._look(call.request), call.looks + 1
         if call.key is not None:
             recalled = self._recall(_questions(call.asked), call.request, call.key)
             if recalled is not None:
-                call.found = [*recalled]
+                call.fill(recalled)
 
     def _climb(self, call: Call) -> None:
         """Answer all questions of a call, rung by rung; if the budget is exhausted, follow the owner's choice."""
@@ -302,8 +308,6 @@ class Ladder:
                 self._look_again(call)
         except BudgetExhausted as refused:
             self._answer_beyond(call, refused)
-        if call.epoch is not FREE:
-            call.found = [one and replace(one, price=one.price.plus(call.epoch)) for one in call.found]
 
     def climb_free(self, call: Call) -> None:
         """Answer those questions of a call that are free."""
@@ -358,11 +362,10 @@ class Ladder:
             return self.buyer.single(missing[0].question, request, demand, left)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
-        demands = [one.count_demand for one in call.missing] if bundle in self.rungs else [None]
-        known = [demand for demand in demands if demand is not None]
-        complete = known if len(known) == len(demands) else []
+        missing = call.missing
+        demands = (one.count_demand for one in missing) if bundle in self.rungs else (None,)
         with self.releases.lock:
-            return self.buyer.together(_questions(call.missing), call.request, complete)
+            return self.buyer.together(_questions(missing), call.request, demands)
 
     def buy(self, order: PurchaseOrder, call: Call) -> Bought[Release] | None:
         """Buy what was ordered for a call; None if others were answered meanwhile, so that the caller looks again."""
@@ -398,10 +401,10 @@ class Ladder:
         elif missing and " " in receipt.purpose and is_written_as(release, asked, missing, self._dataset.schema):
             # Only a bundle has a label: it answers more than the questions that it was bought for.
             follow = self.answers_of_bundle(call.missing, receipt)
-            call.fill([None] * len(missing) if follow is None else [*map(Found.derived, follow)])
+            call.fill(map(Found.derived, [None] * len(missing) if follow is None else follow))
         if call.missing:
             raise KeyReused(key)
-        return [one for one in call.found if one is not None]
+        return [*call.found]
 
     def _answer_as_before(self, asked: tuple[Question, ...], request: Request, receipt: Receipt) -> Call:
         """Return a call with those of several questions answered that were free before a purchase.
@@ -425,41 +428,47 @@ class Ladder:
             return None
         receipt, release = recalled
         asked = written_questions(release, receipt, read)
-        if asked is None:  # a bundle, bought for one question: it follows from the bundle
-            with suppress(InvalidRequest):
-                call = self._resolve(read(release.text or ""), request, None)
-                found = self.answers_of_bundle(call.asked, receipt)
-                if found is not None:
-                    again = [Found(one, "replayed", receipt.id, reused=True) for one in found]
-                    return self._answered(again, request)
+        if asked is None:  # a bundle: what it was bought for follows from it
+            for reading in text_readings(release.text or "", read):
+                with suppress(InvalidRequest):
+                    found = self.answers_of_bundle(self._resolve(reading, request, None).asked, receipt)
+                    if found is not None:
+                        origin = Origin("replayed", receipt.id, reused=True)
+                        return self._answered([Found(one, origin) for one in found], request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
             )
         return self._answered(_read_again(release, asked), request)
 
-    def _answered(self, found: Sequence[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
+    def _answered(self, found: Iterable[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
         """Return the answers, as of a head of the ledger; without one, as of now."""
-        dataset, draws = self._dataset, self.releases.draws
+        dataset, draws, recall = self._dataset, self.releases.draws, self._recall_direct
         head = dataset.ledger.head if head is None else head
         version, about = dataset.source.version, dataset.about
-        view = table_view(request.confidence, dataset.schema.unit.size, dataset.schema.unit.rows)
+        unit = dataset.schema.unit
         return tuple(
             [
                 Answer(
                     measured=one.measured,
-                    price=one.price,
-                    view=view,
-                    source=one.source,
-                    receipt=one.receipt,
+                    price=one.origin.price,
+                    view=table_view(request.confidence, one.measured.question.size or unit.size, unit.rows),
+                    source=one.origin.source,
+                    receipt=one.origin.receipt,
                     head=head,
                     version=version,
                     about=about,
-                    reused=one.reused,
+                    reused=one.origin.reused,
                     draws=draws,
+                    recall=recall,
                 )
                 for one in found
             ]
         )
+
+    def _recall_direct(self, query: Query) -> tuple[DrawCounts, tuple[tuple[ReleasedNumbers, ...], ...]]:
+        """Return the number of released draws, and each block as it was itself released."""
+        found = self.releases.recall(query)
+        return self.releases.draws, tuple(tuple((one.values, one.noise) for one in own or ()) for own in found)
 
     def _price(self, order: PurchaseOrder) -> Price:
         return Price(order.share, (order.event,), self.budget.delta)
@@ -480,12 +489,14 @@ def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
 
 def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
     """Return a release that was bought before, by question."""
-    return [replace(found, source="replayed", reused=True) for found in read_release(release, asked, FREE)]
+    origin = Origin("replayed", release.receipt, reused=True)
+    return [Found(found.measured, origin) for found in read_release(release, asked, FREE)]
 
 
-def _spread(found: Sequence[Found], asked: Sequence[Question], places: Sequence[int]) -> list[Found]:
+def _spread(found: Iterable[Found], asked: Sequence[Question], places: Sequence[int]) -> Iterable[Found]:
     """Return the result of each question, from the results of the distinct ones."""
-    if len(found) == len(asked):
-        return list(found)
-    spread = [(found[place], question) for place, question in zip(places, asked, strict=True)]
+    if len({*places}) == len(asked):
+        return found
+    known = [*found]
+    spread = [(known[place], question) for place, question in zip(places, asked, strict=True)]
     return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]

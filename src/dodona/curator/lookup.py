@@ -2,227 +2,72 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from dodona.answer.derived import DerivedValues, make_derived_values
+from dodona.answer.derived import DerivedValues, Evidence, make_derived_values
 from dodona.answer.estimate import AnswerSource
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.measured import MeasuredValues
+from dodona.curator.demands import Demand, Resolved
 from dodona.curator.planner import predict_error
-from dodona.curator.rent_or_buy import CountDemand
-from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
-from dodona.errors import InvalidRequest, InvariantBroken
+from dodona.curator.request import Request
+from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import may_be_exact
-from dodona.knowledge.measurements import KnownValues, noise_variance
-from dodona.knowledge.patterns import CountPattern, find_pattern
+from dodona.knowledge.patterns import KnownValues, noise_variance
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
+from dodona.knowledge.summed import SumPattern
 from dodona.ledger.entries import Receipt, Release
+from dodona.privacy.additive_noise import Noise
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.measurement import Noise, noises_from_text
+from dodona.privacy.measurement import noises_from_text
 from dodona.query.canonical import query_digest
-from dodona.query.predicate import Among, And
-from dodona.query.query import Block, ConstantWeight, Query
-from dodona.query.question import AnswerColumn, Question, Total
+from dodona.query.query import Query
+from dodona.query.question import AnswerColumn, Question
 from dodona.schema.schema import Schema
-from dodona.sql.statement import read_questions
+from dodona.sql.compile import read_questions
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 
-# --- Equivalent questions of one call are answered together. ---
-
-
-def distinct_questions(asked: Sequence[Question], request: Request) -> tuple[tuple[Question, ...], list[int]]:
-    """Return the questions without repetitions of equivalent ones, and the index of each question among them.
-
-    With fresh noise every repetition is measured separately.
-    """
-    if request.fresh or len(asked) == 1:
-        return tuple(asked), [*range(len(asked))]
-    known: dict[Hashable, int] = {}
-    once: list[Question] = []
-    places = []
-    blocks = None if isinstance(request.within, ColumnTolerances) else _conjunctions(asked)
-    for number, question in enumerate(asked):
-        meaning = _meaning(question, request) if blocks is None else blocks[number]
-        place = known.setdefault(meaning, len(once))
-        if place == len(once):
-            once.append(question)
-        places.append(place)
-    return tuple(once), places
-
-
-def _conjunctions(asked: Sequence[Question]) -> list[Block] | None:
-    """Return the block of each question if all are counts of plain conjunctions: those are equivalent only if equal."""
-    blocks = [question.single_total for question in asked]
-    plain = [
-        block
-        for block in blocks
-        if block is not None
-        and type(block.where) is And
-        and type(block.weight) is ConstantWeight
-        and {*map(type, block.where.parts)} <= {Among}
-    ]
-    return plain if len(plain) == len(blocks) else None
-
-
-def _meaning(question: Question, request: Request) -> Hashable:
-    """Return everything that determines what is measured for a question, and how accurately."""
-    block = question.single_total
-    if block is not None and not isinstance(request.within, ColumnTolerances):  # nearly all questions of a batch
-        return query_digest(question.query), block.unit
-    units = tuple([block.unit for block in question.query.blocks])
-    shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in question.noisy_columns])
-    if not isinstance(request.within, ColumnTolerances):
-        shown = tuple([("", *own) for _, *own in shown])
-    return query_digest(question.query), units, shown, question.derivable
-
-
-# --- A question is resolved once: its blocks, their required accuracy, and the pattern of each count. ---
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """A block and the tolerance of its values, in steps, each with the given failure probability."""
-
-    block: Block
-    tolerance: float
-    failing: float
-
-    def met(self, found: KnownValues) -> bool:
-        """Return whether the known values are accurate enough."""
-        return found.within(self.failing) <= self.tolerance
-
-
-class Aim:
-    """The accuracy required of all questions of a call. What they share is computed once."""
-
-    __slots__ = ("_request", "_tolerances", "failing", "size", "within")
-
-    def __init__(self, request: Request, *, size: int) -> None:
-        """Take the request of the call and the declared number of rows."""
-        self._request, self.within, self.size = request, request.within, size
-        self.failing = 1 - float(request.confidence)  # validated with the request
-        self._tolerances: dict[tuple[int, int], float] = {}
-
-    def relaxed(self) -> Aim:
-        """Return an aim with some tolerance, whatever was requested."""
-        return Aim(replace(self._request, within="100%", epsilon=None), size=self.size)
-
-    def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
-        """Return the demand of a column that shows a block unchanged."""
-        if self.within is None:
-            raise InvariantBroken("A price demands no accuracy.")
-        tolerance = resolve_tolerance(question, column, self.within, size=self.size) / float(block.unit)
-        return Demand(block, tolerance, self.failing)
-
-    def demand_of_total(self, question: Question, block: Block) -> Demand:
-        """Return the demand of a question with a single total: only weight and unit matter, and perhaps its name."""
-        if isinstance(self.within, ColumnTolerances):
-            return self.demand(question, question.columns[0], block)
-        same = (id(block.weight), id(block.unit))  # both live as long as the questions of the call
-        tolerance = self._tolerances.get(same)
-        if tolerance is not None:
-            return Demand(block, tolerance, self.failing)
-        found = self.demand(question, question.columns[0], block)
-        self._tolerances[same] = found.tolerance
-        return found
-
-
-class Resolved:
-    """A question of a call with its demands, computed on first use and cached."""
-
-    __slots__ = ("_aim", "_demands", "_known", "_patterns", "question")
-
-    def __init__(self, question: Question, aim: Aim) -> None:
-        """Take a question and its required accuracy."""
-        self.question, self._aim = question, aim
-        self._known = False
-        self._demands: tuple[Demand, ...] | None = None
-        self._patterns: tuple[CountPattern | None, ...] | None = None
-
-    @property
-    def demands(self) -> tuple[Demand, ...] | None:
-        """One demand per block; None if the question has none, as `find_demands` explains."""
-        if not self._known:
-            self._demands = find_demands(self.question, self._aim)
-            self._known = True
-        return self._demands
-
-    @property
-    def count_demand(self) -> CountDemand | None:
-        """The demand of a question that is a single count over classes."""
-        demands = self.demands
-        if demands is None or len(demands) != 1:
-            return None
-        (own,), (pattern,) = demands, self.patterns
-        return None if pattern is None else CountDemand(own.block, pattern, own.tolerance, own.failing)
-
-    def relaxed(self) -> Resolved:
-        """Return the same question with demands that any values meet, whatever accuracy or price was requested."""
-        relaxed = Resolved(self.question, self._aim)
-        demands = find_demands(self.question, self._aim.relaxed()) if self.demands is None else self.demands
-        relaxed._demands = demands and tuple(replace(demand, tolerance=math.inf) for demand in demands)
-        relaxed._known, relaxed._patterns = True, self._patterns
-        return relaxed
-
-    @property
-    def patterns(self) -> tuple[CountPattern | None, ...]:
-        """The count pattern of each demand's block."""
-        if self._patterns is None:
-            domain = self.question.query.domain
-            self._patterns = tuple([find_pattern(demand.block, domain) for demand in self.demands or ()])
-        return self._patterns
-
-
-def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
-    """Return one demand per block; None if a column is more than a count or a sum, or if a price is given.
-
-    Intervals of averages, quantiles and the like need independent noises, which values that follow from one table do
-    not have.
-    """
-    if aim.within is None or not question.derivable:
-        return None
-    block = question.single_total
-    if block is not None:
-        return (aim.demand_of_total(question, block),)
-    found: dict[int, Demand] = {}
-    for column, _ in question.noisy_columns:
-        if not isinstance(column.expression, Total) or column.expression.block in found:
-            return None
-        block = question.query.blocks[column.expression.block]
-        found[column.expression.block] = aim.demand(question, column, block)
-    return tuple(found[number] for number in sorted(found)) if len(found) == len(question.query.blocks) else None
-
-
 # --- The free rungs: replay and derivation. ---
 
 
 _Each = TypeVar("_Each")
+_NOTHING = (None,)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The values of a question and their source."""
+class Origin:
+    """Where values come from; those that are found together share it."""
 
-    measured: MeasuredValues | DerivedValues
     source: AnswerSource
     receipt: str | None
     price: Price = FREE
     reused: bool = False
     """Whether numbers that were released before are in it."""
 
+
+_DERIVED = Origin("derived", None, reused=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The values of a question and their origin."""
+
+    measured: Evidence
+    origin: Origin
+
     @classmethod
     def derived(cls, values: DerivedValues | None) -> Found | None:
         """Return values that follow from earlier releases, if there are any: they cost nothing."""
-        return None if values is None else cls(values, "derived", None, reused=True)
+        return None if values is None else cls(values, _DERIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,11 +76,6 @@ class Replay:
 
     question: Resolved
     released: tuple[ReleasedBlock | None, ...]
-
-    @classmethod
-    def nothing(cls, question: Resolved) -> Replay:
-        """Return a question without any released block."""
-        return cls(question, (None,) * len(question.demands or ()))
 
     def unreleased(self, each: Sequence[_Each]) -> list[_Each]:
         """Return those of something that is given for each block whose block has no such release."""
@@ -248,9 +88,8 @@ class Replay:
             return None
         noises = tuple(block.noise for block in released)
         values = [value for block in released for value in block.values]
-        return Found(
-            MeasuredValues(self.question.question, values, noises), "replayed", released[0].receipt, reused=True
-        )
+        origin = Origin("replayed", released[0].receipt, reused=True)
+        return Found(MeasuredValues(self.question.question, values, noises), origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +112,21 @@ class Lookup:
         return [Replay(one, own) if any(own) else None for one, own in zip(asked, found, strict=True)]
 
     def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:
-        recalled = zip(one.demands or (), self.releases.recall(one.question.query), strict=True)
-        return tuple([None if known is None else _first_accurate(known, demand) for demand, known in recalled])
+        """Return the first release of each block that is accurate enough.
+
+        If the last of these has all blocks, it answered the whole question, which is not mixed with others.
+        """
+        released, demands = self.releases.recall(one.question.query), one.demands or ()
+        paired = zip(demands, released, strict=True)
+        first = tuple([None if known is None else _first_accurate(known, demand) for demand, known in paired])
+        receipts = {block.receipt for block in first if block is not None}
+        if None in first or len(receipts) == 1:
+            return first
+        for whole in _whole_releases(released):
+            known = all(_first_accurate([block], demand) for block, demand in zip(whole, demands, strict=True))
+            if known and whole[0].receipt in receipts:
+                return tuple(whole)
+        return first
 
     def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
         """Return the release of any question, if it is as accurate as the planned measurement."""
@@ -284,63 +136,115 @@ class Lookup:
             if best is None or old is None or (old != planned and not self._as_good(question, old, planned, request)):
                 continue
             values = [value for one in best for value in one.values]
-            return Found(MeasuredValues(question, values, old), "replayed", best[0].receipt, reused=True)
+            return Found(MeasuredValues(question, values, old), Origin("replayed", best[0].receipt, reused=True))
         return None
 
-    def derive(self, replays: Sequence[Replay]) -> list[DerivedValues | None]:
-        """Return the values of each question whose unreleased blocks follow accurately enough; else None."""
-        demands = [own for one in replays for own in one.unreleased(one.question.demands or ())]
+    def derive(
+        self, asked: Sequence[Resolved], replays: Mapping[int, Replay] = MappingProxyType({})
+    ) -> list[DerivedValues | None]:
+        """Return the values of each question whose unreleased blocks follow accurately enough; else None.
+
+        `replays` are the releases of some of the blocks, by the place of the question.
+        """
+
+        def unreleased(each: Iterable[Sequence[_Each]]) -> Iterator[_Each]:
+            for place, own in enumerate(each):
+                yield from replays[place].unreleased(own) if place in replays else own
+
         with self.releases.lock:
-            if not self.releases.begun and any(may_be_exact(demand.block) for demand in demands):
+            blocks = [*unreleased(one.question.query.blocks for one in asked)]
+            if not self.releases.begun and any(map(may_be_exact, blocks)):
                 self.releases.begin()
             knowledge = self.releases.knowledge
             if knowledge.counts_classes:
-                patterns = [own for one in replays for own in one.unreleased(one.question.patterns)]
-                follows = knowledge.lookup_all(demands, patterns)
+                demands = unreleased(one.demands or () for one in asked)
+                following = knowledge.lookup_all(demands, [*unreleased(one.patterns for one in asked)])
             else:
-                follows = [knowledge.exact(one.block) if may_be_exact(one.block) else None for one in demands]
-            if (
-                not knowledge.combines
-                and not any(follows)
-                and len(demands) == sum(len(one.released) for one in replays)
-            ):
-                return [None] * len(replays)
-        following = iter(follows)
-        return [self._derived(one, following) for one in replays]
+                following = iter([*map(knowledge.exact, blocks)])
+            laws: dict[int, tuple[tuple[ErrorLaw, ...]]] = {}
+            known = [self._known(one, replays.get(place), following, laws) for place, one in enumerate(asked)]
+        # Single answers are combined without the lock, so that other replays need not wait.
+        return [
+            own if isinstance(own, DerivedValues) else self._combined(one, own)
+            for one, own in zip(asked, known, strict=True)
+        ]
 
     def derive_anyhow(self, asked: Sequence[Resolved]) -> list[DerivedValues | None]:
         """Return the values of each question if they follow at all: where they can, as accurately as is requested."""
+        averages = [self.derive_averages(one, anyhow=True) if one.averages else None for one in asked]
+        others = [one for one in asked if not one.averages]
+        if len(others) < len(asked):
+            rest = iter(self.derive_anyhow(others) if others else ())
+            return [own if one.averages else next(rest) for one, own in zip(asked, averages, strict=True)]
         found: list[DerivedValues | None] = [None] * len(asked)
-        if all(one.demands is not None for one in asked):
-            found = self.derive([Replay.nothing(one) for one in asked])
+        if all(one.demanding for one in asked):
+            found = self.derive(asked)
         if None not in found:
             return found
         relaxed = [one.relaxed() for one in asked]
         if any(one.demands is None for one in relaxed):
             return found
-        anyhow = self.derive([Replay.nothing(one) for one in relaxed])
+        anyhow = self.derive(relaxed)
         return [other if one is None else one for one, other in zip(found, anyhow, strict=True)]
 
-    def _derived(self, one: Replay, following: Iterator[KnownValues | None]) -> DerivedValues | None:
+    def derive_averages(self, one: Resolved, *, anyhow: bool = False) -> DerivedValues | None:
+        """Return the values of a question with averages if they follow from residuals as accurately as planned.
+
+        Theorem: honest-ratio
+        """
+        blocks, known = one.question.query.blocks, []
+        with self.releases.lock:
+            knowledge = self.releases.knowledge
+            if not knowledge.counts_classes:
+                return None
+            for block, pattern in zip(blocks, one.averages, strict=True):
+                if isinstance(pattern, SumPattern):
+                    found = knowledge.look_up_sum(block, pattern)
+                else:
+                    found = knowledge.lookup(block, pattern, lambda _: True)
+                if found is None:
+                    return None
+                known.append(found)
+        if not anyhow and not one.averages_met(known):
+            return None
+        values, laws = tuple([own.values for own in known]), tuple([own.laws for own in known])
+        return DerivedValues(one.question, values, laws, independent=True)
+
+    def _known(
+        self,
+        one: Resolved,
+        replay: Replay | None,
+        following: Iterator[KnownValues | None],
+        laws: dict[int, tuple[tuple[ErrorLaw, ...]]],
+    ) -> DerivedValues | Sequence[KnownValues | ReleasedBlock | None]:
+        """Return the values of a question with one block, if they follow; else what is known of each block.
+
+        Laws are kept once, as many questions share them.
+        """
+        if replay is not None:
+            return [next(following) if released is None else released for released in replay.released]
+        if len(one.question.query.blocks) > 1:
+            return [next(following) for _ in one.question.query.blocks]
+        own = next(following)
+        if own is None:
+            return _NOTHING
+        return DerivedValues(one.question, (own.values,), laws.setdefault(id(own.laws), (own.laws,)))
+
+    def _combined(self, one: Resolved, known: Sequence[KnownValues | ReleasedBlock | None]) -> DerivedValues | None:
         """Return the values of a question; blocks that are still unknown may be combined from single answers."""
-        question, demands = one.question.question, one.question.demands or ()
-        known = [next(following) if released is None else released for released in one.released]
-        if len(known) == 1 and isinstance(known[0], KnownValues):  # nearly all questions of a batch
-            return DerivedValues(question, (known[0].values,), (known[0].laws,))
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[tuple[ErrorLaw, ...]] = []
-        for demand, block in zip(demands, known, strict=True):
+        for demand, block in zip(one.demands or (), known, strict=True):
             if isinstance(block, ReleasedBlock):
                 values.append(block.values)
                 laws.append((block.noise,))
                 continue
-            # Single answers are combined without the lock, so that other replays need not wait.
             follows = self.releases.knowledge.combine(demand.block, demand.met) if block is None else block
             if follows is None:
                 return None
             values.append(follows.values)
             laws.append(follows.laws)
-        return DerivedValues(question, tuple(values), tuple(laws))
+        return DerivedValues(one.question, tuple(values), tuple(laws))
 
     def public(self, question: Question) -> Found | None:
         """Return a question's values if no row can change any of them: then it is free, however it is asked.
@@ -355,9 +259,8 @@ class Lookup:
             known = [values for values in map(self.releases.knowledge.exact, blocks) if values is not None]
         if len(known) < len(blocks):
             return None
-        return Found(
-            make_derived_values(question, [one.values for one in known], [one.laws for one in known]), "derived", None
-        )
+        values = make_derived_values(question, [one.values for one in known], [one.laws for one in known])
+        return Found(values, Origin("derived", None))
 
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
         def error(column: AnswerColumn, blocks: tuple[int, ...], noises: tuple[Noise, ...]) -> float:
@@ -417,9 +320,9 @@ def read_release(
     noises = noises_from_text(released.mechanism) if noises is None else tuple(noises)
     blocks = _spans(len(question.query.blocks) for question in asked)
     numbers = _spans(question.query.values for question in asked)
+    origin = Origin("measured", released.receipt, price)
     for question, (start, after), (first, last) in zip(asked, blocks, numbers, strict=True):
-        measured = MeasuredValues(question, values[first:last], noises[start:after])
-        yield Found(measured, "measured", released.receipt, price)
+        yield Found(MeasuredValues(question, values[first:last], noises[start:after]), origin)
 
 
 def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -446,13 +349,15 @@ def written_questions(
     release: Release, receipt: Receipt, read: Callable[[str], tuple[Question, ...]]
 ) -> tuple[Question, ...] | None:
     """Return the questions of a release from their text, if they are exactly what was measured; else None."""
-    text = release.text or ""
+    readings = text_readings(release.text or "", read)
+    return next((asked for asked in readings if query_digest(stack_queries(asked)) == receipt.purpose), None)
+
+
+def text_readings(text: str, read: Callable[[str], tuple[Question, ...]]) -> Iterator[tuple[Question, ...]]:
+    """Yield the questions that the text of a release may mean: those of one text, and those of several."""
     for texts in ((text,), text.split("; ")):
         with suppress(InvalidRequest):
-            asked = tuple([question for one in texts for question in read(one)])
-            if query_digest(stack_queries(asked)) == receipt.purpose:
-                return asked
-    return None
+            yield tuple([question for one in texts for question in read(one)])
 
 
 def joined_text(asked: Sequence[Question]) -> str | None:
@@ -467,9 +372,7 @@ def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence
     """Return whether a bundle was bought for those questions that are missing, as far as its text says so."""
     if release.text is None or release.text == joined_text(missing):
         return True
-    for texts in ((release.text,), release.text.split("; ")):
-        with suppress(InvalidRequest):
-            written = {query_digest(part.query) for one in texts for part in read_questions(one, schema)}
-            meant, given = ({query_digest(one.query) for one in own} for own in (missing, asked))
-            return meant <= written <= given
+    for reading in text_readings(release.text, lambda text: read_questions(text, schema)):
+        written, meant, given = ({query_digest(one.query) for one in own} for own in (reading, missing, asked))
+        return meant <= written <= given
     return False

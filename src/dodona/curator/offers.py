@@ -13,8 +13,8 @@ from dodona.answer.derived import Evidence
 from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.curator.beyond_budget import explain_options
+from dodona.curator.demands import Resolved
 from dodona.curator.desk import explain_price_above_epsilon, explain_price_refusal
-from dodona.curator.lookup import Resolved
 from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request
 from dodona.numbers import format_percent
@@ -32,10 +32,10 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
     from dodona.curator.forecast import Forecaster
 
     start = 0
-    for one, found in islice(zip(call.asked, call.found, strict=True), _SHOWN):
+    for one, measured in islice(zip(call.asked, call.measured, strict=True), _SHOWN):
         question = one.question
-        if found is not None:
-            yield from _known_accuracy(found.measured, call.request)
+        if measured is not None:
+            yield from _known_accuracy(measured, call.request)
             continue
         if order is None or order.bundle is not None:
             yield from _requested_accuracy(one)
@@ -71,7 +71,7 @@ def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> l
 
 
 def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
-    """Return the price of `prepare`, and the probability that the question turns out free."""
+    """Return the price of `prepare`, where a bundle would answer the question."""
     demand = call.missing[0].count_demand if len(call.missing) == 1 and order is not None else None
     if demand is None or order is None:
         return []
@@ -81,19 +81,13 @@ def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None
     if widest is not None:
         share = ladder.desk.dataset.ledger.share(widest.event)
         hints.append(f"To prepare {widest.level.value} would cost {format_percent(share)}.")
-    if "confirm" in rungs and not demand.pattern.grouped:
-        question = call.missing[0].question
-        single = ladder.planner.plan((question,), call.request).event
-        chance = ladder.confirmer.chance(question, demand.tolerance, demand.failing, lambda: single)
-        if chance is not None:
-            hints.append(f"An open check may confirm the model's prediction for free: {100 * chance:.0f}% likely.")
     return hints
 
 
 def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
     """Yield the requested accuracy: answers from a bundle are at least that accurate."""
-    for demand, (column, _) in zip(asked.demands or (), asked.question.noisy_columns, strict=True):
-        yield ExpectedAccuracy(column.name, demand.tolerance * float(demand.block.unit))
+    for name, tolerance in asked.tolerances():
+        yield ExpectedAccuracy(name, tolerance)
 
 
 def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAccuracy]:

@@ -4,29 +4,36 @@ Tolerances become noise scales here: rounded up where privacy depends on them, d
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 
+from dodona.answer.laws import describe_normal
 from dodona.answer.mechanism import describe_measurement
 from dodona.answer.prediction import predict_half_width
 from dodona.curator.request import ColumnTolerances, Request, Tolerance, resolve_tolerance
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
-from dodona.knowledge.knowledge import BundleLevel
+from dodona.knowledge.asked import BundleLevel
 from dodona.privacy.accountants import Spending
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
+    NOISE_TYPES,
     SMALLEST_SCALE,
-    Gaussian,
     Laplace,
+    Noise,
+    NoiseType,
+    RoundedGaussian,
+    payable_noises,
     round_scale_down,
     round_scale_up,
+    widest_within,
 )
 from dodona.privacy.budget import Budget
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
+from dodona.privacy.gaussian_privacy import gaussian_limit
+from dodona.privacy.measurement import Measurement, ResidualMeasurement
 from dodona.query.query import Query
 from dodona.query.question import (
     AnswerColumn,
@@ -43,8 +50,6 @@ from dodona.schema.schema import Unit
 
 Scales = dict[int, float]
 """By the number of a block, in its steps."""
-NoiseType = type[Laplace | Gaussian]
-_NOISE_TYPES: dict[str, NoiseType] = {law.__name__: law for law in (Laplace, Gaussian)}
 _NEAR = 2e-3  # a gain of 1/500 in noise is not worth searching for
 _STEPS = 40
 _LEAP = 8.0
@@ -98,20 +103,23 @@ def scale_cost(event: Event) -> float:
 @lru_cache(maxsize=1 << 10)
 def unit_scale_cost(law: str, sensitivity: Sensitivity) -> float:
     """Return the cost of noise with scale 1."""
-    return scale_cost(_NOISE_TYPES[law](scale=1).event(sensitivity))
+    return scale_cost(NOISE_TYPES[law](scale=1).event(sensitivity))
 
 
 def widest_noise(law: NoiseType, tolerance: float, confidence: float) -> Noise:
     """Return the widest noise that is within the tolerance."""
+    return widest_noises((law,), {tolerance}, confidence)[law, tolerance]
+
+
+def widest_noises(
+    laws: Iterable[NoiseType], tolerances: Collection[float], confidence: float
+) -> dict[tuple[NoiseType, float], Noise]:
+    """Return by law and tolerance the widest noise that is within the tolerance."""
+    failing = 1 - float(confidence)
     try:
-        return _widest_noise(law.__name__, tolerance, confidence)
+        return {(law, own): widest_within(law.__name__, own, failing) for law in laws for own in tolerances}
     except InvalidArgument:
         raise ToleranceUnreachable("this", 0.0) from None
-
-
-@lru_cache(maxsize=1 << 13)
-def _widest_noise(law: str, tolerance: float, confidence: float) -> Noise:
-    return _NOISE_TYPES[law].widest(tolerance, 1 - float(confidence))
 
 
 def merge_scales(scales: Scales, other: Mapping[int, float]) -> None:
@@ -133,12 +141,12 @@ def noises_within(law: NoiseType, scales: Scales, blocks: int) -> tuple[Noise, .
 
 @lru_cache(maxsize=1 << 12)
 def _noise_below(law: str, scale: float) -> Noise:
-    return _NOISE_TYPES[law](scale=round_scale_down(_clamp_scale(scale)))
+    return NOISE_TYPES[law](scale=round_scale_down(_clamp_scale(scale)))
 
 
 @lru_cache(maxsize=1 << 12)
 def _noise_above(law: str, scale: float) -> Noise:
-    return _NOISE_TYPES[law](scale=round_scale_up(_clamp_scale(scale)))
+    return NOISE_TYPES[law](scale=round_scale_up(_clamp_scale(scale)))
 
 
 def _clamp_scale(scale: float) -> float:
@@ -175,7 +183,7 @@ def count_share(unit: Unit, budget: Budget, tolerance: float, confidence: float)
     """Return the budget share of a count with this tolerance; above 1 if no noise is small enough."""
     moved, whole = row_count_sensitivity(unit), budget.filter()
     found = [Fraction(2)]
-    for law in (Gaussian, Laplace) if budget.delta > 0 else (Laplace,):
+    for law in payable_noises(budget):
         try:
             event = widest_noise(law, tolerance, confidence).event(moved)
         except Refused:  # no available noise is that small
@@ -207,7 +215,7 @@ class PurchaseOrder:
     def described(self) -> str:
         """The purchase in words."""
         if isinstance(self.measurement, ResidualMeasurement):
-            noise = "Gaussian noise on their Helmert rows"
+            noise = describe_normal(self.measurement.law) + " on each of its rows"
         else:
             noise = describe_measurement(self.measurement.query, self.measurement.noises)
         return noise if self.bundle is None else f"{self.bundle.value}, with {noise}"
@@ -218,7 +226,7 @@ class Planner:
     """Chooses noise laws and scales for one dataset."""
 
     unit: Unit
-    delta: Fraction
+    budget: Budget
     shares: Callable[[Sequence[Event]], Sequence[Fraction]]
     """Which part of the budget each event takes."""
     _known: dict[tuple[Question, Request], PurchaseOrder] = field(default_factory=dict, repr=False)
@@ -228,7 +236,7 @@ class Planner:
     _factors: dict[tuple[NoiseType, Question, float, float], float] = field(default_factory=dict, repr=False)
 
     def plan(self, questions: Iterable[Question], request: Request) -> PurchaseOrder:
-        """Return the joint measurement of all questions that takes the smaller budget share, by Laplace or by Gaussian.
+        """Return the joint measurement of all questions that takes the smaller share, by Laplace or by normal noise.
 
         For a price, return the one with the smaller error among those within the maximum price of the call.
         """
@@ -243,16 +251,12 @@ class Planner:
         key = (asked, request)
         known = self._laws.get(key)
         if known is None:
-            _limit_work(asked)
             tolerances, query = self._tolerances(asked, request), _stack_questions(asked)
-            known = self._price([self._for_accuracy(law, asked, tolerances, query, request) for law in self._allowed()])
+            known = self._for_accuracy(asked, tolerances, query, request)
             if len(self._laws) >= _CACHE_SIZE:
                 self._laws.clear()
             self._laws[key] = known
         return known
-
-    def _allowed(self) -> tuple[NoiseType, ...]:
-        return (Laplace, Gaussian) if self.delta > 0 else (Laplace,)
 
     def _once(self, question: Question, request: Request) -> PurchaseOrder:
         """Return the plan of one question, cached, because a quote is usually followed by its question."""
@@ -265,16 +269,17 @@ class Planner:
         return known
 
     def _planned_for(self, asked: tuple[Question, ...], request: Request) -> PurchaseOrder:
-        _limit_work(asked)
-        query, laws = _stack_questions(asked), self._allowed()
+        query = _stack_questions(asked)
         if request.epsilon is not None:
-            found = self._price([self._for_price(law, asked, query, request) for law in laws])
+            _limit_work(asked)
+            laws = payable_noises(self.budget)
+            found = self._price(query, [self._for_price(law, asked, query, request).noises for law in laws])
             fitting = [planned for planned in found if planned.share <= request.max_price]
             if not fitting:  # refused either way: report the price nearest to the maximum of the call
                 return min(found, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
         tolerances = self._tolerances(asked, request)
-        found = self._price([self._for_accuracy(law, asked, tolerances, query, request) for law in laws])
+        found = self._for_accuracy(asked, tolerances, query, request)
         return min(found, key=lambda planned: planned.share)
 
     def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
@@ -284,23 +289,24 @@ class Planner:
         of a batch share these, so their tolerance is computed once.
         """
         within = _requested_tolerance(request)
-        known: dict[tuple[int, int], tuple[float, ...]] = {}
+        known: dict[tuple[int, int, int | None], tuple[float, ...]] = {}
         found: list[tuple[float, ...] | None] = []
         for question in asked:
             block = question.single_total
             if block is None or isinstance(within, ColumnTolerances):
-                found.append(self._total_tolerances(question, within))
+                found.append(self._total_tolerances(question, question.total_columns, within))
                 continue
-            same = (id(block.weight), id(block.unit))  # both live as long as the question
+            same = (id(block.weight), id(block.unit), question.size)  # both live as long as the question
             tolerances = known.get(same)
             if tolerances is None:
-                tolerances = known[same] = self._total_tolerances(question, within) or ()
+                tolerances = known[same] = self._total_tolerances(question, question.total_columns, within) or ()
             found.append(tolerances)
         return found
 
-    def _total_tolerances(self, question: Question, within: Tolerance | ColumnTolerances) -> tuple[float, ...] | None:
-        """Return the tolerance of each block, if each is shown unchanged: its error is its noise."""
-        columns = question.total_columns
+    def _total_tolerances(
+        self, question: Question, columns: Sequence[AnswerColumn] | None, within: Tolerance | ColumnTolerances
+    ) -> tuple[float, ...] | None:
+        """Return the tolerance of each block, if each is shown unchanged in a column: its error is its noise."""
         if columns is None:
             return None
         tolerances = [resolve_tolerance(question, column, within, size=self.unit.size) for column in columns]
@@ -310,20 +316,22 @@ class Planner:
 
     def _for_accuracy(
         self,
-        law: NoiseType,
         asked: tuple[Question, ...],
         tolerances: list[tuple[float, ...] | None],
         query: Query,
         request: Request,
-    ) -> Measurement:
-        """Return the measurement with the widest noise at which every column meets its tolerance."""
-        noises: list[Noise] = []
-        for question, own in zip(asked, tolerances, strict=True):
-            if own is None:
-                noises += self._noises(law, question, request)
-            else:
-                noises += [widest_noise(law, tolerance, request.confidence) for tolerance in own]
-        return Measurement(query, tuple(noises))
+    ) -> tuple[PurchaseOrder, ...]:
+        """Return by each noise law the measurement with the widest noise at which every column meets its tolerance."""
+        _limit_work([question for question, own in zip(asked, tolerances, strict=True) if own is None])
+        laws = payable_noises(self.budget)
+        totals = widest_noises(laws, {one for own in tolerances if own is not None for one in own}, request.confidence)
+        options = []
+        for law in laws:
+            noises: list[Noise] = []
+            for question, own in zip(asked, tolerances, strict=True):
+                noises += self._noises(law, question, request) if own is None else [totals[law, one] for one in own]
+            options.append(tuple(noises))
+        return self._price(query, options)
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
         """Return for each block the widest noise with which every column meets its tolerance."""
@@ -345,7 +353,8 @@ class Planner:
             if factor is None:
                 least = noises_within(law, dict.fromkeys(range(len(shape)), float(SMALLEST_SCALE)), len(shape))
                 raise ToleranceUnreachable(
-                    column.name, predict_error(own, least, confidence=request.confidence, rows=self.unit.size)
+                    column.name,
+                    predict_error(own, least, confidence=request.confidence, rows=own.size or self.unit.size),
                 )
             if len(self._factors) >= _CACHE_SIZE:
                 self._factors.clear()
@@ -357,7 +366,7 @@ class Planner:
     ) -> float | None:
         def error(factor: float) -> float:
             noises = noises_within(law, {block: factor * own for block, own in shape.items()}, len(shape))
-            return predict_error(question, noises, confidence=confidence, rows=self.unit.size)
+            return predict_error(question, noises, confidence=confidence, rows=question.size or self.unit.size)
 
         return largest_factor(error, tolerance, lower=float(SMALLEST_SCALE) / min(shape.values()))
 
@@ -390,17 +399,25 @@ class Planner:
         price = request.epsilon or Fraction(0)
         if law is Laplace:
             return float((event.epsilon or Fraction(0)) / price)
-        return math.sqrt(float(event.rho()) / float(zcdp_limit(price, self.delta)))
+        squared = event.mu_squared() if law is RoundedGaussian else None
+        if squared is not None:
+            return math.sqrt(float(squared) / float(gaussian_limit(price, self.budget.delta)))
+        return math.sqrt(float(event.rho()) / float(zcdp_limit(price, self.budget.delta)))
 
     def _error(self, asked: tuple[Question, ...], planned: PurchaseOrder, request: Request) -> float:
         """Return the error of the first column, by which noise laws are compared."""
         column, shape = asked[0].noisy_columns[0]
         noises = tuple(planned.measurement.noises[block] for block in shape)
         own = asked[0].column_alone(column, tuple(shape))
-        return predict_error(own, noises, confidence=request.confidence, rows=self.unit.size)
+        return predict_error(own, noises, confidence=request.confidence, rows=own.size or self.unit.size)
 
-    def _price(self, measurements: Sequence[Measurement]) -> tuple[PurchaseOrder, ...]:
-        events = [measurement.event(self.unit) for measurement in measurements]
+    def _price(self, query: Query, options: Iterable[tuple[Noise, ...]]) -> tuple[PurchaseOrder, ...]:
+        """Return the orders of a query, with the noises of each option."""
+        moved = unit_sensitivity(query, self.unit) if len(query.blocks) == 1 else None
+        measurements, events = [], []
+        for noises in options:
+            measurements.append(Measurement(query, noises))
+            events.append(measurements[-1].event(self.unit, moved))
         return tuple(map(PurchaseOrder, measurements, events, self.shares(events)))
 
 
@@ -414,7 +431,7 @@ def predict_error(question: Question, noises: tuple[Noise, ...], *, confidence: 
     return predict_half_width(question, question.columns[0], noises, confidence=confidence, rows=rows)
 
 
-def _limit_work(asked: tuple[Question, ...]) -> None:
+def _limit_work(asked: Sequence[Question]) -> None:
     """Refuse more columns than can be planned in seconds; those that differ only in conditions are planned once."""
     kinds = {
         (

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import combinations
+from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 from dodona.answer.laws import half_width
 from dodona.curator.bundles import (
     MOST_CASES,
-    MOST_TARGETS,
     Targets,
     count_cases,
     design_count_table,
@@ -25,23 +24,25 @@ from dodona.curator.bundles import (
     find_cover,
     gaussian_variance_within,
     is_small_enough,
+    lattice_targets,
+    scope_targets,
 )
-from dodona.curator.planner import NoiseType, Planner, PurchaseOrder
+from dodona.curator.demands import CountDemand
+from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.request import Request
-from dodona.knowledge.knowledge import (
+from dodona.knowledge.asked import (
     BundleLevel,
-    ClassSet,
-    Knowledge,
+    LeastPrices,
     Rent,
     SingleAnswers,
-    at_least_as_hard,
     class_sets,
 )
-from dodona.knowledge.measurements import KnownValues
+from dodona.knowledge.knowledge import BlockDemand, Knowledge
 from dodona.knowledge.patterns import CountPattern, list_classings
 from dodona.knowledge.releases import ReleasedBlocks
+from dodona.knowledge.summed import SumPattern
 from dodona.privacy.accountants import Shares
-from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.privacy.additive_noise import Gaussian, Laplace, NoiseType, NormalNoise
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance, residual_event
 from dodona.query.predicate import And, Predicate, evaluate_predicate
@@ -57,34 +58,8 @@ if TYPE_CHECKING:
 PriceFunction = Callable[[Event], float]
 """In one account of the budget; infinite where it cannot be paid there."""
 _WORTH = 0.97  # of the price of a table: only a lower price justifies drawing noise of a separate scale for each row
+_NEARLY = 0.999  # of the room of a sum: quantiles of two noises together are nearly those of one
 _TOLERANCE_SLACK = 0.99  # of a tolerance: single answers of equal accuracy count, up to the rounding of scales
-
-
-@dataclass(frozen=True, slots=True)
-class CountDemand:
-    """A count that does not follow from what is known, and its required accuracy."""
-
-    block: Block
-    pattern: CountPattern
-    tolerance: float
-    """In steps."""
-    failing: float
-
-    @property
-    def kind(self) -> Hashable:
-        """The determinants of its accuracy: how many classes of each column are counted, not which ones."""
-        sets = self.pattern.sets
-        counted = self.block if sets is None else tuple([own.bit_count() for own in sets])
-        return self.pattern.classes, counted, self.tolerance, self.failing
-
-    def met(self, found: KnownValues) -> bool:
-        """Return whether the known values are accurate enough."""
-        return found.within(self.failing) <= self.tolerance
-
-
-def distinct_demands(wanted: Iterable[CountDemand]) -> list[CountDemand]:
-    """Return one count of each kind: a bundle that answers it answers all of its kind."""
-    return [*{own.kind: own for own in wanted}.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +72,16 @@ class Bundle:
     event: Event
     price: float
 
-    def measurement(self, domain: Domain) -> Measurement | ResidualMeasurement:
-        """Return the measurement to make."""
+    def measurement(self, domain: Domain, law: type[NormalNoise]) -> Measurement | ResidualMeasurement:
+        """Return the measurement to make; residuals get noise of this law."""
         if isinstance(self.plan, Measurement):
             return replace(self.plan, label=self.level.name)
-        return ResidualMeasurement(domain, self.plan, self.level.name)
+        return ResidualMeasurement(domain, self.plan, self.level.name, law)
 
 
+_LATTICES = (BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE)
+_LEVELS = (BundleLevel.LATTICE, BundleLevel.TABLE, BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE)
+"""The widest first."""
 _MOST_TABLES = 256
 _CachedBundle = tuple[Targets, object, Bundle | None]
 """The targets of the last design of a level, what else it depends on, and the design."""
@@ -116,6 +94,8 @@ class RentOrBuyRule:
     domain: Domain
     unit: Unit
     releases: ReleasedBlocks
+    normal: type[NormalNoise] = Gaussian
+    """The normal noise that the budget counts."""
     _known: dict[BundleLevel, _CachedBundle] = field(default_factory=dict, repr=False)
     _tables: dict[Hashable, tuple[Measurement, Event] | None] = field(default_factory=dict, repr=False)
     """The last designs of tables: they depend on nothing that was released, and many questions look at the same."""
@@ -132,7 +112,7 @@ class RentOrBuyRule:
 
         Theorem: rent-or-buy
         """
-        for bundle in self.bundles(wanted, price, lambda level: self._paid(level, wanted, price) + single):
+        for bundle in self.bundles(wanted, price, single):
             most = min(left, self._paid(bundle.level, wanted, price) + single)
             if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
                 return None
@@ -141,6 +121,18 @@ class RentOrBuyRule:
                 if self.answers(found, (wanted,)):
                     return found
         return None
+
+    def eased(self, wanted: CountDemand) -> CountDemand:
+        """Return a sum with the room that its steps have, if the number of its rows is known better than need be."""
+        own, pattern = wanted.sums[0] if len(wanted.sums) == 1 else (wanted, wanted.pattern)
+        if not isinstance(pattern, SumPattern) or not pattern.factor or not pattern.constant:
+            return wanted
+        rows = self.knowledge.look_up_sum(own.block, replace(pattern, factor=0))
+        if rows is None:
+            return wanted
+        left = (wanted.tolerance * pattern.size) ** 2 - rows.within(wanted.failing) ** 2
+        room = _NEARLY * math.sqrt(max(left, 0.0)) / abs(pattern.reach)
+        return replace(wanted, easing=max(1.0, room / wanted.tolerance))
 
     def _is_the_table(self, bundle: Bundle, wanted: CountDemand) -> bool:
         """Return whether a bundle is just the requested table, as residuals with noise of many scales."""
@@ -155,18 +147,32 @@ class RentOrBuyRule:
         Theorem: rent-or-buy
         """
         known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
-        kinds = distinct_demands(wanted)
-        return None not in known.lookup_all(kinds, [own.pattern for own in kinds])
+        kinds = self.distinct(wanted)
+        pairs: list[tuple[BlockDemand, SumPattern | CountPattern]] = []
+        for own in kinds:
+            pairs += own.sums or ((own, own.pattern),)
+        return None not in known.lookup_all([own for own, _ in pairs], [pattern for _, pattern in pairs])
+
+    def distinct(self, wanted: Iterable[CountDemand | None]) -> list[CountDemand]:
+        """Return the first count of each kind, as a bundle that answers it answers all of them; none if one is None."""
+        asked, sides = self.knowledge.asked, dict[tuple[int, int], Hashable]()
+        kinds: dict[Hashable, CountDemand] = {}
+        for own in wanted:
+            if own is None:
+                return []
+            kinds.setdefault(own.kind(asked, sides), own)
+        return [*kinds.values()]
 
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
         """Yield bundles that answer all of these counts within the smallest of their tolerances."""
         tolerance, failing = min(own.tolerance for own in wanted), min(own.failing for own in wanted)
         tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
-        asked = SingleAnswers()
+        asked = SingleAnswers(ordered=self.knowledge.asked.ordered)
         for own in wanted:
             asked.see(own.pattern)
-        sides = [class_sets(own.pattern) for own in wanted]
-        products = [own for own in sides if own is not None]
+        sides = [class_sets(pattern) for own in wanted for pattern in own.products]
+        based = cache(lambda side: asked.based_product((side,))[0])  # few sides, in many products
+        products = [tuple([based(side) for side in own]) for own in sides if own is not None]
         scopes = {tuple(own for own, _ in product) for product in products}
         if (
             len(products) == len(sides)
@@ -178,9 +184,11 @@ class RentOrBuyRule:
             variance = gaussian_variance_within(tolerance, failing) / missed
             found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
             if found is not None:
-                event = residual_event(found, self.unit)
+                event = residual_event(found, self.unit, self.normal)
                 for price in prices:
                     yield Bundle(BundleLevel.LATTICE, found, event, price(event))
+        if any(own.sums for own in wanted):
+            return
         for price in prices:
             yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), tightest, price)
 
@@ -191,21 +199,41 @@ class RentOrBuyRule:
         )
         return min(filter(math.isfinite, widest), default=single)
 
-    def bundles(
-        self, wanted: CountDemand, price: PriceFunction, most: Callable[[BundleLevel], float] = lambda _: math.inf
-    ) -> Iterator[Bundle]:
-        """Yield the possible bundles, the widest first, without those that clearly cost too much."""
-        sides = class_sets(wanted.pattern)
-        asked = self.knowledge.asked.seen(wanted.pattern)
-        if sides is not None:
-            yield from self._lattice(BundleLevel.LATTICE, _closure(asked, sides), wanted, price, most)
-        yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), wanted, price)
-        if sides is not None:
-            yield from self._lattice(
-                BundleLevel.SCOPE_LATTICE, frozenset((_representative_product(sides),)), wanted, price, most
-            )
-        if len(asked.finest) > len(wanted.pattern.classes):
-            yield from self._table(BundleLevel.SCOPE_TABLE, wanted.pattern.classes, wanted, price)
+    def bundles(self, wanted: CountDemand, price: PriceFunction, single: float = math.inf) -> Iterator[Bundle]:
+        """Yield the possible bundles, the widest first, without those that clearly cost more than rent and single.
+
+        None is designed before the rent has reached the least that it can cost.
+
+        Theorem: rent-or-buy
+        """
+        room, known, sides = wanted.room, self.knowledge, class_sets(wanted.pattern)
+        least = dict.fromkeys(_LEVELS, 0.0)
+        if math.isfinite(single):
+            public = LeastPrices(self.unit, self.normal, room, wanted.failing)
+            least = public.by_level(wanted.pattern, known.asked, known.residuals, price, single)
+
+        def is_reached(cost: float, level: BundleLevel) -> bool:
+            """Return whether rent and single reach a price; what rent was paid for only matters where all would do."""
+            if cost <= single:
+                return True
+            unused = [rent for rent in known.asked.rents if level not in rent.used]
+            most = sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
+            return cost <= single + most and cost <= single + self._paid(level, wanted, price)
+
+        offered = _LATTICES if wanted.sums else _LEVELS
+        levels = [level for level in offered if is_reached(least[level], level)]
+        if not levels:
+            return
+        asked = known.asked.seen(wanted.pattern)
+        for level in levels:
+            if level is BundleLevel.LATTICE and sides is not None:
+                yield from self._lattice(level, lattice_targets(asked, sides), wanted, price, is_reached)
+            elif level is BundleLevel.SCOPE_LATTICE and sides is not None:
+                yield from self._lattice(level, scope_targets(asked, sides), wanted, price, is_reached)
+            elif level is BundleLevel.TABLE:
+                yield from self._table(level, tuple(asked.finest.values()), wanted, price)
+            elif level is BundleLevel.SCOPE_TABLE and len(asked.finest) > len(wanted.pattern.classes):
+                yield from self._table(level, wanted.pattern.classes, wanted, price)
 
     def _lattice(
         self,
@@ -213,16 +241,19 @@ class RentOrBuyRule:
         targets: Targets,
         wanted: CountDemand,
         price: PriceFunction,
-        most: Callable[[BundleLevel], float],
+        is_reached: Callable[[float, BundleLevel], bool],
     ) -> Iterator[Bundle]:
-        variance = gaussian_variance_within(wanted.tolerance, wanted.failing)
+        variance = gaussian_variance_within(wanted.room, wanted.failing)
         known, known_as = self._known.get(level), (variance, self.knowledge.residuals.version)
         if known is None or known[:2] != (targets, known_as):
             fewer = known is not None and known[0] <= targets and known[1] == known_as
-            if fewer and known is not None and known[2] is not None and price(known[2].event) > most(level):
+            before = known[2] if fewer and known is not None else None
+            if before is not None and not is_reached(price(before.event), level):
                 return  # fewer targets already cost more than that
             found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
-            bundle = None if found is None else Bundle(level, found, residual_event(found, self.unit), math.inf)
+            bundle = (
+                None if found is None else Bundle(level, found, residual_event(found, self.unit, self.normal), math.inf)
+            )
             known = self._known[level] = (targets, known_as, bundle)
         if known[2] is not None:
             yield replace(known[2], price=price(known[2].event))
@@ -231,7 +262,7 @@ class RentOrBuyRule:
         self, level: BundleLevel, classes: tuple[Classes, ...], wanted: CountDemand, price: PriceFunction
     ) -> Iterator[Bundle]:
         best: Bundle | None = None
-        for law in (Laplace, Gaussian):
+        for law in (Laplace, self.normal):
             found = self._design_table(classes, law, wanted.tolerance, wanted.failing)
             if found is not None:
                 cost = price(found[1])
@@ -261,14 +292,13 @@ class RentOrBuyRule:
         sides = class_sets(wanted.pattern)
         if bundle.level is not BundleLevel.SCOPE_LATTICE or sides is None:
             return bundle
-        closure = _closure(self.knowledge.asked.seen(wanted.pattern), sides)
-        variance, known = gaussian_variance_within(wanted.tolerance, wanted.failing), self.knowledge.residuals
-        found = design_residuals(
-            self.unit, frozenset((_representative_product(sides),)), variance, known, within=closure
-        )
+        asked = self.knowledge.asked.seen(wanted.pattern)
+        variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.residuals
+        targets, closure = scope_targets(asked, sides), lattice_targets(asked, sides)
+        found = design_residuals(self.unit, targets, variance, known, within=closure)
         if found is None:
             return bundle
-        event = residual_event(found, self.unit)
+        event = residual_event(found, self.unit, self.normal)
         return Bundle(bundle.level, found, event, price(event)) if price(event) <= most else bundle
 
     def _widened(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, left: float) -> Bundle:
@@ -302,30 +332,13 @@ class RentOrBuyRule:
         )
 
 
-def _representative_product(sides: tuple[ClassSet, ...]) -> tuple[ClassSet, ...]:
-    """Return one representative of all products with sets of the same sizes, which have the same variance."""
-    return tuple((own, (1 << members.bit_count()) - 1) for own, members in sides)
-
-
-def _closure(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
-    """Return products of all columns asked about, in the sizes asked for, each with the worst set.
-
-    The current one is among them, unless another is as hard in every column.
-    """
-    ordered = [(asked.finest[name], members) for name, members in sorted(asked.worst.items())]
-    if sum(math.comb(len(ordered), size) for size in asked.sizes) > MOST_TARGETS:
-        return frozenset((_representative_product(sides),))
-    found = frozenset(_representative_product(chosen) for size in asked.sizes for chosen in combinations(ordered, size))
-    worst = dict(ordered)
-    harder = all(own in worst and at_least_as_hard(own, worst[own], members) for own, members in sides)
-    return (
-        found if sides and harder else found | {_representative_product(sides)}
-    )  # no product is as hard as the number of rows
-
-
 def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) -> bool:
     """Return whether a bundle of this level would have answered the rented questions with the same accuracy."""
-    if rent.noise is not None and half_width(rent.noise, wanted.failing) < _TOLERANCE_SLACK * wanted.tolerance - 1:
+    if rent.noise is not None:
+        width = half_width(rent.noise, wanted.failing) / rent.size
+        if width < _TOLERANCE_SLACK * wanted.tolerance - 1 / rent.size:
+            return False
+    if rent.pattern.summed is not None and wanted.pattern.summed is None:
         return False
     match level:
         case BundleLevel.LATTICE:
@@ -355,7 +368,8 @@ class Buyer:
 
     planner: Planner
     rule: RentOrBuyRule
-    shares: Callable[[Event], Shares]
+    shares: Callable[[], Callable[[Event], Shares]]
+    """What events take of each account, all as of the moment of the call."""
     share: Callable[[Event], Fraction]
 
     def single(self, question: Question, request: Request, wanted: CountDemand, left: Fraction) -> PurchaseOrder:
@@ -365,7 +379,7 @@ class Buyer:
         """
         options = self.planner.options((question,), request)
         live: list[tuple[PriceFunction, PurchaseOrder, float]] = []
-        for price in self._accounts():
+        for price in self._accounts(*[planned.event for planned in options]):
             alone, place = min((price(planned.event), place) for place, planned in enumerate(options))
             if math.isfinite(alone):
                 live.append((price, options[place], alone))
@@ -374,35 +388,40 @@ class Buyer:
         if len(live) > 1:
             live.sort(key=lambda own: self.rule.reference(wanted, own[2], own[0]))
         price, cheapest, alone = live[0]
-        bundle = self.rule.choose(wanted, alone, price, float(left))
+        bundle = self.rule.choose(self.rule.eased(wanted), alone, price, float(left))
         if bundle is not None:
             return self._bundled(bundle)
         return cheapest if cheapest.share <= left else self.planner.plan((question,), request)
 
-    def together(self, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]) -> PurchaseOrder:
+    def together(
+        self, questions: Sequence[Question], request: Request, wanted: Iterable[CountDemand | None]
+    ) -> PurchaseOrder:
         """Return the cheapest way to answer several questions: one by one, or all from one bundle.
 
-        `wanted` is empty if some of them are not counts over classes.
+        `wanted` has the demand of each, of which one of each kind is kept; None for what is no count over classes.
         """
-        best = None
-        if wanted:
-            kinds = distinct_demands(wanted)
+        best, kinds = None, self.rule.distinct(wanted)
+        if kinds:
             best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
             best = best if best is not None and self.rule.answers(best, kinds) else None
-        if best is not None and self._is_cheaper(self.share(best.event), questions, request, wanted):
+        if best is not None and self._is_cheaper(self.share(best.event), questions, request, kinds):
             return self._bundled(best)
         alone = self.planner.plan(questions, request)
         return alone if best is None or self.share(best.event) > alone.share else self._bundled(best)
 
     def _is_cheaper(
-        self, share: Fraction, questions: Sequence[Question], request: Request, wanted: Sequence[CountDemand]
+        self, share: Fraction, questions: Sequence[Question], request: Request, kinds: Sequence[CountDemand]
     ) -> bool:
         """Return whether single answers would cost at least as much, judging by the first of them.
 
-        Pricing very many of them exactly is slow, and unnecessary if a bundle costs less than this bound.
+        Pricing very many of them exactly is slow, and unnecessary if a bundle costs less than this bound. Of sums there
+        is none: a row counts for less than the largest.
         """
-        loosest = max(range(len(questions)), key=lambda place: wanted[place].tolerance)
-        alone = self.planner.plan((questions[loosest],), request).share
+        if any(own.sums for own in kinds):
+            return False
+        loosest = max(kinds, key=lambda own: own.tolerance).block
+        question = next(own for own in questions if own.query.blocks[0] is loosest)
+        alone = self.planner.plan((question,), request).share
         looked_at = _FIRST
         while looked_at < len(questions):
             if share <= self._at_least(questions[:looked_at], alone):
@@ -432,27 +451,18 @@ class Buyer:
         return min(payable, key=lambda own: self.share(own.event), default=None)
 
     def _bundled(self, bundle: Bundle) -> PurchaseOrder:
-        return PurchaseOrder(bundle.measurement(self.rule.domain), bundle.event, self.share(bundle.event), bundle.level)
+        measurement = bundle.measurement(self.rule.domain, self.rule.normal)
+        return PurchaseOrder(measurement, bundle.event, self.share(bundle.event), bundle.level)
 
-    def _accounts(self) -> tuple[PriceFunction, PriceFunction]:
-        """Return price functions in pure loss and in Rényi cost, which cache each event."""
-        known: dict[Event, Shares] = {}
-
-        def looked_up(event: Event) -> Shares:
-            found = known.get(event)
-            if found is None:
-                found = known[event] = self.shares(event)
-            return found
-
-        def pure(event: Event) -> float:
-            found = looked_up(event).pure
-            return math.inf if found is None else float(found)
-
-        def units(event: Event) -> float:
-            found = looked_up(event).units
-            return math.inf if found is None else float(found)
-
-        return pure, units
+    def _accounts(self, *events: Event) -> tuple[PriceFunction, PriceFunction]:
+        """Return price functions in pure loss and in units, which cache each event; those given are priced at once."""
+        shares = cache(self.shares())
+        for event in events:
+            shares(event)
+        return (
+            lambda event: math.inf if (share := shares(event).pure) is None else float(share),
+            lambda event: math.inf if (share := shares(event).units) is None else float(share),
+        )
 
 
 def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
@@ -473,14 +483,11 @@ def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
         return found
 
     found = np.ones((len(blocks), _LOOKED_AT), dtype=np.bool_)
-    parts = [[place(part) for part in _conjuncts(block.where)] for block in blocks]
+    wheres = [block.where for block in blocks]
+    parts = [[place(part) for part in (own.parts if isinstance(own, And) else (own,))] for own in wheres]
     table = np.array(held)
     for number in {len(own) for own in parts}:
         alike = [block for block, own in enumerate(parts) if len(own) == number]
         for own in np.array([parts[block] for block in alike]).T:
             found[alike] &= table[own]
     return found
-
-
-def _conjuncts(where: Predicate) -> tuple[Predicate, ...]:
-    return where.parts if isinstance(where, And) else (where,)

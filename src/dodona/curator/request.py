@@ -92,8 +92,10 @@ def resolve_tolerance(
     deviations and quantiles, its square for variances. For arithmetic it is computed from those of its operands: it
     is 1 for a share of counts, 100 for one in percent, and the largest |value| for a sum over a count. A percentage of
     a quantile is at least 1.5 steps of its column: the value and the two beside it. Values that only HAVING or ORDER BY
-    reads get the smallest relative tolerance of the displayed columns.
+    reads get the smallest relative tolerance of the displayed columns. A question of a linked table has the size of
+    that table.
     """
+    size = question.size or size
     if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
         return _resolve_column(question, column, within, size)  # nearly all questions
     shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]

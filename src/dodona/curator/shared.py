@@ -8,6 +8,7 @@ from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
 from dodona.curator.request import Dataset
 from dodona.knowledge.releases import ReleasedBlocks
+from dodona.privacy.additive_noise import normal_noise
 from dodona.trusted.gate import read_public_rows
 
 
@@ -17,11 +18,11 @@ class SharedKnowledge:
     def __init__(self, dataset: Dataset) -> None:
         """Take an open dataset; releases are read when the first question is asked."""
         ledger, schema = dataset.ledger, dataset.schema
-        self.planner = Planner(schema.unit, ledger.budget.delta, ledger.share_each)
+        self.planner = Planner(schema.unit, ledger.budget, ledger.share_each)
         rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         version = dataset.source.version
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
         self.lookup = Lookup(self.releases, schema.unit.size)
-        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases)
+        rule = RentOrBuyRule(schema.domain, schema.unit, self.releases, normal_noise(ledger.budget))
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
         self.tracker = ModelTracker(self.releases, schema.unit.size)

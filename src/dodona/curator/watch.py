@@ -50,7 +50,7 @@ class Watch:
     def __str__(self) -> str:
         right = f"of {self.questions:,} counts, all that are {self.within:.4g} away are classified correctly"
         about = f" {self.about}" if self.about else ""
-        return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.0%}; {self.price}).{about}"
+        return f"Which counts are above {self.threshold:,} ({right}, at {self.confidence:.15g}; {self.price}).{about}"
 
     @property
     def left(self) -> int:

@@ -28,9 +28,8 @@ from dodona.knowledge.tables import count_law
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import KeyReused
 from dodona.numbers import Exact
-from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up, validate_noise_epsilon
-from dodona.privacy.budget import FREE, Price
-from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.additive_noise import Laplace, Noise, normal_noise, round_scale_up, validate_noise_epsilon
+from dodona.privacy.budget import FREE, Budget, Price
 from dodona.privacy.events import Event
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query, block_weights, product_axes, product_shape
@@ -40,14 +39,12 @@ from dodona.schema.schema import Domain, Schema
 from dodona.trusted.gate import CHECKING, open_estimate_check
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 
 # --- The hypothesis: a distribution over the cells of the columns. ---
 
 
-GRID = 1 << 20
-"""Weights of questions are whole multiples of one over this, so that counts are exact."""
 _LEAST = 1e-300  # no cell reaches 0: below this a double would underflow, and the potential would be infinite
 _LARGEST_RATE = 100.0
 
@@ -92,37 +89,6 @@ class Distribution:
         held = self.values > 0
         total = float(np.sum(self.values[held] * np.log(self.values[held] / other.values[held])))
         return total + (self.spare * math.log(self.spare / other.spare) if self.spare else 0.0)
-
-
-def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
-    """Return a histogram as integers: the number of rows in each cell of the universe."""
-    found = np.asarray(counts)
-    if found.ndim != 1 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
-        raise InvalidArgument("counts", counts, "write a flat list of whole numbers, one for each cell")
-    if (found < 0).any() or not 0 < found.sum(dtype=np.float64) < 2**40:
-        raise InvalidArgument("counts", counts, "write numbers from 0 up, with 1 to 2^40 rows in all")
-    return found.astype(np.int64)
-
-
-def check_query_weights(query: ArrayLike, cells: int) -> NDArray[np.float64]:
-    """Return the weight of each cell, a number from 0 to 1, rounded to multiples of 2^-20."""
-    found = np.asarray(query)
-    if found.shape != (cells,) or found.dtype.kind not in "biuf":
-        raise InvalidArgument("query", query, f"write one number for each of {cells} cells")
-    if found.dtype.kind == "b":
-        return found.astype(np.float64)
-    if not ((found >= 0) & (found <= 1)).all():  # also rejects NaN
-        raise InvalidArgument("query", query, "write numbers from 0 to 1")
-    return np.rint(found * float(GRID)) / GRID
-
-
-def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -> int:
-    """Return the number of rows a query counts, rounded to an integer: one row still changes it by at most one.
-
-    Sums of multiples of 2^-20 up to 2^40 rows are exact in integers; rounding is monotone and commutes with adding 1.
-    """
-    steps = int(np.dot((query * GRID).astype(np.int64), counts))
-    return (steps + GRID // 2) // GRID
 
 
 # --- The mechanism: answers come from the hypothesis, which is updated where a check shows it far off. ---
@@ -266,7 +232,8 @@ def plan_weights(
     if universe > MOST_CELLS:
         raise weights_design.UniverseTooLarge(universe, MOST_CELLS)
     spare = 0 if schema.unit.fixed else 1
-    delta = ledger.budget.delta
+    budget = ledger.budget
+    delta = budget.delta
     design = weights_design.best_design(
         schema.unit.size,
         universe=universe + spare,
@@ -275,10 +242,11 @@ def plan_weights(
         delta=delta,
         confidence=confidence,
         together=schema.unit.rows,
+        law=normal_noise(budget),
     )
     independent, table = (
-        _independent_noise_error(design, epsilon, delta),
-        _cell_table_error(design, schema, names, epsilon, delta),
+        _independent_noise_error(design, epsilon, budget),
+        _cell_table_error(design, schema, names, epsilon, budget),
     )
     if design.empty:
         raise weights_design.NoUsefulGuarantee(design.within, independent=independent, table=table)
@@ -424,32 +392,39 @@ def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Pr
     )
 
 
-def _independent_noise_error(design: weights_design.WeightsDesign, epsilon: Exact, delta: Fraction) -> float:
+def _independent_noise_error(design: weights_design.WeightsDesign, epsilon: Exact, budget: Budget) -> float:
     """Return the error guarantee of independent noise for the same questions."""
     asked, sure = design.questions, design.confidence
     try:
-        if delta == 0:
+        if budget.delta == 0:
             return weights_design.laplace_guarantee(design.rows, questions=asked, epsilon=epsilon, confidence=sure)
         return weights_design.gaussian_guarantee(
-            design.rows, questions=asked, epsilon=epsilon, delta=delta, confidence=sure
+            design.rows,
+            questions=asked,
+            epsilon=epsilon,
+            delta=budget.delta,
+            confidence=sure,
+            law=normal_noise(budget),
         )
     except InvalidArgument:
         return math.inf
 
 
 def _cell_table_error(
-    design: weights_design.WeightsDesign, schema: Schema, columns: tuple[str, ...], epsilon: Exact, delta: Fraction
+    design: weights_design.WeightsDesign, schema: Schema, columns: tuple[str, ...], epsilon: Exact, budget: Budget
 ) -> float:
     """Return the approximate guarantee of a table of all cells for as many sums, as a share of the rows."""
     price = validate_noise_epsilon(epsilon)
-    noise: Laplace | Gaussian
+    noise: Noise
     try:
         query = Query.marginal(schema.domain, columns)
         moved = unit_sensitivity(query, schema.unit)
-        if delta == 0:
+        if budget.delta == 0:
             noise = Laplace(scale=round_scale_up(float(moved.l1 / price)))
         else:
-            noise = Gaussian(scale=round_scale_up(math.sqrt(moved.l2_squared / (2 * zcdp_limit(price, delta)))))
+            noise = weights_design.gaussian_noise(
+                questions=moved.l2_squared, epsilon=price, delta=budget.delta, law=normal_noise(budget)
+            )
     except InvalidArgument:  # more cells than one release can hold, or more noise than can be drawn
         return math.inf
     each = 1 - (1 - design.confidence) / design.questions

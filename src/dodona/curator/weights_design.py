@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.bounds import largest_number, minimize_unimodal, validate_noise_delta
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import Event
+from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
 from dodona.schema.schema import Neighbours, Unit
 
@@ -113,18 +115,6 @@ def verdict_error_bound(test: SparseVector, *, questions: int, failing: float) -
     return smallest_integer(enough, low, high)
 
 
-def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
-    """Return the least m with answers·P(|x| > m) ≤ failing: P(|x| > m) = 2q^{m+1}/(1+q), q = e^{-1/b}.
-
-    Theorem: laplace-accuracy
-    """
-    if answers == 0:
-        return 0
-    width = float(scale)
-    ratio = math.exp(-1 / width)
-    return max(0, math.ceil(width * math.log(2 * answers / (failing * (1 + ratio)))) - 1)
-
-
 # --- A design: all parameters of private multiplicative weights, fixed before the data are touched. ---
 
 
@@ -153,9 +143,8 @@ class WeightsDesign:
         return self.within >= 1
 
     def __str__(self) -> str:
-        said = (
-            f"All of {self.questions:,} answers within {self.within:.3g} of {self.rows:,} rows, at {self.confidence:g}"
-        )
+        answers, at = f"All of {self.questions:,} answers", f"at {self.confidence:.15g}"
+        said = f"{answers} within {self.within:.3g} of {self.rows:,} rows, {at}"
         if not self.empty:
             return f"{said}."
         return f"{said}: that promises nothing. Take more rows, a larger epsilon, or noise on each question by itself."
@@ -170,7 +159,7 @@ class WeightsDesign:
         return self.checker.event(unit)
 
 
-# --- The two currencies of a design: zCDP with Gaussian answers, or pure loss with Laplace answers. ---
+# --- The currencies of a design: zCDP or Gaussian prices with normal answers, or pure loss with Laplace answers. ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +178,7 @@ class ZcdpLimit:
             scale=_rounded_scale(max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing)))
         )
 
-    def left(self, answer: additive_noise.Gaussian | additive_noise.Laplace, answers: int) -> float:
+    def left(self, answer: additive_noise.Noise, answers: int) -> float:
         """Return what the answers leave for tests."""
         return float(self.limit) - answers / (2 * float(answer.scale) ** 2)
 
@@ -201,6 +190,36 @@ class ZcdpLimit:
     def admits(self, event: Event) -> bool:
         """Return whether the event is within the limit."""
         return event.rho() <= self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianLimit:
+    """A limit on the total squared Gaussian price."""
+
+    limit: Decimal
+
+    def parted(self, rows: int) -> GaussianLimit:
+        """Return the limit per row, if this many rows move together."""
+        return GaussianLimit(self.limit / rows**2)
+
+    def answer(self, gap: float, *, answers: int, failing: float) -> additive_noise.RoundedGaussian:
+        """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1/2)²/2σ²}."""
+        scale = max(gap - 2, 0.5) / math.sqrt(2 * math.log(answers / failing))
+        return additive_noise.RoundedGaussian(scale=_rounded_scale(scale))
+
+    def left(self, answer: additive_noise.Noise, answers: int) -> float:
+        """Return what the answers leave for tests."""
+        return float(self.limit) - answers / float(answer.scale) ** 2
+
+    def loss(self, price: float) -> float:
+        """Return approximately the ε whose squared Gaussian price this is."""
+        half = NormalDist().cdf(-math.sqrt(max(price, 0.0)) / 2)
+        return math.log((1 - half) / half)
+
+    def admits(self, event: Event) -> bool:
+        """Return whether the event is within the limit."""
+        price = event.mu_squared()
+        return price is not None and price <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +236,7 @@ class PureLimit:
         """Return noise that stays below the gap in all answers: P(|x| ≥ m) ≤ e^{-(m-1)/b}."""
         return additive_noise.Laplace(scale=_rounded_scale(max(gap - 2, 0.5) / math.log(answers / failing)))
 
-    def left(self, answer: additive_noise.Gaussian | additive_noise.Laplace, answers: int) -> float:
+    def left(self, answer: additive_noise.Noise, answers: int) -> float:
         """Return what the answers leave for tests."""
         return float(self.limit) - answers / float(answer.scale)
 
@@ -230,7 +249,7 @@ class PureLimit:
         return event.epsilon is not None and event.epsilon <= self.limit
 
 
-LossLimit = ZcdpLimit | PureLimit
+LossLimit = ZcdpLimit | GaussianLimit | PureLimit
 
 
 def _rounded_scale(value: float) -> Fraction:
@@ -279,11 +298,12 @@ def best_design(  # noqa: PLR0913  the sides of the promise
     delta: Exact,
     confidence: float = 0.95,
     together: int = 1,
+    law: type[additive_noise.NormalNoise] = additive_noise.Gaussian,
 ) -> WeightsDesign:
     """Return the design with the smallest guaranteed error: η = 4γ, at most ln|X|/(2γ²) updates.
 
-    Answers are Gaussian and prices zCDP; for δ = 0 answers are Laplace and losses pure. `together` is the largest
-    number of rows of one person, which move a count together.
+    Answers have normal noise of this law and prices are zCDP, or Gaussian if it is rounded; for δ = 0 answers are
+    Laplace and losses pure. `together` is the largest number of rows of one person, which move a count together.
 
     Theorem: weights-accuracy
     """
@@ -295,10 +315,18 @@ def best_design(  # noqa: PLR0913  the sides of the promise
         validate_count(rows, argument="rows", upper=_MAX_DESIGN_ROWS),
         cells,
         validate_count(questions, argument="questions"),
-        PureLimit(loss) if delta == 0 else ZcdpLimit(zcdp_limit(loss, validate_noise_delta(delta))),
+        PureLimit(loss) if delta == 0 else _normal_limit(loss, validate_noise_delta(delta), law),
         to_failure_probability(confidence),
         validate_count(together, argument="together"),
     )
+
+
+def _normal_limit(
+    epsilon: Fraction, delta: Fraction, law: type[additive_noise.NormalNoise]
+) -> ZcdpLimit | GaussianLimit:
+    if law is additive_noise.RoundedGaussian:
+        return GaussianLimit(gaussian_limit(epsilon, delta))
+    return ZcdpLimit(zcdp_limit(epsilon, delta))
 
 
 @lru_cache(maxsize=256)
@@ -395,9 +423,6 @@ def _split(questions: int, updates: int, failing: float, currency: LossLimit, to
 # --- Guarantees of other mechanisms for the same questions: independent noise, and a synthetic table. ---
 
 
-_MAX_DATABASE_ROWS = 10**9
-
-
 def laplace_noise(*, questions: int, epsilon: Exact) -> additive_noise.Laplace:
     """Return the noise of each of k counts for a total of pure ε: Lap(k/ε).
 
@@ -408,15 +433,21 @@ def laplace_noise(*, questions: int, epsilon: Exact) -> additive_noise.Laplace:
     )
 
 
-def gaussian_noise(*, questions: int, epsilon: Exact, delta: Exact) -> additive_noise.Gaussian:
-    """Return the noise of each of k counts for a total of (ε, δ), by zCDP: σ = √(k/2ρ).
+def gaussian_noise(
+    *,
+    questions: int,
+    epsilon: Exact,
+    delta: Exact,
+    law: type[additive_noise.NormalNoise] = additive_noise.Gaussian,
+) -> additive_noise.NormalNoise:
+    """Return the noise of each of k counts for a total of (ε, δ): σ = √(k/2ρ) by zCDP, √k/μ by Gaussian privacy.
 
-    Theorem: gaussian-rho
+    Theorem: gaussian-rho, rounded-gaussian
     """
-    limit = float(zcdp_limit(additive_noise.validate_noise_epsilon(epsilon), validate_noise_delta(delta)))
-    return additive_noise.Gaussian(
-        scale=additive_noise.round_scale_up(math.sqrt(validate_count(questions, argument="questions") / (2 * limit)))
-    )
+    loss, failing = additive_noise.validate_noise_epsilon(epsilon), validate_noise_delta(delta)
+    paid = _normal_limit(loss, failing, law)
+    each = float(paid.limit) * (2 if isinstance(paid, ZcdpLimit) else 1)
+    return law(scale=additive_noise.round_scale_up(math.sqrt(validate_count(questions, argument="questions") / each)))
 
 
 def laplace_guarantee(rows: int, *, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
@@ -427,57 +458,18 @@ def laplace_guarantee(rows: int, *, questions: int, epsilon: Exact, confidence: 
     return laplace_noise(questions=questions, epsilon=epsilon).accuracy(confidence, answers=questions).within / rows
 
 
-def gaussian_guarantee(rows: int, *, questions: int, epsilon: Exact, delta: Exact, confidence: float = 0.95) -> float:
-    """Return the largest error of k Gaussian counts as a share of the rows.
+def gaussian_guarantee(  # noqa: PLR0913  the sides of the promise
+    rows: int,
+    *,
+    questions: int,
+    epsilon: Exact,
+    delta: Exact,
+    confidence: float = 0.95,
+    law: type[additive_noise.NormalNoise] = additive_noise.Gaussian,
+) -> float:
+    """Return the largest error of k counts with normal noise as a share of the rows.
 
-    Theorem: gaussian-accuracy
+    Theorem: gaussian-accuracy, rounded-gaussian
     """
-    noise = gaussian_noise(questions=questions, epsilon=epsilon, delta=delta)
+    noise = gaussian_noise(questions=questions, epsilon=epsilon, delta=delta, law=law)
     return noise.accuracy(confidence, answers=questions).within / rows
-
-
-def blr_guarantee(rows: int, *, universe: int, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
-    """Return the error of the mechanism of Blum, Ligett and Roth: the exponential mechanism over tables of m rows.
-
-    Some table is within a = √(ln(2k)/2m), and the choice is worse by at most (2/(nε))·(ln of the number of tables +
-    ln(1/β)); m is optimised. Tables are multisets of cells. It is feasible only for the smallest universes.
-
-    Theorem: synthetic-table
-    """
-    asked, cells = (
-        validate_count(questions, argument="questions"),
-        validate_count(universe, argument="universe", upper=1 << 500),
-    )
-    factor = 2 / (validate_count(rows, argument="rows") * float(additive_noise.validate_noise_epsilon(epsilon)))
-    failing = to_failure_probability(confidence)
-
-    def error(size: int) -> float:
-        near = math.sqrt(math.log(2 * asked) / (2 * size)) * (1 + 1e-12)
-        return near + factor * (log_multisets(cells, size) - math.log(failing))
-
-    low, high = 1, _MAX_DATABASE_ROWS
-    while high - low > 2:  # noqa: PLR2004  the error falls, and then rises
-        third = (high - low) // 3
-        low, high = (low + third, high) if error(low + third) > error(high - third) else (low, high - third)
-    return min(error(size) for size in range(low, high + 1))
-
-
-def blr_theorem(rows: int, *, universe: int, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
-    """Return the error that the notes state: (256·ln k·ln|X|/(εn))^{1/3} + 8·ln(1/β)/(εn) (theorem 5).
-
-    Theorem: synthetic-table
-    """
-    scale = float(additive_noise.validate_noise_epsilon(epsilon)) * validate_count(rows, argument="rows")
-    both = math.log(validate_count(questions, argument="questions")) * math.log(universe)
-    return math.cbrt(256 * both / scale) - 8 * math.log(to_failure_probability(confidence)) / scale
-
-
-def log_multisets(cells: int, size: int) -> float:
-    """Return the logarithm of the number of unordered tables with this many rows: C(|X| + m - 1, m).
-
-    >>> round(math.exp(log_multisets(3, 2)))
-    6
-    """
-    if cells > 10**6 * size:  # a product of m factors near |X|, rounded up: lgamma would lose the difference
-        return size * math.log(cells + size) - math.lgamma(size + 1)
-    return math.lgamma(cells + size) - math.lgamma(size + 1) - math.lgamma(cells)

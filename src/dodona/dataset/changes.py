@@ -1,13 +1,13 @@
-"""Changes to a dataset file: confirming a draft, and declaring added columns.
+"""Changes to a dataset file: confirming a draft, and declaring added columns and tables.
 
-A ledger is bound to a digest of the schema; only columns added at the end are accepted.
+A ledger is bound to a digest of the schema; only columns and linked tables added at the end are accepted.
 """
 
 import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def _leaves(content: Mapping[str, object], path: tuple[str, ...] = ()) -> list[t
 
 
 class SchemaContradicts(InvalidRequest):
-    """The new schema is not the ledger's schema with columns added at the end."""
+    """The new schema is not the ledger's schema with columns or tables added at the end."""
 
     code = "schema-contradicts"
 
@@ -175,8 +175,9 @@ class SchemaContradicts(InvalidRequest):
 def declare_added_columns(path: str | Path, *, same_people: bool = False) -> str:
     """Bind the ledger of a dataset file to the file's schema, and return a description of the change.
 
-    After the first charge, columns may only be added at the end. Before it, anything but the neighbour relation may
-    change. With `same_people`, another table of the same people joins the ledger's budget.
+    After the first charge, columns may only be added at the end, and linked tables only with a new version of the data.
+    Before it, anything but the neighbour relation may change. With `same_people`, another table of the same people
+    joins the ledger's budget.
     """
     file = DatasetFile.read(path)
     with opening.open_ledger(file.place, head=file.head_place) as ledger:
@@ -190,7 +191,7 @@ def declare_added_columns(path: str | Path, *, same_people: bool = False) -> str
         elif ledger.state().charges == 0:
             words = "the schema changed before anything was charged"
         else:
-            words = _check_added_columns(file, bound, ledger.lines())
+            words = _check_added(file, bound, ledger.lines())
         ledger.declare(file.dataset, file.schema.digest, head=head)
         return words
 
@@ -211,10 +212,36 @@ def added_columns(schema: Schema, bound: str) -> tuple[str, ...] | None:
     return None
 
 
-def _check_added_columns(file: DatasetFile, bound: str, lines: Sequence[Line]) -> str:
+def added_tables(schema: Schema, bound: str) -> tuple[str, ...] | None:
+    """Return the linked tables, and the columns of the main one, added at the end since the schema with a digest.
+
+    None if anything else changed. Rows of the older tables count as before, and what was charged for them is what a
+    person can change in them, whichever tables there are now.
+
+    Theorem: linked-tables
+    """
+    own = schema.own
+    for tables in range(len(schema.linked) + 1):
+        for kept in range(1, len(own.domain.attributes) + 1):
+            alone = replace(own, domain=Domain(own.domain.attributes[:kept]))
+            if alone.link(schema.linked[:tables]).digest == bound:
+                return (*own.domain.names[kept:], *(one.name for one in schema.linked[tables:]))
+    return None
+
+
+def _check_added(file: DatasetFile, bound: str, lines: Sequence[Line]) -> str:
     added = added_columns(file.schema, bound)
     if added is not None:
         return f"columns were added: {', '.join(added)}"
+    added = added_tables(file.schema, bound) if file.schema.linked else None
+    if added is not None:
+        if _was_seen(file, lines):
+            raise SchemaContradicts(
+                f"With the further table the rows of {file.dataset!r} are others than those that were asked about as "
+                f"version {file.version!r}: answers of both must not be mixed. Raise the version in [source]; the "
+                "budget goes on, and older answers keep their version."
+            )
+        return f"tables or columns were added: {', '.join(added)}"
     earlier = {str(digest) for line in lines for digest in _digests(line, file.dataset)}
     if file.schema.digest in earlier:
         raise SchemaContradicts(
@@ -222,10 +249,11 @@ def _check_added_columns(file: DatasetFile, bound: str, lines: Sequence[Line]) -
             "was declared stays; put it back."
         )
     raise SchemaContradicts(
-        f"The schema in {file.path.name} is not the one that the ledger is bound to with columns added at the end. "
-        "The ledger holds only a digest, so it cannot say what differs. After the first charge columns may be added "
-        "behind all others; the name of the table, the unit (protects, id, rows, neighbours, size), and the order, "
-        "kinds, bounds, steps, labels, bins and otherwise of older columns may not change. Put them back as they were."
+        f"The schema in {file.path.name} is not the one that the ledger is bound to with columns or tables added at "
+        "the end. The ledger holds only a digest, so it cannot say what differs. After the first charge columns may be "
+        "added behind all others, and linked tables behind all others with a new version; the name of the table, the "
+        "unit (protects, id, rows, neighbours, size), the ids and rows of older linked tables, and the order, kinds, "
+        "bounds, steps, labels, bins and otherwise of older columns may not change. Put them back as they were."
     )
 
 
@@ -246,6 +274,12 @@ def _same_relation(schema: Schema, lines: Sequence[Line]) -> None:
             f'The ledger counts under neighbours = "{relation.value}", and that is for ever: a guarantee under one '
             "relation says nothing under the other. Put it back."
         )
+
+
+def _was_seen(file: DatasetFile, lines: Sequence[Line]) -> bool:
+    """Return whether the ledger has anything on this version of the data."""
+    texts = (json.loads(line.text) for line in lines)
+    return any((own.get("dataset"), own.get("version")) == (file.dataset, file.version) for own in texts)
 
 
 def _digests(line: Line, dataset: str) -> list[object]:

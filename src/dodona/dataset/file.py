@@ -16,6 +16,7 @@ from typing import Any
 
 from dodona.curator.planner import default_tolerance
 from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget
+from dodona.dataset.constraints import read_constraints
 from dodona.engines.files import PLAIN_CSV, CsvFormat
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.limits import NO_LIMITS, Limits
@@ -93,6 +94,8 @@ class DatasetFile:
     confidence: float
     max_price: Fraction
     """The default limit on the share of the budget that one call may spend."""
+    previews: bool = False
+    """Whether tools that ask for rows are shown made-up ones."""
     linked: Mapping[str, str] = field(default_factory=dict)
     """Where each linked table is: a path relative to the file, or a name in the database."""
     limits: Limits = NO_LIMITS
@@ -185,9 +188,10 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     budget = _budget(root)
     ledger = _ledger(root)
     analysts = _analysts(root)
-    within, confidence, max_price = _defaults(root)
+    within, confidence, max_price, previews = _defaults(root)
     limits = _limits(root)
     waiting, confirmed_by = _review(root)
+    schema = read_constraints(root, schema)
     root.close()
     missing = (dataset, schema, source, budget, ledger, analysts, tables)
     if dataset is None or schema is None or source is None or budget is None or None in missing:
@@ -195,7 +199,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     linked, public = tables or ({}, ())
     schema = replace(schema, public=public)
     within = default_tolerance(schema.unit, budget["budget"], confidence) if within is None else within
-    asked = {"within": within, "confidence": confidence, "max_price": max_price, "limits": limits}
+    asked = {"within": within, "confidence": confidence, "max_price": max_price, "limits": limits, "previews": previews}
     review = {"waiting": waiting, "confirmed_by": confirmed_by}
     parts = source | budget | (ledger or {}) | asked | review | {"linked": linked}
     return DatasetFile(path=path, dataset=dataset, schema=schema, analysts=analysts or (), **parts)
@@ -380,12 +384,12 @@ def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
     return tuple(found)
 
 
-def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction]:
-    """Return the default tolerance, confidence and maximum price."""
+def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction, bool]:
+    """Return the default tolerance, confidence and maximum price, and whether made-up rows may be shown."""
     usual = Fraction(95, 100)
     defaults = root.table("defaults", example='[defaults] with within = "1%"') if root.has("defaults") else None
     if defaults is None:
-        return None, float(usual), DEFAULT_MAX_PRICE
+        return None, float(usual), DEFAULT_MAX_PRICE, False
     within: int | float | str | None = None
     if defaults.has("within"):
         value = defaults.content["within"]
@@ -400,8 +404,9 @@ def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fractio
     sure = {"lower": _SURE, "upper": 1 - _SURE, "default": usual}
     confidence = defaults.exact("confidence", example="confidence = 0.95", **sure)
     max_price = _max_price(defaults)
+    previews = defaults.boolean("previews", example="previews = true", default=False)
     defaults.close()
-    return within, float(usual if confidence is None else confidence), max_price
+    return within, float(usual if confidence is None else confidence), max_price, bool(previews)
 
 
 def _max_price(defaults: TomlTable) -> Fraction:

@@ -33,7 +33,7 @@ from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.measurement import noises_from_text
 from dodona.query.canonical import query_digest
 from dodona.schema.attributes import Attribute, Category, code_label, source_column_name
-from dodona.schema.schema import Schema
+from dodona.schema.schema import ROW_OF, Schema
 from dodona.trusted.source import generate_cap_key
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
     """Return deterministic columns of synthetic values; at most ten thousand rows."""
     rows = np.arange(min(MOST_MADE_UP_ROWS, max(1, schema.unit.size)), dtype=np.uint64)
     found: dict[str, Sequence[object]] = {
-        source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute, rows, place)]
+        source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute.cells, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)
     }
     if schema.unit.id is not None:  # each person has as many rows as the cap allows
@@ -79,10 +79,23 @@ def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
     return found
 
 
-def _codes(attribute: Attribute, rows: np.ndarray, place: int) -> np.ndarray:
+def make_up_rows(schema: Schema, count: int) -> list[dict[str, object]]:
+    """Return rows of declared values by the names of the columns; they depend on the schema alone."""
+    rows = np.arange(1, 1 + count, dtype=np.uint64)
+    columns: dict[str, list[object]] = {
+        attribute.name: [_value(attribute, int(code)) for code in _codes(attribute.size, rows, place)]
+        for place, attribute in enumerate(schema.domain, start=1)
+        if attribute.name != ROW_OF
+    }
+    if schema.unit.id is not None:
+        columns[schema.unit.id] = [f"made up {number}" for number in range(1, 1 + count)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _codes(cells: int, rows: np.ndarray, place: int) -> np.ndarray:
     """Return codes that cycle through all cells, more slowly for later columns, so that columns differ."""
     mixed = (rows * np.uint64(_KNUTH_MULTIPLIER * place) + (rows >> np.uint64(place % 7))) % np.uint64(2**32)
-    return (mixed * np.uint64(attribute.cells) >> np.uint64(32)).astype(np.int64)
+    return (mixed * np.uint64(cells) >> np.uint64(32)).astype(np.int64)
 
 
 def _value(attribute: Attribute, code: int) -> object:

@@ -171,11 +171,25 @@ def _coded_readings(attributes: Iterable[Attribute], dialect: Dialect) -> dict[s
     return {own.name: read_column(own, raw, ColumnForm.CODE, dialect) for raw, own in coded}
 
 
-def largest_person_statement(table: Table) -> Statement:
-    """Return the statement for the largest number of rows of any person, and the number of rows without an id."""
-    own = f"SELECT count({PERSON_COLUMN}) AS n, count(*) AS held FROM {table.source} GROUP BY {PERSON_COLUMN}"  # noqa: S608
-    figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in ("max(n)", "sum(held - n)")]
-    return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM ({own}) AS own", 1, ((1,), (1,)))  # noqa: S608
+def excess_statement(schema: Schema, table: Table) -> Statement:
+    """Return the statement for how many rows too many stored rows have of a person, and how many without an id.
+
+    With several tables, each has its own cap: rows of one table beyond it are too many, however few the others have.
+    """
+    origin, most = "0", str(schema.unit.rows)
+    if schema.linked:
+        code, labels = code_sql(table.readings[ROW_OF]), row_labels(schema.table, schema.linked)
+        codes = {
+            own.name: [n for n, label in enumerate(labels) if label.split("+")[0] == own.name] for own in schema.linked
+        }
+        cases = [f"WHEN {code} IN ({', '.join(map(str, own))}) THEN {n}" for n, own in enumerate(codes.values(), 1)]
+        origin = f"CASE {' '.join(cases)} ELSE 0 END"
+        most = f"CASE origin {' '.join(f'WHEN {n} THEN {cap}' for n, (_, cap) in enumerate(schema.unit.caps))} END"
+    rows = f"SELECT {PERSON_COLUMN}, {origin} AS origin FROM {table.source}"  # noqa: S608
+    crowds = f"SELECT origin, count({PERSON_COLUMN}) AS n, count(*) AS held FROM ({rows}) AS kept_rows"  # noqa: S608
+    figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in (f"max(n - {most})", "sum(held - n)")]
+    own = f"({crowds} GROUP BY {PERSON_COLUMN}, origin) AS crowds"
+    return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM {own}", 1, ((1,), (1,)))  # noqa: S608
 
 
 def capped_table(table: Table, rows: int, key: bytes) -> Table:

@@ -6,11 +6,13 @@ A connection can read the files of its table and nothing else: no extensions, no
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
 import duckdb
+import numpy as np
 
 from dodona.engines import duckdb_session as session
 from dodona.engines.answers import answer_query, rows_digest, unread_columns
@@ -252,7 +254,7 @@ class DuckDBSource:
     def _counted(connection: session.Connection, schema: Schema, tables: Sequence[Table], key: bytes | None) -> Table:
         """Load the rows that count."""
         if schema.linked:
-            return session.load_linked(connection, schema, tables, key)
+            return session.load_linked(connection, schema, tables, key, partial(_fetch_columns, connection))
         return session.load_codes(connection, schema, tables[0], key)
 
     def repeated(self) -> tuple[str, ...]:
@@ -282,8 +284,13 @@ class DuckDBSource:
     def _fetched(self, asked: Statement) -> list[Integers]:
         """Return the result columns of a statement."""
         with self._lock, suppress(duckdb.Error):
-            return session.fetch_columns(self._connection, asked)
+            return _fetch_columns(self._connection, asked)
         raise SourceFailed  # here and not above, so that the engine's message is not attached
+
+
+def _fetch_columns(connection: session.Connection, asked: Statement) -> list[Integers]:
+    columns = connection.execute(asked.sql).fetchnumpy()
+    return [np.asarray(column, dtype=np.int64) for column in columns.values()]
 
 
 def _frames_by_table(schema: Schema, frame: object) -> list[object]:

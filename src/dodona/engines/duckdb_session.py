@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
-import numpy as np
 
 from dodona.engines import cap, cells
+from dodona.engines.answers import Fetch
 from dodona.engines.cap import cap_key
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
-from dodona.engines.render import Statement, Table
-from dodona.numbers import Integers
+from dodona.engines.render import Table
+from dodona.errors import InvariantBroken
 from dodona.schema.attributes import Attribute, Timestamp, source_column_name
 from dodona.schema.schema import Schema
 
@@ -240,8 +240,7 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
         connection.execute(f"CREATE TABLE coded AS SELECT {listed} FROM ({rows}) AS taken")  # noqa: S608
         if table.person is None:
             return cap.coded_table(table, "coded")
-        kept = cap.capped_codes_sql(table, "coded", schema.unit.rows, own_key)
-        connection.execute(f"CREATE TABLE counting AS {kept}")
+        _choose_rows(connection, table, schema.unit.rows, own_key)
         connection.execute("DROP TABLE coded")
         return cap.coded_table(table, "counting")
     raise cells.SourceUnfit(
@@ -250,26 +249,43 @@ def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes 
     )
 
 
-def load_linked(connection: Connection, schema: Schema, tables: Sequence[Table], key: bytes | None) -> Table:
+_ROWS_AT_ONCE = 1 << 20
+"""Of coded rows: choosing those that count sorts them with their hashes, which takes about a hundred bytes each."""
+
+
+def _choose_rows(connection: Connection, table: Table, rows: int, key: bytes) -> None:
+    """Make the table `counting` of the coded rows that count, in parts of bounded size."""
+    ((total,),) = connection.execute("SELECT count(*) FROM coded").fetchall()
+    parts = max(1, -(-int(total) // _ROWS_AT_ONCE))
+    if parts == 1:
+        connection.execute(f"CREATE TABLE counting AS {cap.capped_codes_sql(table, 'coded', rows, key)}")
+        return
+    connection.execute("CREATE TABLE counting AS SELECT * FROM coded LIMIT 0")
+    for part in range(parts):
+        own = f"(SELECT * FROM coded WHERE hash({cap.PERSON_COLUMN}) % {parts} = {part})"  # noqa: S608
+        connection.execute(f"INSERT INTO counting {cap.capped_codes_sql(table, own, rows, key)}")
+    # Equal ids have equal hashes, or GROUP BY would not find them; the cap does not rest on that alone.
+    many = f"SELECT 1 FROM counting GROUP BY {cap.PERSON_COLUMN} HAVING count(*) > {rows} LIMIT 1"  # noqa: S608
+    if connection.execute(many).fetchall():
+        raise InvariantBroken("More rows of a person count than the cap allows.")
+
+
+def load_linked(
+    connection: Connection, schema: Schema, tables: Sequence[Table], key: bytes | None, fetch: Fetch
+) -> Table:
     """Load the counted rows of a table and of those linked to it into memory as codes."""
     own_key = cap_key(schema, key)
     rows = cap.linked_rows_sql(schema, tables, own_key)
     with suppress(duckdb.Error):
         connection.execute(f"CREATE TABLE counting AS {rows}")
         connection.execute("CREATE TABLE repeated (name VARCHAR)")
-        for name in cap.repeated_tables(schema, tables, lambda asked: fetch_columns(connection, asked)):
+        for name in cap.repeated_tables(schema, tables, fetch):
             connection.execute("INSERT INTO repeated VALUES (?)", [name])
         return cap.linked_table(schema, tables, own_key, "counting")
     raise cells.SourceUnfit(
         "The rows of the tables cannot be read. Check that each line has as many fields as the first, that the text is "
         "UTF-8, and that there is memory for one number a row and column."
     )
-
-
-def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
-    """Return the result columns of a statement."""
-    columns = connection.execute(asked.sql).fetchnumpy()
-    return [np.asarray(column, dtype=np.int64) for column in columns.values()]
 
 
 def _reading(  # noqa: PLR0913  what a column is, and where

@@ -88,7 +88,7 @@ MISSING_VALUE_NUMBERS = (-1, -2, -7, -8, -88, -888, *_NINES, *(-number for numbe
 """Numbers that often mean no answer: -1, 99, -999 and the like."""
 _NUMBERS = frozenset({ColumnForm.TEXT, ColumnForm.WHOLE, ColumnForm.DOUBLE, ColumnForm.WIDE, ColumnForm.DECIMAL})
 _DAYS = frozenset({ColumnForm.TEXT, ColumnForm.DAY, ColumnForm.TIME, ColumnForm.ZONED})
-_TIMED = frozenset({ColumnForm.TIME, ColumnForm.ZONED})
+_TIMED = frozenset({ColumnForm.TEXT, ColumnForm.TIME, ColumnForm.ZONED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def profile_column(table: Inspection, name: str) -> ColumnProfile:
     figures = ", ".join(f"{sql} AS f{place}" for place, sql in enumerate(outer))
     (row,) = table.fetch(f"SELECT {figures} FROM (SELECT {listed} FROM {table.source}) AS listed")  # noqa: S608
     present, different, *rest = row
-    numeric, dated = rest[:6] if held.form in _NUMBERS else [], rest[-5:] if held.form is ColumnForm.TEXT else rest
+    numeric, dated = rest[:6] if held.form in _NUMBERS else [], rest[-6:] if held.form is ColumnForm.TEXT else rest
     return ColumnProfile(
         name=name,
         held=held,

@@ -10,9 +10,9 @@ from dodona.engines.answers import Fetch, answer_query, rows_digest, unread_colu
 from dodona.engines.cap import (
     cap_key,
     counted_table,
+    excess_statement,
     kept_columns,
     kept_digest,
-    largest_person_statement,
     repeated_tables,
     unlinked_schemas,
 )
@@ -165,8 +165,8 @@ class PostgresSource:
     def _opened_kept(self, connection: server.Connection) -> Table:
         """Return how stored rows are read; they must belong to this source and be within the cap."""
         table = server.kept_rows_table(connection, self._schema, self._relations[0][1], str(self._kept))
-        _, most, nobody = server.fetch_columns(connection, largest_person_statement(table))
-        if most[0] > self._schema.unit.rows or nobody[0]:
+        _, excess, nobody = server.fetch_columns(connection, excess_statement(self._schema, table))
+        if excess[0] > 0 or nobody[0]:
             raise SourceUnfit("The rows that are kept were changed: more of a person than count. Run `dodona keep`.")
         return table
 

@@ -77,6 +77,9 @@ _STARTED = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.shuffle.partitions": "16",
+    # The parser keeps how it read every statement; without a limit the memory of a long-lived engine fills with that.
+    "spark.sql.parser.manageParserCaches": "true",
+    "spark.sql.parser.parserDfaCacheFlushRatio": "20",
 }
 _NO_LOG = (  # engine messages may hold a value; without an appender Spark would load its default settings
     "status = off\nappender.none.type = Null\nappender.none.name = none\n"
@@ -333,8 +336,8 @@ def kept_rows_view(session: SparkSession, schema: Schema, place: str, name: str)
         rows = session.read.parquet(_kept_address(session, place))
         person = next(field for field in rows.schema.fields if field.name == cap.PERSON_COLUMN)
         table = cap.kept_table(schema, create_view(rows, session, name), SPARK, _person_text(person))
-        (figures,) = session.sql(cap.largest_person_statement(table).sql).collect()
-        if figures[1] <= schema.unit.rows and figures[2] == 0:
+        (figures,) = session.sql(cap.excess_statement(schema, table).sql).collect()
+        if figures[1] <= 0 and figures[2] == 0:
             return table
     raise cells.SourceUnfit(
         "No rows were kept for this version, schema and ledger, or they were changed. Run `dodona keep`, or take "

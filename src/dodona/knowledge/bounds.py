@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge.cells import Contradiction, TooManyCells
-from dodona.knowledge.measurements import BlockMeasurement
+from dodona.knowledge.patterns import BlockMeasurement
 from dodona.query.movement import AxisCodes, Stack, atom_labels, attribute_uses, broadcast_codes
 from dodona.query.query import Block, Query, block_weights, group_numbers
 from dodona.schema.schema import Domain

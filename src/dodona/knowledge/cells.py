@@ -84,13 +84,11 @@ class Support:
     """For each attribute, bit i says whether code i may have weight."""
     codes: Mapping[str, NDArray[np.int64]] = field(init=False, repr=False, compare=False, hash=False)
     """The codes of each attribute, rising."""
-    axes: Axes = field(init=False, repr=False, compare=False, hash=False)
-    """The codes in shapes that broadcast to the product."""
     shape: tuple[int, ...] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         """Raise if an attribute has no code, or a code that does not exist."""
-        codes, axes = {}, {}
+        codes = {}
         if len(self.masks) != len(self.domain.attributes):
             raise InvalidArgument("masks", len(self.masks), f"write one for each of {len(self.domain.names)} columns")
         for place, (attribute, mask) in enumerate(zip(self.domain, self.masks, strict=True)):
@@ -99,9 +97,7 @@ class Support:
                 raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
             own = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(np.int64, copy=False)
             codes[attribute.name] = own
-            axes[attribute.name] = own.reshape([-1 if other == place else 1 for other in range(len(self.masks))])
         object.__setattr__(self, "codes", codes)
-        object.__setattr__(self, "axes", axes)
         object.__setattr__(self, "shape", tuple(len(own) for own in codes.values()))
 
     @classmethod
@@ -118,6 +114,15 @@ class Support:
     def size(self) -> int:
         """The number of cells."""
         return math.prod(self.shape)
+
+    @property
+    def axes(self) -> Axes:
+        """The codes in shapes that broadcast to the product, which NumPy has for up to 64 attributes."""
+        every = range(len(self.shape))
+        return {
+            name: own.reshape([-1 if other == place else 1 for other in every])
+            for place, (name, own) in enumerate(self.codes.items())
+        }
 
     def project(self, names: Iterable[str]) -> Self:
         """Return the support restricted to some attributes, in the same order."""

@@ -270,8 +270,6 @@ class DenseBelief:
 def validate_cell_count(number: int) -> None:
     """Raise if a vector of weights would have too many cells."""
     if number > MOST_DENSE_CELLS:
-        instead = (
-            "Use `Components`, which keeps attributes apart until a question ties them, or fewer or coarser columns."
-        )
+        instead = "Use a `FactoredBelief`, which keeps only what questions tie together, or fewer or coarser columns."
         what = "A dense belief over this domain"
         raise cells.TooManyCells(what, cells=number, limit=MOST_DENSE_CELLS, instead=instead)

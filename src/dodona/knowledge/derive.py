@@ -5,11 +5,10 @@ Membership in the span is proved in integers; the combination is the unbiased on
 
 import math
 import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from dodona.answer.laws import NoiseTerm as Draws
 from dodona.answer.laws import upper_quantile
 from dodona.errors import InvalidArgument
-from dodona.knowledge.measurements import BlockMeasurement, StepProduct, StepVector, block_vectors, noise_variance
+from dodona.knowledge.patterns import BlockMeasurement, StepProduct, StepVector, block_vectors, noise_variance
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Noise
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain
 
@@ -75,14 +74,15 @@ class Span:
         self.basis.append(vector)
         return True
 
-    def combination(self, target: IntegerVector) -> list[Fraction] | None:
-        """Return the coefficients with Σ coefficient·vector = target exactly; None if there are none.
+    def combination(self, target: IntegerVector) -> dict[int, Fraction] | None:
+        """Return the coefficients with Σ coefficient·vector = target exactly, without zeros; None if there are none.
 
         Theorem: derivation
         """
         if max(target, default=0) >= self._reduced.shape[1]:
             return None
-        rest, found, power = dict(target), [0] * self.rank, 1
+        rest, power = dict(target), 1
+        found: defaultdict[int, int] = defaultdict(int)
         for digit in range(_MOST_DIGITS):
             solved = self._solved(rest)
             if solved is None:
@@ -115,9 +115,9 @@ class Span:
                 found[column] = found.get(column, 0) - number * value
         return {column: value for column, value in found.items() if value}
 
-    def _holds(self, numbers: Sequence[Fraction], target: IntegerVector) -> bool:
-        common = math.lcm(*(number.denominator for number in numbers))
-        whole = {place: int(number * common) for place, number in enumerate(numbers) if number}
+    def _holds(self, numbers: Mapping[int, Fraction], target: IntegerVector) -> bool:
+        common = math.lcm(*(number.denominator for number in numbers.values()))
+        whole = {place: int(number * common) for place, number in numbers.items()}
         return not self._less({column: common * value for column, value in target.items()}, whole)
 
     def _reduce(self, vector: IntegerVector) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -147,21 +147,22 @@ class Span:
             self._reduced = np.pad(self._reduced, ((0, 0), (0, max(columns, 2 * width) - width)))
 
 
-def _fractions(found: Sequence[int], power: int) -> list[Fraction] | None:
+def _fractions(found: Mapping[int, int], power: int) -> dict[int, Fraction] | None:
     """Return fractions with small terms and one common denominator that equal these numbers modulo the power."""
     bound = math.isqrt(power // 2)
     common = 1
-    for number in found:
+    for number in found.values():
         common *= _denominator(number * common % power, power, bound)
         if common > bound:
             return None
-    numbers = []
-    for number in found:
+    numbers = {}
+    for place, number in found.items():
         top = number * common % power
         top = top - power if top > power // 2 else top
         if abs(top) > bound * common:
             return None
-        numbers.append(Fraction(top, common))
+        if top:
+            numbers[place] = Fraction(top, common)
     return numbers
 
 
@@ -185,6 +186,7 @@ MOST_ENTRIES = 1 << 22
 MOST_WORK = 1 << 27
 """Numbers that are multiplied to take vectors in: beyond that, no more are taken."""
 _REFINED = 2  # rounds of iterative refinement of a solution in doubles
+_MOST_UPDATES = 64  # of an inverse, before it is computed anew: rounding adds up
 
 
 class MeasurementSystem:
@@ -198,7 +200,7 @@ class MeasurementSystem:
         self._span = Span()
         self._independent: list[int] = []
         self._dependent: list[int] = []
-        self._solver: _Solver | None = None
+        self._solver = _Solver()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -215,7 +217,6 @@ class MeasurementSystem:
         (self._independent if self._span.add(row) else self._dependent).append(len(self._rows))
         self._rows.append(row)
         self._variances.append(variance)
-        self._solver = None
 
     def combination(self, vector: StepVector) -> dict[int, Fraction] | None:
         """Return the coefficients of the best combination, by index of measurement; None if there is none.
@@ -228,7 +229,7 @@ class MeasurementSystem:
         numbers = self._span.combination(target)
         if numbers is None:
             return None
-        found = dict(zip(self._independent, numbers, strict=True))
+        found = {self._independent[place]: number for place, number in numbers.items()}
         best = self._best(target) if self._dependent else None
         if best is not None and self._variance(best) < self._variance(found):
             found = best
@@ -243,8 +244,7 @@ class MeasurementSystem:
         The coefficients of dependent measurements are free, so they are rounded; the others then follow exactly.
         The variance is flat around its minimum, so rounding changes it by less than double precision.
         """
-        if self._solver is None:
-            self._solver = _Solver.of(self._rows, self._span.pivots, self._variances)
+        self._solver.follow(self._rows, self._span.pivots, self._variances)
         about = self._solver.coefficients(target)
         if not np.isfinite(about).all():
             return None  # too ill-conditioned for doubles: an exact combination exists, though not the best one
@@ -257,45 +257,89 @@ class MeasurementSystem:
         if numbers is None:
             return None
         return {place: Fraction(number, _GRID) for place, number in chosen.items()} | {
-            place: number / _GRID for place, number in zip(self._independent, numbers, strict=True)
+            self._independent[place]: number / _GRID for place, number in numbers.items()
         }
 
 
-@dataclass(frozen=True, slots=True)
 class _Solver:
-    """Generalised least squares in doubles, over columns that distinguish all vectors of the span."""
+    """Generalised least squares in doubles, over columns that distinguish all vectors of the span.
 
-    pivots: tuple[int, ...]
-    scales: NDArray[np.float64]
-    table: NDArray[np.float64]
-    """The vectors over their deviations, with columns of length 1."""
-    inverse: NDArray[np.float64]
-    """Of the products of its columns."""
-    deviations: NDArray[np.float64]
+    It follows new vectors by updates of low rank, which take the square of the rank; a new inverse takes its cube.
+    """
 
-    @classmethod
-    def of(cls, rows: Sequence[IntegerVector], pivots: NDArray[np.int64], variances: Sequence[float]) -> Self:
-        """Return the solver for vectors with these variances."""
-        place = {int(column): number for number, column in enumerate(pivots)}
-        table = np.zeros((len(rows), len(place)))
-        for own, row in zip(table, rows, strict=True):
-            for column, value in row.items():
-                if column in place:
-                    own[place[column]] = value
-        deviations = np.sqrt(np.array(variances))
-        table /= deviations[:, None]
-        scales = np.sqrt((table * table).sum(axis=0))
-        table /= scales
-        return cls(tuple(place), scales, table, _invert(table.T @ table), deviations)
+    def __init__(self) -> None:
+        """Start with no vectors."""
+        self._pivots: dict[int, int] = {}
+        self._table = np.zeros((8, 8))  # the vectors over their deviations, an axis by pivots
+        self._deviations = np.zeros(0)
+        self._inverse = np.zeros((0, 0))  # of the products of the table's columns
+        self._updates = 0
+        self._elsewhere: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        """Entries of columns that are no pivots so far, by row."""
+
+    def follow(self, rows: Sequence[IntegerVector], pivots: NDArray[np.int64], variances: Sequence[float]) -> None:
+        """Take the vectors and pivots that were added since."""
+        before, rank = len(self._deviations), len(self._pivots)
+        if len(rows) == before:
+            return
+        self._deviations = np.sqrt(np.array(variances))
+        self._grow(len(rows), len(pivots))
+        for place, column in enumerate(pivots[rank:].tolist(), rank):
+            self._pivots[column] = place
+            for row, value in self._elsewhere.pop(column, ()):
+                self._table[row, place] = value / self._deviations[row]
+        for row in range(before, len(rows)):
+            for column, value in rows[row].items():
+                own = self._pivots.get(column)
+                if own is None:
+                    self._elsewhere[column].append((row, value))
+                else:
+                    self._table[row, own] = value / self._deviations[row]
+        self._updates += 1
+        if before == 0 or self._updates > _MOST_UPDATES or len(rows) > 2 * before:
+            self._updates, table = 0, self._filled
+            self._inverse = _invert(table.T @ table)
+        else:
+            self._inverse = self._updated(before, rank)
+            if not np.isfinite(self._inverse).all():
+                self._inverse = _invert(self._filled.T @ self._filled)
+
+    @property
+    def _filled(self) -> NDArray[np.float64]:
+        return self._table[: len(self._deviations), : len(self._pivots)]
+
+    def _updated(self, before: int, rank: int) -> NDArray[np.float64]:
+        """Return the inverse after new rows (Woodbury's identity) and new columns (a border, by Schur's complement)."""
+        table, old = self._filled, self._inverse
+        new = table[before:, :rank]
+        moved = old @ new.T
+        with np.errstate(all="ignore"):
+            old = old - moved @ np.linalg.inv(np.eye(len(new)) + new @ moved) @ moved.T
+            border = table[:, rank:]
+            if border.shape[1] == 0:
+                return old
+            mixed = old @ (table[:, :rank].T @ border)
+            corner = _invert(border.T @ border - (border.T @ table[:, :rank]) @ mixed)
+            side = mixed @ corner
+            return np.block([[old + side @ mixed.T, -side], [-side.T, corner]])
 
     def coefficients(self, target: IntegerVector) -> NDArray[np.float64]:
         """Return the coefficients with the least variance: measured in standard deviations, the shortest solution."""
-        wanted = np.array([target.get(column, 0) for column in self.pivots], dtype=np.float64) / self.scales
-        multipliers = self.inverse @ wanted
+        wanted = np.array([target.get(column, 0) for column in self._pivots], dtype=np.float64)
+        table, multipliers = self._filled, self._inverse @ wanted
         for _ in range(_REFINED):
-            multipliers += self.inverse @ (wanted - self.table.T @ (self.table @ multipliers))
-        found: NDArray[np.float64] = self.table @ multipliers / self.deviations
+            multipliers += self._inverse @ (wanted - table.T @ (table @ multipliers))
+        found: NDArray[np.float64] = table @ multipliers / self._deviations
         return found
+
+    def _grow(self, rows: int, columns: int) -> None:
+        held = self._table.shape
+        more = [
+            max(0, max(wanted, 2 * own) - own) if wanted > own else 0
+            for wanted, own in zip((rows, columns), held, strict=True)
+        ]
+        if any(more):
+            self._table = np.pad(self._table, ((0, more[0]), (0, more[1])))
 
 
 def _invert(products: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -310,7 +354,9 @@ def _invert(products: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 MOST_VALUES = 1024
-"""What is told beyond so many numbers is left out: what follows from the others still does."""
+"""What is told beyond so many numbers is not combined: what follows from the others still does."""
+MOST_BLOCKS = 256
+"""And what is told beyond so many blocks; of further ones each number is still found as it was told."""
 _MOST_ROWS = 1 << 62
 
 
@@ -365,6 +411,7 @@ class Derivation:
         self._known: set[int | BlockMeasurement] = set()
         self._system = MeasurementSystem()
         self._places: list[tuple[int, int, int]] = []  # release, group, and coefficient of the number of rows
+        self._told: dict[frozenset[tuple[StepProduct, int]], list[tuple[int, int, int]]] = {}  # by vector: the same
         self._taken = 0
         self._lock = threading.Lock()
 
@@ -387,6 +434,18 @@ class Derivation:
 
     def derive_blocks(self, blocks: tuple[Block, ...]) -> tuple[BestCombination, ...] | None:
         """Return the same for blocks of a query over this domain."""
+        return self._each(blocks, self._derived)
+
+    def recall_blocks(self, blocks: tuple[Block, ...]) -> tuple[BestCombination, ...] | None:
+        """Return the released values that are those of blocks, the most accurate ones; None if one was not released.
+
+        A cell of a released table is one of them. It takes no algebra, and is the number that was told before.
+        """
+        return self._each(blocks, self._recalled)
+
+    def _each(
+        self, blocks: tuple[Block, ...], way: Callable[[StepVector], BestCombination | None]
+    ) -> tuple[BestCombination, ...] | None:
         found = []
         with self._lock:
             while self._taken < len(self._released):
@@ -394,19 +453,31 @@ class Derivation:
                 self._take(self._taken - 1)
             for block in blocks:
                 for vector in block_vectors(block, self._domain) or (None,):
-                    one = None if vector is None else self._derived(vector)
+                    one = None if vector is None else way(vector)
                     if one is None:
                         return None
                     found.append(one)
         return tuple(found)
 
+    def _recalled(self, vector: StepVector) -> BestCombination | None:
+        varying = self._varying(vector)
+        told = self._told.get(frozenset(varying.items())) if varying else None
+        if told is None:
+            return None
+        best = min(told, key=lambda place: noise_variance(self._released[place[0]].noise))
+        return self._combined(vector, [(best, Fraction(1))])
+
     def _derived(self, vector: StepVector) -> BestCombination | None:
         coefficients = self._system.combination(self._varying(vector))
         if coefficients is None:
             return None
+        return self._combined(vector, [(self._places[place], own) for place, own in coefficients.items()])
+
+    def _combined(
+        self, vector: StepVector, coefficients: Iterable[tuple[tuple[int, int, int], Fraction]]
+    ) -> BestCombination:
         constant, variance, terms = Fraction(vector.get((), 0)), 0.0, []
-        for place, own in coefficients.items():
-            release, group, rows = self._places[place]
+        for (release, group, rows), own in coefficients:
             source = self._released[release]
             constant -= own * rows
             variance += float(own) ** 2 * noise_variance(source.noise)
@@ -420,10 +491,13 @@ class Derivation:
     def _take(self, release: int) -> None:
         """Process a release, unless it is too large to expand or the total work would exceed its limit."""
         known = None if release in self._again else block_vectors(self._released[release].block, self._domain)
-        if known is None or len(self._system) + len(known) > MOST_VALUES:
+        if known is None:
             return
         varying = [self._varying(vector) for vector in known]
-        if not self._system.fits(varying):
+        for group, vector in enumerate(varying):
+            told = self._told.setdefault(frozenset(vector.items()), [])
+            told.append((release, group, known[group].get((), 0)))
+        if release >= MOST_BLOCKS or len(self._system) + len(known) > MOST_VALUES or not self._system.fits(varying):
             return
         variance = noise_variance(self._released[release].noise)
         for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short vectors shorten others

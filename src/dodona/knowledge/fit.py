@@ -1,34 +1,31 @@
-"""The maximum-entropy fit of a distribution over cells to noisy counts: the one solver of this package.
+"""The maximum-entropy fit of a dense belief to noisy counts, block after block: the prediction model's.
 
 It minimises anchor·KL(law ‖ prior) + Σ (answer - observed)²/(2·variance). The minimum is prior·e^(Σ multiplier·weight)
 with anchor·variance·multiplier = observed - answer for every answer. Blocks are visited in turn, and the multipliers of
 one block have a closed form up to one number, the change of the normalisation: iterative proportional fitting that
 allows for noise. A fit has converged when a whole sweep moves no answer by more than a thousandth of its deviation.
 
-`dodona.lab.projection` has the noiseless limit for one block, including sums.
+`dodona.knowledge.maxent` fits all blocks at once. `dodona.lab.projection` has the noiseless limit for one block,
+including sums.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.knowledge.components import Belief, ComponentBelief
 from dodona.knowledge.dense import LEAST_SHARE, DenseBelief
-from dodona.knowledge.measurements import noise_variance
-from dodona.privacy.measurement import Noise
+from dodona.knowledge.patterns import noise_variance
+from dodona.privacy.additive_noise import Noise
 from dodona.query.query import Block, Query
 
-_AnyBelief = TypeVar("_AnyBelief", DenseBelief, ComponentBelief, Belief)
 _Numbers = TypeVar("_Numbers", float, "NDArray[np.float64]")
 
 TOLERANCE = 1e-3
 """In deviations of the noise: a fit whose answers move by no more has converged."""
-RELATIVE_ANCHOR = 0.5
-"""How far one nat of a multiplier may pull the most accurate answers, in deviations of their noise."""
 _LEAST = 1e-290
 _MOST = 100.0  # nats of a multiplier: a cell scaled by e^-100 is negligible
 _CLOSE = 1e-11
@@ -46,6 +43,10 @@ class ObservedBlock:
     variance: float
     """Of the noise, in shares."""
     multipliers: NDArray[np.float64]
+    peak: float | None = None
+    """The largest eigenvalue of the noise's covariance, if cells and blocks share noise; None if it is independent."""
+    pull: float = 1.0
+    """How many times its anchor is as strong: for blocks that repeat each other's noise, or that were not chosen."""
 
     @classmethod
     def of(cls, block: Block, counts: Sequence[int], noise: Noise, *, size: int) -> Self:
@@ -65,40 +66,9 @@ class ObservedBlock:
         return replace(self, values=values, variance=1 / (own + others))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FitState:
-    """A belief and all observations it was fitted to. A later state takes over its weights."""
-
-    belief: Belief
-    seen: tuple[ObservedBlock, ...] = ()
-    gap: float = 0.0
-    """How far the last sweep moved an answer at most, in deviations of its noise."""
-
-    def joined(self, more: Iterable[ObservedBlock]) -> Self:
-        """Return the same belief with more observations; repeated measurements of a block are pooled."""
-        blocks = {one.block: one for one in self.seen}
-        for one in more:
-            blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
-        return replace(self, seen=tuple(blocks.values()))
-
-    def swept(self, times: int, *, tolerance: float = TOLERANCE, first: Block | None = None) -> Self:
-        """Return the belief after at most `times` sweeps over all blocks, fewer if it has converged.
-
-        A block passed as `first` gets an extra visit before all others.
-        """
-        if not self.seen:
-            return self
-        anchor = max(1.0, RELATIVE_ANCHOR / math.sqrt(min(one.variance for one in self.seen)))
-        belief, seen = self.belief, list(self.seen)
-        for place in (place for place, one in enumerate(seen) if one.block == first):
-            belief, seen[place], _ = fit_block(belief, seen[place], anchor)
-        belief, gap = fit_blocks(belief, seen, anchor=anchor, sweeps=times, tolerance=tolerance)
-        return replace(self, belief=belief, seen=tuple(seen), gap=gap)
-
-
 def fit_blocks(
-    belief: _AnyBelief, seen: list[ObservedBlock], *, anchor: float, sweeps: int, tolerance: float = TOLERANCE
-) -> tuple[_AnyBelief, float]:
+    belief: DenseBelief, seen: list[ObservedBlock], *, anchor: float, sweeps: int, tolerance: float = TOLERANCE
+) -> tuple[DenseBelief, float]:
     """Return the belief after the given number of sweeps, fewer if it converged, and the gap of the last sweep.
 
     The multipliers in the list are updated in place; the belief passed in is spent.
@@ -114,7 +84,7 @@ def fit_blocks(
     return belief, gap
 
 
-def fit_block(belief: _AnyBelief, one: ObservedBlock, anchor: float) -> tuple[_AnyBelief, ObservedBlock, float]:
+def fit_block(belief: DenseBelief, one: ObservedBlock, anchor: float) -> tuple[DenseBelief, ObservedBlock, float]:
     """Return the belief with the best multipliers of one block, and how far its answers moved; the old one is spent.
 
     The distance is that of the answer that moved farthest, in standard deviations of its noise.

@@ -6,28 +6,41 @@ linear algebra. Purchases are tracked too, for the rent-or-buy rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from itertools import combinations
+from itertools import combinations, repeat
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.answer.laws import NoiseSum
-from dodona.knowledge.derive import Derivation
-from dodona.knowledge.measurements import BlockMeasurement, KnownValues, noise_variance
-from dodona.knowledge.patterns import CountPattern, find_pattern, refine_pattern
+from dodona.answer.laws import ErrorLaw, NoiseSum
+from dodona.knowledge.asked import BundleLevel, SingleAnswers, ordered_columns
+from dodona.knowledge.derive import BestCombination, Derivation
+from dodona.knowledge.patterns import (
+    BlockMeasurement,
+    CountPattern,
+    KnownValues,
+    find_pattern,
+    noise_variance,
+    refine_pattern,
+)
 from dodona.knowledge.residuals import ResidualStore
+from dodona.knowledge.summed import (
+    MOST_GROUPS,
+    SumPattern,
+    find_sum_patterns,
+    group_products,
+    key_places,
+    look_up_sums,
+)
 from dodona.knowledge.tables import CountTable, RowCount
 from dodona.ledger.entries import Receipt
-from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement, ResidualVariance
+from dodona.privacy.additive_noise import Gaussian, Noise, NormalNoise
+from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance
 from dodona.query.predicate import EVERYTHING, NOTHING, And
 from dodona.query.query import ONE, Block, ConstantWeight, weight_range
 from dodona.query.residual import Classes
-from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
 # --- Learned releases, in order: the input of the prediction model. ---
@@ -38,10 +51,6 @@ class LearnedBlock:
     """The noisy counts of one block of a release."""
 
     receipt: str
-    event: Event
-    """What was charged for all blocks of the release."""
-    blocks: int
-    """How many these are."""
     block: Block
     values: tuple[int, ...]
     noise: Noise
@@ -61,130 +70,10 @@ class LearnedMarginal:
     classes: tuple[Classes, ...]
 
 
-# --- Purchases so far, as the rent-or-buy rule sees them. ---
-
-
-ClassSet = tuple[Classes, int]
-"""The classes of an attribute, and which of them a product counts."""
-
-
-class BundleLevel(Enum):
-    """The kind of a bundle: residuals or a table of counts, for one set of attributes or for all asked about so far."""
-
-    SCOPE_LATTICE = "the residuals of its columns"
-    LATTICE = "the residuals of all columns that were asked about"
-    SCOPE_TABLE = "all counts of its columns"
-    TABLE = "all counts of all columns that were asked about"
-
-
-_NARROW = {BundleLevel.LATTICE: BundleLevel.SCOPE_LATTICE, BundleLevel.TABLE: BundleLevel.SCOPE_TABLE}
-
-
-@dataclass(slots=True)
-class Rent:
-    """Rent: single answers bought one by one, over the same classes and with the same noise."""
-
-    pattern: CountPattern
-    """Of the first of them."""
-    noise: Noise | None
-    """None for a bundle of one set of columns, which is rent beside a bundle of all of them."""
-    event: Event
-    blocks: int
-    """How many blocks the event was shared by."""
-    times: int = 1
-    used: set[BundleLevel] = field(default_factory=set)
-    """The levels at which it has helped to buy a bundle."""
-
-
-@dataclass(slots=True)
-class SingleAnswers:
-    """What single answers have covered so far: the facts from which bundles are designed."""
-
-    rents: list[Rent] = field(default_factory=list)
-    finest: dict[str, Classes] = field(default_factory=dict)
-    """The finest way in which each column was asked about."""
-    worst: dict[str, int] = field(default_factory=dict)
-    """Of products, the set of its classes that is nearest to half of them."""
-    sizes: set[int] = field(default_factory=set)
-    """Of products, the numbers of columns."""
-    _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
-
-    def pay(self, pattern: CountPattern, noise: Noise, event: Event, blocks: int) -> None:
-        """Record a single answer."""
-        key = (pattern.classes, pattern.sets is None, noise, event, blocks)
-        known = self._open.get(key)
-        if known is not None:
-            known.times += 1
-        else:
-            self._open[key] = Rent(pattern, noise, event, blocks)
-            self.rents.append(self._open[key])
-        self.see(pattern)
-
-    def see(self, pattern: CountPattern) -> None:
-        """Record the columns and classes that were asked about."""
-        sides = class_sets(pattern)
-        for own in pattern.classes:
-            before = self.finest.get(own.attribute)
-            if before is None or own.number > before.number:
-                self.finest[own.attribute] = own
-                self.worst.pop(own.attribute, None)
-        if sides:
-            self.sizes.add(len(sides))
-            for own, members in sides:
-                before_members = self.worst.get(own.attribute)
-                finest = own == self.finest[own.attribute]
-                if finest and (before_members is None or _hardness(own, members) > _hardness(own, before_members)):
-                    self.worst[own.attribute] = members
-
-    def seen(self, pattern: CountPattern) -> SingleAnswers:
-        """Return the record after one more question, without the rents."""
-        found = SingleAnswers(finest=dict(self.finest), worst=dict(self.worst), sizes=set(self.sizes))
-        found.see(pattern)
-        return found
-
-    def bought(self, level: BundleLevel, names: frozenset[str], pattern: CountPattern, event: Event) -> None:
-        """Mark the rent for what now follows as used; a narrow bundle itself counts as rent for a wide one."""
-        for rent in self.rents:
-            if _follows(rent, level, names):
-                rent.used |= {level, _NARROW.get(level, level)}  # a wide bundle also answers what a narrow one would
-        self._open = {key: rent for key, rent in self._open.items() if level not in rent.used}
-        if level not in _NARROW:
-            self.rents.append(Rent(pattern, None, event, 1, used={level}))
-            self.see(pattern)
-
-
-def _follows(rent: Rent, level: BundleLevel, names: frozenset[str]) -> bool:
-    """Return whether rented answers would have followed from a bundle; for a wide lattice, with prior knowledge."""
-    product = class_sets(rent.pattern) is not None or level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
-    return product and (level is BundleLevel.LATTICE or set(rent.pattern.names) <= names)
-
-
-def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
-    """Return a product, or one cell of a marginal, by attribute; None for any other pattern."""
-    if pattern.grouped:
-        return tuple((own, 1) for own in pattern.classes)
-    return None if pattern.sets is None else tuple(zip(pattern.classes, pattern.sets, strict=True))
-
-
-def at_least_as_hard(classes: Classes, members: int, other: int) -> bool:
-    """Return whether a set of classes is at least as hard to estimate as another: as near to half, and as large.
-
-    Both increase the variance of a product, for any noise.
-    """
-    mine, theirs = _hardness(classes, members), _hardness(classes, other)
-    return mine[0] >= theirs[0] and mine[1] >= theirs[1]
-
-
-def _hardness(classes: Classes, members: int) -> tuple[int, int]:
-    """Return how near a set is to half of the classes, and how large it is."""
-    number = members.bit_count()
-    return number * (classes.number - number), number
-
-
 # --- Knowledge: the single store of everything released. ---
 
 
-_MOST_SINGLE = 256  # released blocks that are combined exactly; further ones are only replayed
+_MOST_SINGLE = 1 << 12  # released blocks whose numbers are found again one by one, and the first ones combined
 _MOST_VALUES = 256  # values per block
 
 
@@ -208,9 +97,11 @@ class Knowledge:
     domain: Domain
     rows: RowCount | None = None
     """The number of rows, where it is public or was released."""
+    normal: type[NormalNoise] = Gaussian
+    """The normal noise of residuals that are yet to be bought."""
     residuals: ResidualStore = field(init=False)
     tables: list[CountTable] = field(default_factory=list)
-    asked: SingleAnswers = field(default_factory=SingleAnswers)
+    asked: SingleAnswers = field(init=False)
     learned: list[LearnedBlock | LearnedMarginal] = field(default_factory=list)
     """All counts that were released, in their order."""
     _derivation: Derivation = field(init=False)
@@ -218,33 +109,40 @@ class Knowledge:
 
     def __post_init__(self) -> None:
         """Start with no releases."""
+        self.asked = SingleAnswers(ordered=ordered_columns(self.domain))
         self.begin(None)
 
     def begin(self, total: int | None) -> None:
         """Set the number of rows if it is public, before the first release."""
         self.rows = None if total is None else RowCount(float(total))
-        self.residuals = ResidualStore(total=total)
+        self.residuals = ResidualStore(total=total, law=self.normal)
         self._derivation = Derivation(self.domain, total=total)
 
     def learn(self, receipt: Receipt, measured: Measurement, values: Sequence[int]) -> None:
         """Add a release."""
-        start = 0
-        for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
-            self._learn_block(receipt, measured, block, noise, values[start : start + block.values])
+        start, blocks = 0, measured.query.blocks
+        counts = all(block.weight == ONE for block in blocks)
+        sums: list[SumPattern | None] = [None] * len(blocks) if counts else find_sum_patterns(blocks, self.domain)
+        for block, noise, own in zip(blocks, measured.noises, sums, strict=True):
+            self._learn_block(receipt, measured, block, noise, values[start : start + block.values], own)
             start += block.values
 
     def learn_residuals(self, receipt: Receipt, measured: ResidualMeasurement, values: Sequence[int]) -> None:
         """Add a release of residuals."""
         start = 0
         for residual, variance in measured.parts:
-            self.residuals.add(residual, values[start : start + residual.number], float(variance))
+            self.residuals.add(residual, values[start : start + residual.number], variance, measured.law)
             start += residual.number
-        self.learned.extend(map(LearnedMarginal, _maximal_sets([residual.classes for residual, _ in measured.parts])))
-        widest = max((residual.classes for residual, _ in measured.parts), key=len)
-        names = frozenset(name for residual, _ in measured.parts for name in residual.attributes)
+        sets = [tuple(own.plain for own in residual.classes) for residual, _ in measured.parts]
+        counted = [own for own, (residual, _) in zip(sets, measured.parts, strict=True) if residual.summed is None]
+        self.learned.extend(map(LearnedMarginal, _maximal_sets(counted)))
+        widest = max(sets, key=len)
+        classes = [own for residual, _ in measured.parts for own in residual.classes]
+        names = frozenset(own.attribute for own in classes if not own.base.sums)
         wide = receipt.purpose.endswith(f" {BundleLevel.LATTICE.name}")
         level = BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE
-        self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event)
+        summed = frozenset(own.attribute for own in classes if own.base.sums)
+        self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event, summed)
 
     @property
     def combines(self) -> bool:
@@ -261,26 +159,23 @@ class Knowledge:
         return find_pattern(block, self.domain)
 
     def lookup_all(
-        self, wanted: Sequence[BlockDemand], patterns: Sequence[CountPattern | None]
-    ) -> list[KnownValues | None]:
-        """Return the result of `lookup` for each block; residuals are looked up for all products together."""
-        found: list[KnownValues | None] = [None] * len(wanted)
+        self, wanted: Iterable[BlockDemand], patterns: Sequence[CountPattern | SumPattern | None]
+    ) -> Iterator[KnownValues | None]:
+        """Yield the result of `lookup` for each block; residuals are looked up for all products together."""
         some = len(self.residuals) > 1  # more than just the number of rows
-        products = {place: pattern for place, pattern in enumerate(patterns) if pattern is not None and pattern.sets}
-        estimates = self.residuals.lookup_all([*products.values()]) if some else [None] * len(products)
-        known = dict(zip(products, estimates, strict=True))
+        products = {place: own for place, own in enumerate(patterns) if isinstance(own, CountPattern) and own.sets}
+        estimates = self.residuals.lookup_all([*products.values()]) if some else repeat(None)
         for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
-            one = known.get(place)
+            one = next(estimates) if place in products else None
             if one is not None and own.met(one):
-                found[place] = one
+                yield one
             else:
-                found[place] = self.lookup(own.block, pattern, own.met, beside_residuals=one is not None)
-        return found
+                yield self.lookup(own.block, pattern, own.met, beside_residuals=one is not None)
 
     def lookup(
         self,
         block: Block,
-        pattern: CountPattern | None,
+        pattern: CountPattern | SumPattern | None,
         enough: Callable[[KnownValues], bool],
         *,
         beside_residuals: bool = False,
@@ -291,10 +186,19 @@ class Knowledge:
         """
         if block.about_people:  # numbers of people do not add up over cells
             return None
+        if isinstance(pattern, SumPattern):
+            summed = self.look_up_sum(block, pattern)
+            if summed is not None and enough(summed):
+                return summed
+            pattern = None
         ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
         if beside_residuals:
             ways.remove(self._from_residuals)
         return next((found for way in ways for found in way(block, pattern) if enough(found)), None)
+
+    def look_up_sum(self, block: Block, pattern: SumPattern) -> KnownValues | None:
+        """Return the sums of a block as they follow from residuals alone."""
+        return look_up_sums(self.residuals, block, pattern, self.domain) if len(self.residuals) > 1 else None
 
     def combine(self, block: Block, enough: Callable[[KnownValues], bool]) -> KnownValues | None:
         """Return a block's values as a combination of single answers, if accurate enough.
@@ -303,19 +207,22 @@ class Knowledge:
         """
         if block.about_people or not self.combines or block.values > _MOST_VALUES:
             return None
-        derived = self._derivation.derive_blocks((block,))
-        if derived is None:
-            return None
-        terms = ([(float(one.coefficient), one.noise) for one in own.terms] for own in derived)
-        found = KnownValues([float(own.value) for own in derived], tuple(map(NoiseSum.combination, terms)))
-        return found if enough(found) else None
+        for way in (self._derivation.recall_blocks, self._derivation.derive_blocks):
+            derived = way((block,))
+            if derived is None:
+                continue
+            values = [int(own.value) if own.value.denominator == 1 else float(own.value) for own in derived]
+            found = KnownValues(values, tuple(map(_law_of, derived)))
+            if enough(found):
+                return found
+        return None
 
     def expecting(self, measured: Measurement | Sequence[ResidualVariance], *, fixed: bool) -> Knowledge:
         """Return the knowledge after a table or residuals whose values are unknown: error laws do not depend on them.
 
         If the number of rows is public (`fixed`), it counts as known even before it is read.
         """
-        found = Knowledge(self.domain)
+        found = Knowledge(self.domain, normal=self.normal)
         found.rows = RowCount(0.0) if self.rows is None and fixed else self.rows
         found.residuals = self.residuals.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
         if isinstance(measured, Measurement):
@@ -333,7 +240,7 @@ class Knowledge:
 
         As `expecting` does before the purchase, this leaves out single answers.
         """
-        found = Knowledge(self.domain)
+        found = Knowledge(self.domain, normal=self.normal)
         found.rows = self.rows
         if residuals:
             found.residuals = self.residuals
@@ -352,6 +259,8 @@ class Knowledge:
         Theorem: public-rows
         """
         weight = block.weight
+        if not may_be_exact(block):
+            return None
         if _adds_nothing(block):
             return KnownValues([0.0] * block.values, (NoiseSum(()),))
         if not has_constant_weight(block) or not isinstance(weight, ConstantWeight):
@@ -373,12 +282,30 @@ class Knowledge:
             if cells is not None:
                 yield KnownValues(_cells_in_key_order(np.asarray(cells.values), block, pattern), cells.laws)
             return
+        if pattern.filters is not None:
+            yield from self._each_group(block, pattern)
+            return
         known = self.residuals.lookup(pattern)
         if known is None:
             finer = refine_pattern(pattern, self.domain)
             known = None if finer is None else self.residuals.lookup(finer)
         if known is not None:
             yield known
+
+    def _each_group(self, block: Block, pattern: CountPattern) -> Iterator[KnownValues]:
+        """Yield the groups of some rows, each a product, in the order of the keys: the last one varies fastest."""
+        if block.values > MOST_GROUPS:
+            return
+        groups = group_products(block, pattern)
+        known = [*self.residuals.lookup_all(groups)]
+        if None in known:
+            finer = [refine_pattern(own, self.domain) or own for own in groups]
+            known = [*self.residuals.lookup_all(finer)]
+        found = [own for own in known if own is not None]
+        if len(found) == len(groups):
+            laws = [own.laws[0] for own in found]
+            alike = all(law == laws[0] for law in laws)
+            yield KnownValues([own.values[0] for own in found], (laws[0],) if alike else tuple(laws))
 
     def _from_tables(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
         """Yield the estimate from each table, least variance first; a later one may have a lighter tail."""
@@ -400,16 +327,21 @@ class Knowledge:
             places = [best.classes.index(own) for own in _classes_in_key_order(block, pattern)]
             yield KnownValues(best.values.transpose(places).reshape(-1), (best.noise,))
 
-    def _learn_block(
-        self, receipt: Receipt, measured: Measurement, block: Block, noise: Noise, values: Sequence[int]
+    def _learn_block(  # noqa: PLR0913, PLR0917  all that a release says about it
+        self,
+        receipt: Receipt,
+        measured: Measurement,
+        block: Block,
+        noise: Noise,
+        values: Sequence[int],
+        summed: SumPattern | None,
     ) -> None:
         if block.about_people:
             return
-        pattern = self.pattern(block)
+        pattern = self.pattern(block) if summed is None else None
         if block.weight == ONE:
             classes = _classes_in_key_order(block, pattern) if pattern is not None and pattern.grouped else None
-            number = len(measured.query.blocks)
-            self.learned.append(LearnedBlock(receipt.id, receipt.event, number, block, tuple(values), noise, classes))
+            self.learned.append(LearnedBlock(receipt.id, block, tuple(values), noise, classes))
         if pattern is not None and pattern.grouped:
             table = np.asarray(values, dtype=np.float64)
             self.tables.append(CountTable(_classes_in_key_order(block, pattern), table, noise, receipt.id))
@@ -418,6 +350,8 @@ class Knowledge:
             self.asked.bought(level, frozenset(pattern.names), pattern, receipt.event)
         elif pattern is not None and pattern.classes:
             self.asked.pay(pattern, noise, receipt.event, len(measured.query.blocks))
+        elif summed is not None:
+            self.asked.pay(summed.pattern(), noise, receipt.event, len(measured.query.blocks), summed.size)
         elif _counts_all(block):
             self._count_rows(values[0], noise)
         if self._combined < _MOST_SINGLE and block.values <= _MOST_VALUES:
@@ -427,6 +361,14 @@ class Knowledge:
     def _count_rows(self, value: int, noise: Noise) -> None:
         if self.rows is None or (self.rows.noise is not None and noise_variance(noise) < self.rows.variance):
             self.rows = RowCount(float(value), noise)
+
+
+def _law_of(combined: BestCombination) -> ErrorLaw:
+    """Return the error law of a combination; of one released value that of its noise, whose quantiles are exact."""
+    terms = combined.terms
+    if len(terms) == 1 and abs(terms[0].coefficient) == 1:
+        return terms[0].noise
+    return NoiseSum.combination([(float(one.coefficient), one.noise) for one in terms])
 
 
 def has_constant_weight(block: Block) -> bool:
@@ -467,15 +409,10 @@ def _largest_variance(found: KnownValues) -> float:
 
 def _classes_in_key_order(block: Block, pattern: CountPattern) -> tuple[Classes, ...]:
     """Return the classes of a marginal in the order of its keys."""
-    return tuple(pattern.classes[place] for place in _places(block, pattern))
+    return tuple(pattern.classes[place] for place in key_places(block, pattern))
 
 
 def _cells_in_key_order(values: NDArray[np.float64], block: Block, pattern: CountPattern) -> NDArray[np.float64]:
     """Return the cells of a marginal in the order of its keys."""
     table = values.reshape([own.number for own in pattern.classes])
-    return table.transpose(_places(block, pattern)).reshape(-1)
-
-
-def _places(block: Block, pattern: CountPattern) -> list[int]:
-    names = [key.attribute for key in block.keys if isinstance(key, Partition)]
-    return [pattern.names.index(name) for name in names]
+    return table.transpose(key_places(block, pattern)).reshape(-1)

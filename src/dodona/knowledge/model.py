@@ -17,12 +17,11 @@ from dodona.knowledge.cells import Support
 from dodona.knowledge.dense import DenseBelief
 from dodona.knowledge.fit import ObservedBlock, fit_block, fit_blocks
 from dodona.knowledge.knowledge import LearnedBlock, LearnedMarginal
-from dodona.knowledge.measurements import noise_variance
-from dodona.knowledge.patterns import CountPattern
+from dodona.knowledge.patterns import CountPattern, noise_variance
 from dodona.knowledge.residuals import ResidualStore
 from dodona.query.movement import AttributeUse, Stack, atom_labels, attribute_uses
 from dodona.query.query import Block, Query
-from dodona.query.residual import Residual, block_of_residual
+from dodona.query.residual import Residual, blocks_of_residual
 from dodona.schema.schema import Domain
 
 MOST_MODEL_CELLS = 1 << 20
@@ -132,7 +131,8 @@ def _fit_terms(
     if isinstance(learned, LearnedMarginal):
         known = residuals.cells(CountPattern(learned.classes, None, grouped=True))
         if known is not None and isinstance(known.laws[0], GaussianSumBound):
-            block, deviation = block_of_residual(Residual(learned.classes), domain), math.sqrt(known.laws[0].variance)
+            (block,) = blocks_of_residual(Residual(learned.classes), domain)
+            deviation = math.sqrt(known.laws[0].variance)
             yield from _group_terms(block, np.asarray(known.values), deviation, rows)
         return
     block, values = learned.block, np.asarray(learned.values, dtype=np.float64)
@@ -144,7 +144,7 @@ def _fit_terms(
         for places in combinations(range(table.ndim), min(_PAIR, table.ndim)):
             others = tuple(place for place in range(table.ndim) if place not in places)
             summed = table.sum(axis=others)
-            own = block_of_residual(Residual(tuple(learned.classes[place] for place in places)), domain)
+            (own,) = blocks_of_residual(Residual(tuple(learned.classes[place] for place in places)), domain)
             wider = deviation * math.sqrt(table.size / summed.size)
             yield from _group_terms(own, summed.reshape(-1), wider, rows)
 

@@ -12,10 +12,10 @@ from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import Knowledge
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.ledger import Ledger, LedgerView
+from dodona.privacy.additive_noise import Noise, normal_noise
 from dodona.privacy.measurement import (
     DrawCounts,
     Measurement,
-    Noise,
     ResidualMeasurement,
     noises_from_text,
     residuals_from_text,
@@ -65,7 +65,7 @@ class ReleasedBlocks:
         rows: Callable[[], int | None] | None,
     ) -> None:
         """Read lazily; the number of rows, if it is public, is read with the first release."""
-        self._knowledge = Knowledge(domain)
+        self._knowledge = Knowledge(domain, normal=normal_noise(ledger.budget))
         self._rows = rows
         self._ledger, self._domain = ledger, domain
         self._of = (dataset, version)
@@ -197,8 +197,8 @@ class ReleasedBlocks:
         expected = self._expected.pop(receipt.id, None)
         if (receipt.dataset, receipt.version) != self._of or release.question is None:
             return
-        alone = _single_noise(receipt, release)
-        if expected is None and alone is not None:  # it is parsed when something is derived from it
+        alone = _single_noise(receipt, release) if expected is None else None
+        if alone is not None:  # it is parsed when something is derived from it
             self.draws = self.draws.plus(DrawCounts.of(alone, len(release.values)))
             self._unlearned.append((receipt, release, None))
             self._place[receipt.id] = self.seen
@@ -233,14 +233,22 @@ class ReleasedBlocks:
         """Whether the number of rows was read, or is known not to be public."""
         return self._rows is None
 
+    @property
+    def knows(self) -> bool:
+        """Whether anything was released from which other values may follow."""
+        with self.lock:
+            return self.knowledge.combines or self.knowledge.counts_classes
+
     def begin(self) -> None:
         """Read the number of rows once, if it is public: before the first release, or when it is asked for."""
         if self._rows is not None:
             try:
-                self._knowledge.begin(self._rows())
+                rows = self._rows()
             except SourceFailed:
                 raise SourceFailed(charged=False) from None
             self._rows = None
+            if rows is not None:
+                self._knowledge.begin(rows)
 
     def _read_back(self, release: Release) -> Measurement | ResidualMeasurement:
         query = from_json(release.question or "", self._domain)

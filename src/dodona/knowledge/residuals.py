@@ -1,6 +1,6 @@
 """Measured residuals: the estimates they give, and how much noise each should get.
 
-Marginals and product queries are reconstructed from Helmert rows, in doubles; `lab.residuals` does so in exact
+Marginals and product queries are reconstructed from the rows, in doubles; `lab.residuals` does so for points in exact
 fractions. The variances that meet given targets at the least price are computed here too.
 """
 
@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
-from dodona.knowledge.measurements import KnownValues
-from dodona.knowledge.patterns import CountPattern, class_mask
+from dodona.knowledge.asked import lifted_rows, set_mean, set_side
+from dodona.knowledge.patterns import CountPattern, KnownValues
 from dodona.privacy import measurement
-from dodona.query.residual import Classes, Residual, helmert_matrix
+from dodona.privacy.additive_noise import Gaussian, NormalNoise
+from dodona.query.bases import Base, largest_weight
+from dodona.query.residual import Classes, Residual
 from dodona.schema.schema import Neighbours, Unit
 
 # --- Product queries, and the share of each residual in their variance. ---
@@ -35,23 +37,22 @@ class Factor:
 
     classes: Classes
     weights: tuple[int, ...]
+    """Where numbers are added up: whether it is their sum, and whether it is the number of rows that have one."""
 
     @property
     def mean(self) -> Fraction:
-        """The mean of the weights over the classes."""
-        return Fraction(sum(self.weights), self.classes.number)
+        """The mean of the weights over the classes; for sums, what does not depend on the column."""
+        return Fraction(self.weights[1] if self.classes.base.sums else Fraction(sum(self.weights), self.classes.number))
 
     @property
     def spread(self) -> Fraction:
-        """The squared norm of the weights after subtracting their mean."""
-        return sum(weight * weight for weight in self.weights) - self.classes.number * self.mean**2
-
-    def coefficients(self) -> NDArray[Any]:
-        """Return h_j·weights/(j(j+1)) for each Helmert row, as fractions."""
-        inner = helmert_matrix(self.classes.number).astype(object) @ np.array(self.weights, dtype=object)
-        found = np.empty(len(inner), dtype=object)
-        found[:] = [Fraction(int(number), j * (j + 1)) for j, number in enumerate(inner.tolist(), 1)]
-        return found
+        """Its variance in a residual of this column alone with σ² = 1; for points the squared norm without the mean."""
+        if self.classes.base.sums:
+            return Fraction(1)
+        if self.classes.base is Base.POINTS:
+            return sum(weight * weight for weight in self.weights) - self.classes.number * self.mean**2
+        lifted, squares = lifted_rows(self.classes.base, self.classes.number)
+        return Fraction(float(squares @ (lifted @ np.array(self.weights, dtype=np.float64)) ** 2) * _SLACK)
 
 
 Product = tuple[Factor, ...]
@@ -69,10 +70,11 @@ def variance_shares(product: Product) -> dict[Residual, Fraction]:
 def residuals_below(product: Product) -> Iterator[tuple[Residual, Fraction, tuple[Factor, ...]]]:
     """Yield each residual below a product: its share of the variance, and its factors."""
     ordered = sorted(product, key=lambda factor: factor.classes.attribute)
-    for size in range(len(ordered) + 1):
-        for parts in combinations(ordered, size):
-            share = mean_of_others(product, parts) ** 2 * math.prod((part.spread for part in parts), start=Fraction(1))
-            yield Residual(tuple(part.classes for part in parts)), share, parts
+    squares, spreads = [factor.mean**2 for factor in ordered], [factor.spread for factor in ordered]
+    for inner in _subsets(len(ordered)):
+        shares = [spreads[place] if place in inner else squares[place] for place in range(len(ordered))]
+        parts = tuple([ordered[place] for place in inner])
+        yield Residual(tuple([part.classes for part in parts])), math.prod(shares, start=Fraction(1)), parts
 
 
 def mean_of_others(product: Product, parts: tuple[Factor, ...]) -> Fraction:
@@ -219,50 +221,78 @@ _SLACK = 1 + 1e-9  # scales were rounded up by less than this
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """The contribution of one attribute to a product query."""
+class _Measured:
+    """One residual, measured in one choice of bases."""
 
-    coefficients: NDArray[np.float64]
-    """Of each Helmert row."""
-    first: float
-    """The first of these, and the only one where there are two classes."""
-    mean: float
-    spread: float
-    largest: float
+    bases: tuple[Base, ...]
+    rows: NDArray[np.float64]
+    """An axis an attribute."""
+    variance: float
+    most: float = 1.0
+    """The largest factor of a draw in the rows: below 1 once several measurements were averaged."""
 
 
 class ResidualStore:
     """Residuals and their variances. It grows; repeated measurements are averaged by precision."""
 
-    def __init__(self, *, total: int | None) -> None:
-        """Take the number of rows if it is exact and public."""
-        self._rows: dict[tuple[Classes, ...], tuple[NDArray[np.float64], float]] = {}
+    def __init__(self, *, total: int | None, law: type[NormalNoise] = Gaussian) -> None:
+        """Take the number of rows if it is exact and public, and the noise of what will be measured."""
+        self._law = law
+        self._rows: dict[tuple[Classes, ...], tuple[_Measured, ...]] = {}
+        """By the classes, whatever their base: a residual may be known in several bases."""
         self.version = 0
         """Grows with each measurement."""
         if total is not None:
-            self._rows[()] = (np.array(float(total)), 0.0)
+            self._rows[()] = (_Measured((), np.array(float(total)), 0.0),)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def variance(self, residual: Residual) -> float:
-        """Return the variance of a residual; infinite if it was never measured."""
-        found = self._rows.get(residual.classes)
-        return math.inf if found is None else found[1]
+        """Return the variance of a residual in its bases; infinite if it was never measured in them."""
+        classes, bases = _plain(residual.classes)
+        return next((own.variance for own in self._rows.get(classes, ()) if own.bases == bases), math.inf)
 
-    def add(self, residual: Residual, values: Sequence[int] | NDArray[np.int64], variance: float) -> None:
-        """Add the Helmert rows of a residual, in order; a repeated measurement is averaged by precision.
+    def information(self, classes: Sequence[Classes], *, fixed: bool) -> float:
+        """Return Σ price/variance over the known residuals of some columns: what they would cost now."""
+        found = 0.0
+        for inner in _subsets(len(classes))[1 if fixed else 0 :]:
+            kept = tuple([classes[place] for place in inner])
+            for own in self._rows.get(kept, ()):
+                sides = zip(own.bases, kept, strict=True)
+                price = math.prod([float(largest_weight(base, one.side[1])) for base, one in sides])
+                found += price / own.variance
+        return found
+
+    def rounding(self, residual: Residual) -> Fraction:
+        """Return what rounding adds to the variance of a residual that will be measured."""
+        return measurement.rounding_variance(residual, self._law)
+
+    def add(
+        self,
+        residual: Residual,
+        values: Sequence[int] | NDArray[np.int64],
+        drawn: Fraction | float,
+        law: type[NormalNoise] = Gaussian,
+    ) -> None:
+        """Add the rows of a residual, in order; a repeated measurement in the same bases is averaged by precision.
 
         Theorem: residual-reconstruction
         """
+        variance = float(drawn) + float(measurement.rounding_variance(residual, law))
         new = np.empty(residual.number)
         new[residual.order()] = np.asarray(values, dtype=np.float64)
         new = new.reshape(residual.shape)
-        before = self._rows.get(residual.classes)
-        if before is not None:
-            share = before[1] / (before[1] + variance)
-            new, variance = before[0] + share * (new - before[0]), share * variance
-        self._rows[residual.classes] = (new, variance)
+        classes, bases = _plain(residual.classes)
+        kept, most = [], 1.0
+        for before in self._rows.get(classes, ()):
+            if before.bases == bases:
+                share = before.variance / (before.variance + variance)
+                new, variance = before.rows + share * (new - before.rows), share * variance
+                most = max((1 - share) * before.most, share)
+            else:
+                kept.append(before)
+        self._rows[classes] = (*kept, _Measured(bases, new, variance, most))
         self.version += 1
 
     def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> ResidualStore:
@@ -270,11 +300,11 @@ class ResidualStore:
 
         If the number of rows is public (`fixed`), it counts as known even before it is read.
         """
-        found = ResidualStore(total=0 if fixed else None)
+        found = ResidualStore(total=0 if fixed else None, law=self._law)
         found._rows |= self._rows
         found.version = self.version
         for residual, variance in parts:
-            found.add(residual, np.zeros(residual.number, dtype=np.int64), float(variance))
+            found.add(residual, np.zeros(residual.number, dtype=np.int64), variance, self._law)
         return found
 
     def lookup(self, pattern: CountPattern) -> KnownValues | None:
@@ -284,101 +314,168 @@ class ResidualStore:
         """
         if pattern.sets is None:
             return None
-        sides = [_side(own, members) for own, members in zip(pattern.classes, pattern.sets, strict=True)]
         value = variance = reach = 0.0
-        for inner in _subsets(len(sides)):
+        means = [set_mean(own, members) for own, members in zip(pattern.classes, pattern.sets, strict=True)]
+        for inner in _subsets(len(means)):
+            factor = math.prod([mean for place, mean in enumerate(means) if place not in inner])
+            if factor == 0:
+                continue
             found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
             if found is None:
                 return None
-            rows, spread = found
-            factor = own = largest = 1.0
-            for place, side in enumerate(sides):
-                if place not in inner:
-                    factor *= side.mean
-                    continue
-                own *= side.spread
-                largest *= side.largest
-                if rows.size > 1:  # contract the first axis, one attribute at a time
+            own = []
+            for one in found:
+                sides = [
+                    set_side(pattern.classes[place].side[1], base, pattern.sets[place])
+                    for place, base in zip(inner, one.bases, strict=True)
+                ]
+                rows = one.rows
+                for side in sides:  # contract the first axis, one attribute at a time
                     rows = side.coefficients @ rows.reshape(len(side.coefficients), -1)
-                else:
-                    factor *= side.first
-            value += factor * float(rows.item() if rows.ndim else rows)
-            if spread:
-                mean = math.prod([side.mean for place, side in enumerate(sides) if place not in inner])
-                variance += mean * mean * own * spread
-                reach = max(reach, mean * largest)
+                spread = math.prod([side.spread for side in sides]) * one.variance
+                largest = one.most * math.prod([side.largest for side in sides])
+                own.append((factor * float(rows.item()), factor**2 * spread, factor * largest))
+            told, spread, farthest = own[0] if len(own) == 1 else _pooled(own)
+            value += told
+            variance += spread
+            reach = max(reach, farthest) if spread else reach
         return KnownValues((value,), _residual_laws(variance, reach))
 
-    def lookup_all(self, patterns: Sequence[CountPattern]) -> list[KnownValues | None]:
-        """Return the answers to many product queries, with one pass for those over the same classes."""
-        found: list[KnownValues | None] = [None] * len(patterns)
-        alike: defaultdict[tuple[Classes, ...], list[int]] = defaultdict(list)
+    def lookup_all(self, patterns: Sequence[CountPattern]) -> Iterator[KnownValues | None]:
+        """Return the answers to many product queries, with one pass for those over the same classes.
+
+        Until they are read they are kept in two lists, which is less work for the garbage collector.
+        """
+        values, laws = [0.0] * len(patterns), list[tuple[ErrorLaw, ...] | None]([None]) * len(patterns)
+        alike: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for place, pattern in enumerate(patterns):
             if pattern.sets is not None:
-                alike[pattern.classes].append(place)
-        for classes, places in alike.items():
+                alike[tuple(map(id, pattern.classes))].append(place)  # faster than hashing classes; they live as long
+        for places in alike.values():
+            classes = patterns[places[0]].classes
             if len(places) < _SEVERAL or not classes:
                 for place in places:
-                    found[place] = self.lookup(patterns[place])
+                    one = self.lookup(patterns[place])
+                    if one is not None:
+                        values[place], laws[place] = one.values[0], one.laws
                 continue
             lines = max(1, _MOST_AT_ONCE // math.prod(own.number for own in classes[1:]))
             for start in range(0, len(places), lines):
                 own = places[start : start + lines]
                 told = self._lookup_alike(classes, [patterns[place].sets or () for place in own])
-                for place, one in zip(own, told, strict=False):
-                    found[place] = one
-        return found
+                for place, (value, law) in zip(own, told, strict=False):
+                    values[place], laws[place] = value, law
+        return (None if law is None else KnownValues((own,), law) for own, law in zip(values, laws, strict=True))
 
-    def _lookup_alike(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> Iterator[KnownValues]:
-        """Yield the result of `lookup` for each product, up to rounding; yield nothing where it is None.
+    def _lookup_alike(
+        self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]
+    ) -> Iterable[tuple[float, tuple[ErrorLaw]]]:
+        """Return the result of `lookup` for each product, up to rounding; nothing where it is None.
 
         Theorem: residual-reconstruction
         """
-        coefficients, means, spreads, largest = [], [], [], []
-        for own, members in zip(classes, zip(*sets, strict=True), strict=True):
-            places = {one: place for place, one in enumerate(dict.fromkeys(members))}
-            sides, lines = [_side(own, one) for one in places], [places[one] for one in members]
-            coefficients.append(np.array([side.coefficients for side in sides])[lines])
-            means.append(np.array([side.mean for side in sides])[lines])
-            spreads.append(np.array([side.spread for side in sides])[lines])
-            largest.append(np.array([side.largest for side in sides])[lines])
-        ones = np.ones(len(sets))
+        means = [np.array([set_mean(own, one) for one in members]) for own, members in _columns(classes, sets)]
+        ones, sides = np.ones(len(sets)), _SideTable(classes, sets)
         value, variance, reach = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
         for inner in _subsets(len(classes)):
+            mean = math.prod([own for place, own in enumerate(means) if place not in inner], start=ones)
+            if not mean.any():
+                continue
             found = self._rows.get(tuple([classes[place] for place in inner]))
             if found is None:
-                return
-            rows, noise = found
-            mean = math.prod([own for place, own in enumerate(means) if place not in inner], start=ones)
-            value += mean * _contract(rows, [coefficients[place] for place in inner])
-            if noise:
-                variance += mean * mean * math.prod([spreads[place] for place in inner], start=ones) * noise
-                reach = np.maximum(reach, mean * math.prod([largest[place] for place in inner], start=ones))
-        for one, spread, farthest in zip(value.tolist(), variance.tolist(), reach.tolist(), strict=True):
-            yield KnownValues((one,), _residual_laws(spread, farthest))
+                return ()
+            own = []
+            for one in found:
+                parts = [sides.of(place, base) for place, base in zip(inner, one.bases, strict=True)]
+                spread = math.prod([part.spreads for part in parts], start=ones) * one.variance
+                largest = math.prod([part.largest for part in parts], start=ones)
+                told = _contract(one.rows, [part.coefficients for part in parts])
+                own.append((mean * told, mean**2 * spread, mean * largest * one.most))
+            told, spread, farthest = own[0] if len(own) == 1 else _pooled(own)
+            value += told
+            variance += spread
+            reach = np.where(spread > 0, np.maximum(reach, farthest), reach)
+        return zip(value.tolist(), map(_residual_laws, variance.tolist(), reach.tolist()), strict=True)
 
     def cells(self, pattern: CountPattern) -> KnownValues | None:
-        """Return all cells of a marginal in row-major order, and their common error law."""
+        """Return all cells of a marginal in row-major order, and their common error law: that of the least precise."""
         total: NDArray[np.float64] = np.zeros([own.number for own in pattern.classes])
         variance = reach = 0.0
         for inner in _subsets(len(pattern.classes)):
             found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
             if found is None:
                 return None
-            rows, spread = found
-            factor = largest = share = 1.0
-            for axis, place in enumerate(inner):
-                own = pattern.classes[place]
-                rows = np.moveaxis(np.tensordot(_lifted(own.number), rows, (0, axis)), 0, axis)
-                share *= 1 - 1 / own.number
-                largest *= float(np.abs(_lifted(own.number)).max())
-            for place, own in enumerate(pattern.classes):
-                factor /= 1 if place in inner else own.number
-            total += factor * rows.reshape([own.number if n in inner else 1 for n, own in enumerate(pattern.classes)])
-            if spread:
-                variance += factor * factor * share * spread
-                reach = max(reach, factor * largest)
+            factor = math.prod([1 / own.number for place, own in enumerate(pattern.classes) if place not in inner])
+            own = []
+            for one in found:
+                rows, share, largest = one.rows, 1.0, one.most
+                for axis, (place, base) in enumerate(zip(inner, one.bases, strict=True)):
+                    lifted, squares = lifted_rows(base, pattern.classes[place].number)
+                    rows = np.moveaxis(np.tensordot(lifted, rows, (0, axis)), 0, axis)
+                    share *= float((squares @ lifted**2).max())
+                    largest *= float(np.abs(lifted).max())
+                own.append((factor * rows, factor**2 * share * one.variance, factor * largest))
+            told, spread, farthest = own[0] if len(own) == 1 else _pooled(own)
+            total += told.reshape([side.number if n in inner else 1 for n, side in enumerate(pattern.classes)])
+            variance += spread
+            reach = max(reach, farthest) if spread else reach
         return KnownValues(total.reshape(-1), _residual_laws(variance, reach))
+
+
+def _pooled(found: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    """Return independent estimates of numbers averaged by precision: value, variance and reach, as numbers or arrays.
+
+    Theorem: residual-reconstruction
+    """
+    value, variance, reach = found[0]
+    for other, spread, farthest in found[1:]:
+        share = variance / (variance + spread)
+        value = value + share * (other - value)
+        reach = np.maximum((1 - share) * reach, share * farthest)
+        variance = share * spread
+    return value, variance, reach
+
+
+def _plain(classes: tuple[Classes, ...]) -> tuple[tuple[Classes, ...], tuple[Base, ...]]:
+    return tuple([own.plain for own in classes]), tuple([own.base for own in classes])
+
+
+def _columns(
+    classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]
+) -> Iterator[tuple[Classes, tuple[int, ...]]]:
+    """Yield for each attribute its classes and the set of each product."""
+    return zip(classes, zip(*sets, strict=True), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """The contributions of one attribute to several products, in one base."""
+
+    coefficients: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    largest: NDArray[np.float64]
+
+
+class _SideTable:
+    """The sides of several products over the same classes, computed when they are looked at."""
+
+    def __init__(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> None:
+        self._columns = [*_columns(classes, sets)]
+        self._found: dict[tuple[int, Base], _Sides] = {}
+
+    def of(self, place: int, base: Base) -> _Sides:
+        """Return the sides of one attribute in one base."""
+        found = self._found.get((place, base))
+        if found is None:
+            own, members = self._columns[place]
+            places = {one: number for number, one in enumerate(dict.fromkeys(members))}
+            sides, lines = [set_side(own.side[1], base, one) for one in places], [places[one] for one in members]
+            found = self._found[place, base] = _Sides(
+                np.array([side.coefficients for side in sides])[lines],
+                np.array([side.spread for side in sides])[lines],
+                np.array([side.largest for side in sides])[lines],
+            )
+        return found
 
 
 @lru_cache(maxsize=1 << 12)
@@ -407,19 +504,3 @@ def _subsets(number: int) -> tuple[tuple[int, ...], ...]:
 def _index_subsets(number: int) -> Iterator[tuple[int, ...]]:
     for size in range(number + 1):
         yield from combinations(range(number), size)
-
-
-@lru_cache(maxsize=256)
-def _lifted(number: int) -> NDArray[np.float64]:
-    """Return the Helmert rows divided by their squared norms."""
-    steps = np.arange(1, number)
-    return helmert_matrix(number) / (steps * (steps + 1))[:, None]
-
-
-@lru_cache(maxsize=1 << 14)
-def _side(classes: Classes, members: int) -> _Side:
-    counted = class_mask(classes, members).astype(np.float64)
-    coefficients = _lifted(classes.number) @ counted
-    mean = float(counted.mean())
-    spread, largest = float(((counted - mean) ** 2).sum()), float(np.abs(coefficients).max())
-    return _Side(coefficients, float(coefficients[0]), mean, spread, largest)

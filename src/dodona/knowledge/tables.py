@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from dodona.answer.laws import NoiseSum
 from dodona.answer.sums import NoiseTerm
-from dodona.knowledge.measurements import KnownValues, noise_variance
-from dodona.knowledge.patterns import CountPattern, class_mask, member_classes, weigh_classes
-from dodona.privacy.measurement import Noise
+from dodona.knowledge.patterns import (
+    CountPattern,
+    KnownValues,
+    class_mask,
+    member_classes,
+    noise_variance,
+    weigh_classes,
+)
+from dodona.privacy.additive_noise import Noise
 from dodona.query.query import Block
 from dodona.query.residual import Classes
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from dodona.curator import weights_design
-from dodona.curator.weights import Distribution, check_histogram
+from dodona.curator.weights import Distribution
 from dodona.curator.weights_design import NoUsefulGuarantee, UniverseTooLarge, UpdatesUsed, WeightsDesign, best_design
 from dodona.errors import Halted, InvalidArgument
+from dodona.lab.theorems import blr_guarantee
+from dodona.lab.weights import check_histogram
 from dodona.numbers import Exact
-from dodona.privacy.additive_noise import Laplace
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.trusted.gate import OpenSparseVector
 
 if TYPE_CHECKING:
@@ -116,9 +117,7 @@ def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
         MechanismComparison(name, noise.accuracy(confidence, answers=questions).within / rows, largest(noise))
         for name, noise in (("Laplace", laplace), ("Gaussian", gaussian))
     ]
-    blr = weights_design.blr_guarantee(
-        rows, universe=questions, questions=questions, epsilon=epsilon, confidence=confidence
-    )
+    blr = blr_guarantee(rows, universe=questions, questions=questions, epsilon=epsilon, confidence=confidence)
     found.append(MechanismComparison("Blum, Ligett, Roth", blr, None))
     name = "multiplicative weights"
     try:

@@ -26,11 +26,12 @@ from dodona.lab.mechanisms import (
     NoisyMax,
     PermuteAndFlip,
     RandomizedResponse,
+    RoundedGaussian,
     SparseVector,
 )
 from dodona.lab.sparse_vector import EstimateVerdict, judge
 from dodona.numbers import Exact, to_fraction, to_integer
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Noise
 from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.trusted.entropy import SYSTEM
 from dodona.trusted.gate import OpenSparseVector
@@ -86,7 +87,7 @@ def run(  # noqa: PLR0911  one case a mechanism
 ) -> int | bool | Fraction | Winner | tuple[SelectionRound, ...] | NDArray[np.int64] | NDArray[np.bool_]:
     """Return what the mechanism tells of the value, with fresh randomness.
 
-    Laplace and Gaussian take an integer or several, Laplace on a grid a real number; randomized response takes a truth
+    Noise takes an integer or several, Laplace on a grid a real number; randomized response takes a truth
     value or several; choices take the candidates' scores and return an index, noisy max with its gap, iterated
     selection an index and a noisy score for each round.
 
@@ -96,7 +97,7 @@ def run(  # noqa: PLR0911  one case a mechanism
     1
     """
     match mechanism:
-        case Laplace() | Gaussian():
+        case Laplace() | Gaussian() | RoundedGaussian():
             if type(value) is int:
                 return value + draw_one(mechanism)
             if isinstance(value, np.integer):

@@ -7,13 +7,12 @@ including sums, and the step of the textbook's algorithms.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.knowledge.cells import BlockOnSupport, Contradiction, Numbers, single_block, validate_numbers
-from dodona.knowledge.components import ComponentBelief
 from dodona.knowledge.dense import LEAST_SHARE, MOST_SPREAD, DenseBelief
 from dodona.query.predicate import complement
 from dodona.query.query import Block, ConstantWeight, Query
@@ -21,10 +20,8 @@ from dodona.query.query import Block, ConstantWeight, Query
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_AnyBelief = TypeVar("_AnyBelief", DenseBelief, ComponentBelief)
 
-
-def project(belief: _AnyBelief, query: Query, *, target: Numbers) -> _AnyBelief:
+def project(belief: DenseBelief, query: Query, *, target: Numbers) -> DenseBelief:
     """Return the nearest distribution whose answers are the targets; the belief passed in is spent.
 
     Theorem: kl-projection
@@ -144,9 +141,7 @@ def solve_exponent(values: NDArray[np.float64], law: NDArray[np.float64], target
 _WHOLE = 1e-9
 
 
-def projection_exponents(
-    belief: DenseBelief | ComponentBelief, one: BlockOnSupport, targets: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def projection_exponents(belief: DenseBelief, one: BlockOnSupport, targets: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the exponent of each answer whose tilt leads to the nearest distribution with these answers.
 
     Theorem: kl-projection
@@ -164,7 +159,7 @@ def projection_exponents(
     return np.array([solve_exponent(one.weights().reshape(-1), law.reshape(-1), float(targets[0]))])
 
 
-def _share(belief: DenseBelief | ComponentBelief, block: Block) -> float:
+def _share(belief: DenseBelief, block: Block) -> float:
     """Return the probability that a row is selected."""
     return float(belief.expect(Query(belief.support.domain, (Block(block.where),)))[0])
 

@@ -12,9 +12,10 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.knowledge.residuals import Factor, Product, mean_of_others, residuals_below
 from dodona.privacy.measurement import ResidualMeasurement
+from dodona.query.bases import Base, base_rows
 from dodona.query.predicate import as_box, conjunction
 from dodona.query.query import Block, ConstantWeight, block_weights, evaluate_weight, weight_attributes
-from dodona.query.residual import Classes, Residual, helmert_matrix
+from dodona.query.residual import Classes, Residual
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,7 +89,7 @@ class ExactResiduals:
                 return None
             own = self.rows[residual]
             for part in parts:  # the first axis goes, one attribute after the other
-                own = np.tensordot(part.coefficients(), own, axes=(0, 0))
+                own = np.tensordot(_helmert_coefficients(part), own, axes=(0, 0))
             value += mean_of_others(product, parts) * Fraction(np.asarray(own, dtype=object).item())
             variance += share * self.variances[residual]
         return ExactEstimate(value, variance)
@@ -111,12 +112,20 @@ class ExactResiduals:
             own = np.asarray(self.rows[residual], dtype=np.float64)
             for axis, part in enumerate(parts):
                 steps = np.arange(1, part.classes.number)
-                lifted = helmert_matrix(part.classes.number) / (steps * (steps + 1))[:, None]
+                lifted = base_rows(Base.POINTS, part.classes.number) / (steps * (steps + 1))[:, None]
                 own = np.moveaxis(np.tensordot(lifted, own, axes=(0, axis)), 0, axis)
             kept = {part.classes for part in parts}
             shape = [one.number if one in kept else 1 for one in ordered]
             total += own.reshape(shape) * float(mean_of_others(ones, parts))
         return total, variance
+
+
+def _helmert_coefficients(factor: Factor) -> NDArray[Any]:
+    """Return h_j·weights/(j(j+1)) for each Helmert row, as fractions."""
+    inner = base_rows(Base.POINTS, factor.classes.number).astype(object) @ np.array(factor.weights, dtype=object)
+    found = np.empty(len(inner), dtype=object)
+    found[:] = [Fraction(int(number), j * (j + 1)) for j, number in enumerate(inner.tolist(), 1)]
+    return found
 
 
 def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:

@@ -11,8 +11,7 @@ from fractions import Fraction
 from dodona.errors import Halted
 from dodona.numbers import Exact, to_fraction
 from dodona.privacy.additive_noise import (
-    Gaussian,
-    Laplace,
+    Noise,
     round_scale_up,
     validate_noise_epsilon,
 )
@@ -87,7 +86,7 @@ def judge(
     estimate: int,
     *,
     watch: ThresholdTest,
-    draw: Callable[[Laplace | Gaussian], int],
+    draw: Callable[[Noise], int],
 ) -> tuple[EstimateVerdict, int | None]:
     """Return the side on which an estimate appears far off, and a fresh answer; raises Halted at the last positive.
 

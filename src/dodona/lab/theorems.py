@@ -88,3 +88,53 @@ def numeric_sparse_error(
 def _logs(questions: int, parts: int, failing: float) -> float:
     """Return ln k + ln(parts/β)."""
     return math.log(validate_count(questions, argument="questions")) + math.log(parts / failing)
+
+
+_MAX_DATABASE_ROWS = 10**9
+
+
+def blr_guarantee(rows: int, *, universe: int, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
+    """Return the error of the mechanism of Blum, Ligett and Roth: the exponential mechanism over tables of m rows.
+
+    Some table is within a = √(ln(2k)/2m), and the choice is worse by at most (2/(nε))·(ln of the number of tables +
+    ln(1/β)); m is optimised. Tables are multisets of cells. It is feasible only for the smallest universes.
+
+    Theorem: synthetic-table
+    """
+    asked, cells = (
+        validate_count(questions, argument="questions"),
+        validate_count(universe, argument="universe", upper=1 << 500),
+    )
+    factor = 2 / (validate_count(rows, argument="rows") * float(validate_noise_epsilon(epsilon)))
+    failing = to_failure_probability(confidence)
+
+    def error(size: int) -> float:
+        near = math.sqrt(math.log(2 * asked) / (2 * size)) * (1 + 1e-12)
+        return near + factor * (log_multisets(cells, size) - math.log(failing))
+
+    low, high = 1, _MAX_DATABASE_ROWS
+    while high - low > 2:  # noqa: PLR2004  the error falls, and then rises
+        third = (high - low) // 3
+        low, high = (low + third, high) if error(low + third) > error(high - third) else (low, high - third)
+    return min(error(size) for size in range(low, high + 1))
+
+
+def blr_theorem(rows: int, *, universe: int, questions: int, epsilon: Exact, confidence: float = 0.95) -> float:
+    """Return the error that the notes state: (256·ln k·ln|X|/(εn))^{1/3} + 8·ln(1/β)/(εn) (theorem 5).
+
+    Theorem: synthetic-table
+    """
+    scale = float(validate_noise_epsilon(epsilon)) * validate_count(rows, argument="rows")
+    both = math.log(validate_count(questions, argument="questions")) * math.log(universe)
+    return math.cbrt(256 * both / scale) - 8 * math.log(to_failure_probability(confidence)) / scale
+
+
+def log_multisets(cells: int, size: int) -> float:
+    """Return the logarithm of the number of unordered tables with this many rows: C(|X| + m - 1, m).
+
+    >>> round(math.exp(log_multisets(3, 2)))
+    6
+    """
+    if cells > 10**6 * size:  # a product of m factors near |X|, rounded up: lgamma would lose the difference
+        return size * math.log(cells + size) - math.lgamma(size + 1)
+    return math.lgamma(cells + size) - math.lgamma(size + 1) - math.lgamma(cells)

@@ -12,30 +12,62 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dodona.curator.weights import (
-    Distribution,
-    PrivateMultiplicativeWeights,
-    check_histogram,
-    check_query_weights,
-    count_weighted_rows,
-)
-from dodona.curator.weights_design import WeightsDesign, laplace_bound, verdict_error_bound, verdict_failure_probability
+import numpy as np
+
+from dodona.curator.weights import Distribution, PrivateMultiplicativeWeights
+from dodona.curator.weights_design import WeightsDesign, verdict_error_bound, verdict_failure_probability
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import product_sharp
 from dodona.lab.conversion import EpsilonDelta
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count
-from dodona.privacy.additive_noise import Laplace, round_scale_up, validate_noise_epsilon
+from dodona.privacy.additive_noise import Laplace, Noise, round_scale_up, validate_noise_epsilon
 from dodona.privacy.bounds import smallest_number, validate_noise_delta
 from dodona.privacy.conversion import zcdp_limit
-from dodona.privacy.measurement import Noise
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
 from dodona.schema.schema import Neighbours, Unit
 from dodona.trusted.gate import OpenSparseVector
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, NDArray
+
+
+# --- Histograms and queries as lists of numbers. ---
+
+
+_GRID = 1 << 20
+"""Weights of questions are whole multiples of one over this, so that counts are exact."""
+
+
+def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
+    """Return a histogram as integers: the number of rows in each cell of the universe."""
+    found = np.asarray(counts)
+    if found.ndim != 1 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
+        raise InvalidArgument("counts", counts, "write a flat list of whole numbers, one for each cell")
+    if (found < 0).any() or not 0 < found.sum(dtype=np.float64) < 2**40:
+        raise InvalidArgument("counts", counts, "write numbers from 0 up, with 1 to 2^40 rows in all")
+    return found.astype(np.int64)
+
+
+def check_query_weights(query: ArrayLike, cells: int) -> NDArray[np.float64]:
+    """Return the weight of each cell, a number from 0 to 1, rounded to multiples of 2^-20."""
+    found = np.asarray(query)
+    if found.shape != (cells,) or found.dtype.kind not in "biuf":
+        raise InvalidArgument("query", query, f"write one number for each of {cells} cells")
+    if found.dtype.kind == "b":
+        return found.astype(np.float64)
+    if not ((found >= 0) & (found <= 1)).all():  # also rejects NaN
+        raise InvalidArgument("query", query, "write numbers from 0 to 1")
+    return np.rint(found * float(_GRID)) / _GRID
+
+
+def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -> int:
+    """Return the number of rows a query counts, rounded to an integer: one row still changes it by at most one.
+
+    Sums of multiples of 2^-20 up to 2^40 rows are exact in integers; rounding is monotone and commutes with adding 1.
+    """
+    steps = int(np.dot((query * _GRID).astype(np.int64), counts))
+    return (steps + _GRID // 2) // _GRID
 
 
 # --- Multiplicative weights without privacy, as the lecture notes have them: algorithm 1, with its potential. ---
@@ -245,6 +277,18 @@ def square_root(  # noqa: PLR0913  the sides of the promise
 
     low = 1.001 * math.sqrt(_potential(universe) / 10**6)
     return design(smallest_number(kept, low, 1.0, near=1e-4, geometric=True))
+
+
+def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
+    """Return the least m with answers·P(|x| > m) ≤ failing: P(|x| > m) = 2q^{m+1}/(1+q), q = e^{-1/b}.
+
+    Theorem: laplace-accuracy
+    """
+    if answers == 0:
+        return 0
+    width = float(scale)
+    ratio = math.exp(-1 / width)
+    return max(0, math.ceil(width * math.log(2 * answers / (failing * (1 + ratio)))) - 1)
 
 
 def _algorithm_two(  # noqa: PLR0913, PLR0917  all that was chosen

@@ -19,6 +19,7 @@ from dodona.privacy.events import Event, event_from_json
 
 
 _CLOSE = Fraction(1, 10**6)
+_HOW_TO_LET_IN = "The owner lets one in with a share: `dodona ledger admit`, or Admit on the owners' page."
 
 
 def restore_filter(budget: Budget, order: Fraction | None, limit: int) -> PrivacyFilter:
@@ -140,10 +141,9 @@ class Account:
     def permit(self, analyst: str | None) -> None:
         """If analysts are declared, refuse anyone else."""
         if self.purses and analyst not in self.purses:
-            raise NotPermitted(
-                "Only analysts whom the owner let in may ask here. Give your name: analyst= where the dataset is "
-                "opened, --analyst on the command line."
-            )
+            name = "Give your name: analyst= where the dataset is opened, --analyst on the command line."
+            instead = name if analyst is None else _HOW_TO_LET_IN
+            raise NotPermitted(f"Only analysts whom the owner let in may ask here. {instead}")
 
     def admit(self, analyst: Analyst) -> None:
         """Admit an analyst with a share; a returning analyst keeps what they have spent."""
@@ -187,7 +187,7 @@ class Account:
             return None
         purse = None if analyst is None else self.purses.get(analyst)
         if purse is None:
-            raise NotPermitted("Only analysts whom the owner let in may spend from this ledger.")
+            raise NotPermitted(f"Only analysts whom the owner let in may spend from this ledger. {_HOW_TO_LET_IN}")
         if purse.stopped:
             raise NotPermitted("The owner stopped this analyst. Earlier answers can still be fetched.")
         return purse

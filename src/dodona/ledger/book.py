@@ -184,7 +184,7 @@ class Book:
             left=left,
             epsilon_spent=_epsilon_spent(account),
             charges=len(self.archive.charges) + len(self._charged),
-            releases=self.archive.releases + len(self._released),
+            releases=len(self.archive.released) + len(self._released),
             analysts=tuple(_analyst_state(name, purse) for name, purse in sorted(account.purses.items())),
             closed=self.closed,
             recovered=account.recovered,
@@ -233,14 +233,17 @@ class Book:
 
     def releases_after(self, seen: int) -> tuple[tuple[Receipt, Release], ...]:
         """Return the releases after the first `seen`, oldest first."""
-        later = max(0, seen - self.archive.releases)
+        archived = len(self.archive.released)
+        later = max(0, seen - archived)
         new = [(self._charges[release.receipt].receipt, release) for release, _, _ in self._released[later:]]
-        return (*self.archive.read(seen), *new) if seen < self.archive.releases else tuple(new)
+        return (*self.archive.read(seen), *new) if seen < archived else tuple(new)
 
     def released_after(self, seen: int, asked: Charged) -> bool:
         """Return whether the same question was answered after the first `seen` releases."""
         question = (asked.dataset, asked.purpose, asked.version)
-        return max(self._latest.get(question, 0), self.archive.latest(question)) > seen
+        if self._latest.get(question, 0) > seen:
+            return True
+        return seen < len(self.archive.released) and self.archive.latest(question) > seen
 
     def unanswered(self, asked: Charged) -> Iterator[ChargeState]:
         """Yield the unanswered charges for exactly this request, oldest first: in progress, or lost."""
@@ -370,7 +373,7 @@ class Book:
         asked = (receipt.dataset, receipt.purpose, receipt.version)
         self._releases[asked].append(release)
         self._released.append((release, self.number + 1, own_hash))
-        self._latest[asked] = self.archive.releases + len(self._released)
+        self._latest[asked] = len(self.archive.released) + len(self._released)
         waiting = self._unanswered.get((*asked, receipt.event), {})
         waiting.pop(release.receipt, None)
         if not waiting:

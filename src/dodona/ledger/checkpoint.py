@@ -68,7 +68,8 @@ class Archive:
         self._asked: dict[str, Asked] = {}
         self._keys: dict[tuple[str | None, str], str] = {}
         self._answers: dict[str, int] = {}  # by charge, the place in the following list
-        self._released: list[tuple[str, int, str]] = []  # charge, and number and hash of the line that released it
+        self.released: list[tuple[str, int, str]] = []
+        """Of each release, oldest first: the charge, and the number and hash of the line that released it."""
         self._by_question: defaultdict[Asked, list[int]] = defaultdict(list)
 
     def add(self, charged: Iterable[Sequence[Any]], released: Iterable[Sequence[Any]]) -> None:
@@ -79,14 +80,9 @@ class Archive:
             if key is not None:
                 self._keys[analyst, key] = receipt
         for receipt, number, own_hash in released:
-            self._answers[receipt] = len(self._released)
-            self._by_question[self._asked[receipt]].append(len(self._released))
-            self._released.append((receipt, number, own_hash))
-
-    @property
-    def releases(self) -> int:
-        """The number of releases."""
-        return len(self._released)
+            self._answers[receipt] = len(self.released)
+            self._by_question[self._asked[receipt]].append(len(self.released))
+            self.released.append((receipt, number, own_hash))
 
     def key(self, analyst: str | None, key: str) -> str | None:
         """Return the charge under a key."""
@@ -107,15 +103,15 @@ class Archive:
 
     def release(self, receipt: str) -> Release:
         """Return the release of a charge that was answered."""
-        return self._release(self._released[self._answers[receipt]])
+        return self._release(self.released[self._answers[receipt]])
 
     def answers(self, asked: Asked) -> list[Release]:
         """Return all releases of a question, oldest first."""
-        return [self._release(self._released[place]) for place in self._by_question.get(asked, ())]
+        return [self._release(self.released[place]) for place in self._by_question.get(asked, ())]
 
     def read(self, seen: int) -> Iterator[tuple[Receipt, Release]]:
         """Yield the releases after the first `seen`, oldest first, from one look at the store."""
-        wanted = self._released[seen:]
+        wanted = self.released[seen:]
         if not wanted:
             return
         first = min(self.charges[receipt] for receipt, _, _ in wanted)

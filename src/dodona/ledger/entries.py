@@ -397,8 +397,8 @@ def _fields(entry: Entry) -> JsonFields:
             return _use_fields(entry)
         case Released(release):
             own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
-            told = {"question": release.question, "text": release.text}
-            asked = {name: value for name, value in told.items() if value is not None}
+            both = {"question": release.question, "text": release.text}
+            asked = {name: value for name, value in both.items() if value is not None}
             return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
         case Created():
             return _created_fields(entry)
@@ -510,7 +510,7 @@ def _read_requested(fields: JsonFields) -> ApprovalRequested:
 
 
 def _earlier(purpose: object, event: JsonFields) -> Earlier:
-    return _text(purpose), _event(_dumps(event))
+    return _text(purpose), events.event_from_json(_dumps(event))
 
 
 def _cap_key(value: object) -> str:
@@ -526,7 +526,7 @@ def _read_charged(fields: JsonFields) -> Charged:
         _optional_text(fields["key"]),
         _text(fields["purpose"]),
         _text(fields["version"]),
-        _event(_dumps(fields["event"])),
+        events.event_from_json(_dumps(fields["event"])),
     )
 
 
@@ -575,14 +575,9 @@ def _numbers(fields: JsonFields) -> tuple[Fraction, Fraction, int]:
 def _event_fields(event: Event) -> JsonFields:
     """Return the event's fields; equal events share one dictionary, which is never modified."""
     text = events.event_to_json(event)
-    _event(text)
+    events.event_from_json(text)
     found: JsonFields = json.loads(text)
     return found
-
-
-@lru_cache(maxsize=1 << 14)
-def _event(text: str) -> Event:
-    return events.event_from_json(text)
 
 
 def _text(value: object) -> str:

@@ -19,8 +19,8 @@ class BudgetExhausted(Refused):
         self.best = best
         self.why = why
         instead = "Ask for less." if best is None else f"The best that is left is {best}: ask for that, or for less."
-        told = f"This would take {format_percent(asked)} of the budget of {of}; {format_percent(left)} is left."
-        super().__init__(" ".join(filter(None, (told, why, instead))))
+        stated = f"This would take {format_percent(asked)} of the budget of {of}; {format_percent(left)} is left."
+        super().__init__(" ".join(filter(None, (stated, why, instead))))
 
 
 class NotPermitted(Refused):

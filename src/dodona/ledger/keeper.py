@@ -188,7 +188,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-_TOLD = (
+_PASSED_ON = (
     errors.LedgerRolledBack, errors.LedgerUnreadable, errors.LedgerNewer, errors.LedgerForbidden, errors.HeadMissing,
 )  # fmt: skip
 
@@ -380,8 +380,8 @@ class Keeper:
         self._broken = True
         self._lost = self._again is not None and isinstance(fault, errors.LedgerUnavailable)
         self._let_go_of_all()
-        told = isinstance(fault, _TOLD) and not charged
-        return cast("DodonaError", fault) if told else errors.LedgerUnavailable(charged=charged)
+        passed_on = isinstance(fault, _PASSED_ON) and not charged
+        return cast("DodonaError", fault) if passed_on else errors.LedgerUnavailable(charged=charged)
 
 
 # --- Reading a book: from the last checkpoint that can be trusted, or else from the first line. ---

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Self, cast
 
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
@@ -20,7 +21,7 @@ from dodona.ledger.limits import Allowance, ApprovalRequest, Limits
 from dodona.ledger.store import Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
-from dodona.privacy.budget import Analyst, Budget, BudgetState
+from dodona.privacy.budget import Analyst, Budget, BudgetState, Price
 from dodona.privacy.events import Event
 
 _LONGEST_RECORD = 1 << 26
@@ -38,6 +39,15 @@ class LedgerView:
     """The hash of that line."""
     released: tuple[tuple[Receipt, Release], ...]
     """The releases that are new to the reader, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What an event takes of the budget, and what one call may take, as of one moment."""
+
+    price: Price
+    allowance: Allowance | None
+    """By the owner's limits; None if there are none."""
 
 
 class Ledger:
@@ -214,9 +224,9 @@ class Ledger:
 
         return self._keeper.read(shares)
 
-    def shares(self, event: Event) -> Shares:
-        """Return the share that an event takes of each account that still counts."""
-        return self._keeper.read(lambda book, _, __: book.account.filter.shares(book.account.spent, event))
+    def shares(self) -> Callable[[Event], Shares]:
+        """Return the share that any event takes now of each account that still counts."""
+        return self._keeper.read(lambda book, _, __: partial(book.account.filter.shares, book.account.spent))
 
     def left(self, *, analyst: str | None) -> Fraction:
         """Return the share of the whole budget that the analyst may still spend."""
@@ -228,6 +238,10 @@ class Ledger:
         Others see nothing: neither answers nor prices nor the history.
         """
         self._keeper.read(lambda book, _, __: book.account.permit(analyst))
+
+    def hold_spending(self, analyst: str | None) -> None:
+        """Raise NotPermitted if the analyst may not spend, whatever is left."""
+        self._keeper.read(lambda book, _, __: book.hold_spending(analyst))
 
     def fetch(self, key: str, *, analyst: str | None) -> Release | None:
         """Return the answer recorded under an analyst's key; None if none was paid for and begun.
@@ -312,14 +326,22 @@ class Ledger:
 
     def allowance(self, *, analyst: str | None, key: str | None = None) -> Allowance | None:
         """Return what one call may take by the owner's limits at this moment; None if there are none."""
+        return self._keeper.read(lambda book, _, __: self._allowance(book, analyst, key))
 
-        def look(book: Book, _: Store, __: Head) -> Allowance | None:
-            if book.guard.idle:
-                return None
-            time = self._keeper.time()
-            return book.guard.allowance(dataset=self._one(book), analyst=analyst, key=key, time=time)
+    def quote(self, event: Event, *, analyst: str | None, key: str | None = None) -> Quote:
+        """Return the price of an event and what one call may take, both from one moment."""
+
+        def look(book: Book, *_: object) -> Quote:
+            account, allowed = book.account, self._allowance(book, analyst, key)
+            share = account.filter.least_share(account.spent, event)
+            return Quote(Price(share, (event,), account.budget.delta), allowed)
 
         return self._keeper.read(look)
+
+    def _allowance(self, book: Book, analyst: str | None, key: str | None) -> Allowance | None:
+        if book.guard.idle:
+            return None
+        return book.guard.allowance(dataset=self._one(book), analyst=analyst, key=key, time=self._keeper.time())
 
     def request_approval(self, *, analyst: str, key: str, question: str, share: Fraction, text: str) -> ApprovalRequest:
         """Ask the owner to approve a question above a limit, and return the request; repeated, it is the same one."""

@@ -102,7 +102,7 @@ class ApprovalRequest:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the request that `to_json` described; the digest of its question is not told."""
+        """Return the request that `to_json` described; it lacks the digest of its question."""
         fields = ("id", "dataset", "analyst", "key", "text", "time", "decided_by")
         state = document["state"]
         return cls(

@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import assert_never
 
-from dodona.errors import InvalidArgument
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.privacy import bounds
 from dodona.privacy.conversion import best_order, order_epsilon, renyi_epsilon, renyi_limit, zcdp_limit
 from dodona.privacy.events import Event
+from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.schema.schema import Neighbours
 
 # --- Filters: whether one more event fits a budget, decided from public facts alone. ---
@@ -32,8 +33,23 @@ class Accountant(Enum):
     """zCDP prices add up to the ρ that implies (ε, δ)."""
     RENYI = "renyi"
     """Rényi divergences at the budget's order add up to a limit that implies (ε, δ)."""
+    GAUSSIAN = "gaussian"
+    """Squared Gaussian prices add up to the μ² that implies (ε, δ). Discrete Gaussian noise has no such price."""
     EITHER = "either"
     """Admits what either the pure or the Rényi account admits; both are charged for everything."""
+
+
+class NoGaussianPrice(InvalidRequest):
+    """An event cannot be counted in a budget under the accountant "gaussian"."""
+
+    code = "no-gaussian-price"
+
+    def __init__(self) -> None:
+        """Say which noise has a price."""
+        super().__init__(
+            'Discrete Gaussian noise has no Gaussian price, so accountant "gaussian" cannot count it. Use rounded '
+            "normal noise (RoundedGaussian). Nothing was charged."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,7 @@ class PrivacyFilter:
         match self.accountant:
             case Accountant.PURE:
                 return within_pure
-            case Accountant.ZCDP | Accountant.RENYI:
+            case Accountant.ZCDP | Accountant.RENYI | Accountant.GAUSSIAN:
                 return within_units
             case Accountant.EITHER:
                 return within_pure or within_units
@@ -105,6 +121,8 @@ class PrivacyFilter:
                 return 0
             case Accountant.ZCDP:
                 return _rho_cost(event)
+            case Accountant.GAUSSIAN:
+                return _mu_cost(event)
             case Accountant.RENYI | Accountant.EITHER:
                 return _renyi_cost(event, self.order or Fraction(0))
             case _:
@@ -116,7 +134,7 @@ class PrivacyFilter:
         match self.accountant:
             case Accountant.PURE:
                 return pure
-            case Accountant.ZCDP | Accountant.RENYI:
+            case Accountant.ZCDP | Accountant.RENYI | Accountant.GAUSSIAN:
                 return Fraction(spent.units, self.limit)
             case Accountant.EITHER:
                 return min(pure, Fraction(spent.units, self.limit))
@@ -172,6 +190,8 @@ def budget_limit(accountant: Accountant, epsilon: Fraction, delta: Fraction, ord
             return 0
         case Accountant.ZCDP:
             return bounds.limit_in_units(zcdp_limit(epsilon, delta))
+        case Accountant.GAUSSIAN:
+            return bounds.limit_in_units(gaussian_limit(epsilon, delta))
         case Accountant.RENYI | Accountant.EITHER:
             if order is None:
                 raise InvalidArgument("order", order, "this accountant counts at an order")
@@ -183,6 +203,14 @@ def budget_limit(accountant: Accountant, epsilon: Fraction, delta: Fraction, ord
 @lru_cache(maxsize=1 << 16)
 def _rho_cost(event: Event) -> int:
     return bounds.cost_in_units(event.rho())
+
+
+@lru_cache(maxsize=1 << 16)
+def _mu_cost(event: Event) -> int:
+    price = event.mu_squared()
+    if price is None:
+        raise NoGaussianPrice
+    return bounds.cost_in_units(price)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -1,4 +1,4 @@
-"""The discrete Laplace and discrete Gaussian mechanisms: scales, prices and accuracy.
+"""The discrete Laplace, discrete Gaussian and rounded normal mechanisms: scales, prices and accuracy.
 
 A mechanism is built from a privacy loss or from an accuracy target, and states its event and error. Nothing here
 draws a number or sees data.
@@ -18,9 +18,18 @@ import numpy as np
 from dodona.errors import InvalidArgument
 from dodona.numbers import Exact, format_fraction, to_fraction
 from dodona.privacy import accuracy
+from dodona.privacy.accountants import Accountant
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
-from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number, validate_noise_delta
-from dodona.privacy.events import GaussianEvent, LaplaceEvent
+from dodona.privacy.bounds import (
+    float_above,
+    largest_number,
+    minimize_unimodal,
+    smallest_number,
+    validate_noise_delta,
+)
+from dodona.privacy.budget import Budget
+from dodona.privacy.events import GaussianEvent, LaplaceEvent, RoundedGaussianEvent
+from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.query.sensitivity import Sensitivity
 
 # --- The scale of integer noise, in units of the answer: an exact number in the range that can be sampled exactly. ---
@@ -421,3 +430,140 @@ def _expected(scale: float) -> float:
         return scale * math.sqrt(2 / math.pi)
     steps = np.arange(1, math.ceil(40 * scale) + 2)
     return float(2 * (steps * np.exp(-((steps / scale) ** 2) / 2)).sum() / gaussian_normalizer(scale))
+
+
+# --- The rounded normal mechanism: integer noise round(scale · Z), Z standard normal. ---
+
+
+_ROOT = math.sqrt(2)
+_LARGEST_MEAN_SCALE = 32.0  # the mean of |x| is summed up to this scale; beyond, a bound is off by a part in 20,000
+_LARGEST_DIFFERENCE_SCALE = 1e4  # up to this scale a probability is a difference of tails; beyond, a density
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RoundedGaussian:
+    """Independent normal noise with an exact standard deviation on each answer, rounded to integers.
+
+    Answers are integers, so a noisy answer is the rounded answer of the Gaussian mechanism.
+
+    Theorem: rounded-gaussian
+    """
+
+    theorem: ClassVar[str] = "rounded-gaussian"
+    scale: Fraction
+
+    def __init__(self, *, scale: Exact) -> None:
+        """Validate the scale: an exact number from 1/1000 to 10^12."""
+        object.__setattr__(self, "scale", validate_scale(scale))
+
+    @classmethod
+    def for_privacy(cls, epsilon: Exact, delta: Exact, sensitivity: Sensitivity) -> Self:
+        """Return the mechanism for (ε, δ): σ = Δ₂/μ for the largest μ that implies it, rounded up.
+
+        Theorem: rounded-gaussian
+        """
+        loss, failing = validate_noise_epsilon(epsilon), validate_noise_delta(delta)
+        squared = sensitivity.l2_squared / Fraction(gaussian_limit(loss, failing))
+        return cls(scale=round_scale_up(math.sqrt(float_above(squared)) * (1 + 2.0**-50)))
+
+    @classmethod
+    def for_accuracy(cls, target: Accuracy, *, answers: int = 1) -> Self:
+        """Return the mechanism with the largest scale (to seven digits) that meets the target for all answers at once.
+
+        >>> RoundedGaussian.for_accuracy(Accuracy(within=100, confidence=0.95)).accuracy(0.95).within
+        100.0
+        """
+        within, failing = accuracy.validate_table_target(target).within, to_failure_probability(target.confidence)
+        return cls.widest(within, failing, answers=validate_count(answers, argument="answers"))
+
+    @classmethod
+    def widest(cls, within: float, failing: float, *, answers: int = 1) -> Self:
+        """Return the same from a tolerance and a failure probability that were validated before."""
+        steps, share = math.floor(within) + 1, _per_answer(failing, answers)
+        scale = (steps - 0.5) / -NormalDist().inv_cdf(share / 2)
+        while _rounded_tail(steps, scale) > share:  # by a rounding error of the quantile
+            scale *= 1 - 1e-12
+        return cls(scale=round_scale_down(scale))
+
+    def event(self, sensitivity: Sensitivity) -> RoundedGaussianEvent:
+        """Return the event of one release."""
+        return RoundedGaussianEvent(sensitivity.l2_squared / self.scale**2, sensitivity.neighbours)
+
+    def delta(self, epsilon: Exact, sensitivity: Sensitivity) -> float:
+        """Return δ(ε) of the normal law before rounding, which rounding does not increase."""
+        ratio = math.sqrt(sensitivity.l2_squared) / float(self.scale)
+        return continuous_gaussian_delta(float(validate_noise_epsilon(epsilon)), ratio)
+
+    def accuracy(self, confidence: float = 0.95, *, answers: int = 1, sample: int | None = None) -> Accuracy:
+        """Return the quantile of the largest error over all answers, and a bound on the expected error of one.
+
+        With `sample`, the answers are counts over that many independent rows and are compared with the population.
+
+        Theorem: rounded-gaussian
+        """
+        failing = to_failure_probability(confidence) / (1 if sample is None else 2)
+        share = _per_answer(failing, validate_count(answers, argument="answers"))
+        scale = float(self.scale)
+        steps = max(1, math.ceil(0.5 - NormalDist().inv_cdf(share / 2) * scale))
+        while _rounded_tail(steps, scale) > share:
+            steps += 1
+        while steps > 1 and _rounded_tail(steps - 1, scale) <= share:
+            steps -= 1
+        expected = _rounded_mean(scale)
+        if sample is None:
+            return Accuracy(within=float(steps - 1), confidence=confidence, expected=expected)
+        return Accuracy(
+            within=steps - 1 + accuracy.sampling_error(failing, answers=answers, sample=sample),
+            confidence=confidence,
+            expected=expected + math.sqrt(sample) / 2,
+            against=accuracy.Against.POPULATION,
+        )
+
+    def probability(self, noise: int) -> float:
+        """Return the probability of this noise.
+
+        >>> round(RoundedGaussian(scale=1).probability(0), 7)
+        0.3829249
+        """
+        scale, steps = float(self.scale), min(abs(noise), NEGLIGIBLE_NOISE)
+        if scale > _LARGEST_DIFFERENCE_SCALE:
+            return math.exp(-((steps / scale) ** 2) / 2) / (scale * math.sqrt(2 * math.pi))
+        if steps == 0:
+            return math.erf(0.5 / (scale * _ROOT))
+        return (_rounded_tail(steps, scale) - _rounded_tail(steps + 1, scale)) / 2
+
+
+def _rounded_tail(steps: int, scale: float) -> float:
+    """Return P(|noise| ≥ steps) = 2Φ(-(steps - 1/2)/scale), for steps ≥ 1."""
+    return math.erfc((steps - 0.5) / (scale * _ROOT))
+
+
+def _rounded_mean(scale: float) -> float:
+    """Return E|x| = Σ P(|x| ≥ k), or a bound: tails are convex, so their sum at midpoints is below σ√(2/π)."""
+    if scale > _LARGEST_MEAN_SCALE:
+        return scale * math.sqrt(2 / math.pi)
+    return math.fsum(_rounded_tail(steps, scale) for steps in range(1, math.ceil(10 * scale) + 2))
+
+
+Noise = Laplace | Gaussian | RoundedGaussian
+"""Integer noise on a value."""
+NormalNoise = Gaussian | RoundedGaussian
+NoiseType = type[Noise]
+NOISE_TYPES: dict[str, NoiseType] = {law.__name__: law for law in (Laplace, Gaussian, RoundedGaussian)}
+
+
+@lru_cache(maxsize=1 << 13)
+def widest_within(law: str, within: float, failing: float) -> Noise:
+    """Return the widest noise of a law whose error is within a tolerance except with a failure probability; cached."""
+    return NOISE_TYPES[law].widest(within, failing)
+
+
+def normal_noise(budget: Budget) -> type[NormalNoise]:
+    """Return the normal noise that a budget counts most tightly."""
+    return RoundedGaussian if budget.accountant is Accountant.GAUSSIAN else Gaussian
+
+
+@lru_cache(maxsize=64)
+def payable_noises(budget: Budget) -> tuple[type[Noise], ...]:
+    """Return the noises that a budget can pay for."""
+    return (Laplace, normal_noise(budget)) if budget.delta > 0 else (Laplace,)

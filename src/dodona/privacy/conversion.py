@@ -14,6 +14,7 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Exact
 from dodona.privacy.bounds import float_above, minimize_unimodal, validate_noise_delta
 from dodona.privacy.events import Event, validate_order
+from dodona.privacy.gaussian_privacy import gaussian_epsilon
 
 # --- Conversions between zCDP, Rényi and (ε, δ) prices, in both directions, at the optimal order.
 
@@ -147,4 +148,7 @@ def standalone_epsilon(event: Event, delta: Fraction) -> float:
     """Return the ε of an event asked alone at the given δ, rounded up."""
     if event.epsilon is not None:
         return math.nextafter(float(event.epsilon), math.inf)
+    squared = event.mu_squared()
+    if squared is not None:
+        return gaussian_epsilon(squared, delta)
     return renyi_epsilon(event.renyi, delta=delta)

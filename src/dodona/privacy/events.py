@@ -1,7 +1,7 @@
 """Events: everything an accountant needs to know about a release, and nothing more.
 
-An event states its neighbour relation and its price in pure DP, zCDP and Rényi DP. Events are permanent: a class is
-never removed and a field never changes its meaning. Each has exactly one JSON form, and unknown text is refused.
+An event states its neighbour relation and its price in pure DP, zCDP, Rényi DP and Gaussian DP. Events are permanent: a
+class is never removed and a field never changes its meaning. Each has one JSON form, and unknown text is refused.
 """
 
 import json
@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Protocol
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import format_fraction, to_integer
 from dodona.privacy import bounds
+from dodona.privacy.gaussian_privacy import range_mu_squared
 from dodona.schema.schema import Neighbours
 
 # --- Events: exact records of everything that an accountant needs to know about a release. ---
@@ -45,6 +47,9 @@ class Event(Protocol):
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return the Rényi price at an order > 1, rounded up."""
+
+    def mu_squared(self) -> Decimal | None:
+        """Return the squared Gaussian price, rounded up; None if there is none."""
 
 
 class PureMechanism(Enum):
@@ -80,6 +85,13 @@ class PureEvent:
         """Return the divergence of randomized response."""
         return bounds.pure_renyi(self.epsilon, validate_order(order))
 
+    def mu_squared(self) -> Decimal:
+        """Return the squared Gaussian price of randomized response.
+
+        Theorem: gaussian-filter
+        """
+        return range_mu_squared(2 * self.epsilon)
+
 
 @dataclass(frozen=True, slots=True)
 class LaplaceEvent:
@@ -112,6 +124,13 @@ class LaplaceEvent:
     def renyi(self, order: Fraction) -> Decimal:
         """Return the Rényi divergence of the discrete law."""
         return bounds.laplace_renyi(self.distance, self.scale, validate_order(order))
+
+    def mu_squared(self) -> Decimal:
+        """Return that of randomized response at the same pure price: exact for a distance of 1.
+
+        Theorem: gaussian-filter
+        """
+        return range_mu_squared(2 * self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +165,10 @@ class GaussianEvent:
         """Return order·rho, an upper bound for discrete Gaussian laws."""
         return bounds.price_as_decimal(validate_order(order) * self.squared_distance / (2 * self.variance))
 
+    def mu_squared(self) -> None:
+        """Return None: no Gaussian pair dominates a pair of discrete Gaussian laws."""
+        return
+
 
 @dataclass(frozen=True, slots=True)
 class UnevenGaussianEvent:
@@ -175,6 +198,46 @@ class UnevenGaussianEvent:
         """Return order·rho, an upper bound for discrete Gaussian laws."""
         return bounds.price_as_decimal(validate_order(order) * self.ratio / 2)
 
+    def mu_squared(self) -> None:
+        """Return None: no Gaussian pair dominates a pair of discrete Gaussian laws."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedGaussianEvent:
+    """Rounded normal noise on integers whose squared changes, each over its own variance, sum to at most `ratio`.
+
+    Theorem: rounded-gaussian
+    """
+
+    ratio: Fraction
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        """Validate the ratio: a wide range, as all prices are multiples of it."""
+        object.__setattr__(self, "ratio", _validate_range(self.ratio, "ratio", least=_LEAST**2, most=_MOST**2))
+        _validate_neighbours(self.neighbours)
+
+    @property
+    def epsilon(self) -> None:
+        """None: Gaussian noise has no pure price."""
+        return
+
+    def rho(self) -> Decimal:
+        """Return half the ratio."""
+        return bounds.price_as_decimal(self.ratio / 2)
+
+    def renyi(self, order: Fraction) -> Decimal:
+        """Return order·rho, as for the normal laws before rounding."""
+        return bounds.price_as_decimal(validate_order(order) * self.ratio / 2)
+
+    def mu_squared(self) -> Decimal:
+        """Return the ratio, as for the normal laws before rounding.
+
+        Theorem: rounded-gaussian
+        """
+        return bounds.price_as_decimal(self.ratio)
+
 
 @dataclass(frozen=True, slots=True)
 class ExponentialEvent:
@@ -198,6 +261,13 @@ class ExponentialEvent:
     def renyi(self, order: Fraction) -> Decimal:
         """Return the Rényi divergence of the worst pair of bounded range."""
         return bounds.range_renyi(self.epsilon, validate_order(order))
+
+    def mu_squared(self) -> Decimal:
+        """Return the squared Gaussian price of bounded range: that of pure ε/2.
+
+        Theorem: gaussian-filter
+        """
+        return range_mu_squared(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +309,12 @@ class ComposedEvent:
     def renyi(self, order: Fraction) -> Decimal:
         """Return the sum of the Rényi prices at this order."""
         return bounds.sum_of_prices((event.renyi(order), times) for event, times in self.parts)
+
+    def mu_squared(self) -> Decimal | None:
+        """Return the sum of the squared Gaussian prices; None if any part has none."""
+        prices = [(event.mu_squared(), times) for event, times in self.parts]
+        known = [(price, times) for price, times in prices if price is not None]
+        return bounds.sum_of_prices(known) if len(known) == len(prices) else None
 
 
 def validate_order(order: object) -> Fraction:
@@ -284,6 +360,7 @@ def event_to_json(event: Event) -> str:
     return json.dumps(_fields(event), sort_keys=True, separators=(",", ":"))
 
 
+@lru_cache(maxsize=1 << 14)
 def event_from_json(text: str) -> Event:
     """Parse an event; the text must be its canonical JSON.
 
@@ -310,6 +387,8 @@ def _fields(event: Event) -> dict[str, Any]:
             own = {"event": "gaussian", "squared_distance": event.squared_distance, "variance": variance}
         case UnevenGaussianEvent():
             own = {"event": "uneven-gaussian", "ratio": str(event.ratio)}
+        case RoundedGaussianEvent():
+            own = {"event": "rounded-gaussian", "ratio": str(event.ratio)}
         case ExponentialEvent():
             own = {"event": "exponential", "epsilon": str(event.epsilon)}
         case ComposedEvent():
@@ -339,6 +418,7 @@ _READERS: dict[str, Callable[[dict[str, Any], Neighbours], Event]] = {
         _positive(fields["squared_distance"]), _fraction(fields["variance"]), relation
     ),
     "uneven-gaussian": lambda fields, relation: UnevenGaussianEvent(_fraction(fields["ratio"]), relation),
+    "rounded-gaussian": lambda fields, relation: RoundedGaussianEvent(_fraction(fields["ratio"]), relation),
     "exponential": lambda fields, relation: ExponentialEvent(_fraction(fields["epsilon"]), relation),
 }
 

@@ -1,7 +1,7 @@
 """Measurements: queries with the noise of each block, and residuals with theirs.
 
 A measurement states its price. Residuals are priced together, by the worst way in which two neighbouring tables can
-differ, and are measured with integer Gaussian noise on Helmert rows.
+differ, and are measured with integer normal noise on the rows of their bases.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.privacy.additive_noise import Gaussian, Laplace
-from dodona.privacy.events import ComposedEvent, Event, UnevenGaussianEvent
+from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, NormalNoise, RoundedGaussian
+from dodona.privacy.events import ComposedEvent, Event, RoundedGaussianEvent, UnevenGaussianEvent
+from dodona.query.bases import Base, base_squares, largest_weight, least_overlap
 from dodona.query.canonical import RecentCache, query_digest
 from dodona.query.query import Query
-from dodona.query.residual import Classes, Residual, block_of_residual, residual_of_block
-from dodona.query.sensitivity import unit_sensitivity
+from dodona.query.residual import Classes, Residual, blocks_of_residual, residual_of_blocks
+from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Domain, Neighbours, Unit
 
 # --- A measurement: a query, the noise of each of its blocks, and its price. ---
 
 
-Noise = Laplace | Gaussian
-_LAWS: dict[str, type[Laplace | Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
+_LAWS: dict[str, type[Noise]] = {"laplace": Laplace, "gaussian": Gaussian, "rounded-gaussian": RoundedGaussian}
+_WORDS = {law: word for word, law in _LAWS.items()}
 _CACHE = RecentCache[tuple[Query, ...]]()
 
 
@@ -89,13 +90,15 @@ class Measurement:
         laplace = sum([block.values for noise, block in paired if isinstance(noise, Laplace)])
         return DrawCounts(laplace, self.query.values - laplace)
 
-    def event(self, unit: Unit) -> Event:
+    def event(self, unit: Unit, moved: Sensitivity | None = None) -> Event:
         """Return the event: blocks with the same noise are priced together, as one vector.
+
+        `moved` is the sensitivity of a query of one block, where it is already known.
 
         Theorem: sensitivity, people
         """
         if len(self.noises) == 1:
-            return self.noises[0].event(unit_sensitivity(self.query, unit))
+            return self.noises[0].event(unit_sensitivity(self.query, unit) if moved is None else moved)
         parts: dict[Noise, list[int]] = {}
         same: dict[int, list[int]] = {}  # by identity: blocks mostly share one object, and comparing objects is slower
         for number, noise in enumerate(self.noises):
@@ -123,7 +126,7 @@ def noises_to_text(noises: tuple[Noise, ...]) -> str:
     'laplace 2 x 2, gaussian 7/2 x 1'
     """
     runs = ((noise, sum(1 for _ in run)) for noise, run in groupby(noises))
-    return ", ".join(f"{type(noise).__name__.lower()} {noise.scale} x {times}" for noise, times in runs)
+    return ", ".join(f"{_WORDS[type(noise)]} {noise.scale} x {times}" for noise, times in runs)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -137,8 +140,8 @@ def noises_from_text(text: str) -> tuple[Noise, ...]:
     for run in text.split(", "):
         try:
             law, scale, _, times = run.split(" ")
-            found += [_LAWS[law](scale=scale)] * int(times)
-        except (KeyError, ValueError) as fault:
+            found += [_LAWS[law](scale=Fraction(scale))] * int(times)
+        except (KeyError, ValueError, ZeroDivisionError) as fault:
             raise InvalidArgument("mechanism", text, "write runs such as 'laplace 2 x 3'") from fault
     return tuple(found)
 
@@ -171,33 +174,35 @@ def worst_ratio(parts: Sequence[ResidualVariance], unit: Unit, *, limit: int = M
 
 
 def squared_move_added(residual: Residual) -> Fraction:
-    """Return ∏(1 - 1/m): the squared length of any row in a residual.
+    """Return the largest squared length of a row in a residual: ∏(1 - 1/m) for points, and the same for any of them.
 
-    Theorem: residual-measurement
+    Theorem: residual-measurement, column-base
     """
-    return math.prod((Fraction(own.number - 1, own.number) for own in residual.classes), start=Fraction(1))
+    return math.prod((largest_weight(*side) for side in residual.sides), start=Fraction(1))
 
 
 def squared_move_replaced(residual: Residual, differs: Sequence[bool]) -> Fraction:
     """Return the squared change of a residual when one row changes its class in the marked attributes.
 
-    Theorem: pattern-price
+    Of waves it is a bound.
+
+    Theorem: pattern-price, column-base
     """
     shared = Fraction(1)
-    for own, other in zip(residual.classes, differs, strict=True):
-        shared *= Fraction(-1 if other else own.number - 1, own.number)
+    for side, other in zip(residual.sides, differs, strict=True):
+        shared *= least_overlap(*side) if other else largest_weight(*side)
     return 2 * (squared_move_added(residual) - shared)
 
 
 def largest_squared_move(residual: Residual) -> Fraction:
-    """Return the largest squared change: the row differs only in the attribute with the fewest classes.
+    """Return the largest squared change: the row differs in one attribute, of points that with the fewest classes.
 
-    Theorem: pattern-price
+    Theorem: pattern-price, column-base
     """
     if not residual.classes:
         return Fraction(0)
-    least = min(own.number for own in residual.classes)
-    return 2 * squared_move_added(residual) * Fraction(least, least - 1)
+    least = min(least_overlap(*side) / largest_weight(*side) for side in residual.sides)
+    return 2 * squared_move_added(residual) * (1 - least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +254,19 @@ def squared_moves(residual: Residual) -> list[Fraction]:
 
 
 def _difference_cases(ways: tuple[Classes, ...]) -> NDArray[np.bool_]:
-    """Return the combinations of classifications of one attribute in which two cells can differ."""
+    """Return the combinations of classifications of one attribute in which two cells can differ.
+
+    Theorem: pattern-price, column-base
+    """
     if len(ways) == 1:
         return np.array([[False], [True]])
     labels = np.unique(np.stack([own.labels() for own in ways]), axis=1)
     first, second = np.triu_indices(labels.shape[1])
-    pairs: NDArray[np.bool_] = np.unique((labels[:, first] != labels[:, second]).T, axis=0)
+    pairs = np.unique((labels[:, first] != labels[:, second]).T, axis=0)
+    for place, own in enumerate(ways):
+        if own.base is not Base.POINTS:  # what two cells share in it is not decided by whether they differ
+            both = [np.insert(np.delete(pairs, place, axis=1), place, case, axis=1) for case in (False, True)]
+            pairs = np.unique(np.concatenate(both), axis=0)
     return pairs
 
 
@@ -286,19 +298,23 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
     return max(sum((count * value for value, count in row if count), Fraction(0)) for row in pairs)
 
 
-# --- Measured residuals: integer Gaussian noise on Helmert rows, scaled so that all of them are equally precise.
+# --- Measured residuals: integer normal noise on the rows of their bases, scaled by what each of them is worth.
 
 
-_NAME = "helmert"
+_NAMES: dict[type[NormalNoise], tuple[str, str]] = {
+    Gaussian: ("helmert", "based"),
+    RoundedGaussian: ("rounded-helmert", "rounded-based"),
+}
+"""For each law the words of residuals in points, and in other bases."""
 _DIGITS = 40
 """Bits of a scale: an irrational square root is rounded up by a relative error below 2^-39."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualMeasurement:
-    """Residuals with one variance each. The query asks for marginals; their noisy Helmert rows are recorded.
+    """Residuals with one variance each. The query asks for marginals; their noisy rows are recorded.
 
-    Theorem: residual-measurement
+    Theorem: residual-measurement, column-base
     """
 
     theorem: ClassVar[str] = "residual-measurement"
@@ -306,10 +322,11 @@ class ResidualMeasurement:
     parts: tuple[ResidualVariance, ...]
     label: str = field(default="", compare=False)
     """A label for readers of the receipt."""
+    law: type[NormalNoise] = Gaussian
     query: Query = field(init=False, repr=False, compare=False)
-    """One block per residual: the counts of all combinations of its classes."""
-    noises: tuple[Gaussian, ...] = field(init=False, repr=False, compare=False)
-    """One per Helmert row, in the order of the residuals; each scale is at least √(σ²·N)."""
+    """For each residual the counts or sums that its rows are computed from."""
+    noises: tuple[NormalNoise, ...] = field(init=False, repr=False, compare=False)
+    """One per row, in the order of the residuals; each scale is at least √(σ²·N)."""
 
     def __post_init__(self) -> None:
         """Validate a non-empty list of residuals and their variances."""
@@ -317,30 +334,33 @@ class ResidualMeasurement:
         object.__setattr__(self, "parts", parts)
         if not parts:
             raise InvalidArgument("parts", self.parts, "write at least one residual with its variance")
-        known: dict[Fraction, Gaussian] = {}
-        noises: list[Gaussian] = []
+        known: dict[Fraction, NormalNoise] = {}
+        noises: list[NormalNoise] = []
         for residual, variance in parts:
-            lengths = [row.square for row in residual.rows()]
+            lengths = residual.squares()
             own = {}
             for length in dict.fromkeys(lengths):
                 square = variance * length
                 if square not in known:
-                    known[square] = Gaussian(scale=sqrt_above(square))
+                    known[square] = self.law(scale=sqrt_above(square))
                 own[length] = known[square]
             noises += [own[length] for length in lengths]
-        query = Query(self.domain, tuple(block_of_residual(residual, self.domain) for residual, _ in parts))
+        blocks = (block for residual, _ in parts for block in blocks_of_residual(residual, self.domain))
+        query = Query(self.domain, tuple(blocks))
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "noises", tuple(noises))
 
     @property
     def purpose(self) -> str:
         """The purpose that is recorded in its receipt; it differs from that of the marginals themselves."""
-        return " ".join(filter(None, (_NAME, query_digest(self.query), self.label)))
+        points = all(own.base is Base.POINTS for residual, _ in self.parts for own in residual.classes)
+        name = _NAMES[self.law][0 if points else 1]
+        return " ".join(filter(None, (name, query_digest(self.query), self.label)))
 
     @property
     def mechanism(self) -> str:
-        """The variances as text that `residuals_from_text` parses."""
-        return ", ".join(f"{_NAME} {variance}" for _, variance in self.parts)
+        """The variances and bases as text that `residuals_from_text` parses."""
+        return ", ".join(_part_to_text(*part, self.law) for part in self.parts)
 
     @property
     def draws(self) -> DrawCounts:
@@ -348,23 +368,25 @@ class ResidualMeasurement:
         return DrawCounts(gaussian=len(self.noises))
 
     def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
-        """Return the Helmert rows of the marginals as exact integers, in the order of the noises."""
+        """Return the rows of the marginals as exact integers, in the order of the noises."""
         found, start = [], 0
         for residual, _ in self.parts:
-            size = math.prod(own.number for own in residual.classes)
-            found.append(residual.turned(counts[start : start + size]))
-            start += size
+            found.append(residual.turned(counts[start : start + residual.values]))
+            start += residual.values
         return np.concatenate(found)
 
-    def event(self, unit: Unit) -> UnevenGaussianEvent:
+    def event(self, unit: Unit) -> ResidualEvent:
         """Return the event of all residuals together.
 
-        Theorem: residual-measurement, pattern-price, people
+        Theorem: residual-measurement, pattern-price, column-base, people
         """
-        return residual_event(self.parts, unit)
+        return residual_event(self.parts, unit, self.law)
 
 
-def residual_event(parts: Sequence[ResidualVariance], unit: Unit) -> UnevenGaussianEvent:
+ResidualEvent = UnevenGaussianEvent | RoundedGaussianEvent
+
+
+def residual_event(parts: Sequence[ResidualVariance], unit: Unit, law: type[NormalNoise] = Gaussian) -> ResidualEvent:
     """Return the joint event of residuals with these variances, without constructing their noise.
 
     Theorem: residual-measurement, pattern-price, people
@@ -373,18 +395,46 @@ def residual_event(parts: Sequence[ResidualVariance], unit: Unit) -> UnevenGauss
     if ratio == 0:
         accepted = "the number of rows is public where rows are replaced; measure a residual of some attribute"
         raise InvalidArgument("parts", "the number of rows alone", accepted)
-    return UnevenGaussianEvent(ratio, unit.neighbours)
+    event = RoundedGaussianEvent if law is RoundedGaussian else UnevenGaussianEvent
+    return event(ratio, unit.neighbours)
+
+
+_ROUNDING_VARIANCE = Fraction(10, 62)  # above 1/(2π)
+
+
+def rounding_variance(residual: Residual, law: type[NormalNoise]) -> Fraction:
+    """Return what rounding may add to a residual's variance: 1/(2π) on each row, over the least multiple of σ² in one.
+
+    Theorem: smoothed-sum
+    """
+    if law is not RoundedGaussian:
+        return Fraction(0)
+    return _ROUNDING_VARIANCE / math.prod(min(base_squares(*side)) for side in residual.sides)
 
 
 def residuals_from_text(mechanism: str, query: Query) -> ResidualMeasurement | None:
     """Return the residuals measured under a mechanism's text; None if the text is of another mechanism."""
     words = [run.split(" ") for run in mechanism.split(", ")]
-    if any(len(own) != 2 or own[0] != _NAME for own in words) or len(words) != len(query.blocks):  # noqa: PLR2004
+    law = next((law for law, names in _NAMES.items() if all(own[0] in names for own in words)), None)
+    if law is None:
         return None
     parts: list[tuple[Residual, Fraction]] = []
-    for (_, variance), block in zip(words, query.blocks, strict=True):
-        parts.append((residual_of_block(block, query.domain), Fraction(variance)))
-    return ResidualMeasurement(query.domain, tuple(parts))
+    left = [*query.blocks]
+    for _, variance, *bases in words:
+        given = [Base(own) for own in bases] if bases else None
+        number = 2 if Base.VALUES.value in bases else 1
+        blocks, left = left[:number], left[number:]
+        if not blocks:
+            return None
+        parts.append((residual_of_blocks(blocks, query.domain, given), Fraction(variance)))
+    return None if left else ResidualMeasurement(query.domain, tuple(parts), law=law)
+
+
+def _part_to_text(residual: Residual, variance: Fraction, law: type[NormalNoise]) -> str:
+    """Return one residual's variance and, if one of its bases is not points, the bases in the order of its keys."""
+    if all(own.base is Base.POINTS for own in residual.classes):
+        return f"{_NAMES[law][0]} {variance}"
+    return " ".join([_NAMES[law][1], str(variance), *[own.base.value for own in residual.classes]])
 
 
 def sqrt_above(square: Fraction) -> Fraction:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_integer
-from dodona.privacy.events import Event
+from dodona.privacy.events import ComposedEvent, Event
 from dodona.privacy.selection import ChoiceMechanism, Exponential, Whole, choice_name
 from dodona.query.canonical import query_digest
 from dodona.query.query import ONE, Query, block_weights, group_numbers
@@ -47,12 +47,16 @@ class DistanceScores:
     handicaps: tuple[int, ...]
     """What is subtracted from each block's score: the distance expected from noise alone."""
     choice: ChoiceMechanism
-    count: ClassVar[int] = 1
+    count: int = 1
+    """How many blocks are chosen, one after the other; fewer if no candidate is left."""
+    overlap: int | None = None
+    """A chosen block rules out all that share so many attributes with it, or all of their own."""
     rarities: ClassVar[tuple[()]] = ()
 
     def __post_init__(self) -> None:
         """Validate that all numbers are present and integers."""
         blocks = len(self.query.blocks)
+        to_integer(self.count, argument="count", lower=1, upper=blocks)
         sizes = (("believed", self.query.values), ("factors", blocks), ("handicaps", blocks))
         limits = {"believed": (-_FARTHEST, _FARTHEST), "factors": (1, MOST_FACTOR), "handicaps": (-1 << 61, 1 << 61)}
         for name, wanted in sizes:
@@ -66,11 +70,23 @@ class DistanceScores:
             to_integer(max(found), argument=name, lower=limits[name][0], upper=limits[name][1])
 
     def event(self, unit: Unit) -> Event:
-        """Return the event: a unit changes a distance by at most the block's l1 sensitivity.
+        """Return the event: a unit changes a distance by at most the block's l1 sensitivity, in each choice.
 
         Theorem: distance-choice
         """
-        return self.choice.event(distance_sensitivity(self.query, self.factors, unit))
+        one = self.choice.event(distance_sensitivity(self.query, self.factors, unit))
+        return one if self.count == 1 else ComposedEvent(((one, self.count),))
+
+    def ruled_out(self, chosen: int) -> tuple[int, ...]:
+        """Return the blocks that overlap with a chosen one; they are no candidates for later choices."""
+        if self.overlap is None:
+            return ()
+        names = self.query.blocks[chosen].attributes
+        return tuple(
+            number
+            for number, block in enumerate(self.query.blocks)
+            if len(names & block.attributes) >= min(self.overlap, len(block.attributes))
+        )
 
     def scores(self, values: Whole) -> Whole:
         """Return the score of each block."""
@@ -85,13 +101,14 @@ class DistanceScores:
     @cached_property
     def purpose(self) -> str:
         """The digest of the request, including the estimates."""
-        public = repr((self.believed, self.factors, self.handicaps)).encode("ascii")
+        several = () if self.count == 1 and self.overlap is None else (self.count, self.overlap)
+        public = repr((self.believed, self.factors, self.handicaps, *several)).encode("ascii")
         return f"distance {hashlib.sha256(public).hexdigest()} {query_digest(self.query)}"
 
     @property
     def spelled(self) -> str:
         """The mechanism as text."""
-        return f"{choice_name(self.choice)} {self.choice.scale} x 1 by distance"
+        return f"{choice_name(self.choice)} {self.choice.scale} x {self.count} by distance"
 
 
 def distance_sensitivity(query: Query, factors: Sequence[int], unit: Unit) -> Sensitivity:
@@ -134,6 +151,10 @@ class ExcessScores:
         Theorem: distance-choice
         """
         return self.choice.event(excess_sensitivity(self.query, unit))
+
+    def ruled_out(self, chosen: int) -> tuple[()]:  # noqa: ARG002  a protocol's
+        """Return none: there is one choice."""
+        return ()
 
     def scores(self, values: Whole) -> Whole:
         """Return how far each answer is above its estimate, then how far each is below."""
@@ -262,6 +283,10 @@ class DatabaseScores:
         most = max(self.copies)
         known = {number: Fraction(most, number) for number in set(self.copies)}
         return tuple(known[number] for number in self.copies)
+
+    def ruled_out(self, chosen: int) -> tuple[()]:  # noqa: ARG002  a protocol's
+        """Return none: there is one choice."""
+        return ()
 
     def scores(self, values: Whole) -> Whole:
         """Return minus the largest difference of each database, in steps of 1/(rows·size)."""

@@ -154,6 +154,9 @@ class ScoredCandidates(Protocol):
         Only for a single choice by the exponential mechanism.
         """
 
+    def ruled_out(self, chosen: int) -> Sequence[int]:
+        """Return the candidates that a choice rules out for later choices, beside itself: public facts alone decide."""
+
     @property
     def purpose(self) -> str:
         """The digest of the request."""
@@ -194,6 +197,10 @@ class Selection:
     @property
     def rarities(self) -> tuple[()]:
         """Empty: each candidate has multiplicity 1."""
+        return ()
+
+    def ruled_out(self, chosen: int) -> tuple[()]:  # noqa: ARG002  a protocol's
+        """Return none: only what was chosen is no candidate any more."""
         return ()
 
     def scores(self, values: Whole) -> Whole:

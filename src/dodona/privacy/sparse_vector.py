@@ -15,7 +15,7 @@ from typing import ClassVar, Protocol, Self, final
 from dodona.errors import Halted, InvalidArgument
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count, validate_table_target
-from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_down, validate_noise_epsilon, validate_scale
+from dodona.privacy.additive_noise import Noise, round_scale_down, validate_noise_epsilon, validate_scale
 from dodona.privacy.events import ComposedEvent, Event, LaplaceEvent, PureEvent, PureMechanism
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity
 from dodona.schema.schema import Unit
@@ -227,7 +227,7 @@ class EstimateChecker:
 
     theorem: ClassVar[str] = "private-multiplicative-weights"
     test: SparseVector
-    answer: Laplace | Gaussian
+    answer: Noise
     threshold: int
     """In rows: estimates that appear to be at least this far off get a fresh answer."""
 
@@ -254,9 +254,7 @@ class EstimateChecker:
             parts = (*parts, (self.answer.event(row_count_sensitivity(unit)), self.updates))
         return ComposedEvent(parts)
 
-    def fresh(
-        self, count: int, estimate: int, *, watch: ThresholdTest, draw: Callable[[Laplace | Gaussian], int]
-    ) -> int | None:
+    def fresh(self, count: int, estimate: int, *, watch: ThresholdTest, draw: Callable[[Noise], int]) -> int | None:
         """Return a fresh noisy count if the estimate seems far off, else None; raises Halted at the last positive.
 
         `watch` is an open instance of `test`, and `draw` draws one value of a noise.

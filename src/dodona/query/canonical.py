@@ -1,17 +1,18 @@
-"""The canonical text of a query, and its digest.
+"""The canonical forms of a query: its text, its digest, and its JSON.
 
 Queries with the same weights have the same digest, however they were written. Digests are permanent, because ledgers
-depend on them. The permanent JSON form is in `spelling`.
+depend on them. `spelling` parses the JSON form.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Generic, TypeVar, assert_never
 
 import numpy as np
@@ -19,9 +20,10 @@ import numpy as np
 from dodona.numbers import Booleans, Integers
 from dodona.query import query as queries
 from dodona.query.movement import Stack, atom_codes, atom_labels, attribute_uses, broadcast_codes
-from dodona.query.person_table import PersonTable
+from dodona.query.person_table import PersonColumn, PersonTable
 from dodona.query.polynomial import Polynomial
 from dodona.query.predicate import (
+    EVERYTHING,
     Among,
     And,
     Jointly,
@@ -155,12 +157,12 @@ def _combinations_text(where: Predicate, weight: queries.Weight) -> str | None:
     """Return the text of a constant weight on a set of combinations; None if it is not one or is too large."""
     if type(where) is not Jointly or type(weight) is not queries.ConstantWeight or weight.number == 0:
         return None
-    told = axis_classes(where.shape, where.codes)
-    if math.prod([max(own) + 1 for own in told]) > _MOST_CELLS:
+    classed = axis_classes(where.shape, where.codes)
+    if math.prod([max(own) + 1 for own in classed]) > _MOST_CELLS:
         return None
     table = unpack_bits(where.codes, math.prod(where.shape)).reshape(where.shape)
     kept: dict[str, tuple[int, ...]] = {}
-    for name, own in zip(where.names, told, strict=True):
+    for name, own in zip(where.names, classed, strict=True):
         axis, classes = len(kept), max(own) + 1
         if classes < len(own):
             firsts = [own.index(number) for number in range(classes)] if classes > 1 else 0
@@ -284,5 +286,99 @@ def _weight_text(weight: queries.Weight) -> str:
             return f"cases({' '.join(texts)} {_weight_text(otherwise)})"
         case queries.PeopleWeight():
             return "people"
+        case _:
+            assert_never(weight)
+
+
+# --- The permanent JSON form of a query, as releases record it; `spelling` parses it. ---
+
+
+FORMAT = 1
+PEOPLE = "people"
+JsonValue = str | int | list["JsonValue"] | dict[str, "JsonValue"]
+
+
+def to_json(query: queries.Query) -> str:
+    """Return the unique JSON form of a query.
+
+    >>> from dodona import Boolean, Domain, Query
+    >>> to_json(Query.histogram(Domain((Boolean("emergency"),)), ["emergency"]))
+    '{"format":1,"blocks":[{"by":[{"column":"emergency"}]}]}'
+    """
+    written: JsonValue = {"format": FORMAT, "blocks": [_block_json(block) for block in query.blocks]}
+    return json.dumps(written, ensure_ascii=True, separators=(",", ":"), check_circular=False)
+
+
+def _block_json(block: queries.Block) -> JsonValue:
+    written: dict[str, JsonValue] = {}
+    if block.where is not EVERYTHING and block.where != EVERYTHING:
+        written["where"] = _predicate_json(block.where)
+    if block.keys:
+        written["by"] = [_key_json(key) for key in block.keys]
+    if block.weight is not queries.ONE and block.weight != queries.ONE:
+        written["weight"] = _weight_json(block.weight)
+    if block.unit.numerator != block.unit.denominator:
+        written["unit"] = str(block.unit)
+    if block.table is not None:
+        written["people"] = _person_table_json(block.table)
+    return written
+
+
+def _person_table_json(table: PersonTable) -> JsonValue:
+    return {"where": _predicate_json(table.where), "columns": [_person_column_json(own) for own in table.columns]}
+
+
+def _person_column_json(own: PersonColumn) -> JsonValue:
+    written: dict[str, JsonValue] = {"aggregate": own.aggregate, "where": _predicate_json(own.where)}
+    if own.copied is not None:
+        return written | {"column": own.copied}
+    numbers: dict[str, JsonValue] = {"bounds": list(own.bounds), "width": own.width, "present": int(own.present)}
+    return written | {"weight": _weight_json(own.weight), "unit": str(own.unit)} | numbers
+
+
+def _predicate_json(predicate: Predicate) -> JsonValue:
+    match predicate:
+        case Among():
+            return f"{predicate.attribute}:{predicate.codes:x}"
+        case Jointly(names, _, codes):
+            return {"jointly": list(names), "bits": f"{codes:x}"}
+        case NonNegative(polynomial):
+            return {"non_negative": _polynomial_json(polynomial)}
+        case And(parts):
+            return {"and": [_predicate_json(part) for part in parts]}
+        case Or(parts):
+            return {"or": [_predicate_json(part) for part in parts]}
+        case _:
+            assert_never(predicate)
+
+
+def _polynomial_json(polynomial: Polynomial) -> JsonValue:
+    terms: list[JsonValue] = [[list(exponents), number] for exponents, number in polynomial.terms]
+    return {"columns": list(polynomial.names), "terms": terms}
+
+
+def _key_json(key: queries.Key) -> JsonValue:
+    if isinstance(key, queries.CaseKey):
+        branches: list[JsonValue] = [[label, _predicate_json(predicate)] for label, predicate in key.branches]
+        return {"cases": branches, "otherwise": key.otherwise}
+    return {"column": key.attribute} if key.single else {"column": key.attribute, "cuts": list(key.cuts)}
+
+
+def _weight_json(weight: queries.Weight) -> JsonValue:
+    match weight:
+        case queries.ConstantWeight(number):
+            return number
+        case queries.ValueWeight(name, _, offset, factor, power):
+            return {"value": name, "offset": offset, "factor": factor, "power": power}
+        case queries.TableWeight(names, _, numbers):
+            runs: list[JsonValue] = [[len(list(same)), number] for number, same in groupby(numbers)]
+            return {"table": list(names), "runs": runs}
+        case queries.PolynomialWeight(polynomial):
+            return {"polynomial": _polynomial_json(polynomial)}
+        case queries.CaseWeight(branches, otherwise):
+            cases: list[JsonValue] = [[_predicate_json(where), _weight_json(branch)] for where, branch in branches]
+            return {"cases": cases, "otherwise": _weight_json(otherwise)}
+        case queries.PeopleWeight():
+            return PEOPLE
         case _:
             assert_never(weight)

@@ -136,7 +136,7 @@ class Stack:
             for number in boxes.numbers:
                 yield number, number
         for block in self.rest:
-            yield queries.weight_range(block.weight)
+            yield queries.weight_range(block.weight, block.where)
 
     def parts(self) -> list[Stack]:
         """Return one stack per set of attributes in use, or one per block if there is only one set."""
@@ -428,7 +428,7 @@ def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
         linf = max(linf, *sizes)
     axes = broadcast_codes(codes)
     for block in stack.rest:
-        weights: NDArray[Any] = np.abs(queries.block_weights(block, axes)).astype(kind)
+        weights: NDArray[Any] = np.asarray(np.abs(queries.block_weights(block, axes)), dtype=kind)
         l1 += weights
         squares += weights * weights
         linf = max(linf, int(weights.max()))

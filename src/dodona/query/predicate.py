@@ -269,28 +269,28 @@ def simplify_combinations(part: Jointly) -> Predicate:
     everything = (1 << math.prod(shape)) - 1
     if codes in {0, everything}:
         return EVERYTHING if codes else NOTHING
-    told = axis_classes(shape, codes)
-    kept = [axis for axis, own in enumerate(told) if any(own)]
+    classes = axis_classes(shape, codes)
+    kept = [axis for axis, own in enumerate(classes) if any(own)]
     if len(kept) < len(names):
         codes = drop_axes(shape, codes, kept)
-        names, shape, told = (tuple(own[axis] for axis in kept) for own in (names, shape, told))  # type: ignore[assignment]
+        names, shape, classes = (tuple(own[axis] for axis in kept) for own in (names, shape, classes))  # type: ignore[assignment]
         everything = (1 << math.prod(shape)) - 1
-    sets = _product_sets(shape, told, codes)
+    sets = _product_sets(shape, classes, codes)
     if sets is not None:
         return conjunction(*(Among(*own) for own in zip(names, shape, sets, strict=True)))
-    sets = _product_sets(shape, told, everything ^ codes)
+    sets = _product_sets(shape, classes, everything ^ codes)
     if sets is not None:
         return disjunction(*(complement(Among(*own)) for own in zip(names, shape, sets, strict=True)))
     return Jointly(names, shape, codes)
 
 
-def _product_sets(shape: tuple[int, ...], told: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
+def _product_sets(shape: tuple[int, ...], classes: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
     """Return one set of positions per axis if the bits of a table are their product; otherwise None."""
     first = np.unravel_index((codes & -codes).bit_length() - 1, shape)
-    alike = [own.count(own[place]) for own, place in zip(told, first, strict=True)]
+    alike = [own.count(own[place]) for own, place in zip(classes, first, strict=True)]
     if math.prod(alike) != codes.bit_count():  # not a product of classes
         return None
-    return [pack_bits(np.array(own) == own[place]) for own, place in zip(told, first, strict=True)]
+    return [pack_bits(np.array(own) == own[place]) for own, place in zip(classes, first, strict=True)]
 
 
 def evaluate_predicate(predicate: Predicate, axes: Axes) -> Booleans:
@@ -331,6 +331,17 @@ def predicate_attributes(predicate: Predicate) -> frozenset[str]:
             return frozenset().union(*map(predicate_attributes, parts))
         case _:
             assert_never(predicate)
+
+
+def count_parts(predicates: Iterable[Predicate], *, most: int) -> int:
+    """Return how many parts some predicates have in all; counting ends where there are more than `most`."""
+    waiting = list(predicates)
+    for predicate in waiting:
+        if isinstance(predicate, And | Or):
+            waiting.extend(predicate.parts)
+        if len(waiting) > most:
+            break
+    return len(waiting)
 
 
 def as_box(predicate: Predicate) -> tuple[Among, ...] | None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Self, assert_never
 
@@ -20,7 +21,8 @@ from dodona.numbers import Integers, to_integer
 from dodona.query import predicate as predicates
 from dodona.query.column import EQUAL, LiteralValue, comparison_mask, require_special_cell
 from dodona.query.polynomial import Polynomial, evaluate_polynomial
-from dodona.query.predicate import EVERYTHING, Among, And, Axes, Jointly, NonNegative, Or, Predicate
+from dodona.query.predicate import EVERYTHING, NOTHING, Among, And, Axes, Jointly, NonNegative, Or, Predicate
+from dodona.query.ranges import polynomial_range
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
@@ -155,8 +157,11 @@ def weight_attributes(weight: Weight) -> frozenset[str]:
             assert_never(weight)
 
 
-def weight_range(weight: Weight) -> tuple[int, int]:
-    """Return a lower and an upper bound on a row's weight, regardless of which rows are selected."""
+_MOST_NARROWED = 8  # branches of a CASE whose conditions are looked at to narrow the range
+
+
+def weight_range(weight: Weight, where: Predicate = EVERYTHING) -> tuple[int, int]:
+    """Return a lower and an upper bound on the weight of a row that meets a condition."""
     match weight:
         case ConstantWeight(number):
             return number, number
@@ -168,13 +173,25 @@ def weight_range(weight: Weight) -> tuple[int, int]:
         case TableWeight(numbers=numbers):
             return min(numbers), max(numbers)
         case PolynomialWeight(polynomial):
-            low, high = polynomial.bounds()
+            low, high = polynomial.bounds() if where == EVERYTHING else polynomial_range(polynomial, where)
             return min(0, low), max(0, high)
-        case CaseWeight(branches, otherwise):
-            spans = [weight_range(branch) for _, branch in branches] + [weight_range(otherwise)]
-            return min(low for low, _ in spans), max(high for _, high in spans)
+        case CaseWeight():
+            return _case_range(weight, where)
         case _:
             assert_never(weight)
+
+
+@lru_cache(maxsize=1 << 10)
+def _case_range(weight: CaseWeight, where: Predicate) -> tuple[int, int]:
+    """Return the range over all branches, each over the rows in which it is the first that holds."""
+    spans, rest = [], where
+    for guard, branch in weight.branches:
+        met = predicates.conjunction(rest, guard)
+        spans += [] if met == NOTHING else [weight_range(branch, met)]
+        if len(weight.branches) <= _MOST_NARROWED:
+            rest = predicates.conjunction(rest, predicates.complement(guard))
+    spans += [] if rest == NOTHING else [weight_range(weight.otherwise, rest)]
+    return min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
 
 
 # --- Validation: whether the parts of a block fit the domain of the query. ---
@@ -322,22 +339,21 @@ class Block:
 
     where: Predicate = EVERYTHING
     keys: tuple[Key, ...] = ()
-    weight: Weight = ONE
+    weight: Weight = field(default=ONE, hash=False)
+    """Not hashed, as few blocks of the same rows and keys differ in it."""
     unit: Fraction = field(default=Fraction(1), hash=False)
     """The value of one step in the answer's unit. The weight nearly always determines it, and its hash is slow."""
-    table: PersonTable | None = None
+    table: PersonTable | None = field(default=None, hash=False)
     """The table of people that it is about, whose columns all other parts name; None for the rows themselves."""
     values: int = field(init=False, repr=False, compare=False)
     """The number of answers: one per group, in row-major order of the keys."""
+    about_people: bool = field(init=False, repr=False, compare=False)
+    """Whether it is about people, so that it is no sum over the cells of rows."""
 
     def __post_init__(self) -> None:
         """Count the answers."""
         object.__setattr__(self, "values", math.prod([key.groups for key in self.keys]) if self.keys else 1)
-
-    @property
-    def about_people(self) -> bool:
-        """Whether it is about people, so that it is no sum over the cells of rows."""
-        return self.table is not None or type(self.weight) is PeopleWeight
+        object.__setattr__(self, "about_people", self.table is not None or type(self.weight) is PeopleWeight)
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -345,14 +361,14 @@ class Block:
         seen = predicates.predicate_attributes(self.where)
         if not self.keys and type(self.weight) is ConstantWeight:
             return seen
-        return (seen | weight_attributes(self.weight)).union(*map(_key_attributes, self.keys))
+        return (seen | weight_attributes(self.weight)).union(*map(key_attributes, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """Blocks asked together over one domain; the answers are concatenated in block order."""
 
-    domain: Domain
+    domain: Domain = field(hash=False)
     blocks: tuple[Block, ...]
     values: int = field(init=False, repr=False, compare=False)
     """The total number of answers."""
@@ -546,7 +562,8 @@ def _label_weights(domain: Domain, weight: Mapping[str, Mapping[LiteralValue, in
     return CaseWeight(branches, ConstantWeight(0))
 
 
-def _key_attributes(key: Key) -> frozenset[str]:
+def key_attributes(key: Key) -> frozenset[str]:
+    """Return the names of the attributes that a key depends on."""
     if isinstance(key, Partition):
         return frozenset((key.attribute,))
     return frozenset().union(*(predicates.predicate_attributes(predicate) for _, predicate in key.branches))

@@ -43,6 +43,8 @@ class PublicValue:
     """An aggregate determined by the question and the schema alone, such as the average of a constant."""
 
     value: Fraction
+    absent: frozenset[int] = frozenset()
+    """The groups in which no row can have a value: it is NULL there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +320,8 @@ class Question:
     warnings: tuple[str, ...] = ()
     where: Predicate = EVERYTHING
     """The rows that all columns cover; groups that no such row can belong to are not shown."""
+    size: int | None = None
+    """The declared number of rows of the table that is asked; None if it is the dataset's."""
 
     @property
     def domain(self) -> Domain:
@@ -353,6 +357,15 @@ class Question:
         return all(map(_is_derivable, read if self.having is None else [*read, self.having]))
 
     @cached_property
+    def means(self) -> tuple[Mean, ...]:
+        """The averages of a question that shows averages, counts and sums alone; none for other questions."""
+        read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]
+        plain = Mean | Total | KeyLabel | LiteralExpression | PublicValue
+        if self.having is not None or not all(isinstance(own, plain) for own in read):
+            return ()
+        return tuple(dict.fromkeys(own for own in read if isinstance(own, Mean)))
+
+    @cached_property
     def noisy_columns(self) -> tuple[tuple[AnswerColumn, Mapping[int, float]], ...]:
         """The columns affected by noise, each with the relative noise scales of its blocks.
 
@@ -380,7 +393,8 @@ class Question:
         """
         places = {block: place for place, block in enumerate(blocks)}
         alone = AnswerColumn("", renumber_blocks(column.expression, places))
-        return Question(text="", query=self.query.part(*blocks, of_all_rows=True), keys=self.keys, columns=(alone,))
+        query = self.query.part(*blocks, of_all_rows=True)
+        return Question(text="", query=query, keys=self.keys, columns=(alone,), size=self.size)
 
 
 _ONE_VALUE = (AnswerColumn("value", Total(0)),)

@@ -1,13 +1,14 @@
 """Residuals: the part of a marginal that its smaller marginals do not determine.
 
-The residual of some attributes is measured with products of integer Helmert rows over classes of cells.
+The residual of some attributes is measured with products of integer rows over classes of cells, those of the base of
+each attribute.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import combinations, product
 from operator import or_
@@ -17,10 +18,11 @@ import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Integers
+from dodona.query.bases import Base, base_length, base_reach, base_rows, base_squares, middle_code
 from dodona.query.predicate import Among, Predicate, conjunction, unpack_bits
-from dodona.query.query import MOST_VALUES, ONE, Block, CaseWeight, ConstantWeight, Key, Query
+from dodona.query.query import MOST_VALUES, ONE, Block, CaseWeight, ConstantWeight, Key, Query, ValueWeight
 from dodona.query.query import CaseKey as Labelled
-from dodona.schema.attributes import Attribute
+from dodona.schema.attributes import Attribute, numeric_grid
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
@@ -32,12 +34,18 @@ _FEW = 1 << 12  # rows: longer lists of residual rows are not cached
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """A partition of the cells of one attribute into two or more classes."""
+    """A partition of the cells of one attribute into two or more classes, and the base of its residuals."""
 
     attribute: str
-    cells: int
-    masks: tuple[int, ...]
+    """Hashed alone: masks are long, lookups are frequent, and a column has few partitions."""
+    cells: int = field(hash=False)
+    masks: tuple[int, ...] = field(hash=False)
     """For each class, bit i says whether code i is in it."""
+    base: Base = field(default=Base.POINTS, hash=False)
+    number: int = field(init=False, repr=False, compare=False)
+    """The number of classes."""
+    side: BasedNumber = field(init=False, repr=False, compare=False)
+    """The base, and what its rows depend on: the number of classes, or of numbers where they are added up."""
 
     def __post_init__(self) -> None:
         """Refuse classes that miss a cell, overlap, or are empty."""
@@ -48,10 +56,8 @@ class Classes:
             seen |= mask
         if seen != (1 << self.cells) - 1 or len(self.masks) == 1:
             raise InvalidArgument("masks", self.attribute, f"write two classes or more, of all {self.cells} cells")
-
-    def __hash__(self) -> int:
-        """Hash the name only: masks are long, lookups are frequent, and a column has few partitions."""
-        return hash(self.attribute)
+        object.__setattr__(self, "number", len(self.masks))
+        object.__setattr__(self, "side", (self.base, self._row_number()))
 
     @classmethod
     def of(cls, attribute: Attribute) -> Self:
@@ -77,10 +83,47 @@ class Classes:
             groups[group] |= 1 << code
         return cls(partition.attribute, len(table), tuple(groups))
 
+    @classmethod
+    def summed(cls, attribute: Attribute) -> Self | None:
+        """Return what sums of a column's own numbers are measured with; None if its values are none.
+
+        Two classes stand for it: the cells with a number, and those without; if all have one, the lower ones and the
+        others. Its rows do not depend on them, but on the code.
+
+        >>> from dodona.schema.attributes import Integer
+        >>> Classes.summed(Integer("age", 0, 3)).masks
+        (15, 48)
+        """
+        if numeric_grid(attribute) is None:
+            return None
+        whole = attribute.cells == attribute.size
+        first = cls.split(attribute, (1 << (1 if whole else attribute.size)) - 1)
+        return replace(first, base=Base.NUMBERS if whole else Base.VALUES)
+
+    def _row_number(self) -> int:
+        match self.base:
+            case Base.VALUES:
+                return self.masks[0].bit_count()
+            case Base.NUMBERS:
+                return self.cells
+            case _:
+                return len(self.masks)
+
     @property
-    def number(self) -> int:
-        """The number of classes."""
-        return len(self.masks)
+    def rows(self) -> int:
+        """The number of rows of its base."""
+        return base_length(*self.side)
+
+    @property
+    def plain(self) -> Classes:
+        """The same classes, whatever the base; what sums are measured with stands for itself."""
+        return self if self.base is Base.POINTS or self.base.sums else self.based(Base.POINTS)
+
+    def based(self, base: Base) -> Classes:
+        """Return the same classes with a base of counts."""
+        if base.sums or self.base.sums:
+            raise InvalidArgument("base", base.value, "write points or ranges; sums are measured with Classes.summed")
+        return self if self.base is base else _based(self, base)
 
     def labels(self) -> Integers:
         """Return the class of each code."""
@@ -90,21 +133,26 @@ class Classes:
         return found
 
 
+@lru_cache(maxsize=1 << 10)
+def _based(classes: Classes, base: Base) -> Classes:
+    return replace(classes, base=base)
+
+
 @dataclass(frozen=True, slots=True)
-class HelmertRow:
-    """A product of Helmert rows."""
+class ResidualRow:
+    """A product of rows of the bases."""
 
     steps: tuple[int, ...]
-    """For each attribute its j, the number of ones."""
+    """For each attribute the number j of its row, from 1; of a Helmert row it is the number of ones."""
     square: int
-    """The squared length on the product of classes, ∏ j(j+1)."""
+    """By what its noise has more variance than σ²; of Helmert rows the squared length, ∏ j(j+1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Residual:
     """The residual of some attributes, each by its classes; without attributes, the number of rows.
 
-    Theorem: residual-measurement
+    Theorem: residual-measurement, column-base
     """
 
     classes: tuple[Classes, ...] = ()
@@ -116,6 +164,8 @@ class Residual:
         object.__setattr__(self, "classes", ordered)
         if len({one.attribute for one in ordered}) != len(ordered):
             raise InvalidArgument("classes", self.attributes, "write each attribute once")
+        if sum(one.base.sums for one in ordered) > 1:
+            raise InvalidArgument("classes", self.attributes, "write one column whose numbers are added up, at most")
         if self.number > MOST_VALUES:
             raise InvalidArgument("classes", f"{self.number} rows", f"write classes with at most {MOST_VALUES} rows")
 
@@ -126,23 +176,47 @@ class Residual:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of rows per attribute: one less than the number of classes."""
-        return tuple(one.number - 1 for one in self.classes)
+        """The number of rows per attribute: for counts one less than the number of classes."""
+        return tuple([one.rows for one in self.classes])
 
     @property
     def number(self) -> int:
         """The number of rows."""
         return math.prod(self.shape)
 
-    def rows(self) -> tuple[HelmertRow, ...]:
-        """Return all rows, shortest first, so that rows of equal length, which get the same noise, are adjacent."""
-        return _helmert_rows(self.shape) if self.number <= _FEW else _helmert_rows.__wrapped__(self.shape)
+    @property
+    def sides(self) -> tuple[BasedNumber, ...]:
+        """The base and the number of classes of each attribute: all that its rows depend on."""
+        return tuple([one.side for one in self.classes])
 
-    def block(self, row: HelmertRow) -> Block:
-        """Return the block that sums one row of the residual: each table row has weight ∏ h_j(class).
+    @property
+    def summed(self) -> Classes | None:
+        """The column whose numbers are added up, if there is one."""
+        return next((one for one in self.classes if one.base.sums), None)
+
+    @property
+    def values(self) -> int:
+        """How many numbers its rows are computed from: those of `blocks_of_residual`."""
+        return math.prod([one.rows if one.base.sums else one.number for one in self.classes])
+
+    def rows(self) -> tuple[ResidualRow, ...]:
+        """Return all rows, those with least noise first, so that rows with the same noise are adjacent."""
+        steps = [*product(*(range(1, own.rows + 1) for own in self.classes))]
+        paired = zip(self.order().tolist(), self.squares(), strict=True)
+        return tuple([ResidualRow(steps[place], square) for place, square in paired])
+
+    def squares(self) -> list[int]:
+        """Return the squares of `rows`: by what the variance of each is multiplied."""
+        found: list[int] = _row_squares(self.sides)[self.order()].tolist()
+        return found
+
+    def block(self, row: ResidualRow) -> Block:
+        """Return the block that sums one row of a residual of points: each table row has weight ∏ h_j(class).
 
         h_j is 1 before class j, -j in it and 0 beyond. The first case that holds has all attributes that are in theirs.
         """
+        if any(own.base is not Base.POINTS for own in self.classes):
+            raise InvalidArgument("classes", self.attributes, "write classes whose base is points")
         if not self.classes:
             return Block()
         reached, last = [], []
@@ -161,55 +235,92 @@ class Residual:
         return Query(domain, tuple(self.block(row) for row in self.rows()))
 
     def turned(self, counts: Integers | Sequence[int]) -> NDArray[Any]:
-        """Apply all rows to the counts of the classes, exactly and in the order of `rows`.
+        """Apply all rows to the counts of the classes, or to sums by classes, exactly and in the order of `rows`.
 
         >>> Residual((Classes("sex", 3, (1, 2, 4)),)).turned([5, 7, 1]).tolist()
         [-2, 10]
         """
-        sizes = [own.number for own in self.classes]
-        largest = max((abs(int(count)) for count in counts), default=0) * math.prod(own * own for own in sizes)
+        sizes = [own.number for own in self.classes if not own.base.sums]
+        most = math.prod([base_reach(*side) for side in self.sides])
+        largest = max((abs(int(count)) for count in counts), default=0) * most
         kind = np.int64 if largest < 1 << 62 else object
-        table = np.asarray(counts, dtype=kind).reshape(sizes)
-        for size in sizes:  # moves the first axis to the end, one attribute at a time
-            table = np.moveaxis(np.tensordot(helmert_matrix(size).astype(kind), table, axes=(1, 0)), 0, -1)
+        table = np.asarray(counts, dtype=kind)
+        for place, own in enumerate(self.classes):
+            if own.base.sums:  # its rows come one after the other
+                table = np.moveaxis(table.reshape([own.rows, *sizes]), 0, place)
+        table = table.reshape([own.rows if own.base.sums else own.number for own in self.classes])
+        for own in self.classes:  # moves the first axis to the end, one attribute at a time
+            rows = np.eye(own.rows, dtype=np.int64) if own.base.sums else base_rows(*own.side)
+            table = np.moveaxis(np.tensordot(rows.astype(kind), table, axes=(1, 0)), 0, -1)
         flat: NDArray[Any] = table.reshape(-1)[self.order()]
         return flat
 
     def order(self) -> Integers:
         """Return for each of `rows` its position in row-major order of the steps."""
-        return _row_order(self.shape) if self.number <= _FEW else _row_order.__wrapped__(self.shape)
+        return _row_order(self.sides) if self.number <= _FEW else _row_order.__wrapped__(self.sides)
+
+
+BasedNumber = tuple[Base, int]
+"""The base of a column, and the number of its classes; of sums, the number of its numbers."""
+
+
+def _row_squares(sides: Sequence[BasedNumber]) -> NDArray[Any]:
+    """Return the square of each row, in row-major order of the steps; as objects where 64 bits are too few."""
+    squares = [base_squares(*side) for side in sides]
+    kind = np.int64 if math.prod([max(own) for own in squares]) < 1 << 62 else object
+    found = np.ones(1, dtype=kind)
+    for own in squares:
+        found = np.multiply.outer(found, np.array(own, dtype=kind)).reshape(-1)
+    return found
 
 
 @lru_cache(maxsize=256)
-def _helmert_rows(shape: tuple[int, ...]) -> tuple[HelmertRow, ...]:
-    steps = product(*(range(1, number + 1) for number in shape))
-    found = (HelmertRow(own, math.prod([j * (j + 1) for j in own])) for own in steps)
-    return tuple(sorted(found, key=lambda row: (row.square, row.steps)))
-
-
-@lru_cache(maxsize=256)
-def _row_order(shape: tuple[int, ...]) -> Integers:
-    found = np.zeros(1, dtype=np.int64)
-    if shape:
-        steps = np.array([row.steps for row in _helmert_rows.__wrapped__(shape)]).T - 1
-        found = np.ravel_multi_index(tuple(steps), shape).astype(np.int64)
+def _row_order(sides: tuple[BasedNumber, ...]) -> Integers:
+    """Return positions in row-major order of the steps, those with least noise first; of equal ones the first first."""
+    found = np.argsort(_row_squares(sides), kind="stable").astype(np.int64)
     found.flags.writeable = False
     return found
 
 
-def block_of_residual(residual: Residual, domain: Domain) -> Block:
-    """Return the block that counts all combinations of a residual's classes."""
-    return Block(keys=tuple(_key_of_classes(own, domain) for own in residual.classes))
+def blocks_of_residual(residual: Residual, domain: Domain) -> tuple[Block, ...]:
+    """Return the blocks that a residual's rows are computed from: the counts of all combinations of its classes.
+
+    Where numbers are added up, the steps of the number from its middle by the other classes; then, if some cells have
+    no number, the counts of those.
+    """
+    keys = tuple(_key_of_classes(own, domain) for own in residual.classes if not own.base.sums)
+    own = residual.summed
+    if own is None:
+        return (Block(keys=keys),)
+    if own != Classes.summed(domain[own.attribute]):
+        raise InvalidArgument("classes", own.attribute, "write Classes.summed of a column of numbers")
+    size = own.side[1]
+    sums = Block(keys=keys, weight=ValueWeight(own.attribute, size, -middle_code(size), 1))
+    if own.base is Base.NUMBERS:
+        return (sums,)
+    return sums, Block(_class_predicate(own, own.masks[1]), keys)
 
 
-def residual_of_block(block: Block, domain: Domain) -> Residual:
-    """Return the residual whose classes a block counts."""
-    return Residual(tuple(_classes_of_key(key, domain) for key in block.keys))
+def residual_of_blocks(blocks: Sequence[Block], domain: Domain, bases: Sequence[Base] | None = None) -> Residual:
+    """Return the residual that blocks are for, given its bases by the names of its columns; without any, of points."""
+    first = blocks[0]
+    counted = [_classes_of_key(key, domain) for key in first.keys]
+    if isinstance(first.weight, ValueWeight):
+        summed = Classes.summed(domain[first.weight.attribute])
+        counted += [] if summed is None else [summed]
+    counted.sort(key=lambda own: own.attribute)
+    given = [Base.POINTS] * len(counted) if bases is None else bases
+    paired = zip(counted, given, strict=True)
+    found = Residual(tuple(own if own.base.sums else own.based(base) for own, base in paired))
+    named = tuple(own.base for own in found.classes) == tuple(given)
+    if not named or (found.summed is not None and blocks_of_residual(found, domain)[0].weight != first.weight):
+        raise InvalidArgument("blocks", len(blocks), "write those that the rows of a residual are computed from")
+    return found
 
 
 def _key_of_classes(classes: Classes, domain: Domain) -> Key:
     attribute = domain[classes.attribute]
-    if classes == Classes.of(attribute):
+    if classes.plain == Classes.of(attribute):
         return Partition.every(attribute, 1)
     named = classes.masks[:-1]
     branches = tuple((str(place), _class_predicate(classes, mask)) for place, mask in enumerate(named))
@@ -226,16 +337,6 @@ def _classes_of_key(key: Key, domain: Domain) -> Classes:
     name = names.pop()
     number = domain[name].cells
     return Classes(name, number, (*masks, ((1 << number) - 1) & ~reduce(or_, masks)))
-
-
-def helmert_matrix(number: int) -> Integers:
-    """Return the Helmert rows for `number` classes.
-
-    >>> helmert_matrix(3).tolist()
-    [[1, -1, 0], [1, 1, -2]]
-    """
-    place, step = np.arange(number), np.arange(1, number)[:, None]
-    return np.where(place < step, 1, np.where(place == step, -step, 0)).astype(np.int64)
 
 
 def _class_predicate(classes: Classes, codes: int) -> Predicate:

@@ -6,12 +6,12 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import groupby, pairwise
-from typing import assert_never
+from itertools import pairwise
 
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.numbers import to_fraction
 from dodona.query import query as queries
+from dodona.query.canonical import FORMAT, PEOPLE
 from dodona.query.person_table import PersonColumn, PersonTable, copied_column, person_column
 from dodona.query.polynomial import Polynomial
 from dodona.query.predicate import (
@@ -26,22 +26,8 @@ from dodona.query.predicate import (
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 
-FORMAT = 1
-_PEOPLE = "people"
 _LONGEST = 1 << 28
 _LARGEST_UNIT = Fraction(10**150)
-JsonValue = str | int | list["JsonValue"] | dict[str, "JsonValue"]
-
-
-def to_json(query: queries.Query) -> str:
-    """Return the unique JSON form of a query.
-
-    >>> from dodona import Boolean, Domain, Query
-    >>> to_json(Query.histogram(Domain((Boolean("emergency"),)), ["emergency"]))
-    '{"format":1,"blocks":[{"by":[{"column":"emergency"}]}]}'
-    """
-    written: JsonValue = {"format": FORMAT, "blocks": [_block_json(block) for block in query.blocks]}
-    return json.dumps(written, ensure_ascii=True, separators=(",", ":"), check_circular=False)
 
 
 def from_json(text: str, domain: Domain) -> queries.Query:
@@ -59,81 +45,6 @@ def from_json(text: str, domain: Domain) -> queries.Query:
         raise
     except (ValueError, RecursionError) as fault:
         raise _invalid_json(text, "it is no JSON that spells a query") from fault
-
-
-def _block_json(block: queries.Block) -> JsonValue:
-    written: dict[str, JsonValue] = {}
-    if block.where is not EVERYTHING and block.where != EVERYTHING:
-        written["where"] = _predicate_json(block.where)
-    if block.keys:
-        written["by"] = [_key_json(key) for key in block.keys]
-    if block.weight is not queries.ONE and block.weight != queries.ONE:
-        written["weight"] = _weight_json(block.weight)
-    if block.unit.numerator != block.unit.denominator:
-        written["unit"] = str(block.unit)
-    if block.table is not None:
-        written["people"] = _person_table_json(block.table)
-    return written
-
-
-def _person_table_json(table: PersonTable) -> JsonValue:
-    return {"where": _predicate_json(table.where), "columns": [_person_column_json(own) for own in table.columns]}
-
-
-def _person_column_json(own: PersonColumn) -> JsonValue:
-    written: dict[str, JsonValue] = {"aggregate": own.aggregate, "where": _predicate_json(own.where)}
-    if own.copied is not None:
-        return written | {"column": own.copied}
-    numbers: dict[str, JsonValue] = {"bounds": list(own.bounds), "width": own.width, "present": int(own.present)}
-    return written | {"weight": _weight_json(own.weight), "unit": str(own.unit)} | numbers
-
-
-def _predicate_json(predicate: Predicate) -> JsonValue:
-    match predicate:
-        case Among():
-            return f"{predicate.attribute}:{predicate.codes:x}"
-        case Jointly(names, _, codes):
-            return {"jointly": list(names), "bits": f"{codes:x}"}
-        case NonNegative(polynomial):
-            return {"non_negative": _polynomial_json(polynomial)}
-        case And(parts):
-            return {"and": [_predicate_json(part) for part in parts]}
-        case Or(parts):
-            return {"or": [_predicate_json(part) for part in parts]}
-        case _:
-            assert_never(predicate)
-
-
-def _polynomial_json(polynomial: Polynomial) -> JsonValue:
-    terms: list[JsonValue] = [[list(exponents), number] for exponents, number in polynomial.terms]
-    return {"columns": list(polynomial.names), "terms": terms}
-
-
-def _key_json(key: queries.Key) -> JsonValue:
-    if isinstance(key, queries.CaseKey):
-        branches: list[JsonValue] = [[label, _predicate_json(predicate)] for label, predicate in key.branches]
-        return {"cases": branches, "otherwise": key.otherwise}
-    return {"column": key.attribute} if key.single else {"column": key.attribute, "cuts": list(key.cuts)}
-
-
-def _weight_json(weight: queries.Weight) -> JsonValue:
-    match weight:
-        case queries.ConstantWeight(number):
-            return number
-        case queries.ValueWeight(name, _, offset, factor, power):
-            return {"value": name, "offset": offset, "factor": factor, "power": power}
-        case queries.TableWeight(names, _, numbers):
-            runs: list[JsonValue] = [[len(list(same)), number] for number, same in groupby(numbers)]
-            return {"table": list(names), "runs": runs}
-        case queries.PolynomialWeight(polynomial):
-            return {"polynomial": _polynomial_json(polynomial)}
-        case queries.CaseWeight(branches, otherwise):
-            cases: list[JsonValue] = [[_predicate_json(where), _weight_json(branch)] for where, branch in branches]
-            return {"cases": cases, "otherwise": _weight_json(otherwise)}
-        case queries.PeopleWeight():
-            return _PEOPLE
-        case _:
-            assert_never(weight)
 
 
 class _JsonReader:
@@ -244,7 +155,7 @@ class _JsonReader:
         match found:
             case int():
                 return queries.ConstantWeight(_require_integer(found))
-            case str() if found == _PEOPLE:
+            case str() if found == PEOPLE:
                 return queries.PeopleWeight()
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
                 numbers = map(_require_integer, (offset, factor, power))

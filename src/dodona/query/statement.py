@@ -21,7 +21,7 @@ DRAW = "draw_"
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of the result: its name, and how its error is told."""
+    """A column of the result: its name, and what its error depends on."""
 
     name: str
     noisy: bool
@@ -46,6 +46,8 @@ class Statement:
     columns: tuple[OutputColumn, ...]
     identity: int = 0
     """How many columns `redraw` has at the end that tell its rows apart."""
+    selected_from: int = 0
+    """How many relations are combined where noisy values decide which rows are shown; 0 where they do not."""
     warnings: tuple[str, ...] = ()
     explain: bool = False
     """Whether only the price is asked for."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from dodona.schema import attributes as kinds
 from dodona.schema.names import NAME_RULE, is_name
-from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, Domain, LinkedTable, Neighbours, Schema, Unit
+from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, ComputedColumn, Domain, LinkedTable, Neighbours, Schema, Unit
 from dodona.schema.toml import TomlTable
 
 _WIDEST = 2**63
@@ -41,8 +41,38 @@ def read_schema(written: TomlTable) -> Schema | None:
     linked = _read_linked(written, unit)
     if source is None or table is None or unit is None or domain is None or linked is None:
         return None
-    alone = source.make(lambda: Schema(table=table, domain=domain, unit=unit))
+    computed = _read_computed(written)
+    if computed is None:
+        return None
+    alone = source.make(lambda: Schema(table=table, domain=domain, unit=unit, computed=computed))
     return None if alone is None else written.make(lambda: alone.link(linked))
+
+
+def _read_computed(written: TomlTable) -> tuple[ComputedColumn, ...] | None:
+    """Return the declared expressions; None after noting mistakes. The compiler reads them when they are asked for."""
+    if not written.has("computed"):
+        return ()
+    tables = written.table("computed", example="[computed.revenue] with expression, lower and upper")
+    found = list[ComputedColumn | None]()
+    for name in () if tables is None else tables.keys:
+        own = (
+            None
+            if tables is None
+            else tables.table(name, example=f"[computed.{name}] with expression, lower and upper")
+        )
+        found.append(None if own is None else _read_computed_column(own, name))
+    kept = [own for own in found if own is not None]
+    return tuple(kept) if tables is not None and len(kept) == len(found) else None
+
+
+def _read_computed_column(table: TomlTable, name: str) -> ComputedColumn | None:
+    expression = table.text("expression", example='expression = "quantity * unit_price"')
+    ends = {"lower": Fraction(-(10**15)), "upper": Fraction(10**15)}
+    lower, upper = (table.exact(key, example=f"{key} = 0", **ends) for key in ends)
+    table.close()
+    if expression is None or lower is None or upper is None:
+        return None
+    return table.make(lambda: ComputedColumn(name, expression, lower, upper))
 
 
 def _read_linked(written: TomlTable, unit: Unit | None) -> tuple[LinkedTable, ...] | None:
@@ -64,14 +94,16 @@ def _read_linked(written: TomlTable, unit: Unit | None) -> tuple[LinkedTable, ..
 def _read_linked_table(table: TomlTable, name: str, unit: Unit | None) -> LinkedTable | None:
     person = table.text("id", example='id = "patient_id"', default=None if unit is None else unit.id or "")
     rows = table.whole("rows", example="rows = 1", lower=1, upper=MOST_ROWS, default=1)
+    sized = table.has("size")
+    size = table.whole("size", example="size = 50_000", lower=1, upper=LARGEST_SIZE) if sized else None
     columns = table.table("columns", example=f"[tables.{name}.columns.age] with the kind and the bounds of a column")
     domain = None if columns is None else _read_domain(columns)
     if unit is not None and unit.id is None:
         table.note(None, 'is linked by people; write protects = "person" in [unit], or public = true here')
         return None
-    if person is None or rows is None or domain is None:
+    if person is None or rows is None or domain is None or (sized and size is None):
         return None
-    return table.make(lambda: LinkedTable(name, domain, person, rows))
+    return table.make(lambda: LinkedTable(name, domain, person, rows, size))
 
 
 def _read_unit(written: TomlTable, *, declared: tuple[str, ...]) -> Unit | None:

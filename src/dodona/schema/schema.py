@@ -17,9 +17,10 @@ from fractions import Fraction
 from typing import Self, assert_never
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import to_integer
+from dodona.numbers import Exact, to_fraction, to_integer
 from dodona.schema import attributes as kinds
-from dodona.schema.names import validate_table_name
+from dodona.schema.constraint import Constraint
+from dodona.schema.names import validate_name, validate_table_name
 
 # --- The domain: all attributes of a table, in order of declaration, and their algebra. ---
 
@@ -97,6 +98,8 @@ class Neighbours(Enum):
 
 MOST_ROWS = 10**6
 LARGEST_SIZE = 10**15
+_FARTHEST = Fraction(10**15)
+_LONGEST_EXPRESSION = 1_000
 _LONGEST_ID = 200
 
 
@@ -193,11 +196,18 @@ class LinkedTable:
     """Its column that identifies people."""
     rows: int = 1
     """The number of rows of a person that count."""
+    size: int | None = None
+    """The approximate number of rows, declared and public: the 100% of a tolerance; by default that of the main table.
+
+    No price depends on it, so it may change, and ledgers are not bound to it.
+    """
 
     def __post_init__(self) -> None:
-        """Validate the name and the cap."""
+        """Validate the name, the cap and the size."""
         validate_table_name(self.name, argument="table")
         to_integer(self.rows, argument="rows", lower=1, upper=MOST_ROWS)
+        if self.size is not None:
+            to_integer(self.size, argument="size", lower=1, upper=LARGEST_SIZE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # so that what was compiled with one is not taken for another's
@@ -231,6 +241,39 @@ class PublicTable:
         return cls(validate_table_name(name, argument="table"), key, columns, frozenset(keys))
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class ComputedColumn:
+    """An expression of the columns of a row that analysts may use by a name, within public bounds.
+
+    >>> ComputedColumn("revenue", "quantity * unit_price", 0, 500).upper
+    Fraction(500, 1)
+    """
+
+    name: str
+    expression: str
+    """In SQL. No ledger is bound to it: what is measured is the clamped expression itself."""
+    lower: Fraction
+    upper: Fraction
+
+    def __init__(self, name: str, expression: str, lower: Exact, upper: Exact) -> None:
+        """Take bounds as exact numbers, the lower one first; a value beyond counts as the bound."""
+        found = [
+            to_fraction(own, argument=word, lower=-_FARTHEST, upper=_FARTHEST)
+            for word, own in (("lower", lower), ("upper", upper))
+        ]
+        if found[1] <= found[0]:
+            raise InvalidArgument("upper", str(upper), f"write a number above lower = {found[0]}")
+        if (
+            type(expression) is not str
+            or not expression.isprintable()
+            or not 0 < len(expression) <= _LONGEST_EXPRESSION
+        ):
+            raise InvalidArgument("expression", expression, "write an expression in SQL, such as quantity * unit_price")
+        kinds.set_fields(
+            self, name=validate_name(name, argument="name"), expression=expression, lower=found[0], upper=found[1]
+        )
+
+
 def row_labels(main: str, linked: tuple[LinkedTable, ...]) -> tuple[str, ...]:
     """Return what the column `ROW_OF` may say: a table, then the tables in which the person has their one row.
 
@@ -262,6 +305,10 @@ class Schema:
     linked: tuple[LinkedTable, ...] = ()
     public: tuple[PublicTable, ...] = ()
     """Public tables that may be joined. They are no part of what the ledger is bound to."""
+    constraints: tuple[Constraint, ...] = ()
+    """What every row is known to meet, for synthetic rows. They are no part of what the ledger is bound to either."""
+    computed: tuple[ComputedColumn, ...] = ()
+    """Expressions with a name and bounds. They are no part of what the ledger is bound to either."""
 
     def __post_init__(self) -> None:
         """Refuse a schema that would allow questions about the person column."""
@@ -272,6 +319,11 @@ class Schema:
             raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
         if person is not None and person.casefold() in sources:
             raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
+        taken = {name.casefold() for name in (*self.domain.names, person or "")}
+        for own in self.computed:
+            if own.name.casefold() in taken:
+                raise InvalidArgument("computed", own.name, "a column has this name; write another one")
+            taken.add(own.name.casefold())
 
     @classmethod
     def of(  # noqa: PLR0913  what a schema has
@@ -284,6 +336,8 @@ class Schema:
         rows: int = 1,
         linked: Iterable[LinkedTable] = (),
         public: Iterable[PublicTable] = (),
+        constraints: Iterable[Constraint] = (),
+        computed: Iterable[ComputedColumn] = (),
     ) -> Self:
         """Build a schema from columns in one call; the columns of linked tables are added to them.
 
@@ -292,7 +346,15 @@ class Schema:
         (113, 4)
         """
         unit = Unit(neighbours=neighbours, size=size, id=id, rows=rows)
-        return cls(table=table, domain=Domain(columns), unit=unit, public=tuple(public)).link(tuple(linked))
+        own = cls(
+            table=table,
+            domain=Domain(columns),
+            unit=unit,
+            public=tuple(public),
+            constraints=tuple(constraints),
+            computed=tuple(computed),
+        )
+        return own.link(tuple(linked))
 
     def link(self, linked: tuple[LinkedTable, ...]) -> Self:
         """Return the schema with further private tables."""
@@ -328,8 +390,14 @@ class Schema:
 
     def of_linked(self, linked: LinkedTable) -> Schema:
         """Return the schema of a linked table by itself."""
-        unit = Unit(neighbours=self.unit.neighbours, size=self.unit.size, id=linked.id, rows=linked.rows)
+        size = linked.size or self.unit.size
+        unit = Unit(neighbours=self.unit.neighbours, size=size, id=linked.id, rows=linked.rows)
         return replace(self, table=linked.name, domain=linked.domain, unit=unit, linked=())
+
+    @property
+    def size(self) -> int:
+        """The declared number of rows of all private tables together."""
+        return self.unit.size + sum(self.unit.size if own.size is None else own.size for own in self.linked)
 
     @property
     def digest(self) -> str:
@@ -356,7 +424,8 @@ class Schema:
         question about the older ones; one added before them might.
         """
         kept = self.domain.attributes[: len(older.domain.attributes)]
-        same = self.table == older.table and self.unit == older.unit and self.linked == older.linked
+        linked, others = ([replace(own, size=None) for own in each.linked] for each in (self, older))
+        same = self.table == older.table and self.unit == older.unit and linked == others
         return same and kept == older.domain.attributes
 
 

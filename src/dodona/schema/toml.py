@@ -44,9 +44,9 @@ class InvalidFile(InvalidRequest):
         self.mistakes = tuple(sorted(set(mistakes)))
         self.line = self.mistakes[0].line
         self.key = self.mistakes[0].key
-        told = [f"{file}{f':{mistake.line}' if mistake.line else ''}: {mistake.message}" for mistake in self.mistakes]
-        heading = [] if len(told) == 1 else [f"{file} has {len(told)} mistakes."]
-        super().__init__("\n".join([*heading, *told]))
+        lines = [f"{file}{f':{mistake.line}' if mistake.line else ''}: {mistake.message}" for mistake in self.mistakes]
+        heading = [] if len(lines) == 1 else [f"{file} has {len(lines)} mistakes."]
+        super().__init__("\n".join([*heading, *lines]))
 
 
 # --- The line of each key, table and list element of a TOML text, which Python's parser does not report. ---

@@ -57,6 +57,7 @@ class Act:
 ACTS: Final[dict[str, Act]] = {
     "datasets": Act("reading:datasets", Pool.FREE, _ANY, needs_dataset=False),
     "describe": Act("reading:describe", Pool.FREE, _ANY),
+    "preview": Act("reading:preview", Pool.FREE, _ANY),
     "budget": Act("reading:budget", Pool.FREE, _ANY),
     "history": Act("reading:history", Pool.FREE, _ANY),
     "ledger": Act("reading:ledger", Pool.FREE, _ANY),
@@ -125,6 +126,19 @@ class DatasetUnknown(InvalidRequest):
     def __init__(self) -> None:
         """Set a constant message: other names are not for everyone."""
         super().__init__("No dataset of this name is served here.")
+
+
+class NoPreviews(Refused):
+    """Rows are never shown, and the owner does not offer made-up ones."""
+
+    code = "no-previews"
+
+    def __init__(self) -> None:
+        """Say what to ask instead."""
+        super().__init__(
+            "Rows are never shown. Ask for counts, sums, averages or quantiles. The owner can let tools see made-up "
+            "rows, by previews = true in [defaults] of the dataset file."
+        )
 
 
 class RoleRefused(Refused):

@@ -62,6 +62,16 @@ async def describe(request: Request, dataset: Dataset) -> Response:
 
 
 @router.get(
+    "/datasets/{dataset}/preview",
+    tags=["datasets"],
+    responses=replies({"made_up": True, "rows": [{"sex": "female", "age": 37, "admitted": "2025-03-01"}]}),
+)
+async def preview(request: Request, dataset: Dataset) -> Response:
+    """Show made-up rows, where the owner allows it: they follow from the schema, and tell nothing about the data."""
+    return await _relay(request).call(request, "preview", dataset, {})
+
+
+@router.get(
     "/datasets/{dataset}/budget", tags=["datasets"], responses=replies({"spent": "61/5000", "left": "4939/5000"})
 )
 async def budget(request: Request, dataset: Dataset) -> Response:

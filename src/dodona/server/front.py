@@ -10,8 +10,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +23,11 @@ from dodona.server.connections import limited
 from dodona.server.guard import Limits
 from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
-from dodona.server.operations import Operations
+from dodona.server.operations import PLAIN, Operations, Server
 from dodona.server.places import open_accounts, read_provider
 from dodona.server.settings import BACKLOG, FrontSettings
 
 KEEP_ALIVE_SECONDS = 30
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process: it runs several servers."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Capture none."""
-        yield
 
 
 async def serve(settings: FrontSettings) -> None:
@@ -67,7 +56,7 @@ async def serve(settings: FrontSettings) -> None:
     servers = [_server(app, settings, limits, metrics)]
     sockets = [socket.socket(fileno=settings.fd)]
     if settings.operations_fd is not None:
-        servers.append(_Server(uvicorn.Config(operations, http="httptools", **_PLAIN)))
+        servers.append(operations.server())
         sockets.append(socket.socket(fileno=settings.operations_fd))
     running = [
         asyncio.create_task(server.serve([listening])) for server, listening in zip(servers, sockets, strict=True)
@@ -88,17 +77,11 @@ async def serve(settings: FrontSettings) -> None:
     logs.write("stopped", door=settings.door)
 
 
-_PLAIN: dict[str, Any] = {
-    "log_config": None, "access_log": False, "ws": "none", "lifespan": "off", "server_header": False,
-    "proxy_headers": False,
-}  # fmt: skip
-
-
-def _server(app: Any, settings: FrontSettings, limits: Limits, metrics: Metrics) -> _Server:  # noqa: ANN401  an ASGI app
+def _server(app: Any, settings: FrontSettings, limits: Limits, metrics: Metrics) -> Server:  # noqa: ANN401  an ASGI app
     proxied = {"proxy_headers": True, "forwarded_allow_ips": settings.proxy_address} if settings.proxy_address else {}
     config = uvicorn.Config(
         app,
-        **(_PLAIN | proxied),
+        **(PLAIN | proxied),
         http=limited(limits, metrics),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -106,7 +89,7 @@ def _server(app: Any, settings: FrontSettings, limits: Limits, metrics: Metrics)
         timeout_graceful_shutdown=round(settings.drain_seconds),
         backlog=BACKLOG,
     )
-    return _Server(config)
+    return Server(config)
 
 
 def main() -> None:

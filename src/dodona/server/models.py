@@ -143,8 +143,16 @@ class WeightsBody(_Body):
 class SynthesizeBody(_Body):
     """A synthetic table to be released: a job that goes on after the reply."""
 
-    model_config = _example(ways=2, columns=["sex", "age", "diagnosis"], share="10%", count=20_000, max_price="10%")
-    ways: Annotated[int, Field(ge=1, le=20)] | None = Field(None, description="All tables of so many columns.")
+    model_config = _example(workload="2-way", columns=["sex", "age", "diagnosis"], share="10%", count=20_000)
+    workload: Annotated[str, Field(max_length=60)] | None = Field(
+        None, description='What it should answer: "2-way" or "3-way", all tables of so many columns.'
+    )
+    target: Annotated[str, Field(max_length=200)] | None = Field(
+        None, description="A column to be predicted from the others, instead of `workload`."
+    )
+    ways: Annotated[int, Field(ge=1, le=20)] | None = Field(
+        None, description="All tables of so many columns, as a number."
+    )
     columns: Columns | None = Field(None, description="Of these columns; of all if left out.")
     marginals: Annotated[list[Columns], Field(min_length=1, max_length=1000)] | None = Field(
         None, description="These tables, instead of `ways`."

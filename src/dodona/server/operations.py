@@ -2,7 +2,11 @@
 
 import asyncio
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
+
+import uvicorn
 
 from dodona.errors import DodonaError
 from dodona.server import metrics, problems
@@ -11,6 +15,20 @@ from dodona.server.link import Caller, CoreLink
 
 _PATIENCE = 2.0
 _CALLER = Caller(name="operations", role="auditor")
+PLAIN: dict[str, Any] = {
+    "log_config": None, "access_log": False, "ws": "none", "lifespan": "off", "server_header": False,
+    "proxy_headers": False,
+}  # fmt: skip
+"""How uvicorn serves every port: without its own log, and without what is not needed."""
+
+
+class Server(uvicorn.Server):
+    """A server that leaves signals to the process: it runs several servers."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
 
 
 class Operations:
@@ -20,6 +38,10 @@ class Operations:
         self._link = link
         self._counts = counts
         self.draining = False
+
+    def server(self) -> Server:
+        """Return what serves the addresses, on a socket that it is given."""
+        return Server(uvicorn.Config(self, http="httptools", **PLAIN))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

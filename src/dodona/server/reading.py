@@ -1,15 +1,16 @@
 """Acts that only read: which datasets there are, what they hold, what was spent, and by whom."""
 
+import datetime as dt
 import json
 from itertools import islice
 
 from dodona.answer.description import HistoryEntry
 from dodona.curator.description import describe as describe_dataset
 from dodona.dataset.file import DatasetFile
-from dodona.dataset.opening import MOST_MADE_UP_ROWS
+from dodona.dataset.opening import MOST_MADE_UP_ROWS, make_up_rows
 from dodona.errors import DodonaError, InvalidArgument, Refused, printable_json
 from dodona.privacy.budget import Price
-from dodona.server.acts import ANALYST
+from dodona.server.acts import ANALYST, NoPreviews
 from dodona.server.calls import ActCall
 from dodona.server.datasets import Opened
 from dodona.server.link import JSON, Reply
@@ -29,6 +30,7 @@ class LedgerShared(Refused):
 
 
 _MOST_CHARGES = 1000
+_PREVIEWED = 100
 _CHARGES = 100
 
 
@@ -77,9 +79,23 @@ def describe(call: ActCall) -> Reply:
     analyst = call.caller.name if call.caller.role == ANALYST else None
     found = json.loads(describe_dataset(opened.dataset, analyst).to_json())
     found["role"] = call.caller.role
+    found["previews"] = opened.file.previews
     found["rehearsal_rows"] = min(opened.dataset.schema.unit.size, MOST_MADE_UP_ROWS)
     found["limits"] = opened.dataset.ledger.limits.to_json() | {"max_price": call.caller.max_price}
     return json_reply(found)
+
+
+def preview(call: ActCall) -> Reply:
+    """Return made-up rows, where the owner allows them: they follow from what is declared and from nothing else."""
+    opened = permitted(call)
+    if not opened.file.previews:
+        raise NoPreviews
+    rows = make_up_rows(opened.dataset.schema, _PREVIEWED)
+    return json_reply({"made_up": True, "rows": [{name: _plain(value) for name, value in row.items()} for row in rows]})
+
+
+def _plain(value: object) -> object:
+    return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def budget(call: ActCall) -> Reply:

@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
 PARQUET = "application/vnd.apache.parquet"
 _RELEASES = "releases"
-_WISHES = ("columns", "ways", "marginals", "epsilon", "share", "method", "count", "rows", "max_price")
+_WISHES = (
+    "workload",
+    "target",
+    "columns",
+    "ways",
+    "marginals",
+    "epsilon",
+    "share",
+    "method",
+    "count",
+    "rows",
+    "max_price",
+)
 _PAUSE = 0.5  # seconds between notes of progress
 
 
@@ -165,11 +177,13 @@ def _order(call: ActCall, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _workload(domain: Domain, arguments: dict[str, Any]) -> Workload:
+    from dodona.synth.naming import name_workload
     from dodona.synth.workload import Workload
 
+    given = [name for name in ("workload", "target", "ways", "marginals") if name in arguments]
+    if len(given) != 1:
+        raise BadCall("Say what the release should answer, in one way: workload, such as 2-way, target or marginals.")
     marginals, ways = arguments.get("marginals"), arguments.get("ways")
-    if (marginals is None) == (ways is None):
-        raise BadCall("Say what the release should answer: ways, such as 2, or marginals, lists of columns.")
     if marginals is not None:
         if not isinstance(marginals, list) or not all(_are_names(one) for one in marginals):
             raise InvalidArgument("marginals", marginals, "write a list of lists of columns")
@@ -177,6 +191,8 @@ def _workload(domain: Domain, arguments: dict[str, Any]) -> Workload:
     columns = arguments.get("columns")
     if columns is not None and not _are_names(columns):
         raise InvalidArgument("columns", columns, "write a list of columns")
+    if ways is None:
+        return name_workload(domain, arguments.get("workload"), target=arguments.get("target"), columns=columns)
     if type(ways) is not int:
         raise InvalidArgument("ways", ways, "write a whole number, such as 2")
     return Workload.ways(domain, ways, columns=columns)

@@ -32,7 +32,7 @@ from dodona.server.door.sidecar import Sidecar, environment, make_sidecar
 from dodona.server.places import StateFolder, Users, create_accounts
 from dodona.server.settings import CLIENT_SECONDS, DoorSettings, FrontSettings, listen
 
-ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT = 8700, 8701, 8702
+ANALYSTS_PORT, OWNERS_PORT, OPERATIONS_PORT, SQL_OPERATIONS_PORT = 8700, 8701, 8702, 8703
 _FIRST_PAUSE, _LONGEST_PAUSE, _STABLE_SECONDS = 0.2, 5.0, 30.0
 _START_SECONDS, _STOP_SECONDS = 60.0, 15.0
 _MOST_STARTS = 4
@@ -82,6 +82,8 @@ class ServeSettings:
     operations: Address = field(default_factory=lambda: Address("127.0.0.1", OPERATIONS_PORT))
     sql: Address | None = None
     """Where PostgreSQL's clients connect; None for no SQL door."""
+    sql_operations: Address = field(default_factory=lambda: Address("127.0.0.1", SQL_OPERATIONS_PORT))
+    """Where operators ask after the SQL door."""
     sql_user: str | None = None
     """The user of the sidecar; None for one that the system has."""
     accounts: str | None = None
@@ -159,13 +161,14 @@ class ServeSettings:
             agents=self.agents.to_json() if door == "analysts" else None,
         )
 
-    def door(self, sidecar: Sidecar, *, fd: int) -> DoorSettings:
+    def door(self, sidecar: Sidecar, *, fd: int, operations_fd: int) -> DoorSettings:
         """Return the settings of the SQL door."""
         return DoorSettings(
             core=str(self.places.analysts_socket),
             accounts=self.accounts or str(self.places.accounts),
             sidecar=str(sidecar.socket),
             fd=fd,
+            operations_fd=operations_fd,
             tls_cert=None if self.tls_cert is None else str(self.tls_cert),
             tls_key=None if self.tls_key is None else str(self.tls_key),
             drain_seconds=self.drain_seconds,
@@ -245,7 +248,9 @@ def _serve_sql(settings: ServeSettings) -> None:
     listening = listen(settings.sql.host, settings.sql.port, argument="--sql")
     from dodona.server.door.door import run_door
 
-    run_door(settings.door(Sidecar(settings.places.sidecar, Path(), None), fd=listening.detach()))
+    operations = listen(settings.sql_operations.host, settings.sql_operations.port, argument="--sql-operations-port")
+    sidecar = Sidecar(settings.places.sidecar, Path(), None)
+    run_door(settings.door(sidecar, fd=listening.detach(), operations_fd=operations.detach()))
 
 
 def prepare(settings: ServeSettings) -> None:
@@ -339,6 +344,8 @@ class Supervisor:
         }
         if settings.sql is not None:
             self._sockets["sql"] = listen(settings.sql.host, settings.sql.port, argument="--sql")
+            counts = settings.sql_operations
+            self._sockets["sql-operations"] = listen(counts.host, counts.port, argument="--sql-operations-port")
         self._log = log
         self._sidecar: Sidecar | None = None
         self._sql: tuple[_Part, ...] = ()
@@ -364,7 +371,7 @@ class Supervisor:
         """Return the address of a door, as clients write it."""
         listening = self._sockets[door]
         host, port = listening.getsockname()[:2]
-        scheme = "https" if self.settings.tls_cert is not None and door != "operations" else "http"
+        scheme = "https" if self.settings.tls_cert is not None and not door.endswith("operations") else "http"
         scheme = "postgresql" if door == "sql" else scheme
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -408,11 +415,12 @@ class Supervisor:
         settings = self.settings
         front = settings.users.entry(settings.users.front)
         self._sidecar = sidecar = make_sidecar(user=settings.sql_user, door=front)
-        listening = self._sockets["sql"].fileno()
-        command = [sys.executable, "-m", "dodona.server.door.door", settings.door(sidecar, fd=listening).to_json()]
+        fds = self._sockets["sql"].fileno(), self._sockets["sql-operations"].fileno()
+        door = settings.door(sidecar, fd=fds[0], operations_fd=fds[1])
+        command = [sys.executable, "-m", "dodona.server.door.door", door.to_json()]
         return (
             _Part("sidecar", sidecar.command, (), sidecar.user, self._log, sidecar.memory, environment()),
-            _Part("sql", command, (listening,), front, self._log),
+            _Part("sql", command, fds, front, self._log),
         )
 
     @staticmethod

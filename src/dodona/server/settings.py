@@ -42,13 +42,14 @@ class FrontSettings:
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:
-    """What the process of the SQL door has to know. `fd` is a socket that listens already."""
+    """What the process of the SQL door has to know. `fd` and `operations_fd` are sockets that listen already."""
 
     core: str
     accounts: str
     sidecar: str
     """The socket of the sidecar."""
     fd: int
+    operations_fd: int
     tls_cert: str | None = None
     tls_key: str | None = None
     drain_seconds: float = 30.0

@@ -5,12 +5,14 @@ Covers count, sum, avg, variances and quantiles. A block shared by several aggre
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 
 from sqlglot import exp
 
+from dodona.answer.measured import groups_under
 from dodona.errors import InvalidArgument
 from dodona.query import query as queries
 from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction, unpack_bits
@@ -25,23 +27,25 @@ from dodona.query.question import (
     Total,
     Variation,
 )
+from dodona.query.ranges import polynomial_range
 from dodona.schema.attributes import Attribute, Boolean, Category, Timestamp
 from dodona.schema.partition import Partition
+from dodona.sql.arithmetic import calculate, common_unit, formula_of, multiply, tabulate
+from dodona.sql.computed import apply_declared_bounds
 from dodona.sql.condition import compile_condition, compile_scalar
-from dodona.sql.leaf import (
+from dodona.sql.scalar import (
     UNKNOWN,
     Formula,
     Leaf,
     Mapped,
     Outcome,
+    Scalar,
     Subject,
-    common_unit,
-    formula_of,
+    combine,
+    constant_value,
     leaf_kind,
-    multiply,
-    tabulate,
+    locate_mismatch,
 )
-from dodona.sql.scalar import Scalar, calculate, combine, constant_value, locate_mismatch
 from dodona.sql.scope import InvalidSql, Scope
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
@@ -197,7 +201,9 @@ def _formula_range(formula: Formula, where: Predicate) -> tuple[Fraction, Fracti
             return None
         spans[own.name] = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
     unit = common_unit([number for _, number in formula.terms])
-    low, high = formula.polynomial(unit).bounds(spans)
+    polynomial = formula.polynomial(unit)
+    (low, high), (least, most) = polynomial.bounds(spans), polynomial_range(polynomial, where)
+    low, high = max(low, least), min(high, most)
     return low * unit, high * unit, common_unit([number for powers, number in formula.terms if powers])
 
 
@@ -301,8 +307,12 @@ class _Call:
         return self.scope.fault(self.node, what, instead)
 
 
-def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:  # noqa: PLR0911  one for each kind
+def compile_aggregate(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:
     """Compile an aggregate to an expression, adding the blocks that it needs."""
+    return locate_mismatch(scope, node, lambda: _compile(scope, node, blocks))
+
+
+def _compile(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:  # noqa: PLR0911  one for each kind
     where, ordered = blocks.where, None
     inner = node
     if isinstance(inner, exp.Filter):
@@ -390,13 +400,26 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     if isinstance(attribute, Category | Boolean):
         raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")
     if isinstance(attribute, Timestamp):
-        raise call.fault("Quantiles of times are not answered.", "Write them of a column of dates or numbers.")
+        raise call.fault("Quantiles of times are not answered.", _time_quantile(call.scope, attribute, level))
     tree = quantile_levels(attribute)
     if attribute.size > FINEST:
         width = tree[-1].cuts[1]
-        call.scope.warn(f"Quantiles of {attribute.name} are told in steps of {width} of its {attribute.size} values.")
+        call.scope.warn(
+            f"Quantiles of {attribute.name} are answered in steps of {width} of its {attribute.size} values."
+        )
     numbers = tuple(call.blocks.number(call.where, further=(one,)) for one in tree)
     return Quantile(numbers, attribute.name, level)
+
+
+def _time_quantile(scope: Scope, attribute: Timestamp, level: Fraction) -> str:
+    """Return a statement that computes the quantile of times from counts of hours or days."""
+    name, hours = attribute.name, attribute.size * attribute.step / 3600
+    unit = "hour" if hours <= FINEST else "day"
+    counts = (
+        f"SELECT date_trunc('{unit}', {name}) AS t, count(*) AS n FROM {scope.schema.table} WHERE {name} IS NOT NULL"  # noqa: S608
+    )
+    shares = "SELECT t, sum(n) OVER (ORDER BY t) / sum(n) OVER () AS part FROM x"
+    return f"Write WITH x AS ({counts} GROUP BY 1) SELECT min(t) FROM ({shares}) AS y WHERE part >= {float(level):g}."  # noqa: S608
 
 
 def _numeric(call: _Call, value: Scalar) -> Scalar:
@@ -406,6 +429,8 @@ def _numeric(call: _Call, value: Scalar) -> Scalar:
             own = leaf.attribute if isinstance(leaf, Subject) and leaf.part is None else None
             of = f"This is a {leaf_kind(leaf) or 'text'}" if own is None else f"`{own.name}` is a {own.kind}"
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
+    if call.scope.schema.computed:
+        value = apply_declared_bounds(call.scope, call.node, value)
     return value.mapped(lambda leaf: tabulate(leaf) if isinstance(leaf, Subject) and leaf.part is not None else leaf)
 
 
@@ -418,14 +443,23 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     if present == NOTHING != call.where:
         raise call.fault("This is NULL in every row.", f"Write {call.written} of a column of numbers.")
     span = public_range(value, present)
-    if span.lower == span.upper:  # the same in every group with rows, so nothing has to be measured
-        return PublicValue(span.lower if call.name == "avg" else Fraction(0))
+    if span.lower == span.upper or present == NOTHING:  # the same in every group with rows: nothing is measured
+        return _public_value(call, present, span.lower if call.name == "avg" else Fraction(0))
     total = _sum_block(call, present, value, centre=span.centre)
     mean = Mean(total, call.blocks.number(present), span.centre, span.lower, span.upper)
     if call.name == "avg":
         return mean
     squares = _sum_block(call, present, value, centre=span.centre, power=2)
     return Variation(squares, mean, _SPREADS[call.name])
+
+
+def _public_value(call: _Call, present: Predicate, value: Fraction) -> PublicValue:
+    """Return a number that is the same in every group with such rows, and NULL where there can be none."""
+    keys = call.blocks.keys
+    left = () if present == NOTHING else groups_under(present, keys, call.scope.schema.domain)
+    if left:
+        call.scope.warn(f"{call.written}() is the same wherever a row has a value, so this was not measured.")
+    return PublicValue(value, frozenset(range(math.prod(key.groups for key in keys))).difference(left))
 
 
 def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:

@@ -21,10 +21,25 @@ from dodona.query.predicate import (
     pack_bits,
 )
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Date
-from dodona.sql import leaf as leaves
+from dodona.sql.arithmetic import add, apply_function, common_unit, formula_of, strict, tabulate
 from dodona.sql.calendar import Interval, date_part_values, parse_interval
-from dodona.sql.leaf import Constant, Formula, Leaf, Mapped, Mismatch, Outcome, Subject, common_unit, leaf_kind
-from dodona.sql.literal import parse_moment, parse_signed, parse_time
+from dodona.sql.scalar import (
+    Computed,
+    Constant,
+    Formula,
+    Leaf,
+    Mapped,
+    Mismatch,
+    Outcome,
+    Subject,
+    leaf_columns,
+    leaf_kind,
+    leaf_present,
+    leaf_truth,
+    parse_moment,
+    parse_signed,
+    parse_time,
+)
 
 # --- Comparisons: where one leaf compares true with another, and where it compares false. ---
 
@@ -44,21 +59,21 @@ _LONGEST_PATTERN = 1_000
 
 def compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
     """Return where `left relation right` is true and where it is false."""
-    if not isinstance(right, leaves.Computed):
+    if not isinstance(right, Computed):
         return compare_leaf(left, relation, right)
-    if not isinstance(left, leaves.Computed):
+    if not isinstance(left, Computed):
         return compare_leaf(right, MIRRORED.get(relation, relation), left)
     kinds = {"date" if own == "timestamp" else own for own in (leaf_kind(left), leaf_kind(right))}
     if len(kinds) > 1 and None not in kinds:
         listed = " with ".join(f"a {leaf_kind(own)}" for own in (left, right))
         raise Mismatch(f"This compares {listed}.", "Compare a number with a number, a text with a text.")
-    one, other = leaves.formula_of(left), leaves.formula_of(right)
+    one, other = formula_of(left), formula_of(right)
     if one is not None and other is not None:
-        return _compare_formula(leaves.add(one, other, -1), relation)
+        return _compare_formula(add(one, other, -1), relation)
     if kinds == {"text"} and relation not in {"=", "<>"}:
         raise Mismatch("Labels have no order.", "Write = or <>.")
-    found = leaves.apply_function(leaves.strict(COMPARATORS[relation]), (left, right))
-    return leaves.leaf_truth(found) or ALWAYS_NULL
+    holds = strict(lambda a, b: bool(COMPARATORS[relation](_sortable(a), _sortable(b))))
+    return leaf_truth(apply_function(holds, (left, right))) or ALWAYS_NULL
 
 
 def _compare_formula(difference: Formula, relation: str) -> Truth:
@@ -91,20 +106,20 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
     """Return where `leaf relation constant` is true and where it is false."""
     if leaf is None or constant is None:
         return ALWAYS_NULL
-    if not isinstance(leaf, leaves.Computed):
+    if not isinstance(leaf, Computed):
         return _compare_constants(leaf, relation, constant)
     if isinstance(leaf, Subject) and isinstance(constant, str) and constant in _CELLS:
         return _compare_special_cell(leaf.attribute, relation, constant)
     relation, constant = _coerce(leaf, relation, constant)
     if isinstance(leaf, Subject):
         return comparison_truth(leaf.attribute, _true_mask(leaf, relation, constant))
-    formula, other = leaves.formula_of(leaf), leaves.formula_of(constant)
+    formula, other = formula_of(leaf), formula_of(constant)
     if formula is not None and other is not None:
-        return _compare_formula(leaves.add(formula, other, -1), relation)
+        return _compare_formula(add(formula, other, -1), relation)
     if not isinstance(leaf, Mapped) or type(constant) not in _COMPARABLE.get(leaf_kind(leaf) or "", ()):
         what = f"This compares a {leaf_kind(leaf) or 'value'} with something else."
         raise Mismatch(what, "Compare values of one kind.")
-    holds = leaves.strict(lambda value: bool(COMPARATORS[relation](_sortable(value), _sortable(constant))))
+    holds = strict(lambda value: bool(COMPARATORS[relation](_sortable(value), _sortable(constant))))
     return leaf.where(lambda one: holds(one) is True), leaf.where(lambda one: holds(one) is False)
 
 
@@ -119,6 +134,9 @@ _COMPARABLE: dict[str, tuple[type, ...]] = {
 
 
 def _sortable(value: Constant) -> Constant | int:
+    """Return what a value is compared by: a day is its first moment, an interval its length."""
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return dt.datetime.combine(value, dt.time())
     return value.length if isinstance(value, Interval) else value
 
 
@@ -173,7 +191,7 @@ def match_like(leaf: Leaf, pattern: str, *, folded: Callable[[str], str]) -> Tru
     if len(pattern) > _LONGEST_PATTERN:
         raise Mismatch("This pattern is longer than any label.", "Write a shorter one.")
     wanted = folded(pattern)
-    table = leaves.tabulate(leaf)
+    table = tabulate(leaf)
 
     def matches(one: Outcome) -> bool | None:
         return matches_pattern(folded(one), wanted) if isinstance(one, str) else None
@@ -208,8 +226,8 @@ def null_predicate(leaf: Leaf) -> Predicate:
     if isinstance(leaf, Mapped):
         return leaf.where(lambda one: one is None)
     if isinstance(leaf, Subject | Formula):
-        return disjunction(*(missing_predicate(own) for own in leaves.leaf_columns(leaf)))
-    return complement(leaves.leaf_present(leaf))
+        return disjunction(*(missing_predicate(own) for own in leaf_columns(leaf)))
+    return complement(leaf_present(leaf))
 
 
 def missing_predicate(attribute: Attribute) -> Predicate:

@@ -17,21 +17,22 @@ from dodona.errors import InvalidArgument
 from dodona.query import question as asked
 from dodona.query.predicate import NOTHING, Predicate, conjunction
 from dodona.query.query import MOST_VALUES, Key, Query
+from dodona.query.statement import Statement
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Schema
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
+from dodona.sql.arithmetic import type_kind
 from dodona.sql.condition import compile_condition
-from dodona.sql.keys import CompiledKey, compile_key, default_key_name, key_rank
-from dodona.sql.literal import literal_constant
-from dodona.sql.parse import RELATIONS, flatten_chain, parse
-from dodona.sql.privacy_clause import read_privacy_clause
-from dodona.sql.scalar import type_kind
-from dodona.sql.scope import InvalidSql, Scope, node_start
-from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, find_private, table_view
+from dodona.sql.keys import CompiledKey, compile_key
+from dodona.sql.parse import REFUSED_AGGREGATES, RELATIONS, flatten_chain, function_name, parse
+from dodona.sql.privacy_clause import PRIVACY_CLAUSE, check_privacy_clause
+from dodona.sql.scalar import literal_constant
+from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, find_private, node_start, table_view
 
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
 
+NOT_ARITHMETIC = "This cannot be computed from the answers."
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
@@ -72,15 +73,16 @@ def compile_value(show: SelectContext, node: exp.Expr) -> asked.Expression:
 def _arithmetic(show: SelectContext, node: exp.Expr) -> asked.Expression:
     sign = _ARITHMETIC.get(type(node))
     if sign is None:
-        what = "This is not reckoned from the answers."
-        raise show.scope.fault(node, what, "Write aggregates and numbers with + - * / between them.")
+        instead = "Write aggregates and numbers with + - * / between them."
+        raise show.scope.fault(node, NOT_ARITHMETIC, instead)
     before = len(show.blocks.found)
     left, right = _operand(show, node.this), _operand(show, node.expression)
     if sign == "/" and isinstance(right, asked.LiteralExpression | asked.PublicValue) and right.value == 0:
         raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
     if sign == "/" and left == right and not isinstance(left, asked.LiteralExpression):
         show.blocks.forget(before)
-        return asked.PublicValue(Fraction(1))  # the share of all in all, in every group with rows
+        absent = left.absent if isinstance(left, asked.PublicValue) else frozenset[int]()
+        return asked.PublicValue(Fraction(1), absent)  # the share of all in all, in every group with rows
     return asked.Arithmetic(sign, left, right)
 
 
@@ -89,24 +91,35 @@ def _operand(show: SelectContext, node: exp.Expr) -> asked.Expression:
     found = compile_value(show, node)
     text = isinstance(found, asked.LiteralExpression) and isinstance(found.value, str)
     if text or isinstance(found, asked.KeyLabel):
-        raise show.scope.fault(node, "A name is not reckoned with.", "Show it in a column of its own.")
+        raise show.scope.fault(node, "Names are no numbers to compute with.", "Show it in a column of its own.")
     return found
 
 
 def find_key(show: SelectContext, node: exp.Expr) -> asked.KeyLabel:
     """Return the key that an expression without aggregates matches."""
+    name = function_name(node)
+    if name in REFUSED_AGGREGATES:
+        raise show.scope.fault(node, *REFUSED_AGGREGATES[name])
     for column in node.find_all(exp.Column):
-        show.scope.column(column)
+        if show.scope.computed(column) is None:
+            show.scope.column(column)
     if not show.keys and not isinstance(node, exp.Anonymous):
         instead = "Write an aggregate, such as count(*) or avg(...), or name it in GROUP BY."
         raise show.scope.fault(node, "Rows are never shown, so this column has no single value.", instead)
     if node not in show.compiled:
-        show.compiled[node] = compile_key(show.scope, node)
+        show.compiled[node] = _compile_key(show.scope, node)
     found = show.compiled[node].key
     if found not in show.keys:
         instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
         raise show.scope.fault(node, "This is not what the statement groups by.", instead)
     return asked.KeyLabel(show.keys.index(found), show.compiled[node].labels)
+
+
+def _compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
+    """Compile a key expression to its groups; nearly all are plain columns."""
+    if isinstance(node, exp.Column) and scope.computed(node) is None:
+        return CompiledKey(scope.groups(node, scope.column(node)))
+    return compile_key(scope, node)
 
 
 def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
@@ -164,6 +177,7 @@ def _column(show: SelectContext, node: exp.Column) -> asked.Expression:
 
 LARGEST_LIMIT = 1 << 31
 _KEPT = 128
+_LONGEST_NAME = 63
 _LONGEST_KEPT = _WIDEST_KEPT = 1 << 12
 """Recent questions are cached unless the text or the widest column exceeds this, as they would be large."""
 _CLOCK = re.compile(r"current_|\b(now|today|getdate|curdate|sysdate|age)\s*[(]", re.IGNORECASE)
@@ -171,6 +185,45 @@ _CLOCK = re.compile(r"current_|\b(now|today|getdate|curdate|sysdate|age)\s*[(]",
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
 )
+
+
+def read_statement(text: str, schema: Schema) -> asked.Question | Statement:
+    """Read a text as one question where it is a plain SELECT, and otherwise as a statement of two halves.
+
+    >>> from dodona.schema.attributes import Boolean, Integer
+    >>> schema = Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000)
+    >>> text = "SELECT emergency, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY emergency"
+    >>> statement = read_statement(text, schema)
+    >>> [column.name for column in statement.columns], len(statement.parts)
+    (['emergency', 'share'], 1)
+    """
+    try:
+        return compile_sql(text, schema)
+    except InvalidSql as plain:
+        from dodona.sql.statement import read_halves  # only what is more than one SELECT needs it
+
+        try:
+            return read_halves(text, schema)
+        except InvalidSql as fault:
+            # What one SELECT does not compute may be known in the outer half, whose error is then the better one.
+            raise (plain if _is_plain(text) and plain.what != NOT_ARITHMETIC else fault) from None
+        except RecursionError:
+            raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
+
+
+def read_questions(text: str, schema: Schema) -> tuple[asked.Question, ...]:
+    """Return the questions that a text asks of the table."""
+    found = read_statement(text, schema)
+    return found.parts if isinstance(found, Statement) else (found,)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is one plain SELECT by its grammar, so that the error of compiling it is the better one."""
+    try:
+        parse(text)
+    except InvalidSql:
+        return False
+    return True
 
 
 def compile_sql(text: str, schema: Schema) -> asked.Question:
@@ -192,9 +245,12 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
 
 
 def _compile(text: str, schema: Schema) -> asked.Question:
-    bare, notes = read_privacy_clause(text, schema)
+    clause = PRIVACY_CLAUSE.match(text)
+    if clause is None:
+        return compile_tree(text, schema, parse(text))
+    bare, notes = check_privacy_clause(clause, schema)
     found = compile_tree(bare, schema, parse(bare))
-    return replace(found, text=text, warnings=(*found.warnings, *notes)) if notes or bare is not text else found
+    return replace(found, text=text, warnings=(*found.warnings, *notes))
 
 
 def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | None = None) -> asked.Question:
@@ -237,6 +293,7 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
     if values > MOST_VALUES:
         what = f"This asks for {values} values at once; {MOST_VALUES} are answered."
         raise scope.fault(tree.expressions[0], what, "Group by fewer columns, or by bin(column, width).")
+    offset = _limit(scope, tree.args.get("offset"), lower=0) or 0
     return asked.Question(
         text=text,
         query=Query(schema.domain, tuple(blocks.found)),
@@ -245,9 +302,10 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
         having=kept,
         order=order,
         limit=limit,
-        offset=_limit(scope, tree.args.get("offset"), lower=0) or 0,
+        offset=offset,
         warnings=tuple(scope.warnings),
         where=where,
+        size=None if scope.schema.unit.size == schema.unit.size else scope.schema.unit.size,
     )
 
 
@@ -322,7 +380,7 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
     found: dict[Key, None] = {}
     groups = 1
     for node in nodes:
-        compiled[node] = compile_key(scope, node)
+        compiled[node] = _compile_key(scope, node)
         one = compiled[node].key
         if one not in found:
             groups *= one.groups
@@ -333,7 +391,14 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
     names = [one.attribute for one in found if isinstance(one, Partition)]
     if len(set(names)) < len(names):
         scope.warn("Two keys group the same column: groups that cannot occur are answered too, as 0 and their noise.")
-    return tuple(sorted(found, key=key_rank))
+    return tuple(sorted(found, key=_key_rank))
+
+
+def _key_rank(one: Key) -> tuple[int, str, int, tuple[int, ...]]:
+    """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
+    if isinstance(one, Partition):
+        return 0, one.attribute, len(one.cuts), one.cuts
+    return 1, repr(one), 0, ()
 
 
 def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
@@ -386,12 +451,23 @@ def _is_constant(node: exp.Expr) -> bool:
 
 def _column_name(show: SelectContext, node: exp.Expr, expression: asked.Expression) -> str:
     if isinstance(expression, asked.KeyLabel):
-        return default_key_name(show.scope, node)
+        return _default_key_name(show.scope, node)
     if aggregate_name(node) is None:
         return "value"
     while isinstance(node, exp.Filter | exp.WithinGroup):
         node = node.this
     return show.scope.word(node)
+
+
+def _default_key_name(scope: Scope, node: exp.Expr) -> str:
+    """Return the default column name of a key."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return (scope.computed(node) or scope.column(node)).name
+    if isinstance(node, exp.Binary) and not isinstance(node, exp.Connector):
+        return node.sql(normalize_functions="lower")[:_LONGEST_NAME]
+    return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
 
 
 def _order(show: SelectContext, tree: exp.Select, columns: tuple[asked.AnswerColumn, ...]) -> tuple[asked.SortKey, ...]:

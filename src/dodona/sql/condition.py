@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,30 +13,35 @@ from sqlglot import exp
 
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
+from dodona.query.query import MOST_TABLE
 from dodona.schema.attributes import Date
 from dodona.sql import comparison, functions
-from dodona.sql import scalar as scalars
+from dodona.sql.arithmetic import apply_function, calculate, cast_leaf, strict, tabulate_scalar, type_kind
 from dodona.sql.calendar import CLOCK_PARTS, DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
 from dodona.sql.comparison import null_predicate
-from dodona.sql.leaf import (
+from dodona.sql.joins import LOOKUP, PRESENT
+from dodona.sql.membership import compile_in, compile_tuple_equality
+from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql.scalar import (
+    ZERO,
     Computed,
     Constant,
     Formula,
     Leaf,
     Mismatch,
+    Scalar,
     Subject,
-    apply_function,
+    build_case,
+    combine,
+    constant_value,
     leaf_columns,
     leaf_kind,
     leaf_truth,
-    strict,
+    literal_constant,
+    locate_mismatch,
+    scalar_from_leaf,
 )
-from dodona.sql.literal import literal_constant
-from dodona.sql.membership import compile_in, compile_tuple_equality
-from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
-from dodona.sql.scalar import Scalar, build_case, combine, locate_mismatch, scalar_from_leaf
 from dodona.sql.scope import Scope
-from dodona.sql.tables import LOOKUP, PRESENT
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -112,18 +118,41 @@ _Join = Callable[..., predicates.Predicate]
 _CHUNK = 64  # parts joined at once, so that long chains do not hold all their sets
 _MOST_BRANCHES = 256
 _MOST_PAIRS = 256
+_MOST_GUARDS = 64  # parts of conditions up to which a value stays a CASE, where a table of it has a bounded size
+_MOST_CHOSEN = 1_000  # parts of conditions among which the greatest or the least is chosen
 
 
 def compile_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Return where a condition is true and where it is false."""
-    read = _CONDITIONS.get(type(node))
-    found = _as_condition(scope, node, compile_scalar(scope, node)) if read is None else read(scope, node)
+    read = _CONDITIONS.get(type(node)) or _as_condition
+    found = locate_mismatch(scope, node, lambda: read(scope, node))
     scope.bounded(node, *found)
     return found
 
 
 def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     """Compile an expression to its value in a row."""
+    found = locate_mismatch(scope, node, lambda: _compile_scalar(scope, node))
+    return _settle(scope, node, found) if found.branches else found
+
+
+def _settle(scope: Scope, node: exp.Expr, found: Scalar) -> Scalar:
+    """Return a value whose conditions grew long as a table of its values; what is too large for one is refused.
+
+    Nested functions of several columns make conditions of conditions, whose length would grow with every level.
+    """
+    guards = [guard for guard, _ in found.branches]
+    if predicates.count_parts(guards, most=_MOST_GUARDS) <= _MOST_GUARDS:
+        return found
+    names = {own.name for leaf in found.leaves for own in leaf_columns(leaf)}
+    names |= frozenset().union(*map(predicates.predicate_attributes, guards))
+    if math.prod(scope.schema.domain[name].cells for name in names) <= MOST_TABLE:
+        return scalar_from_leaf(locate_mismatch(scope, node, lambda: tabulate_scalar(found, scope.schema.domain)))
+    scope.bounded(node, *guards)
+    return found
+
+
+def _compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     read = _SCALARS.get(type(node))
     if read is not None:
         return read(scope, node)
@@ -145,6 +174,16 @@ def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         raise scope.fault(node, *_unknown_function(node.name))
     instead = "Write a column, a number, a text in single quotes or a CASE."
     raise scope.fault(node, "This is no value of a row.", instead)
+
+
+def _column(scope: Scope, node: exp.Expr) -> Scalar:
+    """Return a column of the table, or one that the owner declared as computed from others."""
+    declared = scope.computed(node)
+    if declared is None:
+        return scalar_from_leaf(Subject(scope.column(node)))
+    from dodona.sql.computed import compile_computed  # it compiles expressions by this module
+
+    return compile_computed(scope, node, declared)
 
 
 def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
@@ -176,8 +215,8 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
         name, nodes = node.name.lower(), list(node.expressions)
         if name in _TODAY and not nodes:
             return scalar_from_leaf(scope.today())
-        name, nodes = _date_function(functions.SYNONYMS.get(name, name), nodes)
-        if name not in functions.FUNCTIONS:
+        name, nodes = functions.date_arguments(functions.SYNONYMS.get(name, name), nodes)
+        if name not in functions.FUNCTIONS and name != "plus":
             return None
     elif type(node) in functions.FUNCTION_NODES:
         name, keys = functions.FUNCTION_NODES[type(node)]
@@ -191,42 +230,22 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     if name == "age" and len(arguments) == 1:
         arguments.insert(0, scalar_from_leaf(scope.today()))
     scope.work(node, sum(len(own.leaves) * own.width for own in arguments))
-    return locate_mismatch(scope, node, lambda: _call(name, arguments))
+    return locate_mismatch(scope, node, lambda: _call(scope, node, name, arguments))
 
 
 _TODAY = frozenset(("now", "today", "getdate", "curdate", "sysdate"))
-_UNITS_FIRST = frozenset(("datediff", "dateadd"))
 
 
-def _date_function(name: str, nodes: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
-    """Return a function of dates with its unit as a text, and its arguments in one order."""
-    if name in _UNITS_FIRST and len(nodes) == 3:  # noqa: PLR2004  a unit and two values
-        units = [place for place, node in enumerate(nodes) if _unit_word(node)]
-        if units:
-            unit = nodes[units[0]]
-            others = [node for place, node in enumerate(nodes) if place != units[0]]
-            if name == "datediff" and units[0] == 2:  # noqa: PLR2004  BigQuery names the later day first, the unit last
-                others.reverse()
-            return name, [exp.Literal.string(unit.name), *others]
-    if name == "datediff" and len(nodes) == 2:  # noqa: PLR2004  MySQL and Spark: days from the second to the first
-        return "days_between", nodes
-    return name, nodes
-
-
-def _unit_word(node: exp.Expr) -> bool:
-    """Whether a node is the name of a unit of dates."""
-    plain = isinstance(node, exp.Var | exp.Literal) or (isinstance(node, exp.Column) and not node.args.get("table"))
-    return plain and parse_interval("1", node.name) is not None
-
-
-def _call(name: str, arguments: list[Scalar]) -> Scalar:
+def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> Scalar:
     """Return a function of scalars; of columns too wide to list, some functions are a CASE."""
     if name in {"abs", "sign", "greatest", "least"}:
         columns = {column for own in arguments for leaf in own.leaves for column in leaf_columns(leaf)}
         if len(columns) > 1:
-            return _choose(name, arguments)
+            return _choose(scope, node, name, arguments)
+    if name == "plus":
+        return combine(partial(calculate, "+"), arguments)
     if name == "power" and len(arguments) == 2 and len(arguments[0].leaves) == 1:  # noqa: PLR2004
-        times = scalars.constant_value(arguments[1])
+        times = constant_value(arguments[1])
         if isinstance(arguments[0].otherwise, Formula) and times is not None and times in range(1, 9):
             return combine(lambda *own: _product(own), [arguments[0]] * int(times))
     return combine(lambda *own: functions.call(name, list(own)), arguments)
@@ -235,31 +254,35 @@ def _call(name: str, arguments: list[Scalar]) -> Scalar:
 def _product(own: tuple[Leaf, ...]) -> Leaf:
     found = own[0]
     for leaf in own[1:]:
-        found = scalars.calculate("*", found, leaf)
+        found = calculate("*", found, leaf)
     return found
 
 
-def _choose(name: str, arguments: list[Scalar]) -> Scalar:
+def _choose(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> Scalar:
     """Return abs, sign, greatest or least of several columns as a CASE."""
+    guards = [guard for own in arguments for guard, _ in own.branches]
+    if predicates.count_parts(guards, most=_MOST_CHOSEN) > _MOST_CHOSEN:
+        raise Mismatch(f"Too many conditions are nested in this {name}.", "Write fewer levels of functions or of CASE.")
     if name in {"abs", "sign"}:
         (value,) = arguments
-        negative = value.mapped(partial(scalars.calculate, "-", Fraction(0)))
+        negative = value.mapped(partial(calculate, "-", Fraction(0)))
         signs = [(relation, scalar_from_leaf(number)) for relation, number in _SIGNS]
         chosen = signs if name == "sign" else [(">=", value), ("<", negative)]
-        tested = [(_compared(value, relation, scalars.ZERO)[0], own) for relation, own in chosen]
+        tested = [(compare_scalars(value, relation, ZERO)[0], own) for relation, own in chosen]
         return build_case(tested, scalar_from_leaf(None))
     found = arguments[0]
     for other in arguments[1:]:
         here, there = (own.where(null_predicate) for own in (found, other))
-        wins = _compared(found, ">=" if name == "greatest" else "<=", other)
+        wins = compare_scalars(found, ">=" if name == "greatest" else "<=", other)
         found = build_case([(wins[0], found), (wins[1], other), (here, other), (there, found)], scalar_from_leaf(None))
+        found = _settle(scope, node, found)
     return found
 
 
 _SIGNS = ((">", Fraction(1)), ("<", Fraction(-1)), ("=", Fraction(0)))
 
 
-def _compared(left: Scalar, relation: str, right: Scalar) -> comparison.Truth:
+def compare_scalars(left: Scalar, relation: str, right: Scalar) -> comparison.Truth:
     """Return where one scalar compares true with another, and where it compares false."""
     tests: dict[tuple[int, int], comparison.Truth] = {}
 
@@ -302,8 +325,9 @@ def _between(scope: Scope, node: exp.Expr) -> comparison.Truth:
     return predicates.conjunction(above[0], below[0]), predicates.disjunction(above[1], below[1])
 
 
-def _as_condition(scope: Scope, node: exp.Expr, found: Scalar) -> comparison.Truth:
-    """Convert a scalar to a condition: a boolean column, or a CASE of booleans."""
+def _as_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
+    """Read a scalar as a condition: a boolean column, or a CASE of booleans."""
+    found = compile_scalar(scope, node)
     if None in map(leaf_truth, found.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
 
@@ -364,7 +388,7 @@ def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Opera
         raise scope.fault(node, "Two long CASEs are compared.", "Compare one of them with constants.")
     scope.work(node, pairs * max(left.width, right.width, pairs))
     try:
-        return _compared(left, relation, right)
+        return compare_scalars(left, relation, right)
     except Mismatch as fault:
         fixed = [side.node for side in sides if not side.value.width]
         raise scope.fault(fixed[-1] if len(fixed) == 1 else node, *fault.args) from None
@@ -441,14 +465,14 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
     """Compile a cast."""
-    to = scalars.type_kind(node.args["to"])
+    to = type_kind(node.args["to"])
     inner = compile_scalar(scope, node.this)
-    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: scalars.cast_leaf(leaf, to)))
+    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: cast_leaf(leaf, to)))
 
 
 def _negative(scope: Scope, node: exp.Expr) -> Scalar:
     inner = compile_scalar(scope, node.this)
-    return locate_mismatch(scope, node, lambda: inner.mapped(partial(scalars.calculate, "-", Fraction(0))))
+    return locate_mismatch(scope, node, lambda: inner.mapped(partial(calculate, "-", Fraction(0))))
 
 
 def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
@@ -456,7 +480,7 @@ def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
     scope.work(node, sum(side.width for side in sides))
     if sign == "/" and any(leaf_kind(leaf) == "date" for side in sides for leaf in side.leaves):
         raise scope.fault(node, "A day is divided.", "Divide numbers only.")
-    return locate_mismatch(scope, node, lambda: combine(lambda *own: scalars.calculate(sign, *own), sides))
+    return locate_mismatch(scope, node, lambda: combine(lambda *own: calculate(sign, *own), sides))
 
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
@@ -477,7 +501,7 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]]
 }
 _SCALARS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], Scalar]] = {
     exp.Paren: lambda scope, node: compile_scalar(scope, node.this),
-    exp.Column: lambda scope, node: scalar_from_leaf(Subject(scope.column(node))),
+    exp.Column: _column,
     **dict.fromkeys(
         (exp.Literal, exp.Boolean, exp.Null),
         lambda scope, node: scalar_from_leaf(literal_constant(scope, node)),

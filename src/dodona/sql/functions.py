@@ -16,8 +16,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dodona.sql import calendar as days
+from dodona.sql.arithmetic import apply_function, strict
 from dodona.sql.calendar import Interval
-from dodona.sql.leaf import UNKNOWN, Constant, Leaf, Mismatch, Outcome, apply_function, strict
+from dodona.sql.scalar import UNKNOWN, Constant, Leaf, Mismatch, Outcome
 
 Function = Callable[..., Outcome]
 
@@ -156,6 +157,13 @@ def _day(value: Constant) -> dt.date:
     raise Mismatch("This takes a date.", "Write a column of dates, or DATE '2024-01-31'.")
 
 
+def _age(last: Constant, first: Constant) -> Constant:
+    one, other = _day(last), _day(first)
+    if isinstance(one, dt.datetime) != isinstance(other, dt.datetime):
+        raise Mismatch("`age` is between two days or two times.", "Write CAST(column AS DATE) for the day of a time.")
+    return days.age_between(one, other)
+
+
 def _formatted(format_day: Callable[[dt.date, str], str | None], patterns: str) -> Function:
     def write(value: Constant, pattern: Constant) -> Constant:
         if isinstance(value, str) and isinstance(pattern, dt.date):  # SQLite and BigQuery name the format first
@@ -179,7 +187,8 @@ def _difference(unit: Constant, first: Constant, last: Constant) -> Constant:
 
 
 def _days_between(one: Constant, other: Constant) -> Constant:
-    return Fraction((_day(one) - _day(other)).days)
+    days_only = [own.date() if isinstance(own, dt.datetime) else own for own in (_day(one), _day(other))]
+    return Fraction((days_only[0] - days_only[1]).days)
 
 
 def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
@@ -318,7 +327,7 @@ def _listed() -> dict[str, Signature]:
         ("datediff", strict(_difference), 3, 3, "datediff('day', first, last)"),
         ("days_between", strict(_days_between), 2, 2, "datediff('day', first, last)"),
         ("dateadd", strict(_shifted), 3, 3, "dateadd('day', number, column)"),
-        ("age", strict(lambda last, first: days.age_between(_day(last), _day(first))), 2, 2, "age(last, first)"),
+        ("age", strict(_age), 2, 2, "age(last, first)"),
         ("to_date", strict(_to_date), 1, 2, "to_date('2024-01-31', 'YYYY-MM-DD')"),
         ("make_date", strict(_make_date), 3, 3, "make_date(year, month, day)"),
     )
@@ -401,3 +410,32 @@ def call(name: str, arguments: list[Leaf]) -> Leaf:
     if not found.least <= len(arguments) <= found.most:
         raise Mismatch(f"`{name}` is written with other arguments here.", f"Write {found.written}.")
     return apply_function(found.function, arguments)
+
+
+# --- Functions of dates, whose arguments have another order in each dialect. ---
+
+
+_UNITS_FIRST = frozenset(("datediff", "dateadd"))
+
+
+def date_arguments(name: str, nodes: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
+    """Return a function of dates with its unit as a text, and its arguments in one order."""
+    if name in _UNITS_FIRST and len(nodes) == 3:  # noqa: PLR2004  a unit and two values
+        units = [place for place, node in enumerate(nodes) if _unit_word(node)]
+        if units:
+            unit = nodes[units[0]]
+            others = [node for place, node in enumerate(nodes) if place != units[0]]
+            if name == "datediff" and units[0] == 2:  # noqa: PLR2004  BigQuery names the later day first, the unit last
+                others.reverse()
+            return name, [exp.Literal.string(unit.name), *others]
+    if name == "dateadd" and len(nodes) == 2 and isinstance(nodes[1], exp.Interval):  # noqa: PLR2004  DuckDB's date_add
+        return "plus", nodes
+    if name == "datediff" and len(nodes) == 2:  # noqa: PLR2004  MySQL and Spark: days from the second to the first
+        return "days_between", nodes
+    return name, nodes
+
+
+def _unit_word(node: exp.Expr) -> bool:
+    """Whether a node is the name of a unit of dates."""
+    plain = isinstance(node, exp.Var | exp.Literal) or (isinstance(node, exp.Column) and not node.args.get("table"))
+    return plain and days.parse_interval("1", node.name) is not None

@@ -17,7 +17,7 @@ from dodona.query.statement import RELATION, ROW
 from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_tree
 from dodona.sql.outer import is_outer_aggregate
-from dodona.sql.parse import check_tree
+from dodona.sql.parse import REFUSED_AGGREGATES, check_tree, function_name
 from dodona.sql.people import about_people
 from dodona.sql.relations import (
     ReleasedColumn,
@@ -114,6 +114,9 @@ class GroupColumns:
             return self._window(node)
         if _aggregate(node):
             return self._atom(node)
+        name = function_name(node)
+        if name in REFUSED_AGGREGATES:
+            raise self.source.fault(node, *REFUSED_AGGREGATES[name])
         if isinstance(node, exp.Column):
             instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
             raise self.source.fault(node, "This is not what the statement groups by.", instead)
@@ -269,7 +272,7 @@ def compile_rows(source: Source, tree: exp.Select, rows: RowRelation) -> Questio
     check_tree(source.text, tree)
     if rows.people is None:
         return compile_tree(source.text, source.schema, tree, rows.view)
-    return about_people(compile_tree(source.text, rows.people.schema, tree), rows.people.table, source.schema)
+    return about_people(compile_tree(source.text, rows.people.schema, tree), rows.people, source.schema)
 
 
 def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:

@@ -1,4 +1,4 @@
-"""Compile GROUP BY keys: the groups of a column, of the values of a function, or of a CASE. All groups are public."""
+"""Compile GROUP BY keys that are computed: bins, parts of dates, functions and CASE. All groups are public."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import partial
 
 from sqlglot import exp
 
@@ -17,7 +17,6 @@ from dodona.query.question import ReadAs
 from dodona.schema.attributes import (
     MISSING,
     OUTSIDE,
-    Attribute,
     Boolean,
     Category,
     Date,
@@ -26,16 +25,15 @@ from dodona.schema.attributes import (
     numeric_grid,
 )
 from dodona.schema.partition import Partition
+from dodona.sql.arithmetic import tabulate_scalar
 from dodona.sql.calendar import date_part_values, date_partition
 from dodona.sql.comparison import compare_leaf, missing_predicate
 from dodona.sql.condition import compile_scalar
-from dodona.sql.leaf import UNKNOWN, Computed, Leaf, Mapped, Outcome, Subject
-from dodona.sql.scalar import Scalar, constant_value, locate_mismatch, tabulate_scalar
+from dodona.sql.scalar import UNKNOWN, Computed, Leaf, Mapped, Outcome, Scalar, Subject, constant_value, locate_mismatch
 from dodona.sql.scope import Scope
 
 _BIN = "bin"
 _MOST_COMPUTED = 1 << 12
-_LONGEST_NAME = 63
 _TRUNCATED: tuple[ReadAs, ...] = ("year", "quarter", "month", "week", "day")
 _TRUNCATED_AS = {f"trunc {unit}": unit for unit in _TRUNCATED}
 _READ_AS: dict[type, ReadAs] = {Fraction: "number", bool: "boolean", dt.date: "date"}
@@ -121,41 +119,13 @@ def _outcome_label(one: Outcome) -> Label:
     return one if isinstance(one, Fraction | str | bool | dt.date) else str(one)
 
 
-def default_key_name(scope: Scope, node: exp.Expr) -> str:
-    """Return the default column name of a key."""
-    while isinstance(node, exp.Paren | exp.Cast):
-        node = node.this
-    if isinstance(node, exp.Column):
-        return scope.column(node).name
-    if isinstance(node, exp.Binary) and not isinstance(node, exp.Connector):
-        return node.sql(normalize_functions="lower")[:_LONGEST_NAME]
-    return scope.word(node) if isinstance(node, exp.Func) and not isinstance(node, exp.Case) else "case"
-
-
-def key_rank(one: queries.Key) -> tuple[int, str, int, tuple[int, ...]]:
-    """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
-    if isinstance(one, Partition):
-        return 0, one.attribute, len(one.cuts), one.cuts
-    return 1, repr(one), 0, ()
-
-
 def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> queries.Key:
     attribute = subject.attribute
     if isinstance(attribute, Date) and subject.part is not None:
         name = subject.part.removeprefix("trunc ")
         spans = name != subject.part or name == "year"
         return date_partition(attribute, name) if spans else _date_part_key(attribute, name)
-    cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
-    if (attribute.size if cuts is None else len(cuts)) > queries.MOST_VALUES:
-        what = f"`{attribute.name}` has {attribute.size} values, too many groups."
-        raise scope.fault(node, what, f"Write bin({attribute.name}, width).")
-    return _declared_groups(attribute)
-
-
-@lru_cache(maxsize=32)
-def _declared_groups(attribute: Attribute) -> Partition:
-    """Return the declared values or bins; cached, as most questions group by the same few columns."""
-    return Partition.of(attribute)
+    return scope.groups(node, attribute)
 
 
 def _date_part_key(attribute: Date, part: str) -> queries.CaseKey:
@@ -184,7 +154,7 @@ def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
     if not widths:
         if attribute.starts is None:
             raise scope.fault(node, f"`{attribute.name}` has no declared bins.", f"Write bin({attribute.name}, width).")
-        return _declared_groups(attribute)
+        return scope.groups(node, attribute)
     width = constant_value(compile_scalar(scope, widths[0]))
     if isinstance(attribute, Date):
         lower, step = Fraction(0), Fraction(1)  # days are counted from the first one

@@ -13,8 +13,7 @@ from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
 from dodona.schema.attributes import Attribute
 from dodona.sql import comparison
-from dodona.sql.leaf import Computed, Constant, Mismatch, Subject
-from dodona.sql.scalar import Scalar, locate_mismatch
+from dodona.sql.scalar import Computed, Constant, Mismatch, Scalar, Subject, locate_mismatch
 from dodona.sql.scope import Scope
 
 ScalarCompiler = Callable[[exp.Expr], Scalar]

@@ -63,6 +63,21 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "lateral": ("LATERAL is not known.", "Join the answers with ON."),
     "values": ("A list of VALUES is not read as a table.", "Write the values into a CASE or IN (...)."),
     "unnest": ("Lists are not unnested.", "Group by the column instead."),
+    "listagg": ("Labels are joined by another name here.", "Write string_agg(label, ', ')."),
+    "zeroifnull": ("NULL is replaced by another name here.", "Write coalesce(value, 0)."),
+    "isnull": ("NULL is tested in another way here.", "Write value IS NULL, or coalesce(value, 0)."),
+    "ratio_to_report": ("Shares are written in another way here.", "Write count(*) / sum(count(*)) OVER ()."),
+    **dict.fromkeys(
+        ("iff", "decode"), ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END.")
+    ),
+    **dict.fromkeys(
+        ("safe_divide", "div0", "div0null", "try_divide", "divide"),
+        ("Divisions are safe here: by zero they are NULL.", "Write a / b."),
+    ),
+    **dict.fromkeys(
+        ("format", "to_char", "to_varchar", "printf"),
+        ("Numbers are not formatted.", "Write round(value, 2), or CAST(round(value, 2) AS text)."),
+    ),
 }
 _FREE = "Round, arithmetic, CASE, dates, texts and windows are; see the page on SQL."
 
@@ -79,8 +94,9 @@ def check_outer(text: str, node: exp.Expr) -> None:
         if name in _NAMED:
             return
         near = get_close_matches(name, _known_names(), n=1)
-        what, instead = _INSTEAD.get(name, (f"`{name[:60]}` is not computed on answers.", _FREE))
-        raise InvalidSql(text, node_start(node, text), what, f"Did you mean {near[0]}?" if near else instead)
+        hint = f"Did you mean {near[0]}?" if near else _FREE
+        what, instead = _INSTEAD.get(name, (f"`{name[:60]}` is not computed on answers.", hint))
+        raise InvalidSql(text, node_start(node, text), what, instead)
     if type(node) not in _ALLOWED:
         name = node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
         what, instead = _INSTEAD.get(name, (f"`{name[:60]}` is not computed on answers.", _FREE))

@@ -169,10 +169,43 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
 }
 """Refused nodes that people try, with the explanation for each."""
 
+_FIRST = ("This shows the value of single rows, and rows are never shown.", "Write min, max, median or avg of it.")
+_FREQUENT = (
+    "The most frequent value is not an aggregate here.",
+    "Write SELECT column, count(*) ... GROUP BY column ORDER BY count(*) DESC LIMIT 1.",
+)
+_LISTED = ("This shows the values of rows in a list, and rows are never shown.", "Write count(*) with GROUP BY.")
+_DISTINCT = ("Different values are counted by another name here.", "Write count(DISTINCT column).")
+_SHAPE = ("This measure of shape is not known.", "Write stddev, or quantile(column, part) for several parts.")
+_SUM_IF = ("Sums under a condition are written in another way here.", "Write sum(column) FILTER (WHERE condition).")
+REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("mode", "approx_top_k", "topk"), _FREQUENT),
+    "histogram": (
+        "A histogram is a count by groups.",
+        "Write SELECT column, count(*) ... GROUP BY column, or group by bin(column, width).",
+    ),
+    "product": ("Rows are not multiplied.", "Write sum or avg of the column."),
+    "geomean": ("Rows are not multiplied.", "Write avg or median of the column."),
+    "total": ("Rows are added up by another name here.", "Write sum(column)."),
+    **dict.fromkeys(("first", "last", "arbitrary"), _FIRST),
+    **dict.fromkeys(("array_agg", "listagg", "json_agg", "collect_list", "collect_set"), _LISTED),
+    **dict.fromkeys(("approx_count_distinct", "approx_distinct", "nunique", "uniq", "hll"), _DISTINCT),
+    **dict.fromkeys(("skewness", "kurtosis", "entropy", "mad"), _SHAPE),
+    **dict.fromkeys(("sumif", "sum_if"), _SUM_IF),
+}
+"""Aggregates that people try, with what to write instead of each."""
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
+    **REFUSED_AGGREGATES,
 }
 """Refused functions that people try, with the explanation for each."""
+
+
+def function_name(node: exp.Expr) -> str:
+    """Return the name of a function in lower case; an empty text if a node is none."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
 
 
 def flatten_chain(node: exp.Expr) -> list[exp.Expr]:

@@ -21,8 +21,7 @@ from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Schema, Unit
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate
 from dodona.sql.condition import compile_condition, compile_scalar
-from dodona.sql.leaf import Subject
-from dodona.sql.scalar import constant_value
+from dodona.sql.scalar import Subject, constant_value, locate_mismatch
 from dodona.sql.scope import Scope
 
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
@@ -108,7 +107,7 @@ class PersonReader:
         if name != "sum":
             least = 1 if block.where == EVERYTHING else 0  # everybody in the table has a row
             return person_column("count", block.where, bounds=(least, self._cap))
-        present = compile_scalar(self._scope, inner.this).present()
+        present = locate_mismatch(self._scope, inner, compile_scalar(self._scope, inner.this).present)
         bounds = total_bounds(block.weight, self._cap)
         if clip is not None:
             low, high = clip(bounds[0] * block.unit, bounds[1] * block.unit)
@@ -200,18 +199,20 @@ def _grouped(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str
     return items.get(key.name.casefold(), key) if isinstance(key, exp.Column) else key
 
 
-def about_people(question: Question, table: PersonTable, rows: Schema) -> Question:
+def about_people(question: Question, people: PersonRows, rows: Schema) -> Question:
     """Return a question that was compiled over a table of people, as one about the people in the rows.
 
     A block names only the columns that it needs; one that needs none counts people, as count(DISTINCT id) does.
     """
+    table, size = people.table, people.schema.unit.size
     blocks = tuple(_about(block, table) for block in question.query.blocks)
     shown = [question.where]
     for key in question.keys:
         attribute = table.domain[key.attribute] if isinstance(key, Partition) else None
         if attribute is not None and attribute.outside_code is not None:  # no person's aggregate is outside
             shown.append(among_mask(attribute, ((1 << attribute.cells) - 1) & ~(1 << attribute.outside_code)))
-    return replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown))
+    found = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown))
+    return found if size == rows.unit.size else replace(found, size=size)
 
 
 def _about(block: Block, table: PersonTable) -> Block:

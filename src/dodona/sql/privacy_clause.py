@@ -8,21 +8,19 @@ from __future__ import annotations
 import re
 
 from dodona.schema.schema import Schema
-from dodona.sql.literal import parse_number
+from dodona.sql.scalar import parse_number
 from dodona.sql.scope import InvalidSql
 
-_CLAUSE = re.compile(
+PRIVACY_CLAUSE = re.compile(
     r"\s*SELECT(?P<clause>\s+WITH\s+DIFFERENTIAL_PRIVACY(\s+OPTIONS\s*\((?P<options>[^()]*)\))?)", re.IGNORECASE
 )
 _OPTION = re.compile(r"\s*(?P<name>[a-z_]+)\s*=\s*(?P<value>[^,]*?)\s*", re.IGNORECASE)
 _KNOWN = ("epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "group_selection_strategy")
 
 
-def read_privacy_clause(text: str, schema: Schema) -> tuple[str, tuple[str, ...]]:
+def check_privacy_clause(found: re.Match[str], schema: Schema) -> tuple[str, tuple[str, ...]]:
     """Return the text with spaces in place of the clause, and what to tell the analyst about it."""
-    found = _CLAUSE.match(text)
-    if found is None:
-        return text, ()
+    text = found.string
     start, end = found.span("clause")
     notes: list[str] = []
     place = found.start("options") if found["options"] is not None else start

@@ -14,8 +14,7 @@ from sqlglot import exp
 from dodona.schema.schema import Schema
 from dodona.sql.parse import flatten_chain
 from dodona.sql.people import PersonRows
-from dodona.sql.scope import InvalidSql, Scope, node_start
-from dodona.sql.tables import DEFAULT_SCHEMAS, RowView, table_view
+from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_start, table_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,7 @@ class Source:
         """Return all rows of a private table."""
         view = table_view(self.schema, table)
         names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
+        names += [own.name for own in self.schema.computed if table == self.schema.table]
         return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view)
 
 

@@ -1,35 +1,323 @@
-"""Scalars: the value of an SQL expression in one row, with CASE; arithmetic and casts of such values, all exact."""
+"""Scalars: the value of an SQL expression in one row, as a function of the row's cells. Values are exact.
+
+Without CASE it is a leaf: a constant; a `Subject`, one column or a straight line in it; a `Formula`, a sum of products
+of columns; or a `Mapped`, any function of a few columns, by a table of its values. With CASE each branch has a leaf.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import operator
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from sqlglot import exp
 
+from dodona.numbers import Integers
+from dodona.query.polynomial import Polynomial, Powers
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
     Predicate,
+    among_combinations,
+    among_mask,
     complement,
     conjunction,
+    count_parts,
     disjunction,
-    evaluate_predicate,
-    predicate_attributes,
+    pack_bits,
 )
-from dodona.schema.moments import DAY_SECONDS
-from dodona.schema.schema import Domain
-from dodona.sql import leaf as leaves
-from dodona.sql.calendar import Interval, parse_interval, shift_day
-from dodona.sql.leaf import Constant, Formula, Leaf, Mapped, Mismatch, Subject, leaf_kind
-from dodona.sql.literal import parse_date, parse_moment, parse_signed, parse_time
-from dodona.sql.scope import Scope
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Timestamp
+from dodona.sql.calendar import Interval
+from dodona.sql.scope import LARGEST_CONDITION, Scope
+
+# --- The kinds of leaves. ---
+
+
+class Mismatch(Exception):
+    """Values that do not go together: what is wrong, and what to write instead."""
+
+
+class Unknown:
+    """What is not NULL and not known either: the value of a row outside the declared ones."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+Constant = Fraction | str | bool | dt.date | Interval | None
+"""None is NULL."""
+Outcome = Constant | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A column: shift + scale·x of a number, a date part, or the unchanged column."""
+
+    attribute: Attribute
+    shift: Fraction = Fraction(0)
+    scale: Fraction = Fraction(1)
+    part: str | None = None
+    """The date part: `year`, ... for numbers, `trunc month`, ... for the first day."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the unchanged column."""
+        return self.part is None and self.shift == 0 and self.scale == 1
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers; false and true count as 0 and 1."""
+        if self.part is not None:
+            return not self.part.startswith("trunc")
+        return not isinstance(self.attribute, Category | Date | Timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A sum of products of columns: exact coefficients by the powers of codes. NULL where a column has no value."""
+
+    columns: tuple[Attribute, ...]
+    """Sorted by name; a column may occur in no term."""
+    terms: tuple[tuple[Powers, Fraction], ...]
+    """Sorted, without zeros."""
+    days: bool = False
+    """Whether the values are days, by their ordinals, and not numbers."""
+    clock: bool = False
+    """Whether these days have a time of day, as a fraction."""
+
+    @classmethod
+    def of(
+        cls,
+        columns: Iterable[Attribute],
+        terms: Mapping[Powers, Fraction],
+        *,
+        days: bool = False,
+        clock: bool = False,
+    ) -> Formula:
+        """Return a formula of columns in any order."""
+        known = {column.name: column for column in columns}
+        kept = tuple(sorted((powers, number) for powers, number in terms.items() if number))
+        return cls(tuple(known[name] for name in sorted(known)), kept, days, clock)
+
+    @property
+    def degree(self) -> int:
+        """The largest number of factors of a term."""
+        return max((sum(power for _, power in powers) for powers, _ in self.terms), default=0)
+
+    def polynomial(self, unit: Fraction, offset: Fraction = Fraction(0)) -> Polynomial:
+        """Return the formula less an offset, in integer multiples of a unit."""
+        terms = dict(self.terms)
+        terms[()] = terms.get((), Fraction(0)) - offset
+        return Polynomial.of(
+            {column.name: (column.size, column.cells) for column in self.columns},
+            {powers: int(number / unit) for powers, number in terms.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """A public function of one column or of a few, by a table: the outcome for each combination of cells."""
+
+    attributes: tuple[Attribute, ...]
+    """Sorted by name."""
+    outcomes: tuple[Outcome, ...]
+    """Without duplicates, in the order in which they first occur."""
+    places: Integers
+    """For each combination of cells, the position of its outcome; one axis per attribute."""
+
+    @classmethod
+    def of(cls, attributes: tuple[Attribute, ...], outcomes: Sequence[Outcome], places: Integers) -> Mapped:
+        """Return a function, after merging equal outcomes."""
+        seen: dict[tuple[type, Outcome], int] = {}
+        same = np.array([seen.setdefault((type(one), one), len(seen)) for one in outcomes], dtype=np.int64)
+        return cls(attributes, tuple(one for _, one in seen), same[places])
+
+    def where(self, test: Callable[[Outcome], bool]) -> Predicate:
+        """Return the rows whose outcome satisfies a test."""
+        flags = np.array([test(one) for one in self.outcomes], dtype=np.bool_)
+        chosen = flags[self.places]
+        if len(self.attributes) == 1:
+            return among_mask(self.attributes[0], pack_bits(chosen))
+        return among_combinations(self.attributes, chosen)
+
+
+# A time is a day too, to Python.
+Leaf = Subject | Formula | Mapped | Fraction | str | bool | dt.date | Interval | None
+Computed = Subject | Formula | Mapped
+
+
+def leaf_columns(leaf: Leaf) -> tuple[Attribute, ...]:
+    """Return the columns that a leaf depends on."""
+    match leaf:
+        case Subject(attribute):
+            return (attribute,)
+        case Formula(columns):
+            return columns
+        case Mapped(attributes):
+            return attributes
+        case _:
+            return ()
+
+
+def leaf_width(leaf: Leaf) -> int:
+    """Return the number of cells that a leaf is compared in: those of its widest column, or of its table."""
+    if isinstance(leaf, Mapped):
+        return leaf.places.size
+    return max((column.cells for column in leaf_columns(leaf)), default=0)
+
+
+def leaf_present(leaf: Leaf) -> Predicate:
+    """Return the rows in which a leaf has a value: aggregates skip `<missing>` and `<outside>`."""
+    match leaf:
+        case Mapped():
+            return leaf.where(lambda one: one is not None and one is not UNKNOWN)
+        case Subject() | Formula():
+            columns = leaf_columns(leaf)
+            return conjunction(*(among_mask(own, (1 << own.size) - 1) for own in columns))
+        case _:
+            return NOTHING if leaf is None else EVERYTHING
+
+
+def leaf_truth(leaf: Leaf) -> tuple[Predicate, Predicate] | None:
+    """Return where a leaf is true and where it is false; None if it is not boolean."""
+    match leaf:
+        case None:
+            return NOTHING, NOTHING
+        case bool():
+            return (EVERYTHING, NOTHING) if leaf else (NOTHING, EVERYTHING)
+        case Subject(Boolean() as attribute) if leaf.plain:
+            return among_mask(attribute, 0b10), among_mask(attribute, 0b01)
+        case Mapped() if leaf_kind(leaf) in {"boolean", None}:
+            return leaf.where(lambda one: one is True), leaf.where(lambda one: one is False)
+        case _:
+            return None
+
+
+def constant_number(leaf: Leaf) -> Fraction | None:
+    """Return a constant as a number, with true as 1; None if it is not a number."""
+    if isinstance(leaf, bool):
+        return Fraction(leaf)
+    return leaf if isinstance(leaf, Fraction) else None
+
+
+_KINDS: dict[type, str] = {
+    Fraction: "number",
+    bool: "boolean",
+    dt.date: "date",
+    dt.datetime: "timestamp",
+    str: "text",
+    Interval: "interval",
+}
+
+
+def leaf_kind(leaf: Leaf) -> str | None:
+    """Return number, date, boolean, text or interval; None for NULL, and for values of several kinds."""
+    match leaf:
+        case Subject(attribute):
+            if leaf.part is not None:
+                return "date" if leaf.part.startswith("trunc") else "number"
+            own = "text" if attribute.kind == "category" else attribute.kind
+            own = "number" if own in {"integer", "number"} else own
+            return "number" if own == "boolean" and not leaf.plain else own
+        case Formula():
+            return "timestamp" if leaf.clock else "date" if leaf.days else "number"
+        case Mapped():
+            kinds = {type(one) for one in leaf.outcomes if one is not None and one is not UNKNOWN}
+            return _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
+        case _:
+            return _KINDS.get(type(leaf))
+
+
+# --- Literals: numbers, days, times, and texts that stand for them, parsed exactly. ---
+
+
+LARGEST_BITS = 1_200
+"""The maximum size of numerators and denominators in constant arithmetic: doubles need 1,075 bits."""
+_NUMBER = re.compile(r"([0-9]{1,60}([.][0-9]{0,60})?|[.][0-9]{1,60})([eE][+-]?[0-9]{1,3})?")
+_MOMENT = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"([T ](?P<time>[0-2][0-9]:[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?)(Z|[+]00(:?00)?)?)?"
+)
+
+
+def is_small(value: Fraction) -> bool:
+    """Whether a number is still short enough for further arithmetic."""
+    return max(value.numerator.bit_length(), value.denominator.bit_length()) <= LARGEST_BITS
+
+
+def parse_number(text: str) -> Fraction | None:
+    """Parse a number exactly; None if it is not a number or has too many digits.
+
+    >>> parse_number("0.1"), parse_number("1e3"), parse_number("1e999"), parse_number("0x10")
+    (Fraction(1, 10), Fraction(1000, 1), None, None)
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        found = Fraction(Decimal(text))
+    except (InvalidOperation, ValueError):
+        return None
+    return found if is_small(found) else None
+
+
+def parse_signed(text: str) -> Fraction:
+    """Parse a number in quotes, with or without a sign."""
+    bare = text.strip()
+    size = parse_number(bare.removeprefix("-").removeprefix("+"))
+    if size is None:
+        raise Mismatch(f"'{text[:40]}' is no number.", "Write digits, without quotes.")
+    return -size if bare.startswith("-") else size
+
+
+def parse_moment(text: str) -> tuple[dt.date, bool]:
+    """Parse a day, or an ISO 8601 time in UTC: the day, and whether the time is later than its first moment."""
+    found = _MOMENT.fullmatch(text.strip())
+    try:
+        if found is not None:
+            return dt.date.fromisoformat(found["day"]), bool((found["time"] or "").strip("0:."))
+    except ValueError:
+        pass
+    raise Mismatch(f"'{text[:40]}' is no day.", "Write year, month and day, such as '2024-01-31'.")
+
+
+def parse_time(text: str) -> dt.datetime:
+    """Parse a time, in UTC; a day is its first moment."""
+    parse_moment(text)  # what is no such text is refused there
+    found = dt.datetime.fromisoformat(text.strip())
+    return found.replace(tzinfo=None)
+
+
+def parse_date(text: str) -> dt.date:
+    """Parse a date literal."""
+    day, later = parse_moment(text)
+    if later:
+        raise Mismatch(f"'{text[:40]}' has a time of day.", "Write the day alone, such as '2024-01-31'.")
+    return day
+
+
+def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
+    """Return the value of a literal."""
+    if isinstance(node, exp.Null):
+        return None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if node.args.get("is_string"):
+        return str(node.this)
+    found = parse_number(str(node.this))
+    if found is None:
+        what = f"`{str(node.this)[:60]}` is no number that is read."
+        raise scope.fault(node, what, "Write digits, such as 12.5 or 1e3.")
+    return found
+
 
 # --- Scalars: the value of an expression in one row, as a function of the row's cell alone. ---
 
@@ -53,7 +341,7 @@ class Scalar:
     @property
     def width(self) -> int:
         """The number of cells of the widest column among the leaves; 0 if all are constants."""
-        return max(leaves.leaf_width(leaf) for leaf in self.leaves)
+        return max(leaf_width(leaf) for leaf in self.leaves)
 
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
         """Return the scalar with each leaf transformed."""
@@ -72,14 +360,18 @@ class Scalar:
         """Return the same rows as a shallow formula, however many branches there are."""
         parts: list[Predicate] = []
         before: Predicate = NOTHING
+        size = 0
         for guard, leaf in self.branches:
             parts.append(conjunction(guard, test(leaf), complement(before)))
             before = disjunction(before, guard)
+            size += count_parts((parts[-1], before), most=LARGEST_CONDITION)
+            if size > 2 * LARGEST_CONDITION:
+                raise Mismatch("This condition is too large.", "Write fewer branches of CASE.")
         return disjunction(*parts, conjunction(test(self.otherwise), complement(before)))
 
     def present(self) -> Predicate:
         """Return the rows in which the scalar has a value."""
-        return self.where(leaves.leaf_present)
+        return self.where(leaf_present)
 
 
 def scalar_from_leaf(leaf: Leaf) -> Scalar:
@@ -135,27 +427,6 @@ def combine(function: Callable[..., Leaf], scalars: Sequence[Scalar]) -> Scalar:
     return rest(())
 
 
-def tabulate_scalar(scalar: Scalar, domain: Domain) -> Mapped:
-    """Return a scalar with its branches as one table of values."""
-    names = frozenset().union(*(predicate_attributes(guard) for guard, _ in scalar.branches))
-    read = [*scalar.leaves, *(Subject(domain[name]) for name in sorted(names))]
-    whole = leaves.apply_function(lambda *values: values, read)  # type: ignore[arg-type]
-    if not isinstance(whole, Mapped):
-        raise Mismatch("This is the same in every row.", "Group by a column.")
-    shape = whole.places.shape
-    axes = {
-        own.name: np.arange(own.cells).reshape([-1 if own is other else 1 for other in whole.attributes])
-        for own in whole.attributes
-    }
-    chosen = np.full(shape, len(scalar.branches), dtype=np.int64)
-    for place, (guard, _) in reversed(tuple(enumerate(scalar.branches))):
-        chosen[np.broadcast_to(evaluate_predicate(guard, axes), shape)] = place
-    joint, back = np.unique(whole.places * len(scalar.leaves) + chosen, return_inverse=True)
-    pairs = [divmod(number, len(scalar.leaves)) for number in joint.tolist()]
-    outcomes = [whole.outcomes[place][leaf] for place, leaf in pairs]
-    return Mapped.of(whole.attributes, outcomes, back.reshape(shape))
-
-
 _Result = TypeVar("_Result")
 
 
@@ -167,157 +438,9 @@ def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -
         raise scope.fault(node, *fault.args) from None
 
 
-# --- Casts. ---
-
-
-_TYPE_KINDS = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "INT128"), "whole"),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINT", "UBIGINT"), "whole"),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "number"),
-    **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"), "text"),
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ", "DATETIME"), "timestamp"),
-    "DATE": "date",
-    "BOOLEAN": "boolean",
-}
-_WRITE_LITERAL = "Write the value itself, such as 65, 'female' or DATE '2024-01-31'."
-
-
-def type_kind(to: exp.Expr) -> str:
-    """Return the kind of a SQL type: whole, number, text, date, timestamp, boolean, or other."""
-    kind = _TYPE_KINDS.get(getattr(to.this, "value", ""), "other") if isinstance(to, exp.DataType) else "other"
-    if isinstance(to, exp.DataType) and to.expressions and kind != "timestamp":  # DECIMAL(5, 2) would round
-        return "other"
-    return kind
-
-
-def cast_constant(value: Constant, to: str) -> Constant:  # noqa: C901  one case for each cast
-    """Cast a constant to another kind of value."""
-    found: Constant = None
-    match to, value:
-        case (("date" | "timestamp"), str()):
-            day, later = parse_moment(value)
-            found = parse_time(value) if to == "timestamp" and later else day
-        case (("whole" | "number"), str()):
-            found = parse_signed(value)
-        case (("whole" | "number"), bool()):
-            found = Fraction(value)
-        case "boolean", str() if value.lower() in {"true", "false"}:
-            found = value.lower() == "true"
-        case "text", bool():
-            found = str(value).lower()
-        case "text", Fraction() if value.denominator == 1:
-            found = str(value)
-        case "text", dt.date():
-            found = value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
-        case "date", dt.datetime():
-            found = value.date()
-        case (("whole" | "number"), Fraction()) | ("text", str()) | ("boolean", bool()):
-            found = value
-        case (("date" | "timestamp"), dt.date()):
-            found = value
-    parts = to == "whole" and isinstance(found, Fraction) and found.denominator != 1
-    if parts:
-        raise Mismatch("Engines round a cast to whole numbers in different ways.", "Write round(), floor() or ceil().")
-    if found is None and value is not None:
-        raise Mismatch("This cast is not known.", _WRITE_LITERAL)
-    return found
-
-
-_SAME = {("date", "date"), ("date", "timestamp"), ("timestamp", "timestamp")}
-
-
-def cast_leaf(leaf: Leaf, to: str) -> Leaf:
-    """Cast a leaf, value by value."""
-    if isinstance(leaf, Subject):
-        held = leaf.attribute.kind
-        if leaf_kind(leaf) == "boolean" and to in {"number", "whole"}:
-            return leaves.formula_of(leaf)
-        if leaf.numeric and (to == "number" or (to == "whole" and held != "number" and leaf.scale.denominator == 1)):
-            return leaf
-        if leaf.plain and (held, to) in {("category", "text"), ("boolean", "boolean")}:
-            return leaf
-    if (leaf_kind(leaf), to) in _SAME and isinstance(leaf, leaves.Computed):
-        return leaf
-    if isinstance(leaf, Formula) and not leaf.days and to == "number":
-        return leaf
-    return leaves.apply_function(leaves.strict(lambda value: cast_constant(value, to)), (leaf,))
-
-
-# --- Row arithmetic: exact; sums and products of columns stay formulas of any size. ---
-
-
-_DAYS = ("date", "timestamp")
-_OPERATORS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
-
-
 def constant_value(found: Scalar) -> Fraction | None:
     """Return the number that a scalar equals in every row; None if there is none."""
-    return None if found.branches else leaves.constant_number(found.otherwise)
-
-
-def calculate(sign: str, left: Leaf, right: Leaf) -> Leaf:  # noqa: C901  one case for each kind of operands
-    """Return one of + - * / of two leaves; NULL propagates."""
-    if left is None or right is None:
-        return None
-    if leaf_kind(left) in _DAYS and isinstance(right, str):  # d + '7 days', or d - '2024-01-01'
-        right = parse_interval(right) or (parse_date(right) if sign == "-" else right)
-    if isinstance(right, Interval) or leaf_kind(left) == "interval":
-        return _calculate_interval(sign, left, right)
-    for own in (left, right):
-        if leaf_kind(own) == "text":
-            what = "A text is added up." if sign in "+-" else "A text is multiplied."
-            raise Mismatch(what, "Use columns of numbers only; || joins texts.")
-    one, other = leaves.formula_of(left), leaves.formula_of(right)
-    if one is not None and other is not None:
-        if sign in "+-":
-            return leaves.leaf_of(leaves.add(one, other, 1 if sign == "+" else -1))
-        if sign == "*":
-            return leaves.leaf_of(leaves.multiply(one, other))
-        if not other.columns and not one.days and not other.days:
-            divisor = dict(other.terms).get((), Fraction(0))
-            if divisor == 0:
-                raise Mismatch("This divides by zero.", "Write another divisor.")
-            return leaves.leaf_of(leaves.scaled(one, 1 / divisor))
-    return leaves.apply_function(leaves.strict(lambda a, b: _calculate_values(sign, a, b)), (left, right))
-
-
-def _calculate_values(sign: str, left: Constant, right: Constant) -> Constant:
-    """Return + - * / of two values; a division by 0 gives NULL."""
-    if isinstance(left, dt.date) or isinstance(right, dt.date):
-        pair = [leaves.formula_of(own) for own in (left, right)]
-        if pair[0] is None or pair[1] is None or sign not in "+-":
-            raise Mismatch("A day is added to something else than a number of days.", "Write the day, + and a number.")
-        return leaves.leaf_of(leaves.add(pair[0], pair[1], 1 if sign == "+" else -1))  # type: ignore[return-value]
-    one, other = leaves.constant_number(left), leaves.constant_number(right)
-    if one is None or other is None:
-        raise Mismatch("This is no number.", "Use numbers only.")
-    if sign == "/":
-        return None if other == 0 else one / other
-    return _OPERATORS[sign](one, other)
-
-
-def _calculate_interval(sign: str, left: Leaf, right: Leaf) -> Leaf:
-    """Return a day moved by an interval, or an interval several times."""
-    if sign == "*" and isinstance(left, Interval) and isinstance(right, Fraction) and right.denominator == 1:
-        return left.times(int(right))
-    if sign == "+" and isinstance(left, Interval) and leaf_kind(right) in _DAYS:
-        left, right = right, left
-    if sign not in "+-" or not isinstance(right, Interval) or leaf_kind(left) not in {*_DAYS, "interval"}:
-        raise Mismatch("An interval is added to a day only.", "Write the day + INTERVAL '7 days'.")
-    step = right if sign == "+" else right.times(-1)
-    if step.months == 0 and (leaf_kind(left) == "timestamp" or (leaf_kind(left) == "date" and not step.seconds)):
-        return calculate("+", left, step.days + Fraction(step.seconds, DAY_SECONDS))
-
-    def moved(value: Constant) -> Constant:
-        if isinstance(value, Interval):
-            return value.plus(step)
-        return shift_day(value, step) if isinstance(value, dt.date) else None
-
-    return leaves.apply_function(leaves.strict(moved), (left,))
+    return None if found.branches else constant_number(found.otherwise)
 
 
 ZERO = scalar_from_leaf(Fraction(0))

@@ -1,4 +1,4 @@
-"""The scope of a SQL statement: its text, the names it may use, its warnings and its errors.
+"""The scope of a SQL statement: its text, the tables and columns it may name, its warnings and its errors.
 
 Every error is an `InvalidSql` that points at the place in the text and says what to write instead.
 """
@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 
 from sqlglot import exp
 
 from dodona.errors import InvalidRequest
-from dodona.query.predicate import And, Or, Predicate
-from dodona.schema.attributes import Attribute, Category
-from dodona.schema.schema import Schema
+from dodona.query.predicate import EVERYTHING, And, Or, Predicate, among
+from dodona.query.query import MOST_VALUES
+from dodona.schema.attributes import Attribute, Boolean, Category
+from dodona.schema.partition import Partition
+from dodona.schema.schema import ROW_OF, ComputedColumn, Domain, Schema
 
 # --- Errors in a SQL text: the position, the problem, and what to write instead. ---
 
@@ -71,6 +74,48 @@ def _mark_position(text: str, start: int) -> str:
 def _printable(text: str) -> str:
     """Remove unprintable characters: names come from the analyst and go to a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+# --- Private tables: which a name stands for, and the rows of each. ---
+
+
+DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """The rows of one private table, perhaps joined with others: the columns that may be named, and which rows."""
+
+    schema: Schema
+    within: Predicate = EVERYTHING
+    """The rows that come from this table; all of them if there is just one table."""
+
+
+@lru_cache(maxsize=256)
+def table_view(schema: Schema, name: str, joined: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> RowView:
+    """Return the rows of a private table with the columns of joined ones; required ones have a row of the person."""
+    if not schema.linked:
+        return RowView(schema)
+    alone = {own.table: own for own in (schema.own, *map(schema.of_linked, schema.linked))}
+    own = alone[name]
+    attributes = [attribute for table in (name, *joined) for attribute in alone[table].domain]
+    visible = replace(own, table=schema.table, domain=Domain(tuple(attributes)))
+    row_of = schema.domain[ROW_OF]
+    kept = [
+        code
+        for code, label in enumerate(getattr(row_of, "labels", ()))
+        if label.split("+")[0] == name and set(required) <= set(label.split("+")[1:])
+    ]
+    return RowView(visible, among(row_of, kept))
+
+
+def find_private(schema: Schema, written: str) -> str | None:
+    """Return the private table that a name stands for, with or without its schema; None if there is none."""
+    for name in (schema.table, *(own.name for own in schema.linked)):
+        full = name.casefold()
+        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in DEFAULT_SCHEMAS)}:
+            return name
+    return None
 
 
 # --- The scope of a statement: its text, the names it may use, and its warnings. ---
@@ -142,6 +187,21 @@ class Scope:
             raise self.fault(node, *self._unknown(name))
         return found
 
+    def computed(self, node: exp.Expr) -> ComputedColumn | None:
+        """Return the computed column that a name refers to; None if it is none."""
+        if not self.schema.computed:
+            return None
+        name = self._named(node).casefold()
+        return next((own for own in self.schema.computed if own.name.casefold() == name), None)
+
+    def groups(self, node: exp.Expr, attribute: Attribute) -> Partition:
+        """Return the groups of a column: its declared values or bins."""
+        cuts = None if isinstance(attribute, Category | Boolean) else attribute.starts
+        if (attribute.size if cuts is None else len(cuts)) > MOST_VALUES:
+            what = f"`{attribute.name}` has {attribute.size} values, too many groups."
+            raise self.fault(node, what, f"Write bin({attribute.name}, width).")
+        return _declared_groups(attribute)
+
     def person(self, node: exp.Expr) -> bool:
         """Whether a column is the person identifier."""
         own = self.schema.unit.id
@@ -171,13 +231,21 @@ class Scope:
         person = self.schema.unit.id
         if person is not None and name.casefold() == person.casefold():
             return f"`{name}` tells people apart, so nothing about it is answered.", f"Write count(DISTINCT {name})."
+        if name.casefold() == "all":
+            return "Sorting by ALL is not known.", "Write the columns, or their numbers: ORDER BY 1, 2."
         if any(isinstance(attribute, Category) and name in attribute.labels for attribute in self.schema.domain):
             return f"`{name[:60]}` is a label, and texts stand in single quotes.", f"Write '{name[:60]}'."
-        names = self.schema.domain.names
+        names = (*self.schema.domain.names, *(own.name for own in self.schema.computed))
         near = get_close_matches(name[:100], names, n=1)
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004
         hint = f"Write `{near[0]}`" if near else "Write one of them"
         return f"There is no column `{name[:60]}`.", f"{hint}; the columns are {listed}."
+
+
+@lru_cache(maxsize=32)
+def _declared_groups(attribute: Attribute) -> Partition:
+    """Return the declared values or bins; cached, as most questions group by the same few columns."""
+    return Partition.of(attribute)
 
 
 def node_start(node: exp.Expr, text: str) -> int:

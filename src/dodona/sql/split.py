@@ -15,6 +15,7 @@ from sqlglot import exp
 from dodona.query.predicate import conjunction
 from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
+from dodona.sql.joins import find_public, join_tables
 from dodona.sql.outer import check_outer, is_outer_aggregate
 from dodona.sql.outer_scope import OuterScope
 from dodona.sql.people import read_person_rows
@@ -32,8 +33,7 @@ from dodona.sql.relations import (
     qualifying_names,
     unaliased,
 )
-from dodona.sql.scope import InvalidSql, Scope, node_start
-from dodona.sql.tables import find_private, find_public, join_tables, table_view
+from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, table_view
 
 _MORE_THAN_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_")
 _BESIDE_PEOPLE = ("with_", "distinct", "qualify", "windows", "limit", "offset")
@@ -88,11 +88,11 @@ class Splitter:
             if len(left.columns) != len(right.columns):
                 what = f"These SELECTs have {len(left.columns)} and {len(right.columns)} columns."
                 raise InvalidSql(self.source.text, second, what, "Write as many in both.")
-            self._tail(node, {"": left}, environment, outer)
+            cut = self._tail(node, {"": left}, environment, outer)
             pairs = zip(left.columns, right.columns, strict=True)
             columns = tuple(ReleasedColumn(a.name, a.noisy or b.noisy, a.ranked or b.ranked) for a, b in pairs)
             noisy = any(one.noisy for one in columns) and not isinstance(node, exp.Union)
-            return ReleasedRelation(columns, left.chosen or right.chosen or noisy or _is_cut(node))
+            return ReleasedRelation(columns, left.chosen or right.chosen or noisy or cut)
         if not isinstance(node, exp.Select):
             raise self.source.fault(node, "This is no SELECT.", "Write SELECT ... FROM ...")
         check_outer(self.source.text, node)
@@ -215,6 +215,7 @@ class Splitter:
         people = self._person_rows(node, environment)
         if people is not None:
             return people
+        self._check_parts(node, environment)
         if not isinstance(node, exp.Select) or any(node.args.get(part) for part in _MORE_THAN_ROWS):
             return None
         if any(aggregates_rows(item) or item.find(exp.Window) for item in node.expressions):
@@ -239,6 +240,15 @@ class Splitter:
         if dependent is not None:
             raise self.source.fault(dependent, *DEPENDENT)
         return replace(rows, columns=columns, where=(*rows.where, *more), qualified={})
+
+    def _check_parts(self, node: exp.Expr, environment: Environment) -> None:
+        """Refuse UNION and the like of rows: what is aggregated would be rows of several SELECTs."""
+        for part in (node.this, node.expression) if isinstance(node, exp.SetOperation) else ():
+            inner = part.this if isinstance(part, exp.Subquery) else part
+            if isinstance(inner, exp.Select) and self.row_select(inner, environment) is not None:
+                what = "Rows of several SELECTs are put together before they are aggregated."
+                instead = "Aggregate in each SELECT, then put the answers together; or write one SELECT with OR."
+                raise self.source.fault(inner, what, instead)
 
     def _person_rows(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the people of a SELECT that groups rows by the person's id; None for any other query."""
@@ -297,10 +307,10 @@ class Splitter:
         for window in select.args.get("windows") or ():
             scope.read(window)
         chosen |= select.args.get("distinct") is not None and any(one.noisy for one in columns)
-        self._tail(select, names, environment, outer, scope)
+        chosen |= self._tail(select, names, environment, outer, scope)
         self._keep_used(select)
         select.meta["identity"] = self._identity(select, names, scope)
-        return ReleasedRelation(tuple(columns), bool(chosen) or _is_cut(select))
+        return ReleasedRelation(tuple(columns), bool(chosen))
 
     def _identity(self, select: exp.Select, names: Names, scope: OuterScope) -> list[exp.Expr]:
         """Return what tells the rows of a SELECT apart besides the columns that it shows: keys without noise."""
@@ -327,11 +337,13 @@ class Splitter:
         environment: Environment,
         outer: tuple[Names, ...],
         scope: OuterScope | None = None,
-    ) -> None:
-        """Check ORDER BY, LIMIT and OFFSET."""
+    ) -> bool:
+        """Check ORDER BY, LIMIT and OFFSET; return whether noisy values may decide which rows are left."""
         scope = scope or OuterScope(self, names, environment, outer, {})
-        if node.args.get("order") is not None:
-            scope.read(node.args["order"])
+        order = node.args.get("order")
+        by_keys = order is not None and not scope.read(order).noisy
+        if order is not None and any(isinstance(one.this, exp.Literal) for one in order.expressions):
+            by_keys = False  # the number of a column, which may be noisy
         for part in ("limit", "offset"):
             clause = node.args.get(part)
             written = None if clause is None else clause.args.get("expression")
@@ -339,6 +351,7 @@ class Splitter:
                 raise self.source.fault(clause, "This is no number of rows.", "Write a whole number.")
         if isinstance(node, exp.SetOperation):
             self._keep_used(node)
+        return _is_cut(node) and not by_keys
 
     def _sources(
         self, select: exp.Select, environment: Environment, outer: tuple[Names, ...]

@@ -18,12 +18,12 @@ from sqlglot import exp
 from dodona.query.question import Question
 from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql
+from dodona.sql.compile import read_statement
 from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
-from dodona.sql.parse import parse, parse_statement
+from dodona.sql.parse import parse_statement
 from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
-from dodona.sql.scope import InvalidSql
+from dodona.sql.scope import InvalidSql, find_private
 from dodona.sql.split import Splitter, resolve_relation
 
 _KEPT = 128
@@ -34,40 +34,9 @@ _EXPLAIN = re.compile(r"\s*explain\b(?!\s*\()", re.IGNORECASE)
 _ENDS: dict[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
 
 
-def read_statement(text: str, schema: Schema) -> Question | Statement:
-    """Read a text as one question where it is a plain SELECT, and otherwise as a statement of two halves.
-
-    >>> from dodona.schema.attributes import Boolean, Integer
-    >>> schema = Schema.of("stays", Integer("age", 0, 110), Boolean("emergency"), size=200_000)
-    >>> text = "SELECT emergency, 100.0 * count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY emergency"
-    >>> statement = read_statement(text, schema)
-    >>> [column.name for column in statement.columns], len(statement.parts)
-    (['emergency', 'share'], 1)
-    """
-    try:
-        return compile_sql(text, schema)
-    except InvalidSql as plain:
-        try:
-            return _read_once(text, schema) if len(text) <= _LONGEST_KEPT else _read(text, schema)
-        except InvalidSql as fault:
-            raise (plain if _is_plain(text) else fault) from None
-        except RecursionError:
-            raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
-
-
-def read_questions(text: str, schema: Schema) -> tuple[Question, ...]:
-    """Return the questions that a text asks of the table."""
-    found = read_statement(text, schema)
-    return found.parts if isinstance(found, Statement) else (found,)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text is one plain SELECT by its grammar, so that the error of compiling it is the better one."""
-    try:
-        parse(text)
-    except InvalidSql:
-        return False
-    return True
+def read_halves(text: str, schema: Schema) -> Question | Statement:
+    """Read a text that is not one plain SELECT; recent results are cached."""
+    return _read_once(text, schema) if len(text) <= _LONGEST_KEPT else _read(text, schema)
 
 
 def _read(text: str, schema: Schema) -> Question | Statement:
@@ -122,9 +91,27 @@ def _named(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
 
 
+def _check_people(source: Source, tree: exp.Expr) -> None:
+    """Refuse EXISTS and IN that choose people by their rows, and say how people are asked about."""
+    person = source.schema.unit.id
+    for node in () if person is None else tree.find_all(exp.Exists, exp.In):
+        inner = node.this if isinstance(node, exp.Exists) else node.args.get("query")
+        inner = inner.this if isinstance(inner, exp.Subquery) else inner
+        if not isinstance(inner, exp.Select) or inner.args.get("group") or inner.find(exp.AggFunc):
+            continue
+        origin = inner.args.get("from_")
+        table = origin.this.name if origin is not None and isinstance(origin.this, exp.Table) else ""
+        by_id = isinstance(node, exp.Exists) or node.this.name.casefold() == str(person).casefold()
+        if by_id and find_private(source.schema, table) is not None:
+            people = f"(SELECT {person}, count(*) AS n FROM {table} GROUP BY {person}) AS people"  # noqa: S608
+            instead = f"Give each person one row, and ask about these: SELECT count(*) FROM {people} WHERE n > 1."  # noqa: S608
+            raise source.fault(node, "This chooses people by their rows in another SELECT.", instead)
+
+
 def _split(text: str, schema: Schema) -> Statement:
     """Return a statement of two halves."""
     tree, source = parse_statement(text), Source(text, schema)
+    _check_people(source, tree)
     parts = Parts(source)
     ends = _interval_ends(tree)
     result = Splitter(source, parts).query(tree, {}, ())
@@ -146,6 +133,7 @@ def _split(text: str, schema: Schema) -> Statement:
         redraw=render(text, total_functions(text, redraw)),
         columns=tuple(columns),
         identity=identity,
+        selected_from=1 + sum(1 for _ in tree.find_all(exp.Join)) if result.chosen else 0,
     )
 
 

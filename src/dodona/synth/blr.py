@@ -22,8 +22,8 @@ def run_blr(run: SynthesisRun, method: Blr) -> tuple[DenseBelief, ErrorGuarantee
     found = run.choose("database", selection)
     weights = np.zeros(selection.size_of_universe)
     # If the choice was lost after its charge, only the universe is known, so the belief is uniform.
-    np.add.at(weights, list(range(weights.size) if found is None else selection.cells(found)), 1.0)
-    return DenseBelief(run.workload.support, weights), None if found is None else promise
+    np.add.at(weights, list(selection.cells(found[0]) if found else range(weights.size)), 1.0)
+    return DenseBelief(run.workload.support, weights), promise if found else None
 
 
 def database_selection(run: SynthesisRun, rows: int) -> DatabaseScores:
@@ -32,7 +32,7 @@ def database_selection(run: SynthesisRun, rows: int) -> DatabaseScores:
     support = workload.support
     universe = tuple(zip(support.domain.names, support.shape, strict=True))
     moved = database_sensitivity(workload.query, rows, run.unit)
-    epsilon = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
+    epsilon = run.currency.choice_epsilon(run.total)
     scale = round_scale_up(2 * moved.linf / (epsilon * (1 - 1e-9)))
     return DatabaseScores(workload.query, universe, rows, run.size, Exponential(scale=scale))
 
@@ -40,7 +40,7 @@ def database_selection(run: SynthesisRun, rows: int) -> DatabaseScores:
 def plan_database_rows(run: SynthesisRun, method: Blr) -> tuple[int, ErrorGuarantee]:
     """Return the number of rows of a database, and the error guarantee; refuse too many databases to enumerate."""
     questions, cells = run.workload.query.values, run.workload.support.size
-    loss = math.sqrt(8 * run.total) if run.currency.unit == "ρ" else run.total
+    loss = run.currency.choice_epsilon(run.total)
     epsilon = loss / unit_sensitivity(run.workload.query, run.unit).linf  # the ε for one row of a person
     if method.rows is not None:
         rows = method.rows

@@ -9,14 +9,21 @@ from fractions import Fraction
 from itertools import combinations
 from pathlib import Path
 
+import pyarrow as pa
+
 from dodona.dataset.file import DatasetFile
+from dodona.engines.files import list_files
 from dodona.errors import InvalidRequest
+from dodona.numbers import Exact, to_fraction, to_share
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain, Schema
 from dodona.schema.toml import TomlTable
 from dodona.sql.compile import compile_sql
 from dodona.synth.methods import MAX_METHOD_ROUNDS, Annealed, Blr, Guaranteed, Mwem, SynthesisMethod
-from dodona.synth.rows import MOST_ROWS, SUFFIXES
+from dodona.synth.naming import WORDS, name_workload
+from dodona.synth.rows import MOST_ROWS
+from dodona.synth.table import SUFFIXES
+from dodona.synth.values import SourceTypes
 from dodona.synth.workload import DEFAULT_CELLS, Workload, marginal_block
 
 _METHODS: dict[str, Callable[..., SynthesisMethod]] = {
@@ -55,6 +62,48 @@ class SynthesisFile:
         """Parse a synthesis file, or raise with all of its mistakes. Reads only the dataset's schema."""
         root = TomlTable.read(path)
         return root.finish(_read(root, Path(path).parent))
+
+    @classmethod
+    def of_words(  # noqa: PLR0913  what a release file says
+        cls,
+        dataset: Path,
+        word: str | None,
+        *,
+        target: str | None,
+        columns: tuple[str, ...] | None,
+        epsilon: Exact | None,
+        share: Exact | None,
+        name: str,
+        output: OutputSettings,
+    ) -> SynthesisFile:
+        """Return what a release file would say about a dataset, for a workload in words."""
+        domain = DatasetFile.read(dataset).schema.domain
+        workload = name_workload(domain, word, target=target, columns=columns)
+        if (epsilon is None) == (share is None):
+            raise InvalidRequest("Write one of --epsilon, such as 1, and --share of the whole budget, such as 10%.")
+        for path, suffixes in ((output.path, SUFFIXES), (output.report, (".html",))):
+            if path is not None and (path.suffix not in suffixes or not path.parent.is_dir()):
+                raise InvalidRequest(
+                    f"{path} is no place for it: name a file in a folder that exists, ending in {', '.join(suffixes)}."
+                )
+        price = None if epsilon is None else to_fraction(epsilon, argument="epsilon", lower=_LEAST, upper=_MOST)
+        part = None if share is None else to_share(share, argument="share")
+        return cls(dataset, name, workload, price, part, Annealed(), DEFAULT_CELLS, output)
+
+
+def source_types(dataset: Path, table: str | None = None) -> SourceTypes | None:
+    """Return the types of a table's columns, which are in the header of a Parquet file; None for other datasets."""
+    file = DatasetFile.read(dataset)
+    place = file.linked_places.get(table or "", file.rows)
+    if file.kind != "parquet":
+        return None
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(list_files(place)[0])
+    except (OSError, pa.ArrowException):
+        return None  # the rows may be where only the engine reads them
+    return {field.name: field.type for field in schema}
 
 
 def _read(root: TomlTable, folder: Path) -> SynthesisFile | None:
@@ -158,6 +207,8 @@ def _place(output: TomlTable, key: str, folder: Path, suffixes: tuple[str, ...])
 
 def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload | None:
     """Return all counts that should be answered well."""
+    if root.has("target") or isinstance(root.content.get("workload"), str):
+        return _named(root, schema)
     entries = root.tables("workload", example="[[workload]] with ways = 2") or ()
     blocks: list[Block] = []
     for place, entry in enumerate(entries):
@@ -174,6 +225,19 @@ def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload
         return Workload(Query(schema.domain, tuple(blocks)), values_only)
     except InvalidRequest as fault:
         root.note("workload", f"cannot be released: {fault.message.rstrip('.')}")
+        return None
+
+
+def _named(root: TomlTable, schema: Schema) -> Workload | None:
+    """Return the workload that a word or a target column stands for."""
+    word = root.text("workload", example=f'workload = "{WORDS[1]}"') if root.has("workload") else None
+    target = root.text("target", example='target = "ward"') if root.has("target") else None
+    columns = root.texts("columns", example='columns = ["sex", "age"]') if root.has("columns") else None
+    try:
+        return name_workload(schema.domain, word, target=target, columns=columns)
+    except InvalidRequest as fault:
+        at = next(key for key in ("columns", "target", "workload") if root.has(key))
+        root.note(at, f"is not accepted: {fault.message.rstrip('.')}")
         return None
 
 

@@ -2,23 +2,22 @@
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate, combinations
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge.components import Belief, Mixture, MixtureBuilder
 from dodona.knowledge.dense import DenseBelief
-from dodona.knowledge.fit import FitState, ObservedBlock
+from dodona.knowledge.factored import FactoredBelief
+from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.mixture import Mixture, MixtureBuilder
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability, validate_count
-from dodona.privacy.additive_noise import Gaussian
-from dodona.privacy.measurement import Noise
 from dodona.privacy.scores import DistanceScores, ExcessScores, distance_sensitivity, excess_sensitivity
 from dodona.query.query import Block
 from dodona.synth.run import SynthesisRun
-from dodona.synth.workload import InvalidWorkload, marginal_block, marginal_columns
+from dodona.synth.workload import InvalidWorkload
 
 # --- Error bounds of multiplicative weights with the exponential mechanism (MWEM), for declared questions. ---
 
@@ -81,7 +80,8 @@ MAX_METHOD_ROUNDS = 10_000
 class Annealed:
     """Choose the marginal farthest beyond its noise, measure it, refit; noise decreases once rounds bring little.
 
-    After AIM (McKenna, Mullins, Sheldon and Miklau 2022), on a belief that keeps every cell.
+    After AIM (McKenna, Mullins, Sheldon and Miklau 2022), in batches. Where the whole workload can be measured with
+    little noise, it is, at once, unless a number of rounds is given.
     """
 
     rounds: int | None = None
@@ -161,103 +161,11 @@ def _check_rounds(rounds: int | None) -> None:
         to_integer(rounds, argument="rounds", lower=1, upper=MAX_METHOD_ROUNDS)
 
 
-# --- Annealed rounds: measure the marginal farthest beyond its noise, refit, and lower the noise when gains are small.
-
-
-_FIRST_ROUND_SHARE = 0.1
-"""The share for the single columns, which every marginal needs."""
-_CHOICE_SHARE = 0.1
-"""The share of a round that pays for the choice."""
-_ANNEALING_FACTOR = 4.0
-"""The factor on the cost of a round once rounds gain less than their noise: it halves the noise."""
-_ANNEALED_SWEEPS = 2
-_ANNEALED_LAST_SWEEPS = 15
-_SMALLEST = 1e-3
-"""As a share of the whole: a smaller remainder is not worth a charge."""
-
-
-def run_annealed(run: SynthesisRun, method: Annealed) -> FitState:
-    """Return the belief after all rounds, and its measurements."""
-    candidates = _candidates(run)
-    singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
-    fitted = FitState(run.workload.uniform(cells=run.cells))
-    whole = run.total * (1 - 1e-9)
-    fitted = fitted.joined(run.measure("singles", singles, _FIRST_ROUND_SHARE * whole)).swept(_ANNEALED_SWEEPS)
-    rounds = 2 * len(singles) if method.rounds is None else method.rounds
-    pace, number = (whole - run.spent) / rounds, 0
-    while whole - run.spent > _SMALLEST * whole:
-        left = whole - run.spent
-        part = left if left < 2 * pace else pace
-        number += 1
-        fitted, gained = _annealed_round(run, fitted, candidates, number, part)
-        if not gained:
-            pace *= _ANNEALING_FACTOR
-    return fitted.swept(_ANNEALED_LAST_SWEEPS)
-
-
-def _annealed_round(
-    run: SynthesisRun, fitted: FitState, candidates: list[tuple[Block, int]], number: int, part: float
-) -> tuple[FitState, bool]:
-    """Return the belief after one round, and whether it moved by more than the noise."""
-    open_ones = [one for one in candidates if run.holds(fitted.belief, one[0])]
-    blocks = [block for block, _ in open_ones]
-    believed = run.believed(fitted.belief, blocks)
-    factors = tuple(factor for _, factor in open_ones)
-    paid = (1 - _CHOICE_SHARE) * part
-    noises = [run.currency.noise(paid, run.sensitivity([block])) for block in blocks]
-    lost = [
-        factor * math.floor(_mean_absolute_noise(noise) * block.values)
-        for block, noise, factor in zip(blocks, noises, factors, strict=True)
-    ]
-    query = run.asked(blocks)
-    choice = run.currency.choice(_CHOICE_SHARE * part, distance_sensitivity(query, factors, run.unit))
-    found = run.choose(f"{number} choose", DistanceScores(query, believed, factors, tuple(lost), choice))
-    if found is None:
-        return fitted, True
-    block = blocks[found]
-    seen = run.measure(f"{number} measure", [block], paid)
-    if not seen:
-        return fitted, True
-    before = fitted.belief.expect(run.workload.over([block]))
-    fitted = fitted.joined(seen).swept(_ANNEALED_SWEEPS, first=block)
-    moved = float(np.abs(fitted.belief.expect(run.workload.over([block])) - before).sum())
-    return fitted, moved > _noise_distance(seen[0])
-
-
-def _noise_distance(seen: ObservedBlock) -> float:
-    """Return the distance that noise alone causes, as a share of the rows."""
-    return math.sqrt(2 / math.pi * seen.variance) * seen.values.size
-
-
-def _mean_absolute_noise(noise: Noise) -> float:
-    """Return the mean absolute value of the noise."""
-    return float(noise.scale) * (math.sqrt(2 / math.pi) if isinstance(noise, Gaussian) else 1.0)
-
-
-def _candidates(run: SynthesisRun) -> list[tuple[Block, int]]:
-    """Return the blocks that may be measured, and the weight of each distance.
-
-    For marginals: all subsets of workload marginals, weighted by the columns that they share with these.
-    """
-    domain, found = run.workload.query.domain, dict[Block, int]()
-    sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
-    for names in sets:
-        for ways in range(1, len(names) + 1):
-            for some in combinations(names, ways):
-                block = marginal_block(domain, some)
-                if block not in found:
-                    found[block] = sum(len(set(some) & set(other)) for other in sets)
-    usual = max(found.values(), default=1)
-    for block in run.workload.query.blocks:
-        found.setdefault(block, usual)
-    return list(found.items())
-
-
 # --- MWEM in equal rounds, and MWEM as in its theorem. ---
 
 
-_MWEM_SWEEPS = 3
-_MWEM_LAST_SWEEPS = 30
+_MWEM_STEPS = 30
+_MWEM_LAST_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,47 +177,46 @@ class ErrorGuarantee:
     theorem: str
 
 
-def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FitState, Mixture | None]:
+def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FactoredBelief, Mixture | None]:
     """Return the last belief, and the mean of all beliefs if requested.
 
     The mean is over the beliefs that the choices were compared with, as in the theorem.
     """
     part = run.total * (1 - 1e-9) / method.rounds
-    fitted, mean = FitState(run.workload.uniform(cells=run.cells)), MixtureBuilder()
+    belief, mean = run.workload.uniform(cells=run.cells, prior=run.prior), MixtureBuilder()
     for number in range(1, method.rounds + 1):
         if method.hypothesis == "average":
-            mean.add(fitted.belief)
-        blocks = [block for block in run.workload.query.blocks if run.holds(fitted.belief, block)]
+            mean.add(belief)
+        blocks = [block for block in run.workload.query.blocks if belief.holds([block])]
         if not blocks:  # every other block would tie too many cells together
             break
-        found = _choose_worst_block(run, fitted.belief, blocks, number, part / 2)
+        found = _choose_worst_block(run, belief, blocks, number, part / 2)
         seen = () if found is None else run.measure(f"{number} measure", [found], part / 2)
         if found is not None and seen:
-            fitted = _multiplicative_step(run, fitted, seen) if method.update == "step" else _refit(fitted, seen)
+            belief = _multiplicative_step(run, belief, seen[0]) if method.update == "step" else _refit(belief, seen)
     if method.update == "refit":
-        fitted = fitted.swept(_MWEM_LAST_SWEEPS)
-    return fitted, mean.mixture() if method.hypothesis == "average" else None
+        belief = belief.fitted(_MWEM_LAST_STEPS)
+    return belief, mean.mixture() if method.hypothesis == "average" else None
 
 
 def _choose_worst_block(
-    run: SynthesisRun, belief: Belief, blocks: list[Block], number: int, part: float
+    run: SynthesisRun, belief: FactoredBelief, blocks: list[Block], number: int, part: float
 ) -> Block | None:
     """Return the block farthest from the belief, chosen for a share of the budget; None if the choice was lost."""
     query, ones, none = run.asked(blocks), (1,) * len(blocks), (0,) * len(blocks)
     choice = run.currency.choice(part, distance_sensitivity(query, ones, run.unit))
     found = run.choose(f"{number} choose", DistanceScores(query, run.believed(belief, blocks), ones, none, choice))
-    return None if found is None else blocks[found]
+    return blocks[found[0]] if found else None
 
 
-def _refit(fitted: FitState, seen: tuple[ObservedBlock, ...]) -> FitState:
-    return fitted.joined(seen).swept(_MWEM_SWEEPS, first=seen[0].block)
+def _refit(belief: FactoredBelief, seen: tuple[ObservedBlock, ...]) -> FactoredBelief:
+    return belief.joined(seen).fitted(_MWEM_STEPS)
 
 
-def _multiplicative_step(run: SynthesisRun, fitted: FitState, seen: tuple[ObservedBlock, ...]) -> FitState:
+def _multiplicative_step(run: SynthesisRun, belief: FactoredBelief, seen: ObservedBlock) -> FactoredBelief:
     """Return the belief after the literature's step: each cell times e^(weight·(measured - believed)/2), in shares."""
-    query = run.workload.over([seen[0].block])
-    away = np.clip((seen[0].values - fitted.belief.expect(query)) / 2, -1.0, 1.0)
-    return FitState(fitted.belief.tilted(query, exponents=away), fitted.joined(seen).seen)
+    away = np.clip((seen.values - belief.expect(run.workload.over([seen.block]))) / 2, -1.0, 1.0)
+    return belief.joined([seen]).tilted(seen.block, away)
 
 
 def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, float, ErrorGuarantee | None]:
@@ -326,7 +233,7 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
     kept: ErrorGuarantee | None = promise
     step = mwem_step(universe=_universe_size(run), rounds=rounds)
     choice = run.currency.choice(run.total * (1 - 1e-9) / rounds, excess_sensitivity(query, run.unit))
-    belief: Belief = DenseBelief.uniform(run.workload.support)
+    belief = DenseBelief.uniform(run.workload.support)
     spare = 1 - run.workload.support.size / _universe_size(run)
     mean, shares = MixtureBuilder(), []
     ends = list(accumulate(block.values for block in query.blocks))
@@ -335,10 +242,10 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
         shares.append(1 - spare)
         believed = run.believed(belief, query.blocks, share=1 - spare)
         found = run.choose(f"{number} choose", ExcessScores(query, believed, choice))
-        if found is None:
+        if not found:
             kept = None
             continue
-        side, answer = (1.0, found) if found < query.values else (-1.0, found - query.values)
+        side, answer = (1.0, found[0]) if found[0] < query.values else (-1.0, found[0] - query.values)
         place = next(place for place, end in enumerate(ends) if answer < end)
         block = query.blocks[place]
         own = answer - (ends[place] - block.values)

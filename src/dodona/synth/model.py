@@ -1,21 +1,28 @@
 """The synthetic model: a public law over the cells of some columns. Computing with it is free."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.knowledge.components import CellDistribution
+from dodona.errors import InvalidRequest
+from dodona.knowledge.constraints import compile_constraints, compile_where, forbidden_rows
 from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.mixture import CellDistribution
 from dodona.numbers import format_percent
+from dodona.query.predicate import NOTHING, Predicate, complement, disjunction, predicate_attributes
 from dodona.query.query import Block, Query
 from dodona.schema.schema import Schema
+from dodona.synth.accuracy import ReleasedCounts, released_counts
+from dodona.synth.linked import split_tables
 from dodona.synth.methods import ErrorGuarantee
-from dodona.synth.rows import SyntheticRows, round_rows, sample_rows, weight_cells
+from dodona.synth.people import draw_people
+from dodona.synth.rows import make_generator, redraw_rows, round_rows, sample_rows, weight_cells
 from dodona.synth.run import RunStep
-from dodona.synth.workload import Workload
+from dodona.synth.table import SyntheticRows
+from dodona.synth.workload import Workload, marginal_block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,33 +49,93 @@ class SyntheticModel:
 
     @property
     def size(self) -> int:
-        """The declared number of rows of the table, or the estimated one."""
-        return max(1, round(self.part * self.schema.unit.size))
+        """The declared number of rows of the table, or of all tables, or the estimated one."""
+        return max(1, round(self.part * self.schema.size))
 
     def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
         """Return the model's expected counts over the released columns, in rows."""
         blocks = query.blocks if isinstance(query, Query) else tuple(query)
         return self.law.expect(self.workload.over(blocks)) * self.size
 
-    def rounded(self, count: int | None = None) -> SyntheticRows:
+    def marginal(self, columns: Sequence[str], *, confidence: float = 0.95) -> ReleasedCounts:
+        """Return the counts of all value combinations of some columns, from measured tables if these have them."""
+        return self._counted(marginal_block(self.schema.domain, columns), confidence)
+
+    def count(self, where: str, *, confidence: float = 0.95) -> ReleasedCounts:
+        """Return the number of rows that meet a condition in SQL, from measured tables if it follows from them."""
+        return self._counted(Block(compile_where(where, self.schema)), confidence)
+
+    def _counted(self, block: Block, confidence: float) -> ReleasedCounts:
+        self._require_released(block.attributes)
+        domain = self.schema.domain
+        found = released_counts(domain, self.seen, block, size=self.size, confidence=confidence)
+        return found or ReleasedCounts(block, domain, self.expect([block]), None, confidence)
+
+    def _require_released(self, names: Iterable[str]) -> None:
+        unknown = sorted(set(names) - set(self.workload.names))
+        if unknown:
+            raise InvalidRequest(f"{', '.join(unknown)} is no part of the release of {', '.join(self.workload.names)}.")
+
+    def rounded(self, count: int | None = None, *, people: int | None = None) -> SyntheticRows:
         """Return whole rows, by default as many as the table has: each cell as often as its rounded weight.
 
-        For a single dense law this is deterministic: the most faithful way to write a table.
+        For a single dense law this is deterministic: the most faithful way to write a table. Where people are
+        protected, rows have made-up ids, of about as many `people` as you say.
         """
-        return round_rows(self.law, self.size if count is None else count, seed=self.run)
+        places = self.law.support.places
+        wanted = [places(block.attributes) for block in self.workload.query.blocks]
+        rows = round_rows(self.law, self.size if count is None else count, seed=self.run, wanted=wanted)
+        return self._with_people(self._possible(rows), people)
 
-    def sampled(self, count: int | None = None) -> SyntheticRows:
-        """Return rows drawn independently from the law; the same model gives the same rows."""
-        return sample_rows(self.law, self.size if count is None else count, seed=self.run)
+    def sampled(
+        self, count: int | None = None, *, where: str | None = None, people: int | None = None
+    ) -> SyntheticRows:
+        """Return rows drawn independently from the law; the same model gives the same rows.
+
+        With `where`, a condition in SQL, only rows that meet it, by default as many as the model expects.
+        """
+        if where is None:
+            rows = sample_rows(self.law, self.size if count is None else count, seed=self.run)
+            return self._with_people(self._possible(rows), people)
+        wanted = compile_where(where, self.schema)
+        self._require_released(predicate_attributes(wanted))
+        expected = max(1, round(float(self.expect([Block(wanted)])[0])))
+        rows = sample_rows(self.law, expected if count is None else count, seed=self.run)
+        return self._with_people(self._possible(rows, complement(wanted)), people)
 
     def weighted(self, *, least: float = 0.01) -> SyntheticRows:
         """Return one row per cell, weighted in rows; cells below `least` rows are omitted."""
-        return weight_cells(self.law, self.size, least=least)
+        return self._possible(weight_cells(self.law, self.size, least=least))
+
+    def tables(self, count: int | None = None) -> dict[str, SyntheticRows]:
+        """Return the rows of each private table of a dataset with several, linked by made-up ids; `count` is of all."""
+        number = self.size if count is None else count
+        rows = self._possible(sample_rows(self.law, number, seed=self.run))
+        return split_tables(self.schema, rows, make_generator(self.run[32:]))
+
+    def _possible(self, rows: SyntheticRows, refused: Predicate = NOTHING) -> SyntheticRows:
+        """Return rows that meet all public constraints, and none that are refused."""
+        forbidden = forbidden_rows(compile_constraints(self.schema), self.workload.names)
+        return redraw_rows(rows, self.law, disjunction(forbidden, refused), seed=self.run[16:])
+
+    def _with_people(self, rows: SyntheticRows, people: int | None) -> SyntheticRows:
+        """Return rows with made-up people, if people are protected."""
+        unit = self.schema.unit
+        if self.schema.linked:
+            if people is not None:
+                raise InvalidRequest("people= is for one table. With several, tables() makes up who their rows are of.")
+            return rows
+        if unit.id is None:
+            if people is not None:
+                raise InvalidRequest("people= is for tables in which people are protected; here each row is.")
+            return rows
+        owners = draw_people(len(rows), unit, make_generator(self.run[32:]), people=people)
+        return replace(rows, id=unit.id, people=owners)
 
     def __str__(self) -> str:
         promised = ""
         if self.promise is not None:
-            promised = f" All answers are within {self.promise.within:.4g} at {self.promise.confidence:.0%}."
+            promised = f" All answers are within {self.promise.within:.4g} at {self.promise.confidence:.15g}."
         lost = sum(step.how == "lost" for step in self.steps)
         without = f" {lost} steps were lost after their charge." if lost else ""
         columns = ", ".join(self.workload.names)

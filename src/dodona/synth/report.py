@@ -23,102 +23,12 @@ from dodona.schema.attributes import code_label
 from dodona.schema.encoding import encode
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain, Schema
+from dodona.synth.accuracy import MarginalError, marginal_error
+from dodona.synth.charts import INK, WARM, PlotPoint, ShareBar, draw_bars, draw_points, draw_ranges
 from dodona.synth.model import SyntheticModel
-from dodona.synth.rows import SyntheticRows
 from dodona.synth.run import describe_block
-from dodona.synth.workload import marginal_block
-
-# --- Small SVG charts: bars with intervals, and points against a diagonal. They need no library and no network.
-
-
-# The colours of Okabe and Ito, distinguishable with any colour vision.
-INK, WARM, PALE, LINE = "#0072B2", "#D55E00", "#9bb7d4", "#c9c9c9"
-_BAR, _LEFT, _WIDTH, _LONGEST = 16, 150, 330, 24
-_SIDE, _PAD = 360, 48
-_FLOOR = 1e-7
-
-
-@dataclass(frozen=True, slots=True)
-class ShareBar:
-    """A share, and its measurement with an interval, if there is one."""
-
-    name: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlotPoint:
-    """A point with a tooltip."""
-
-    name: str
-    across: float
-    up: float
-
-
-def draw_bars(listed: Sequence[ShareBar], *, title: str) -> str:
-    """Return horizontal bars; a line shows the interval of the measurement."""
-    most = max([one.high or 0.0 for one in listed] + [one.value for one in listed] + [_FLOOR])
-    scale = _WIDTH / most
-    height = _BAR * len(listed) + 26
-    parts = [f'<text x="4" y="14" font-weight="bold">{escape(title)}</text>']
-    for number, one in enumerate(listed):
-        top = 24 + _BAR * number
-        middle = top + _BAR / 2 - 1
-        parts.append(f'<text x="{_LEFT - 6}" y="{top + 11}" text-anchor="end">{escape(_short(one.name))}</text>')
-        parts.append(
-            f'<rect x="{_LEFT}" y="{top}" width="{max(0.0, one.value) * scale:.2f}" height="{_BAR - 3}" fill="{PALE}">'
-            f"<title>{escape(one.name)}: {one.value:.5f}</title></rect>"
-        )
-        if one.low is not None and one.high is not None:
-            first, last = (_LEFT + max(0.0, end) * scale for end in (one.low, one.high))
-            across = f'x1="{first:.2f}" x2="{last:.2f}" y1="{middle}" y2="{middle}"'
-            parts.append(f'<line {across} stroke="{INK}" stroke-width="2"/>')
-    return _svg(_LEFT + _WIDTH + 10, height, parts, title)
-
-
-def draw_points(series: Sequence[tuple[str, str, Sequence[PlotPoint]]], *, across: str, up: str, title: str) -> str:
-    """Return points on two logarithmic axes with the diagonal; a series has a name and a colour."""
-    numbers = [max(end, _FLOOR) for _, _, listed in series for one in listed for end in (one.across, one.up)]
-    low, high = math.log10(min(numbers, default=_FLOOR)) - 0.1, math.log10(max(numbers, default=1.0)) + 0.1
-
-    def place(number: float) -> float:
-        return (math.log10(max(number, _FLOOR)) - low) / (high - low) * _SIDE
-
-    parts = [f'<text x="{_PAD}" y="14" font-weight="bold">{escape(title)}</text>']
-    parts.append(f'<rect x="{_PAD}" y="24" width="{_SIDE}" height="{_SIDE}" fill="none" stroke="{LINE}"/>')
-    parts.append(f'<line x1="{_PAD}" y1="{24 + _SIDE}" x2="{_PAD + _SIDE}" y2="24" stroke="{LINE}"/>')
-    for power in range(math.ceil(low), math.floor(high) + 1):
-        spot = place(10.0**power)
-        label = f'10<tspan dy="-4" font-size="8">{power}</tspan>'
-        parts.append(f'<text x="{_PAD + spot:.1f}" y="{40 + _SIDE}" text-anchor="middle">{label}</text>')
-        parts.append(f'<text x="{_PAD - 4}" y="{28 + _SIDE - spot:.1f}" text-anchor="end">{label}</text>')
-    parts.append(f'<text x="{_PAD + _SIDE / 2}" y="{56 + _SIDE}" text-anchor="middle">{escape(across)}</text>')
-    turned = f"rotate(-90 10 {24 + _SIDE / 2})"
-    parts.append(f'<text x="10" y="{24 + _SIDE / 2}" text-anchor="middle" transform="{turned}">{escape(up)}</text>')
-    for number, (name, colour, listed) in enumerate(series):
-        parts.append(f'<circle cx="{_PAD + 14}" cy="{40 + 16 * number}" r="4" fill="{colour}"/>')
-        parts.append(f'<text x="{_PAD + 24}" y="{44 + 16 * number}">{escape(name)}</text>')
-        parts += [
-            f'<circle cx="{_PAD + place(one.across):.1f}" cy="{24 + _SIDE - place(one.up):.1f}" r="4" fill="{colour}" '
-            f'fill-opacity="0.7"><title>{escape(one.name)}: {one.across:.3g}, {one.up:.3g}</title></circle>'
-            for one in listed
-        ]
-    return _svg(_PAD + _SIDE + 16, _SIDE + 64, parts, title)
-
-
-def _svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
-    inner = "".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title, quote=True)}" '
-        f'width="{width:.0f}" height="{height:.0f}" font-family="sans-serif" font-size="11">{inner}</svg>'
-    )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
+from dodona.synth.table import SyntheticRows
+from dodona.synth.workload import marginal_block, marginal_columns
 
 # --- The public report of a release: one HTML file with embedded charts, computed only from public facts. ---
 
@@ -147,7 +57,8 @@ def public_report(model: SyntheticModel, rows: SyntheticRows | None = None) -> s
 
     It shows how far the model is from the measurements, never how far from the table.
     """
-    sections = [_summary(model), _marginals_section(model), _fit_section(model), _worst_section(model)]
+    sections = [_summary(model, rows), _marginals_section(model), _errors_section(model, rows)]
+    sections += [_fit_section(model), _worst_section(model)]
     if rows is not None:
         sections.append(_rows_section(model, rows))
     sections.append(_steps_section(model))
@@ -195,7 +106,7 @@ def _cell(value: object) -> str:
     return f"<td>{escape(str(value))}</td>"
 
 
-def _summary(model: SyntheticModel) -> Section:
+def _summary(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
     support = model.workload.support
     facts = [
         ("Columns", ", ".join(model.workload.names)),
@@ -206,6 +117,10 @@ def _summary(model: SyntheticModel) -> Section:
         ("Version of the data", model.version),
         ("Ledger after it", model.head),
     ]
+    listed = [str(one) for one in model.schema.constraints]
+    if listed:
+        anew = "" if rows is None or not rows.redrawn else f" ({rows.redrawn:,} rows were drawn anew for them)"
+        facts.append(("Constraints that every row meets", "; ".join(listed) + anew))
     if model.promise is not None:
         within, sure, theorem = model.promise.within, model.promise.confidence, model.promise.theorem
         facts.append(("Promise", f"all answers within {within:.4g} of all rows, at {sure:.0%} ({theorem})"))
@@ -229,6 +144,44 @@ def _marginals_section(model: SyntheticModel) -> Section:
         pictures.append(draw_bars(drawn, title=name))
     note = "<p class='note'>Bars are the model; lines are 95% intervals of what was measured.</p>"
     return Section("Columns one by one", note + "".join(pictures))
+
+
+def _errors_section(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
+    """Show an interval for how far each marginal of the workload is from the table."""
+    found = marginal_errors(model, rows)
+    if not found:
+        return Section("How far each marginal may be off", "<p>The workload has no marginals, only counts.</p>")
+    what = "rows" if rows is not None else "model"
+    known = sorted((one for one in found if one.distance is not None), key=lambda one: -one.high)
+    note = (
+        f"<p class='note'>Total variation between the {what} and the table, on each marginal of the workload: a bar is "
+        "a 95% interval for it, a tick the distance from what was measured. They are computed from measured tables and "
+        "their noise, never from the table itself. Where columns were not measured together, nothing that was released "
+        "bounds it.</p>"
+    )
+    bars = [ShareBar(" × ".join(one.columns), one.distance or 0.0, one.low, one.high) for one in known[:_SHOWN_VALUES]]
+    title = f"How far each marginal of the {what} may be off"
+    picture = draw_ranges(bars, title=title, across="total variation from the table") if bars else ""
+    listed = [
+        (" × ".join(one.columns), "not measured together" if one.distance is None else one.distance, one.low, one.high)
+        for one in (*known, *(one for one in found if one.distance is None))
+    ]
+    table = html_table(("marginal", f"{what} against measurement", "at least", "at most"), listed)
+    counted = f"<p>{len(known):,} of {len(found):,} marginals were measured, alone or within a larger one.</p>"
+    folded = f"<details><summary>All {len(found):,} marginals</summary>{table}</details>"
+    return Section("How far each marginal may be off", note + counted + picture + folded)
+
+
+def marginal_errors(model: SyntheticModel, rows: SyntheticRows | None = None) -> list[MarginalError]:
+    """Return for each marginal of the workload an interval for how far the model, or its rows, are from the table."""
+    total = 1.0 if rows is None else float(len(rows)) if rows.weights is None else float(rows.weights.sum())
+    found = []
+    for block in model.workload.query.blocks:
+        names = marginal_columns(block)
+        if names is not None:
+            shares = model.expect([block]) / model.size if rows is None else row_counts(rows, block) / total
+            found.append(marginal_error(model.schema.domain, model.seen, names, shares))
+    return found
 
 
 def _bar(name: str, share: float, seen: ObservedBlock | None, place: int) -> ShareBar:
@@ -276,8 +229,10 @@ def _worst_section(model: SyntheticModel) -> Section:
         away = (expected / model.size - one.values) / math.sqrt(one.variance)
         names = answer_names(one.block, model.schema.domain)
         for place in np.argsort(-np.abs(away))[:_WORST].tolist():
-            told = float(one.values[place]) * model.size
-            found.append((float(away[place]), describe_block(one.block), names[place], told, float(expected[place])))
+            measured = float(one.values[place]) * model.size
+            found.append(
+                (float(away[place]), describe_block(one.block), names[place], measured, float(expected[place]))
+            )
     found.sort(key=lambda row: -abs(row[0]))
     headings = ("deviations", "block", "answer", "measured rows", "model's rows")
     return Section("Worst answers", html_table(headings, found[:_WORST]) if found else "<p>Nothing was measured.</p>")

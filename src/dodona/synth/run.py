@@ -8,26 +8,40 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
-from dodona.knowledge.components import Belief, ComponentBelief
+from dodona.knowledge.cells import format_cells
+from dodona.knowledge.constraints import compile_constraints, impossible_cells
+from dodona.knowledge.factored import IMPOSSIBLE, Prior
 from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.mixture import Belief
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
-from dodona.privacy.additive_noise import SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
+from dodona.privacy.additive_noise import (
+    SMALLEST_SCALE,
+    Gaussian,
+    Laplace,
+    Noise,
+    NormalNoise,
+    RoundedGaussian,
+    round_scale_up,
+)
 from dodona.privacy.bounds import smallest_number
 from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, Noise, noises_from_text
+from dodona.privacy.measurement import Measurement, ResidualMeasurement, noises_from_text
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
+from dodona.query.canonical import to_json
 from dodona.query.query import Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
-from dodona.query.spelling import to_json
 from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
@@ -40,37 +54,70 @@ class Currency:
     """Converts a share of the budget into mechanisms.
 
     In pure ε: Laplace noise, and permute-and-flip, which is never worse than the exponential mechanism there. In ρ:
-    Gaussian or Laplace noise, and the exponential mechanism at its bounded-range price, at most ε²/8.
+    Gaussian or Laplace noise, and the exponential mechanism at its bounded-range price, at most ε²/8. In μ²: the same
+    with rounded normal noise, and Gaussian prices.
     """
 
-    unit: Literal["ε", "ρ"]
+    unit: Literal["ε", "ρ", "μ²"]
     """The letter in which prices are shown."""
     laplace: bool = False
-    """Whether noise bought in ρ is Laplace noise: for its tails, or to match the mechanism of the literature."""
+    """Whether noise bought in ρ or μ² is Laplace noise: for its tails, or to match the mechanism of the literature."""
+
+    @property
+    def normal(self) -> type[NormalNoise]:
+        """The normal noise that is bought in this currency."""
+        return RoundedGaussian if self.unit == "μ²" else Gaussian
 
     def noise(self, part: float, sensitivity: Sensitivity) -> Noise:
-        """Return the least noise that costs at most `part`: Lap(Δ₁/ε), σ = Δ₂/√(2ρ), or the Laplace noise at ρ."""
+        """Return the least noise that costs at most `part`: Lap(Δ₁/ε), σ = Δ₂/√(2ρ), σ = Δ₂/μ, or Laplace noise."""
         if self.unit == "ε":
             return Laplace(scale=_scale_above(sensitivity.l1 / part))
         if not self.laplace:
-            return Gaussian(scale=_scale_above(math.sqrt(sensitivity.l2_squared / (2 * part))))
+            each = part if self.unit == "μ²" else 2 * part
+            return self.normal(scale=_scale_above(math.sqrt(sensitivity.l2_squared / each)))
 
         def affordable(scale: float) -> bool:  # the price decreases in the scale
             return self.cost(Laplace(scale=round_scale_up(scale)).event(sensitivity)) <= part
 
         return Laplace(scale=round_scale_up(smallest_number(affordable, 1e-3, 1e12, near=1e-7, geometric=True)))
 
+    def shares(self, values: Sequence[int]) -> list[float]:
+        """Return how to divide a price over blocks of so many values, for the least sum of expected absolute noise.
+
+        The noise of a block is as part^-½, or as part^-1 in pure ε; Σ values·noise is least for these shares.
+        """
+        power = 1 / 2 if self.unit == "ε" else 2 / 3
+        weights = [number**power for number in values]
+        return [weight / sum(weights) for weight in weights]
+
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
-        """Return the most accurate choice mechanism that costs at most `part`: at ε, or at ε = √(8ρ)."""
+        """Return the most accurate choice mechanism that costs at most `part`."""
         moved = (1 if sensitivity.monotone else 2) * sensitivity.linf
         if self.unit == "ε":
             return PermuteAndFlip(scale=_scale_above(moved / part))
-        return Exponential(scale=_scale_above(moved / math.sqrt(8 * part)))
+        return Exponential(scale=_scale_above(moved / self.choice_epsilon(part)))
+
+    def choice_epsilon(self, part: float) -> float:
+        """Return the ε of an exponential mechanism that costs `part`: √(8ρ), or that of page gaussian-filter."""
+        match self.unit:
+            case "ε":
+                return part
+            case "ρ":
+                return math.sqrt(8 * part)
+            case "μ²":
+                below = NormalDist().cdf(-math.sqrt(part) / 2)
+                return 2 * math.log((1 - below) / below) * (1 - 1e-12)  # less than rounding may have added
 
     def cost(self, event: Event) -> float:
         """Return the cost of an event, rounded up."""
-        pure = Fraction(10**9) if event.epsilon is None else event.epsilon
-        return math.nextafter(float(pure if self.unit == "ε" else event.rho()), math.inf)
+        match self.unit:
+            case "ε":
+                price: Fraction | Decimal | None = event.epsilon
+            case "ρ":
+                price = event.rho()
+            case "μ²":
+                price = event.mu_squared()
+        return math.nextafter(1e9 if price is None else float(price), math.inf)
 
 
 def _scale_above(wanted: float) -> Fraction:
@@ -109,7 +156,7 @@ class SynthesisRun:
     total: float
     """The total cost of all steps, in the currency."""
     cells: int
-    """The largest number of cells of a belief, or of one of its components."""
+    """The largest number of cells of a belief."""
     progress: ProgressCallback
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
@@ -121,8 +168,8 @@ class SynthesisRun:
 
     @property
     def size(self) -> int:
-        """The declared, public number of rows of the table."""
-        return max(1, self.dataset.schema.unit.size)
+        """The declared, public number of rows of the table, or of all tables."""
+        return max(1, self.dataset.schema.size)
 
     @property
     def unit(self) -> Unit:
@@ -142,27 +189,51 @@ class SynthesisRun:
         found = np.rint(belief.expect(self.workload.over(blocks)) * share * self.size)
         return tuple(found.astype(np.int64).tolist())
 
-    def holds(self, belief: Belief, block: Block) -> bool:
-        """Return whether updating a belief by a block keeps its components within the cell limit."""
-        if not isinstance(belief, ComponentBelief):
-            return True
-        touched = [part for part in belief.parts if block.attributes & set(part.support.domain.names)]
-        return math.prod(part.support.size for part in touched) <= self.cells
+    @property
+    def prior(self) -> Prior:
+        """The public constraints on the columns of the workload, as logarithms of weights."""
+        support, found = self.workload.support, dict[tuple[str, ...], NDArray[np.float64]]()
+        for one in compile_constraints(self.dataset.schema):
+            names = tuple(name for name in support.domain.names if name in one.names)
+            if len(names) < len(one.names) or math.prod(support.shape[at] for at in support.places(names)) > self.cells:
+                continue  # rows that it forbids are drawn anew
+            cells = impossible_cells([one], support.project(names))
+            if cells is not None:
+                table = np.where(cells, IMPOSSIBLE, 0.0)
+                found[names] = np.minimum(found[names], table) if names in found else table
+        return found
 
     def refuse_wide(self) -> None:
-        """Refuse a workload with a block that no belief here can be updated by."""
+        """Refuse a workload with a block that no belief here can hold, with the largest that fits."""
         support = self.workload.support
-        for block in self.workload.query.blocks:
-            if math.prod(support.shape[place] for place in support.places(block.attributes)) > self.cells:
-                raise InvalidWorkload(
-                    f"{describe_block(block)} looks at more than {self.cells} cells, and no model here holds them. Ask "
-                    "for fewer columns together, or coarser ones."
-                )
+        sizes = {
+            block: math.prod(support.shape[place] for place in support.places(block.attributes))
+            for block in self.workload.query.blocks
+        }
+        wide = [block for block, size in sizes.items() if size > self.cells]
+        if not wide:
+            return
+        fitting = [block for block in sizes if sizes[block] <= self.cells]
+        most = f"The largest of this workload that fits is {describe_block(max(fitting, key=lambda own: sizes[own]))}. "
+        worst = max(wide, key=lambda own: sizes[own])
+        raise InvalidWorkload(
+            f"{describe_block(worst)} looks at {format_cells(sizes[worst])} cells, and a model here holds no "
+            f"more than {self.cells} cells. {most if fitting else ''}Ask for fewer columns together, or coarser ones."
+        )
 
-    def measure(self, step: str, blocks: Sequence[Block], part: float) -> tuple[ObservedBlock, ...]:
-        """Measure blocks for a share of the budget and return the results; nothing if the answer was lost."""
-        noise = self.currency.noise(part, self.sensitivity(blocks))
-        measurement = Measurement(self.asked(blocks), (noise,) * len(blocks))
+    def measure(
+        self, step: str, blocks: Sequence[Block], part: float, *, by_size: bool = False
+    ) -> tuple[ObservedBlock, ...]:
+        """Measure blocks for a share of the budget and return the results; nothing if the answer was lost.
+
+        All have the same noise; or, `by_size`, larger ones have less, so that the sum of all noises is least.
+        """
+        noises = (self.currency.noise(part, self.sensitivity(blocks)),) * len(blocks)
+        if by_size:
+            shares = self.currency.shares([block.values for block in blocks])
+            paired = zip(blocks, shares, strict=True)
+            noises = tuple(self.currency.noise(part * share, self.sensitivity([block])) for block, share in paired)
+        measurement = Measurement(self.asked(blocks), noises)
         about = ", ".join(map(describe_block, blocks))
         text = f"release {self.digest[:12]}, {step}: {about}"[:5000]
         release = self._buy(step, measurement, partial(release_measurement, text=text), f"measure {about}")
@@ -175,11 +246,18 @@ class SynthesisRun:
             found.append(ObservedBlock.of(block, counts, own, size=self.size))
         return tuple(found)
 
-    def choose(self, step: str, selection: ScoredCandidates) -> int | None:
-        """Return the index of the chosen candidate; None if it was lost."""
+    def measure_residuals(self, step: str, measurement: ResidualMeasurement) -> tuple[int, ...] | None:
+        """Return the noisy Helmert rows of residuals; None if the answer was lost."""
+        about = f"measure all marginals, by {len(measurement.parts)} residuals"
+        text = f"release {self.digest[:12]}, {step}"
+        release = self._buy(step, measurement, partial(release_measurement, text=text), about)
+        return None if release is None else tuple(int(value) for value in release.values)
+
+    def choose(self, step: str, selection: ScoredCandidates) -> tuple[int, ...]:
+        """Return the indices of the chosen candidates; none if they were lost."""
         text = f"release {self.digest[:12]}, {step}: choose"
         release = self._buy(step, selection, partial(release_choice, text=text), "choose what to measure")
-        return None if release is None else int(release.values[0])
+        return () if release is None else tuple(int(value) for value in release.values)
 
     def charge(self, step: str) -> Event | None:
         """Return the event that an earlier attempt charged for a step; None if there was none."""
@@ -190,7 +268,11 @@ class SynthesisRun:
         return f"release {self.digest} {step}"
 
     def _buy(
-        self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release], about: str
+        self,
+        step: str,
+        asked: Measurement | ResidualMeasurement | ScoredCandidates,
+        deliver: Callable[..., Release],
+        about: str,
     ) -> Release | None:
         """Return the recorded result of a step, or pay for it; None if its answer was lost after the charge."""
         event, how, release = self._bought(step, asked, deliver)
@@ -201,7 +283,7 @@ class SynthesisRun:
         return release
 
     def _bought(
-        self, step: str, asked: Measurement | ScoredCandidates, deliver: Callable[..., Release]
+        self, step: str, asked: Measurement | ResidualMeasurement | ScoredCandidates, deliver: Callable[..., Release]
     ) -> tuple[Event, str, Release | None]:
         """Return what was charged, how the step was settled, and its result."""
         key = self._key(step)

@@ -1,5 +1,6 @@
 """`synthesize`: from a workload and a share of the budget to a public model, charged step by step."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
@@ -8,20 +9,25 @@ from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, AffordableRequest
 from dodona.curator.request import Dataset, effective_max_price
 from dodona.errors import InvalidRequest
-from dodona.knowledge.components import CellDistribution
-from dodona.knowledge.fit import FitState
+from dodona.knowledge.constraints import compile_constraints
+from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.mixture import CellDistribution
 from dodona.ledger.errors import BudgetExhausted
 from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, format_decimal_rounded_down, format_percent, to_fraction, to_share
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.privacy.conversion import zcdp_limit
-from dodona.privacy.events import UnevenGaussianEvent
+from dodona.privacy.events import RoundedGaussianEvent, UnevenGaussianEvent
+from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.schema.schema import Unit
 from dodona.synth import methods
+from dodona.synth.annealed import run_annealed
 from dodona.synth.blr import plan_database_rows, run_blr
+from dodona.synth.effort import Effort, estimate_effort
 from dodona.synth.methods import Blr, ErrorGuarantee, Guaranteed, SynthesisMethod
 from dodona.synth.model import SyntheticModel
+from dodona.synth.naming import name_workload
 from dodona.synth.run import Currency, ProgressCallback, SynthesisRun, run_digest
 from dodona.synth.workload import DEFAULT_CELLS, InvalidWorkload, SynthesisStopped, SynthesisTooExpensive, Workload
 
@@ -44,21 +50,31 @@ class SynthesisOffer:
     promise: ErrorGuarantee | None
     run: str
     """The digest of the declaration, under which charges are recorded."""
+    effort: Effort
+    """The time and the memory that it takes, with as many rows as the table has."""
+
+    @property
+    def affordable(self) -> bool:
+        """Whether it fits what is left of the budget."""
+        return self.share * (1 - _ROUNDING) <= self.left
 
     def __str__(self) -> str:
-        fits = "" if self.share * (1 - _ROUNDING) <= self.left else ": it would be refused"
+        fits = "" if self.affordable else ": it would be refused"
         price = f"{format_percent(self.share)} of the budget ({self.unit} {self.price:.4g})"
-        told = f"Method {self.method}: takes {price}. {format_percent(self.left)} of the budget is left{fits}."
+        left = f"{format_percent(self.left)} of the budget is left{fits}."
+        text = f"Method {self.method}: takes {price}. {left} It needs {self.effort}."
         if self.promise is None:
-            return told
+            return text
         within, sure = self.promise.within, self.promise.confidence
-        return f"{told} Promised: all answers within {within:.4g} of all rows, at {sure:.0%}."
+        return f"{text} Promised: all answers within {within:.4g} of all rows, at {sure:.0%}."
 
 
 def synthesize(  # noqa: PLR0913  the public interface
     curator: Curator,
-    workload: Workload,
+    workload: Workload | str | None = None,
     *,
+    target: str | None = None,
+    columns: Iterable[str] | None = None,
     epsilon: Exact | None = None,
     share: Exact | None = None,
     method: SynthesisMethod | None = None,
@@ -69,17 +85,21 @@ def synthesize(  # noqa: PLR0913  the public interface
 ) -> SyntheticModel:
     """Return a public model of the table that answers the workload, charged step by step.
 
+    The workload is a word, `"2-way"` or `"3-way"` for all marginals of so many `columns`, or a `Workload`; or give a
+    `target`, for what predicts one column: all marginals of two columns, and the smaller ones of three, with it.
+
     The price is an ε at the budget's δ, or a share of the whole budget. An ε is refused if it takes more than
     `max_price`, or than the dataset allows for one call; a share already states what it takes.
 
     The same release under the same name is never charged twice: after an interruption it resumes, and once complete it
     is replayed.
     """
-    run, way = _make_run(curator, workload, epsilon, share, method or methods.Annealed(), cells, name, progress)
+    declared = name_workload(curator.desk.dataset.schema.domain, workload, target=target, columns=columns)
+    run, way = _make_run(curator, declared, epsilon, share, method or methods.Annealed(), cells, name, progress)
     _require_affordable(run, _most(run, share, max_price))
     ledger = run.dataset.ledger
     try:
-        law, fitted, part, promise = _run_method(run, way)
+        law, seen, part, promise = _run_method(run, way)
     except BudgetExhausted:
         if not run.steps:
             raise
@@ -87,10 +107,10 @@ def synthesize(  # noqa: PLR0913  the public interface
         raise SynthesisStopped(steps=len(run.steps), left=left) from None
     return SyntheticModel(
         schema=run.dataset.schema,
-        workload=workload,
+        workload=declared,
         law=law,
         part=part,
-        seen=() if fitted is None else fitted.seen,
+        seen=seen,
         steps=tuple(run.steps),
         method=methods.method_name(way),
         share=_share(run, run.spent),
@@ -104,29 +124,31 @@ def synthesize(  # noqa: PLR0913  the public interface
 
 def _run_method(
     run: SynthesisRun, method: SynthesisMethod
-) -> tuple[CellDistribution, FitState | None, float, ErrorGuarantee | None]:
+) -> tuple[CellDistribution, tuple[ObservedBlock, ...], float, ErrorGuarantee | None]:
     """Return the law that a method produces, its measurements, its share of the rows, and its guarantee."""
     match method:
         case methods.Annealed():
-            fitted = methods.run_annealed(run, method)
-            return fitted.belief, fitted, 1.0, None
+            fitted = run_annealed(run, rounds=method.rounds)
+            return fitted, fitted.seen, 1.0, None
         case methods.Mwem():
-            fitted, mean = methods.run_mwem(run, method)
-            return fitted.belief if mean is None else mean, fitted, 1.0, None
+            last, mean = methods.run_mwem(run, method)
+            return last if mean is None else mean, last.seen, 1.0, None
         case Guaranteed():
             mixture, part, promise = methods.run_guaranteed(run, method)
-            return mixture, None, part, promise
+            return mixture, (), part, promise
         case Blr():
             database, promise = run_blr(run, method)
-            return database, None, 1.0, promise
+            return database, (), 1.0, promise
         case _:
             assert_never(method)
 
 
 def require_affordable_synthesis(  # noqa: PLR0913  the public interface
     curator: Curator,
-    workload: Workload,
+    workload: Workload | str | None = None,
     *,
+    target: str | None = None,
+    columns: Iterable[str] | None = None,
     epsilon: Exact | None = None,
     share: Exact | None = None,
     method: SynthesisMethod | None = None,
@@ -135,16 +157,19 @@ def require_affordable_synthesis(  # noqa: PLR0913  the public interface
     max_price: Exact | None = None,
 ) -> None:
     """Refuse what `synthesize` would refuse before its first charge; nothing is charged here."""
+    declared = name_workload(curator.desk.dataset.schema.domain, workload, target=target, columns=columns)
     run, _ = _make_run(
-        curator, workload, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
+        curator, declared, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
     )
     _require_affordable(run, _most(run, share, max_price))
 
 
 def quote_synthesis(  # noqa: PLR0913  the public interface
     curator: Curator,
-    workload: Workload,
+    workload: Workload | str | None = None,
     *,
+    target: str | None = None,
+    columns: Iterable[str] | None = None,
     epsilon: Exact | None = None,
     share: Exact | None = None,
     method: SynthesisMethod | None = None,
@@ -152,8 +177,9 @@ def quote_synthesis(  # noqa: PLR0913  the public interface
     name: str = "",
 ) -> SynthesisOffer:
     """Return the price of a release without charging it. It refuses what `synthesize` would refuse."""
+    declared = name_workload(curator.desk.dataset.schema.domain, workload, target=target, columns=columns)
     run, way = _make_run(
-        curator, workload, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
+        curator, declared, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
     )
     promise: ErrorGuarantee | None = None
     if isinstance(way, Guaranteed):
@@ -168,6 +194,7 @@ def quote_synthesis(  # noqa: PLR0913  the public interface
         left=run.dataset.ledger.left(analyst=run.desk.analyst),
         promise=promise,
         run=run.digest,
+        effort=estimate_effort(declared, way, cells=cells, rows=run.size),
     )
 
 
@@ -183,14 +210,9 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
 ) -> tuple[SynthesisRun, SynthesisMethod]:
     desk = curator.desk  # a release spends from the same budget as the curator's questions
     dataset, analyst = desk.dataset, desk.analyst
-    given: object = workload
-    if not isinstance(given, Workload):
-        raise InvalidWorkload(
-            f"{given!r:.60} is no workload. Write Workload.ways(schema.domain, 2), or the columns of each marginal: "
-            "Workload.marginals(schema.domain, [['sex', 'age'], ['ward']])."
-        )
     if workload.query.domain != dataset.schema.domain:
         raise InvalidWorkload("This workload is over another table. Build it from this dataset's schema.")
+    compile_constraints(dataset.schema)  # contradictory ones are refused before any charge
     currency = _currency(dataset, method)
     total = _total(dataset, analyst, epsilon, share, currency)
     size = workload.support.size
@@ -206,9 +228,14 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
 
 
 def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:
-    pure = dataset.ledger.budget.accountant is Accountant.PURE
     laplace = isinstance(method, methods.Annealed | methods.Mwem) and method.law == "laplace"
-    return Currency("ε" if pure else "ρ", laplace)
+    match dataset.ledger.budget.accountant:
+        case Accountant.PURE:
+            return Currency("ε", laplace)
+        case Accountant.GAUSSIAN:
+            return Currency("μ²", laplace)
+        case _:
+            return Currency("ρ", laplace)
 
 
 def _total(
@@ -221,7 +248,7 @@ def _total(
     whole = _whole(ledger, dataset.schema.unit, currency)
     if epsilon is not None:
         price = validate_noise_epsilon(epsilon)
-        asked = price if currency.unit == "ε" else Fraction(zcdp_limit(price, ledger.budget.delta))
+        asked = _currency_limit(currency, price, ledger.budget.delta)
         part = asked / whole
     else:
         part = to_share(share if share is not None else 1, argument="share")
@@ -236,7 +263,20 @@ def _whole(ledger: Ledger, unit: Unit, currency: Currency) -> Fraction:
     """Return the whole budget in the currency."""
     if currency.unit == "ε":
         return ledger.budget.epsilon
+    if currency.unit == "μ²":
+        return 1 / ledger.share(RoundedGaussianEvent(Fraction(1), unit.neighbours))  # an event with μ² = 1
     return 1 / ledger.share(UnevenGaussianEvent(Fraction(2), unit.neighbours))  # an event with ρ = 1
+
+
+def _currency_limit(currency: Currency, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return how much of the currency implies (ε, δ)."""
+    match currency.unit:
+        case "ε":
+            return epsilon
+        case "ρ":
+            return Fraction(zcdp_limit(epsilon, delta))
+        case "μ²":
+            return Fraction(gaussian_limit(epsilon, delta))
 
 
 def _share(run: SynthesisRun, price: float) -> Fraction:
@@ -258,7 +298,7 @@ def _share_that_fits(most: Fraction) -> AffordableRequest:
 
 def _require_affordable(run: SynthesisRun, most: Fraction) -> None:
     """Refuse a run that exceeds its limit; a run that has begun continues, and each step is decided separately."""
-    if any(run.charge(step) is not None for step in ("singles", "database", "1 choose")):
+    if any(run.charge(step) is not None for step in ("singles", "residuals", "database", "1 choose")):
         return
     left = run.dataset.ledger.left(analyst=run.desk.analyst)
     asked = _share(run, run.total)

@@ -10,8 +10,7 @@ from typing import Self
 
 from dodona.errors import InvalidRequest, Refused
 from dodona.knowledge.cells import Support, format_cells
-from dodona.knowledge.components import Belief, ComponentBelief
-from dodona.knowledge.dense import DenseBelief
+from dodona.knowledge.factored import FactoredBelief, Prior
 from dodona.numbers import format_decimal_rounded_down, format_percent
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, ONE, Block, Query
@@ -74,8 +73,8 @@ class SynthesisStopped(Refused):
 # --- A workload: the counts that a release should answer well, all declared before anything is asked. ---
 
 
-DEFAULT_CELLS = 1 << 22
-"""The largest number of cells of a dense belief or component: with more, fits would take minutes."""
+DEFAULT_CELLS = 1 << 21
+"""The largest number of cells of a model: with more, fits would take minutes and hundreds of megabytes."""
 
 
 @dataclass(frozen=True)
@@ -150,11 +149,9 @@ class Workload:
         """Return blocks as a query of the belief."""
         return Query(self.support.domain, tuple(blocks))
 
-    def uniform(self, *, cells: int = DEFAULT_CELLS) -> Belief:
-        """Return the uniform belief: dense if it is small enough, else in components."""
-        if self.support.size <= cells:
-            return DenseBelief.uniform(self.support)
-        return ComponentBelief.uniform(self.support, limit=cells)
+    def uniform(self, *, cells: int = DEFAULT_CELLS, prior: Prior | None = None) -> FactoredBelief:
+        """Return the belief that knows only a public prior."""
+        return FactoredBelief(self.support, cells, prior or {})
 
 
 def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
@@ -162,16 +159,16 @@ def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
     if isinstance(names, str):
         raise InvalidWorkload(f"by = {names!r} is a text. Write a list of columns, such as [{names!r}].")
     if not names or len(set(names)) != len(names):
-        told = ", ".join(names) or "nothing"
-        raise InvalidWorkload(f"by = {told} is no marginal. Write one column or more, each once.")
+        listed = ", ".join(names) or "nothing"
+        raise InvalidWorkload(f"by = {listed} is no marginal. Write one column or more, each once.")
     ordered = [attribute for attribute in domain if attribute.name in set(names)]
     if len(ordered) != len(names):
         unknown = ", ".join(name for name in names if name not in domain)
         raise InvalidWorkload(f"by has {unknown}, and the table has no such column: {', '.join(domain.names)}.")
     block = Block(EVERYTHING, tuple(Partition.every(attribute, 1) for attribute in ordered))
     if math.prod(key.groups for key in block.keys) > MOST_VALUES:
-        told = ", ".join(names)
-        raise InvalidWorkload(f"The marginal of {told} has {block.values} cells, and {MOST_VALUES} are asked.")
+        listed = ", ".join(names)
+        raise InvalidWorkload(f"The marginal of {listed} has {block.values} cells, and {MOST_VALUES} are asked.")
     return block
 
 

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from dodona.errors import Halted, InvalidArgument
 from dodona.ledger.entries import Receipt, Release, WatchUsage
 from dodona.ledger.ledger import Ledger
-from dodona.privacy.additive_noise import Laplace
+from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, Noise, ResidualMeasurement
+from dodona.privacy.measurement import Measurement, ResidualMeasurement
 from dodona.privacy.selection import Exponential, PermuteAndFlip, ScoredCandidates, Whole
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
+from dodona.query.canonical import to_json
 from dodona.query.query import Query
 from dodona.query.sensitivity import Sensitivity, row_count_sensitivity, score_sensitivity, unit_sensitivity
-from dodona.query.spelling import to_json
 from dodona.schema.schema import Domain, Unit
 from dodona.trusted.samplers import contest
 from dodona.trusted.samplers.draw import draw_one, draw_runs
@@ -150,16 +150,17 @@ def release_measurement(  # noqa: PLR0913  all inputs of a release are named
 
     Theorem: release
     """
-    gate = _Gate(receipt, measurement.event(unit), measurement.purpose, ledger=ledger, source=source)
+    event, mechanism, purpose = measurement.event(unit), measurement.mechanism, measurement.purpose
+    gate = _Gate(receipt, event, purpose, ledger=ledger, source=source)
     return gate.release(
-        measurement.query, lambda values: add_noise(values, measurement), mechanism=measurement.mechanism, text=text
+        measurement.query, lambda values: add_noise(values, measurement), mechanism=mechanism, text=text
     )
 
 
 def add_noise(
     values: NDArray[np.int64] | Sequence[int], measurement: Measurement | ResidualMeasurement
 ) -> tuple[int, ...]:
-    """Return the values with the noise of their blocks; for residuals, the noisy Helmert rows."""
+    """Return the values with the noise of their blocks; for residuals, their noisy rows."""
     if isinstance(measurement, ResidualMeasurement):
         values = measurement.turned(values)
     noise = draw_runs(_noise_runs(measurement))
@@ -207,11 +208,12 @@ def release_choice(  # noqa: PLR0913  all inputs of a release are named
 def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
     """Return the chosen indices; exact scores stay in this function, so that no recording error carries them."""
     left, chosen = dict(enumerate(map(int, selection.scores(values)))), list[int]()
-    for _ in range(selection.count):
+    while left and len(chosen) < selection.count:
         numbers = list(left)
         winner = numbers[_choose_one(selection, list(left.values()))]
         chosen.append(winner)
-        del left[winner]
+        for own in (winner, *selection.ruled_out(winner)):  # a function of what was chosen, and so released
+            left.pop(own, None)
     return tuple(chosen)
 
 
@@ -311,7 +313,7 @@ def validate_count_query(query: Query, paid: Sensitivity, unit: Unit) -> None:
 # --- Watches and checks: sparse vectors over a source, paid for in full before the first question. ---
 
 
-WATCHING, CHECKING, CONFIRMING = "above", "weights", "confirm"
+WATCHING, CHECKING = "above", "weights"
 
 
 def watch_purpose(mechanism: SparseVector) -> str:
@@ -400,40 +402,3 @@ def open_estimate_check(
         return gate.read(query, lambda values: checker.fresh(int(values[0]), estimate, watch=watch, draw=draw_one))
 
     return check
-
-
-class PredictionCheck:
-    """Reports whether counts are near predictions, until the first that is not. It ends with this process.
-
-    A distance can move in both directions with a count, so there is no discount for monotone answers. Only the verdict
-    is released: neither the gap nor a value.
-
-    Theorem: sparse-vector-privacy
-    """
-
-    def __init__(
-        self, mechanism: SparseVector, receipt: Receipt, *, ledger: Ledger, source: Source, unit: Unit
-    ) -> None:
-        """Use the receipt, which must be for the whole run, and draw the threshold noise."""
-        if mechanism.positives != 1 or mechanism.answer_scale is not None:
-            raise InvalidArgument("mechanism", mechanism, "write a sparse vector of one positive, without answers")
-        self._moved, self._unit = score_sensitivity(unit), unit
-        self._gate = _Gate(receipt, mechanism.event(self._moved), CONFIRMING, ledger=ledger, source=source)
-        self._gate.redeem()
-        self._watch = OpenSparseVector(mechanism, _draw_laplace)
-
-    @property
-    def open(self) -> bool:
-        """Whether another prediction may be checked."""
-        return self._watch.positives_left > 0
-
-    def near(self, query: Query, prediction: int, threshold: int) -> bool:
-        """Return whether the noisy distance of one count from a prediction is below the noisy threshold.
-
-        The check closes after the first prediction that is not near.
-        """
-        if type(prediction) is not int:  # a fraction would be compared unrounded
-            raise InvalidArgument("prediction", type(prediction), "write an integer")
-        validate_count_query(query, self._moved, self._unit)
-        ask = self._watch.ask
-        return not self._gate.read(query, lambda values: ask(abs(int(values[0]) - prediction), threshold)).above

@@ -7,7 +7,7 @@ import numpy as np
 from dodona.curator.weights_design import WeightsDesign
 from dodona.lab import direct
 from dodona.lab.weights import study_weights
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Noise
 
 Counts = np.ndarray
 

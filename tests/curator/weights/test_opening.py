@@ -76,7 +76,7 @@ def dataset(
 
 
 def opened(data: Dataset, *, epsilon: object = "9/10", questions: int = 100) -> Weights:
-    return Curator(data).weights(questions=questions, epsilon=epsilon, columns=("ward", "urgent"), confidence=0.9999)
+    return Curator(data).weights(questions=questions, epsilon=epsilon, columns=("ward", "urgent"), confidence=0.9999999)
 
 
 QUESTIONS = [
@@ -90,7 +90,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize(("neighbours", "spare"), [("add-remove", 1), ("replace", 0)])
 def test_answers_are_within_the_promise(neighbours, spare):
-    """A false alarm has probability 1e-4 at most."""
+    """A false alarm has probability 1e-7 at most."""
     data, _, _ = dataset(neighbours=neighbours)
     weights = opened(data)
     assert weights.design.universe == 5 * 4 + spare

@@ -86,6 +86,7 @@ def test_leaving_attacks_out_changes_no_table():
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("names", [NAMES[:2], NAMES[2:4], NAMES[4:]], ids=" and ".join)
 def test_every_attack_passes_and_the_mutant_is_broken(names: tuple[str, ...]):
     """At least 100 secrets an attack; a false alarm comes once in a million runs for each attack."""

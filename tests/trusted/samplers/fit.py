@@ -35,6 +35,8 @@ def cumulative(noise: Noise, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         low = np.exp(np.minimum(x, -1) / scale) / (1 + ratio)
         high = 1 - np.exp(-(np.maximum(x, 0) + 1) / scale) / (1 + ratio)
         return np.where(x < 0, low, high)
+    if noise.name == "rounded":
+        return ndtr((x + 0.5) / scale)
     return _gaussian_sums(scale, edges) if scale <= _DIRECT else _gaussian_by_parts(scale, x)
 
 

@@ -19,8 +19,7 @@ from dodona.lab.adaptive.rows import Given, Query, Rows
 from dodona.lab.adaptive.single import Single
 from dodona.lab.adaptive.told import Told, told
 from dodona.privacy.accuracy import validate_count
-from dodona.privacy.additive_noise import Laplace
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.trusted.gate import OpenSparseVector
 from dodona.trusted.samplers.draw import draw_one
 

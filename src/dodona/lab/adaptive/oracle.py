@@ -18,8 +18,7 @@ from dodona.lab.adaptive.rows import Query, Rows
 from dodona.lab.adaptive.single import Single
 from dodona.lab.adaptive.told import Source, Told, told
 from dodona.privacy.accuracy import validate_count
-from dodona.privacy.additive_noise import Laplace
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.trusted.samplers.draw import draw_many, draw_one
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from dodona.lab.audit.bound import ERROR, Codes, certified_epsilon, certified_mu, certified_rho
-from dodona.lab.audit.cases import choice, ladder, local, noise, path, people, served, sparse, watched
+from dodona.lab.audit.cases import batch, choice, ladder, local, noise, path, people, served, sparse, watched
 from dodona.lab.audit.cases.case import Case, Currency
 
 
@@ -39,6 +39,7 @@ class Finding:
 def all_cases() -> Iterator[Case]:
     """Return every case, the slow families first."""
     yield from watched.cases()
+    yield from batch.cases()
     yield from served.cases()
     yield from people.cases()
     yield from ladder.cases()

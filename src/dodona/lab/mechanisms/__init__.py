@@ -3,7 +3,7 @@
 from dodona.lab.grid_laplace import GridLaplace
 from dodona.lab.iterated_selection import IteratedSelection, NoisyMax
 from dodona.lab.randomized_response import Coins, RandomizedResponse
-from dodona.privacy.additive_noise import Calibration, Gaussian, Laplace
+from dodona.privacy.additive_noise import Calibration, Gaussian, Laplace, RoundedGaussian
 from dodona.privacy.selection import Exponential, PermuteAndFlip
 from dodona.privacy.sparse_vector import SparseVector
 
@@ -18,5 +18,6 @@ __all__ = [
     "NoisyMax",
     "PermuteAndFlip",
     "RandomizedResponse",
+    "RoundedGaussian",
     "SparseVector",
 ]

@@ -8,12 +8,13 @@ from functools import lru_cache, partial
 from itertools import count
 
 from dodona.curator.weights import MOST_CELLS as MOST_WEIGHTS
-from dodona.curator.weights_design import NoUsefulGuarantee, WeightsDesign, best_design, blr_guarantee, blr_theorem
+from dodona.curator.weights_design import NoUsefulGuarantee, WeightsDesign, best_design
 from dodona.errors import InvalidArgument
 from dodona.lab.plan import shares
 from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable, counted
 from dodona.lab.plan.purse import Purse, purses
 from dodona.lab.plan.setting import Setting
+from dodona.lab.theorems import blr_guarantee, blr_theorem
 from dodona.lab.weights import cube_root, square_root
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count

@@ -29,8 +29,8 @@ EXPLANATIONS = {
     "confidence": "The probability, before the noise is drawn, that an interval covers the table's own value. It says "
     "nothing about the population that the table was sampled from.",
     "source": "`measured`: new noise was drawn and paid for. `replayed`: the same question was answered before; free, "
-    "and the same numbers. `derived`: follows from earlier answers; free. `confirmed`: an earlier prediction was "
-    "checked for a small price. `model`: the budget is spent, and this is a guess without a guarantee.",
+    "and the same numbers. `derived`: follows from earlier answers; free. `model`: the budget is spent, and this is a "
+    "guess without a guarantee.",
     "price": "`share` is the part of the whole budget that this call took, as an exact fraction; `percent` is the same "
     "for people. `epsilon` is what the question would cost alone, and is only a label. `left` is what remains for you, "
     "`left_today` what remains of today's cap on agents.",

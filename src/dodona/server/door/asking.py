@@ -5,20 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import pairwise
 from typing import Any
 
 from dodona.errors import InvalidArgument, Unavailable
 from dodona.numbers import format_percent, to_share
 from dodona.server import logs, secrets
+from dodona.server.door.plan import Plan
 from dodona.server.door.splice import Piece
 from dodona.server.identity import Identity, RoleMissing
 from dodona.server.link import Caller, CoreLink, CoreUnreachable
+from dodona.server.metrics import Metrics
 
 SETTINGS = ("within", "epsilon", "confidence", "max_price", "fresh", "intervals")
+_TOGETHER = "simultaneous"
+_ARGUMENT = re.compile(r"""\b(within|epsilon|max_price)="?(\d[\d.e+-]*%?)(?<!\.)"?""")
+SELECTED = (
+    "If noisy values decide which rows are shown, ± holds for a row named beforehand alone: "
+    "SET dodona.intervals = simultaneous covers them all."
+)
 """Of a session: `SET dodona.within = '1%'`."""
 _WHOLE = frozenset({"bigint", "integer", "smallint"})
 _QUIET = frozenset({"warning", "error"})
@@ -46,7 +56,7 @@ class Wishes:
     fresh: str = ""
     intervals: str = ""
     level: str = "notice"
-    """How much the client wants to be told: `client_min_messages`."""
+    """Which notices the client wants: `client_min_messages`."""
 
     def with_settings(self, found: Mapping[str, str]) -> Wishes:
         """Return the wishes after further settings."""
@@ -55,7 +65,12 @@ class Wishes:
     @property
     def shows_intervals(self) -> bool:
         """Whether columns for the ends of intervals are wanted."""
-        return _switch("intervals", self.intervals)
+        return self.together or _switch("intervals", self.intervals)
+
+    @property
+    def together(self) -> bool:
+        """Whether intervals are wanted that hold for all rows simultaneously."""
+        return self.intervals.lower() == _TOGETHER
 
     @property
     def notices(self) -> bool:
@@ -75,6 +90,8 @@ class Wishes:
             found["max_price"] = self.max_price
         if _switch("fresh", self.fresh):
             found["fresh"] = True
+        if self.together:
+            found["view"] = _TOGETHER
         return found
 
 
@@ -83,7 +100,8 @@ def _switch(name: str, value: str) -> bool:
         return False
     if value.lower() in {"on", "true", "1", "yes"}:
         return True
-    raise InvalidArgument(f"dodona.{name}", value, "write on or off")
+    accepted = "write on, off or simultaneous" if name == "intervals" else "write on or off"
+    raise InvalidArgument(f"dodona.{name}", value, accepted)
 
 
 def _number(name: str, text: str) -> float:
@@ -99,6 +117,7 @@ class Asker:
 
     link: CoreLink
     dataset: str
+    counts: Metrics
 
     async def ask(self, identity: Identity, questions: Sequence[str], wishes: Wishes) -> list[dict[str, Any]]:
         """Return the answers to the questions of one statement, bought together.
@@ -106,9 +125,11 @@ class Asker:
         The key follows from who asks what and how: a statement that is sent again after a failure is charged once.
         """
         arguments = wishes.arguments()
-        told = json.dumps([identity.account, self.dataset, *questions, arguments | {"max_price": None}], sort_keys=True)
+        request = json.dumps(
+            [identity.account, self.dataset, *questions, arguments | {"max_price": None}], sort_keys=True
+        )
         drawn = secrets.random_bytes(secrets.SECRET_BYTES) if "fresh" in arguments else b""
-        key = f"sql-{hashlib.sha256(told.encode() + drawn).hexdigest()}"
+        key = f"sql-{hashlib.sha256(request.encode() + drawn).hexdigest()}"
         try:
             return await self._ask(identity, questions, arguments | {"key": key})
         except Problem as problem:
@@ -153,6 +174,11 @@ class Asker:
         budget = await self._call(identity, "budget", {})
         return format_percent(to_share(budget.get("yours", budget["left"]), argument="left"))
 
+    async def preview(self, identity: Identity) -> list[dict[str, object]]:
+        """Return made-up rows."""
+        found: list[dict[str, object]] = (await self._call(identity, "preview", {}))["rows"]
+        return found
+
     async def relation(self, identity: Identity, name: str) -> list[dict[str, object]]:
         """Return the rows of a relation of the door."""
         if name == "budget":
@@ -187,16 +213,27 @@ class Asker:
             text = "The reply was lost on its way. Send the statement again: it is charged once at most."
             raise Problem(Unavailable.sqlstate, text if "key" in arguments else str(fault), code=fault.code) from None
         found: dict[str, Any] = json.loads(reply.body)
+        seconds, code = time.perf_counter() - began, found.get("code")
+        self.counts.count(act=act, status=reply.status, code=code, seconds=seconds)
         logs.write(
             "request", door="sql", act=act, account=identity.account, dataset=self.dataset, status=reply.status,
-            code=found.get("code"), ms=round(1000 * (time.perf_counter() - began), 1),
+            code=code, ms=round(1000 * seconds, 1),
         )  # fmt: skip
         if reply.status >= HTTPStatus.BAD_REQUEST:
-            detail, state = str(found["detail"]), str(found.get("sqlstate", "XX000"))
+            detail, state = _as_settings(str(found["detail"])), str(found.get("sqlstate", "XX000"))
             if "charged" not in detail:
                 detail += " The charge stands." if found.get("charged") else " Nothing was charged."
             raise Problem(state, detail, code=str(found.get("code", "")))
         return found
+
+
+def _as_settings(detail: str) -> str:
+    """Return a message in the words of this door: what a call is given elsewhere is a setting here.
+
+    >>> _as_settings('within="5%" would cost 1%. To allow it, write max_price="6%".')
+    "SET dodona.within = '5%' would cost 1%. To allow it, write SET dodona.max_price = '6%'."
+    """
+    return _ARGUMENT.sub(r"SET dodona.\1 = '\2'", detail)
 
 
 def _share(text: object) -> float | None:
@@ -230,15 +267,34 @@ def _fit(value: object, kind: str, rounding: Any) -> object:  # noqa: ANN401  on
     return rounding(value) if kind in _WHOLE and isinstance(value, float) else value
 
 
+def selects_rows(plan: Plan, answers: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether noisy values may decide which rows of the answers are shown: by HAVING, or a LIMIT that cuts."""
+    most = max(len(answer["rows"]) for answer in answers)
+    words = plan.tokens[plan.query[0] : plan.query[1]]
+    for word, after in pairwise(words):
+        if word.says("having"):
+            return True
+        if word.says("limit", "fetch") and after.kind == "number" and float(after.text.replace("_", "")) < most:
+            return True
+    return False
+
+
 def notice_of(answer: Mapping[str, Any]) -> str:
-    """Return what a client is told about an answer: how far off it may be, its price and its source."""
-    widths = [f"{one['column']} ±{one['worst']:.6g}" for one in answer["accuracy"] if one.get("worst") is not None]
+    """Return the notice about an answer: how far off it may be, its price and its source."""
+    widths = [f"{one['column']} {_width(one)}" for one in answer["accuracy"] if one.get("worst") is not None]
     share = to_share(answer["price"]["share"], argument="price")
     price = f"{format_percent(share)} of the budget" if share else "free"
     sure = f"{', '.join(widths)} at {answer['confidence']:.0%}. " if widths else ""
     reused = "It reuses noise of earlier answers: SET dodona.fresh = on asks anew. " if answer.get("reused") else ""
     others = [one for one in answer["warnings"] if "fresh=True" not in one]
     return " ".join([f"{sure}Price: {price} ({answer['source']}).", *others, reused]).rstrip()
+
+
+def _width(column: Mapping[str, Any]) -> str:
+    """Return how far off a column may be: of most rows and of the worst, where a row of few rows is much worse."""
+    typical, worst = column.get("typical"), column["worst"]
+    alike = typical is None or worst <= 2 * typical
+    return f"±{worst:.6g}" if alike else f"±{typical:.6g}, in the worst row ±{worst:.6g},"
 
 
 def price_of(answers: Sequence[Mapping[str, Any]]) -> bool:

@@ -20,13 +20,17 @@ _BOUNDARIES = frozenset({
     "full", "cross", "over", "partition", "escape",
     ",", "=", "<>", "!=", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*",
 })  # fmt: skip
-_CONSTANT_NAMES = frozenset({
-    "interval", "date", "time", "timestamp", "timestamptz", "timetz", "with", "without", "zone", "at", "current_date",
-    "current_timestamp", "current_time", "localtimestamp", "localtime", "int", "int2", "int4", "int8", "integer",
-    "smallint", "bigint", "numeric", "decimal", "real", "float", "float4", "float8", "double", "precision", "text",
-    "varchar", "character", "varying", "char", "bool", "boolean", "true", "false", "null", "array", "year", "month",
-    "day", "hour", "minute", "second", "to", "pg_catalog", "name", "bpchar",
+_CONSTANTS = frozenset({
+    "current_date", "current_timestamp", "current_time", "localtimestamp", "localtime", "true", "false", "null",
+    "array", "with", "to",
 })  # fmt: skip
+_TYPE_WORDS = frozenset({
+    "interval", "date", "time", "timestamp", "timestamptz", "timetz", "without", "zone", "at", "int", "int2", "int4",
+    "int8", "integer", "smallint", "bigint", "numeric", "decimal", "real", "float", "float4", "float8", "double",
+    "precision", "text", "varchar", "character", "varying", "char", "bool", "boolean", "pg_catalog", "name", "bpchar",
+})  # fmt: skip
+"""Words of types. Like units of time they are no keywords to PostgreSQL: columns have these names too."""
+_UNITS = frozenset({"year", "month", "day", "hour", "minute", "second"})
 _MIDNIGHT = re.compile(r"(\d{4}-\d\d-\d\d)T00:00:00(?:\.0+)?(?:[+-]\d\d(?::\d\d)?|Z)?")
 
 
@@ -75,7 +79,23 @@ def _constant(shape: Shape, place: int) -> bool:
         if shape.tokens[place - 1].says("from", "join", "lateral"):
             return False  # a table
         return token.word not in shape.catalog.aggregates and token.word not in {"select", "exists"}
-    return token.kind == "name" and token.word in _CONSTANT_NAMES
+    return token.kind == "name" and (token.word in _CONSTANTS or _names_type(shape, place))
+
+
+def _names_type(shape: Shape, place: int) -> bool:
+    """Return whether a word names a type or a unit of time where it stands, and so is no column.
+
+    A type follows `::` or stands before a text, with all words of its name; a unit follows the text of an interval.
+    """
+    token, before = shape.tokens[place], shape.tokens[place - 1]
+    if token.word in _UNITS:
+        return before.kind == "text" or before.says("to")
+    if token.word not in _TYPE_WORDS:
+        return False
+    after = shape.tokens[place + 1] if place + 1 < len(shape.tokens) else None
+    if after is not None and (after.kind == "text" or after.says("with", "without")):
+        return True
+    return token.says("at") or before.says("::", ".", "with", *_TYPE_WORDS)
 
 
 def _computed(shape: Shape, place: int) -> bool:
@@ -107,6 +127,11 @@ def literal(value: object) -> str:
             text = value if isinstance(value, str) else json.dumps(value)
             found = _MIDNIGHT.fullmatch(text)
             return quote(text if found is None else found[1])
+
+
+def identifier(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def quote(text: str) -> str:

@@ -17,7 +17,7 @@ _WITH_FRACTION = frozenset(
 
 
 class DivisionUnclear(InvalidRequest):
-    """Whether a division in a question is one of whole numbers cannot be told from its text."""
+    """Whether a division in a question is one of whole numbers cannot be decided from its text."""
 
     code = "division-unclear"
     sqlstate = "0A000"
@@ -31,7 +31,7 @@ class DivisionUnclear(InvalidRequest):
 
 
 def is_whole_division(shape: Shape, place: int) -> bool:
-    """Return whether the / at a place divides whole numbers; raises DivisionUnclear if that cannot be told."""
+    """Return whether the / at a place divides whole numbers; raises DivisionUnclear if that cannot be decided."""
     found = [_whole(shape, _after(shape, place + 1))]
     end = place
     while True:
@@ -77,7 +77,7 @@ def _before(shape: Shape, end: int) -> Range:
 
 
 def _whole(shape: Shape, operand: Range) -> bool | None:
-    """Return whether an operand is a whole number; None if that cannot be told."""
+    """Return whether an operand is a whole number; None if that cannot be decided."""
     tokens, (start, end) = shape.tokens, operand
     last = tokens[end - 1]
     if end - start > 2 and (tokens[end - 2].says("::") or tokens[end - 2].says("double")):  # noqa: PLR2004  a cast

@@ -29,6 +29,8 @@ from dodona.server.door.session import Ended, Session
 from dodona.server.door.wire import Broken, Stream, message
 from dodona.server.identity import Identity
 from dodona.server.link import CoreLink
+from dodona.server.metrics import Metrics
+from dodona.server.operations import Operations
 from dodona.server.places import open_accounts
 from dodona.server.settings import DoorSettings
 
@@ -53,6 +55,7 @@ class Door:
     mirrors: Mirrors
     tls: ssl.SSLContext | None
     certificate: bytes | None
+    counts: Metrics
     sessions: dict[bytes, tuple[Session, str]] = field(default_factory=dict)
     """By the key that cancels, with the id of the token."""
     running: set[asyncio.Task[object]] = field(default_factory=set)
@@ -107,7 +110,7 @@ class Door:
         while True:
             code, body = await _read_start(reader)
             if code == _SSL and self.tls is not None and not encrypted:
-                if reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001  bytes that somebody sent before TLS
+                if reader._buffer:  # type: ignore[attr-defined]  # noqa: SLF001  bytes sent before TLS
                     raise Broken
                 writer.write(b"S")
                 await writer.drain()
@@ -132,6 +135,7 @@ class Door:
             token = await self._prove(client, name, encrypted=encrypted)
         except scram.WrongProof:
             logs.write("login", door="sql", status="refused")
+            self.counts.turned_away.labels("login").inc()
             await _refuse(client, "28P01", f'password authentication failed for user "{name}"')
         identity = await asyncio.to_thread(self.accounts.token_identity, token)
         if identity is None:
@@ -168,6 +172,7 @@ class Door:
         open_now = [one for one, _ in self.sessions.values()]
         of_account = sum(one.identity.account == identity.account for one in open_now)
         if len(open_now) >= MOST_SESSIONS or of_account >= MOST_OF_AN_ACCOUNT:
+            self.counts.turned_away.labels("too many").inc()
             await _refuse(client, "53300", "There are too many connections. Close some of them.")
         try:
             wanted = parameters.get("database") or identity.account
@@ -181,11 +186,12 @@ class Door:
         except (Problem, DodonaError) as problem:
             await _refuse(client, problem.sqlstate, str(problem))
         key = secrets.random_bytes(8)
-        asker = Asker(self.link, dataset)
+        asker = Asker(self.link, dataset, self.counts)
         session = Session(client, backend, identity, asker, knowledge, self.running, _IDLE_SECONDS)
         for kind, body in said:
             client.put(message(kind, key if kind == b"K" else body))
         self.sessions[key] = (session, token)
+        self.counts.connections.inc()
         logs.write("connected", door="sql", account=identity.account, dataset=dataset)
         try:
             await session.run()
@@ -203,6 +209,7 @@ class Door:
             await session.end("XX000", "The door made a mistake. What was charged is free to ask again.")
         finally:
             del self.sessions[key]
+            self.counts.connections.dec()
             backend.close()
             logs.write("disconnected", door="sql", account=identity.account, dataset=dataset)
 
@@ -320,17 +327,24 @@ async def serve(settings: DoorSettings) -> None:
     if settings.tls_cert is not None and settings.tls_key is not None:
         tls = make_tls(settings.tls_cert, settings.tls_key)
         certificate = scram.certificate_digest(Path(settings.tls_cert))
+    counts = Metrics("sql")
+    operations = Operations(link, counts)
+    asked = operations.server()
+    answering = asyncio.create_task(asked.serve([socket.socket(fileno=settings.operations_fd)]))
     await prepare_when_ready(mirrors)
-    door = Door(accounts, link, mirrors, tls, certificate)
+    door = Door(accounts, link, mirrors, tls, certificate, counts)
     listening = socket.socket(fileno=settings.fd)
     tasks = [asyncio.create_task(door.serve(listening)), asyncio.create_task(door.watch())]
     logs.write("listening", door="sql", pid=os.getpid())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((stopped, *tasks), return_when=asyncio.FIRST_COMPLETED)
     logs.write("stopping", door="sql")
+    operations.draining = True
     for task in (stopped, *tasks):
         task.cancel()
     await door.close(settings.drain_seconds)
+    asked.should_exit = True
+    await answering
     await link.close()
     accounts.close()
     logs.write("stopped", door="sql")

@@ -24,6 +24,17 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _OPENING = {"(": ")", "[": "]"}
+_RESERVED = frozenset({
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
+    "collate", "column", "constraint", "create", "current_date", "current_time", "current_timestamp",
+    "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "false", "fetch",
+    "for", "foreign", "from", "grant", "group", "having", "in", "initially", "intersect", "into", "lateral",
+    "leading", "limit", "localtime", "localtimestamp", "not", "null", "offset", "on", "only", "or", "order",
+    "placing", "primary", "references", "returning", "select", "session_user", "some", "symmetric", "table",
+    "then", "to", "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where", "window",
+    "with",
+})  # fmt: skip
+"""PostgreSQL's reserved words: a column with such a name is always quoted."""
 
 
 class Unreadable(InvalidRequest):
@@ -56,6 +67,11 @@ class Token:
     def names(self) -> bool:
         """Whether it may be a name."""
         return self.kind in {"name", "quoted"}
+
+    @property
+    def reserved(self) -> bool:
+        """Whether it is a keyword that names nothing: ORDER, but not "order"."""
+        return self.kind == "name" and self.text.lower() in _RESERVED
 
 
 def tokens_of(text: str) -> tuple[Token, ...]:

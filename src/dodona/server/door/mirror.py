@@ -6,12 +6,12 @@ over the mirror itself raises an error: only the answers that the door puts into
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from dodona.server.door.constants import quote
+from dodona.server.door.constants import identifier, quote
 from dodona.server.door.shape import Catalog
 
 ADMINISTRATOR = "dodona"
@@ -28,11 +28,6 @@ RELATIONS = {
 """What the door fills when it is read: what was spent, and the caller's charges."""
 
 
-def identifier(name: str) -> str:
-    """Return a name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 @dataclass(frozen=True, slots=True)
 class Mirror:
     """What is declared about a dataset.
@@ -46,6 +41,7 @@ class Mirror:
     """As the core describes them."""
     person: str | None
     size: int | None
+    previews: bool = False
     aggregates: frozenset[str] = frozenset()
 
     @classmethod
@@ -58,6 +54,7 @@ class Mirror:
             tuple(description["columns"]),
             unit["id"],
             unit["size"],
+            bool(description.get("previews")),
             aggregates,
         )
 
@@ -66,16 +63,19 @@ class Mirror:
         """What the door must know to find the dataset in a statement."""
         names = frozenset(column["name"] for column in self.columns) | ({self.person} if self.person else set())
         wholes = {column["name"]: column["kind"] == "integer" for column in self.columns if column["kind"] in _NUMBERS}
-        return Catalog({self.table: names}, self.person, self.aggregates, RELATIONS, wholes)
+        previews = {self.table: ", ".join(self._types())} if self.previews else {}
+        return Catalog({self.table: names}, self.person, self.aggregates, RELATIONS, wholes, previews)
+
+    def _types(self, check: Callable[[Mapping[str, Any]], str] = lambda _: "") -> list[str]:
+        """Return the columns with their types, and what is to follow each."""
+        found = [f"{identifier(column['name'])} {_type(column)}{check(column)}" for column in self.columns]
+        return [*found, f"{identifier(self.person)} text"] if self.person is not None else found
 
     def statements(self) -> Iterator[str]:
         """Yield the SQL that makes the mirror in a database of its own."""
         table = f"public.{identifier(self.table)}"
-        lines = [f"{identifier(column['name'])} {_type(column)}{_check(column)}" for column in self.columns]
-        if self.person is not None:
-            lines.append(f"{identifier(self.person)} text")
         yield f"DROP TABLE IF EXISTS {table}"
-        yield f"CREATE TABLE {table} ({', '.join(lines)})"
+        yield f"CREATE TABLE {table} ({', '.join(self._types(_check))})"
         yield f"INSERT INTO {table} DEFAULT VALUES"
         protects = "row" if self.person is None else "person"
         about = f"Protects each {protects}. Answers are noisy. EXPLAIN shows a price, dodona.budget what is left."

@@ -18,8 +18,8 @@ from typing import Any
 from dodona.server import secrets
 from dodona.server.door.asking import Problem
 from dodona.server.door.backend import Backend, SidecarUnreachable, StepFailed
-from dodona.server.door.constants import quote
-from dodona.server.door.mirror import ADMINISTRATOR, Mirror, identifier, template
+from dodona.server.door.constants import identifier, quote
+from dodona.server.door.mirror import ADMINISTRATOR, Mirror, template
 from dodona.server.door.session import Knowledge
 from dodona.server.identity import Identity
 from dodona.server.link import Caller, CoreLink

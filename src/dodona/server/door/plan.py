@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dodona.errors import InvalidRequest
+from dodona.server.door.constants import identifier
 from dodona.server.door.lexer import Token, split_statements, tokens_of
 from dodona.server.door.shape import Catalog, Range, Select, Shape
 from dodona.server.door.splice import (
@@ -58,6 +59,8 @@ class Plan:
     query: Range = (0, 0)
     pieces: tuple[Piece, ...] = ()
     relations: tuple[tuple[Range, str], ...] = ()
+    previews: tuple[tuple[Range, str], ...] = ()
+    """Where rows are read that may only be made up, and of which table."""
     outermost: int | None = None
     """Which piece is the outermost SELECT."""
     probe: bool = False
@@ -73,19 +76,36 @@ class Plan:
     @property
     def sources(self) -> int:
         """How many answers go into it."""
-        return len(self.pieces) + len(self.relations)
+        return len(self.pieces) + len(self.relations) + len(self.previews)
 
     def outer(
-        self, described: Sequence[Described], sources: Sequence[str], relations: Mapping[str, str], *, intervals: bool
+        self,
+        described: Sequence[Described],
+        sources: Sequence[str],
+        relations: Mapping[str, str],
+        previews: Mapping[str, str],
+        *,
+        intervals: bool,
     ) -> str:
         """Return the statement over the answers, which `sources` has as SQL: of the pieces, then of the relations."""
         edits: list[tuple[Range, str]] = []
         for number, (piece, facts, source) in enumerate(zip(self.pieces, described, sources, strict=False)):
             edits += _piece_edits(piece, facts, source, intervals=intervals and number == self.outermost)
-        for (place, name), source in zip(self.relations, sources[len(self.pieces) :], strict=True):
-            edits.append(self._relation_edit(place, name, source, relations[name]))
+        read = [(place, name, relations[name]) for place, name in self.relations]
+        read += [(place, identifier(name), previews[name]) for place, name in self.previews]
+        for (place, name, columns), source in zip(read, sources[len(self.pieces) :], strict=True):
+            edits.append(self._relation_edit(place, name, source, columns))
+        edits += [(place, "") for place in self._schemas()]
         part = self.query if self.kind == "explain" else self.whole
         return apply_edits(self.text, self.tokens, part, edits)
+
+    def _schemas(self) -> Iterator[Range]:
+        """Yield where a column of a preview is named with the schema of its table, which made-up rows have not."""
+        names = {name for _, name in self.previews}
+        for place in range(self.query[0], self.query[1] - 3):
+            schema, dot, table, end = self.tokens[place : place + 4]
+            if schema.word == "public" and dot.says(".") and table.names and table.word in names and end.says("."):
+                yield place, place + 2
 
     def _relation_edit(self, place: Range, name: str, source: str, columns: str) -> tuple[Range, str]:
         first, last = place
@@ -172,7 +192,10 @@ def _read(text: str, tokens: Sequence[Token], whole: Range, catalog: Catalog) ->
         return passed
     shape = Shape(tokens[: whole[1]], catalog)
     shape.read(query)
-    if not shape.pieces and not shape.relations:
+    previews: tuple[tuple[Range, str], ...] = ()
+    if not shape.pieces and kind in {"query", "declare"} and shape.shows_rows(query):
+        previews = tuple((place, name) for place, name in shape.rows if name in catalog.previews)
+    if not shape.pieces and not shape.relations and not previews:
         return passed
     shape.pieces.sort(key=lambda select: select.whole)
     edits = mirror_edits(shape)
@@ -184,6 +207,7 @@ def _read(text: str, tokens: Sequence[Token], whole: Range, catalog: Catalog) ->
         query,
         tuple(read_pieces(shape)),
         tuple(shape.relations),
+        previews,
         next((number for number, one in enumerate(shape.pieces) if one is shape.outermost), None),
         _is_probe(shape),
         apply_edits(text, tokens, query, edits),

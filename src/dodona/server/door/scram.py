@@ -55,7 +55,7 @@ def challenge(mechanism: str, first: str, verifier: ScramVerifier, certificate: 
     """Return the answer to a client's first message.
 
     `certificate` is the digest of the server's certificate that clients bind the exchange to, None without TLS. A
-    client that says it would have, had the server offered it, was lied to by somebody in between.
+    client that says it would have, had the server offered it, was deceived by an intermediary.
     """
     found = _FIRST.fullmatch(first)
     if found is None or mechanism not in {PLAIN, PLUS}:

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from dodona.errors import DodonaError
 from dodona.server.door import wire
-from dodona.server.door.asking import SETTINGS, Asker, Problem, Wishes, notice_of, price_of, rows_of
+from dodona.server.door.asking import (
+    SELECTED,
+    SETTINGS,
+    Asker,
+    Problem,
+    Wishes,
+    notice_of,
+    price_of,
+    rows_of,
+    selects_rows,
+)
 from dodona.server.door.backend import Backend, StepFailed
-from dodona.server.door.constants import literal, quote
+from dodona.server.door.constants import identifier, literal, quote
 from dodona.server.door.lexer import Unreadable, tokens_of
-from dodona.server.door.mirror import RELATIONS, identifier
+from dodona.server.door.mirror import RELATIONS
 from dodona.server.door.plan import Described, Plan, read_plans
 from dodona.server.door.shape import Catalog
 from dodona.server.door.wire import NO_VALUES, Bind, Stream, message
@@ -32,6 +42,7 @@ _T = TypeVar("_T")
 _JSON, _TEXTS = 114, 1009
 _LATE = b"dodona_late"
 _MUCH = 1 << 16
+_MADE_UP = "These rows are made up from what is declared. They tell nothing about the data, and cost nothing."
 _SETTINGS = (
     "SELECT "
     + "".join(f"coalesce(current_setting('dodona.{name}', true), ''), " for name in SETTINGS)
@@ -44,7 +55,7 @@ _STATEMENT_SECONDS = 600.0
 
 
 class Ended(Exception):
-    """The session is over, and the client was told why."""
+    """The session is over, and the client has been sent the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +150,7 @@ class Session:
         return True
 
     async def _guarded(self, step: Awaitable[None]) -> None:
-        """Take a step of the extended protocol; an error is told, and what follows is skipped until the next Sync."""
+        """Take a step of the extended protocol; an error is reported, and all up to the next Sync is skipped."""
         try:
             await step
         except StepFailed as failed:
@@ -232,6 +243,11 @@ class Session:
             kinds = [await self._type_name(kind, modifier) for _, kind, modifier in columns[piece.items :]]
             described.append(Described(names, tuple(kinds)))
         known = Known(plan, tuple(described), tuple(inferred))
+        if plan.pieces:  # what cannot be read over the answers either must fail before anything is charged
+            first = len(inferred) + 1
+            sources = [f"${first + place}::json" for place in range(plan.sources)]
+            over = replace(plan, kind="explain").outer(described, sources, *self._filled, intervals=False)
+            await self.backend.describe(over, inferred, self.client)
         self.knowledge.note(key, known)
         return known
 
@@ -260,10 +276,20 @@ class Session:
             for piece, described, answer in zip(plan.pieces, known.described, answers, strict=True):
                 found.append(rows_of(piece, described.types, answer))
             if wishes.notices:
-                await self._tell(answers)
+                await self._tell(plan, answers, wishes)
         for _, name in plan.relations:
             found.append(json.dumps(await self._wait(self.asker.relation(self.identity, name))))
+        if plan.previews:
+            rows = json.dumps(await self._wait(self.asker.preview(self.identity)))
+            found += [rows] * len(plan.previews)
+            if wishes.notices:
+                self.client.put(wire.notice("WARNING", "01000", _MADE_UP))
         return found
+
+    @property
+    def _filled(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """What the door puts rows into: its relations, and the tables whose rows may be made up."""
+        return RELATIONS, self.knowledge.catalog.previews
 
     async def _questions(self, known: Known, bind: Bind) -> list[str]:
         """Return the questions, after PostgreSQL has computed the constants in them."""
@@ -282,8 +308,10 @@ class Session:
             questions.append(piece.text(own))
         return questions
 
-    async def _tell(self, answers: Sequence[dict[str, object]]) -> None:
+    async def _tell(self, plan: Plan, answers: Sequence[dict[str, object]], wishes: Wishes) -> None:
         texts = [notice_of(answer) for answer in answers]
+        if not wishes.together and selects_rows(plan, answers):
+            texts[-1] += f" {SELECTED}"
         if price_of(answers):
             texts[-1] += f" Left: {await self._wait(self.asker.left(self.identity))}."
         for text in texts:
@@ -344,7 +372,7 @@ class Session:
                 parts.append(f'SELECT unnest(ARRAY[{", ".join(map(quote, lines))}]) AS "QUERY PLAN"')
                 continue
             sources = [f"{quote(one)}::json" for one in await self._sources(known, NO_VALUES, wishes)]
-            parts.append(plan.outer(known.described, sources, RELATIONS, intervals=wishes.shows_intervals))
+            parts.append(plan.outer(known.described, sources, *self._filled, intervals=wishes.shows_intervals))
         return ";\n".join(parts)
 
     async def _quoted(self, known: Known, bind: Bind, wishes: Wishes) -> list[str]:
@@ -375,7 +403,7 @@ class Session:
             statement, more = f'SELECT unnest(${first}::text[]) AS "QUERY PLAN"', [_TEXTS]
         else:
             sources = [f"${first + place}::json" for place in range(plan.sources)]
-            statement = plan.outer(known.described, sources, RELATIONS, intervals=intervals)
+            statement = plan.outer(known.described, sources, *self._filled, intervals=intervals)
             more = [_JSON] * plan.sources
         if await self._pass(wire.parse_message(name, statement, [*known.types, *more]), b"1") == b"1":
             self.statements[name] = (known, intervals)
@@ -420,7 +448,7 @@ class Session:
             step += bind.message([f"{{{listed}}}".encode()])
         elif known.plan.kind == "copy":
             sources = [f"{quote(one)}::json" for one in await self._sources(known, bind, wishes)]
-            statement = known.plan.outer(known.described, sources, RELATIONS, intervals=portal.intervals)
+            statement = known.plan.outer(known.described, sources, *self._filled, intervals=portal.intervals)
             step = wire.close_statement(_LATE) + wire.parse_message(_LATE, statement) + step
             step += bind.message(statement=_LATE)
             await self.backend.exchange(step, self.client, b"3132")

@@ -31,6 +31,8 @@ class Catalog:
     """Relations of the schema `dodona` that the door fills, with the definition of their columns."""
     wholes: Mapping[str, bool] = field(default_factory=dict)
     """Whether a column that is a number holds whole ones."""
+    previews: Mapping[str, str] = field(default_factory=dict)
+    """Tables whose rows may be made up, with the definition of their columns."""
 
     def touched_by(self, tokens: Sequence[Token]) -> bool:
         """Return whether a statement names a dataset or a relation of the door at all."""
@@ -75,6 +77,8 @@ class Shape:
     """The SELECTs that aggregate over a dataset, none inside another."""
     relations: list[tuple[Range, str]] = field(default_factory=list)
     """Where relations of the door are read, and which."""
+    rows: list[tuple[Range, str]] = field(default_factory=list)
+    """Where a SELECT reads the rows of a dataset, and of which."""
     outermost: Select | None = None
 
     def __post_init__(self) -> None:
@@ -196,7 +200,9 @@ class Shape:
         rows = False
         for inner in self.subqueries(part):
             rows |= self._query(inner, select.scope, depth=1)
-        rows |= any(True for _ in self._datasets(part, select.scope))
+        found = [((first, last + 1), self.tokens[last].word) for first, last in self._datasets(part, select.scope)]
+        self.rows += found
+        rows |= bool(found)
         for place in self.ctes(part, select.scope):
             rows |= select.scope[self.tokens[place].word].rows
         self.relations += self._door_relations(part)
@@ -251,6 +257,27 @@ class Shape:
             and self.tokens[last - 2].word == "dodona"
             and self.tokens[last].word in self.catalog.relations
         ]
+
+    def shows_rows(self, whole: Range) -> bool:
+        """Return whether a query only shows rows: nothing in it aggregates or asks whether there are any.
+
+        Then made-up rows are seen for what they are, and no number or yes that is computed from them.
+        """
+        start, end = whole
+        for place in range(start, end):
+            token = self.tokens[place]
+            if token.says("with", "over", "distinct", "group", "having", "table", *_SET_OPERATORS):
+                return False
+            if token.says("select") and place > start and not self._opens_source(place - 1):
+                return False
+            called = place + 1 < end and self.tokens[place + 1].says("(")
+            if called and token.names and token.word in self.catalog.aggregates:
+                return False
+        return True
+
+    def _opens_source(self, place: int) -> bool:
+        """Return whether a token opens a query that FROM reads."""
+        return self.tokens[place].says("(") and self.tokens[place - 1].says("from")
 
     # --- Walking. ---
 

@@ -102,7 +102,7 @@ def make_sidecar(
     """Make an empty sidecar, in a folder for temporary files unless one is given.
 
     Started by root it belongs to a user of its own; `door` is the user whose group may connect. `shared` lets the group
-    of whoever starts it connect.
+    of the starting user connect.
     """
     owner = _find_user(user)
     if folder is None:
@@ -183,7 +183,7 @@ def _version(folder: Path) -> int:
 
 
 def _readable(programs: Path, folder: Path, owner: pwd.struct_passwd | None) -> Path:
-    """Return programs that the sidecar's user can run: a copy, if they are in somebody's private folder."""
+    """Return programs that the sidecar's user can run: a copy, if they are in a private folder."""
     if owner is None:
         return programs
     command = [str(programs / "postgres"), "--version"]

@@ -239,7 +239,8 @@ class _PieceReader:
             while tokens[last].names and last + 2 < part[1] and tokens[last + 1].says(".") and tokens[last + 2].names:
                 last += 2
             token = tokens[last]
-            yield f"{token.kind == 'text'}{token.word if token.names else token.text}", (place, last + 1)
+            kind = "keyword " if token.reserved else "text " if token.kind == "text" else ""
+            yield f"{kind}{token.word if token.names else token.text}", (place, last + 1)
             place = last + 1
 
     def _occurrences(self, part: Range, opaque: Sequence[Range]) -> Iterator[tuple[Range, int]]:

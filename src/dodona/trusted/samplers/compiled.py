@@ -5,18 +5,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.trusted.samplers.law import GUIDE_BITS, REJECTED, SERIES_TERMS, LawTable
+from dodona.trusted.samplers.rounded import CELLS, RoundedTable
 
 _GUIDE_SHIFT = np.uint64(64 - GUIDE_BITS)
 _ONE = np.uint64(1)
 
 
-def values(ready: LawTable, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def values(ready: LawTable | RoundedTable, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return a value for each column of `words`, and the undecided columns.
 
-    Theorem: exact-samplers
+    Theorem: exact-samplers, exact-rounded-normal
     """
-    law, columns = ready.law, words.shape[1]
+    columns = words.shape[1]
     found, doubtful = np.empty(columns, dtype=np.int64), np.empty(columns, dtype=np.int64)
+    if isinstance(ready, RoundedTable):
+        scale = (ready.digits, ready.whole, ready.rest, ready.step)
+        ends = (ready.band, ready.below, ready.above)
+        doubts = _rounded(words[0], words[1], ready.guide, ready.bounds, *scale, *ends, found, doubtful)
+        return found, doubtful[:doubts]
+    law = ready.law
     if law.shift:
         filters = (np.uint64(law.shift), ready.linear, ready.quadratic, ready.band)
         doubts = _wide(words[0], words[1], ready.guide, ready.bounds, law.signed, *filters, found, doubtful)
@@ -83,4 +90,35 @@ def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band,
             doubtful[doubts] = column
             doubts += 1
         found[column] = REJECTED if rejected else (magnitude ^ negative) - negative
+    return doubts
+
+
+@numba.njit(nogil=True)
+def _rounded(words, seconds, guide, bounds, digits, whole, rest, step, band, below, above, found, doubtful):  # type: ignore[no-untyped-def]
+    """Reveal digits of each normal number, accept it with probability e^-excess, and round its multiple."""
+    doubts = 0
+    unit = 2.0 ** -np.float64(digits)
+    for column in range(words.size):
+        word, second = words[column], seconds[column]
+        top, doubt = _top(word, guide, bounds)
+        coarse = np.float64(top)
+        place = np.float64(second >> (np.uint64(64) - digits)) * unit
+        excess = (2 * coarse + place) * place * (0.5 / CELLS**2)
+        uniform = np.float64(second << digits) * 2.0**-64
+        rejected = False
+        if uniform + excess >= 1 - band:
+            power = 1.0
+            for term in range(SERIES_TERMS, 0, -1):
+                power = 1 - excess * power / term
+            rejected = uniform - power > band
+            doubt |= abs(uniform - power) <= band
+        position = place * step + coarse * rest + 0.5
+        magnitude = np.floor(position)
+        part = position - magnitude
+        if doubt or part < below or part > 1 - above:
+            doubtful[doubts] = column
+            doubts += 1
+        negative = -np.int64(word & _ONE)
+        value = np.int64(magnitude) + top * whole
+        found[column] = REJECTED if rejected else (value ^ negative) - negative
     return doubts

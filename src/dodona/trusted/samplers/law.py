@@ -75,7 +75,8 @@ def is_below(floor: Callable[[int], int], word: int, bits: int, more: NextWord) 
 TABLE_BITS = 63
 """Bits of a word that a table lookup reads; the last bit is the sign."""
 
-_WIDEST_TOP = 32  # largest scale of `top`: about 1,400 thresholds, built in a millisecond
+WIDEST_TOP = 32
+"""The largest scale of the coarse part of a value: about 1,400 thresholds, built in a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,11 @@ class DiscreteLaw:
     def words(self) -> int:
         """The number of random words per attempt."""
         return 2 if self.shift else 1
+
+    @property
+    def rejects(self) -> bool:
+        """Whether an attempt may be rejected."""
+        return self.shift > 0
 
     def excess(self, top: int, offset: int) -> Fraction:
         """Return the exponent of step·top + offset minus that of step·top."""
@@ -142,7 +148,7 @@ def gaussian_law(variance: Fraction) -> DiscreteLaw:
 
 
 def _make_law(linear: Fraction, quadratic: Fraction, *, signed: bool) -> DiscreteLaw:
-    falls, bends = _WIDEST_TOP * linear, 2 * _WIDEST_TOP**2 * quadratic
+    falls, bends = WIDEST_TOP * linear, 2 * WIDEST_TOP**2 * quadratic
     shift = 0
     # The first shift at which falls·2^shift or bends·4^shift is at least 1, in integer arithmetic.
     while falls.numerator << shift < falls.denominator and bends.numerator << 2 * shift < bends.denominator:
@@ -240,7 +246,13 @@ class LawTable:
 @lru_cache(maxsize=1024)
 def prepare_table(law: DiscreteLaw) -> LawTable:
     """Return the table of a law, cached."""
+    bounds, guide = guide_table(law)
+    return LawTable(law, bounds, guide, float(law.linear), float(law.quadratic), BAND + 2.0 ** (law.shift - 64))
+
+
+@lru_cache(maxsize=1024)
+def guide_table(law: DiscreteLaw) -> tuple[NDArray[np.uint64], NDArray[np.int16]]:
+    """Return the thresholds of a law as words, and the guide into them."""
     bounds = np.array(law_thresholds(law, TABLE_BITS), dtype=np.uint64)
     inside = np.bincount((bounds >> np.uint64(TABLE_BITS - GUIDE_BITS)).astype(np.int64), minlength=1 << GUIDE_BITS)
-    guide = np.where(inside == 0, np.cumsum(inside), -1).astype(np.int16)
-    return LawTable(law, bounds, guide, float(law.linear), float(law.quadratic), BAND + 2.0 ** (law.shift - 64))
+    return bounds, np.where(inside == 0, np.cumsum(inside), -1).astype(np.int16)

@@ -45,6 +45,8 @@ class Asked:
     """How many integers that is."""
     delta: str = "0"
     """Above 0 noise is Gaussian where that is cheaper."""
+    accountant: str = "renyi"
+    """Of a budget with a δ above 0."""
     singly: bool = False
     """Whether each run has a charge of its own."""
     person: str | None = None
@@ -52,7 +54,7 @@ class Asked:
 
     def event(self) -> Event:
         """Return the event that the ledger holds after one charge on the first table; of many runs, of all of them."""
-        ledger = ledger_of(schema_of(self.neighbours, person=self.person), self.delta)
+        ledger = ledger_of(schema_of(self.neighbours, person=self.person), self.delta, self.accountant)
         self._charge(self._curator(self.tables[0], ledger=ledger), key=None)
         return charged(ledger)
 
@@ -92,7 +94,7 @@ class Asked:
 
     def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
         schema = schema_of(self.neighbours, person=self.person)
-        kept = ledger_of(schema, self.delta) if ledger is None else ledger
+        kept = ledger_of(schema, self.delta, self.accountant) if ledger is None else ledger
         rungs = (
             frozenset[str]() if self.singly else OPTIONAL_RUNGS
         )  # one by one, each is measured and none is told again

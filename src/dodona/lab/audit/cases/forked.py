@@ -9,7 +9,7 @@ import numpy as np
 
 from dodona.errors import InvariantBroken
 from dodona.lab.audit.features import Outputs
-from dodona.privacy.measurement import Noise
+from dodona.privacy.additive_noise import Noise
 
 Sample = Callable[[Noise, tuple[int, ...], int], Outputs]
 

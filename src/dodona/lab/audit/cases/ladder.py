@@ -25,6 +25,7 @@ from dodona.ledger.ledger import Ledger
 from dodona.privacy.additive_noise import Laplace
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement
+from dodona.query.bases import Base
 from dodona.query.predicate import among
 from dodona.query.query import Query
 from dodona.query.residual import Classes, Residual
@@ -40,6 +41,7 @@ _REACH = 200
 _WITHIN = 6
 _SETS = ([0], [1, 2, 3, 4])  # women, and all others
 _LONG_STAY = ("female", 2.0, math.nan)
+_LONGEST_STAY = ("female", 3.0, math.nan)
 
 
 def cases() -> Iterator[Case]:
@@ -47,7 +49,9 @@ def cases() -> Iterator[Case]:
     for neighbours in Neighbours:
         tables = joined(neighbours, CROWD, FEMALE)
         yield _table(neighbours, tables)
-        yield _lattice(neighbours, joined(neighbours, CROWD, _LONG_STAY))
+        for base in (Base.POINTS, Base.RANGES):
+            yield _lattice(neighbours, joined(neighbours, CROWD, _LONG_STAY), base)
+        yield _lattice(neighbours, joined(neighbours, CROWD, _LONGEST_STAY), Base.VALUES)
         yield _stream(neighbours, tables)
 
 
@@ -112,10 +116,18 @@ def _table(neighbours: Neighbours, tables: Tables) -> Case:
     )
 
 
-def _lattice(neighbours: Neighbours, tables: Tables) -> Case:
+def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> Case:
     """Return the audit of residuals of two columns, seen along the line on which the neighbours differ most."""
     schema = schema_of(neighbours)
-    ways = (Classes.of(schema.domain["sex"]), Classes.split(schema.domain["stay"], 0b11))
+    stay = schema.domain["stay"]
+    stays = {
+        Base.POINTS: Classes.split(stay, 0b11),
+        Base.RANGES: Classes.of(stay).based(Base.RANGES),
+        Base.VALUES: Classes.summed(stay),
+    }[base]
+    if stays is None:
+        raise InvariantBroken("A stay is a number of days.")
+    ways = (Classes.of(schema.domain["sex"]), stays)
     every = [Residual(inner) for size in range(3) for inner in combinations(ways, size)]
     kept = [own for own in every if own.classes or neighbours is Neighbours.ADD_REMOVE]
     residuals = ResidualMeasurement(schema.domain, tuple((own, Fraction(2)) for own in kept))
@@ -129,7 +141,7 @@ def _lattice(neighbours: Neighbours, tables: Tables) -> Case:
         return apart
 
     return Case(
-        name="lattice of the ladder",
+        name="lattice of the ladder" if base is Base.POINTS else f"lattice of {base.value}",
         mechanism="served",
         neighbours=neighbours,
         claim=lambda: _mu(bought),

@@ -1,4 +1,4 @@
-"""Laplace and Gaussian noise: counts, sums, histograms and vectors, on both paths through `direct.run`."""
+"""Laplace, Gaussian and rounded normal noise: counts, sums, histograms and vectors, on both paths of `direct.run`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dodona.lab.audit.cases.case import Case, Currency, on_both, pure
 from dodona.lab.audit.cases.forked import answered_across_a_fork
 from dodona.lab.audit.features import DIFFERENCE, LOWEST_BIT, VALUE, Feature, Outputs, compared, pair
 from dodona.lab.direct import run
-from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.lab.mechanisms import Gaussian, Laplace, RoundedGaussian
+from dodona.privacy.additive_noise import Noise
 from dodona.privacy.events import ComposedEvent, Event
-from dodona.privacy.measurement import Noise
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 
@@ -30,6 +30,7 @@ def cases() -> Iterator[Case]:
     for neighbours in Neighbours:
         yield from _laplace(neighbours)
         yield from _gaussian(neighbours)
+        yield from _rounded(neighbours)
     yield from _twice()
 
 
@@ -112,6 +113,41 @@ def _gaussian(neighbours: Neighbours) -> Iterator[Case]:
         draw=_drawn(calibrated, _answers, sum_tables),
         features=(VALUE,),
     )
+
+
+def _rounded(neighbours: Neighbours) -> Iterator[Case]:
+    """Yield audits of rounded normal noise, whose μ is exact: no law that is drawn tells more than the normal one."""
+    large = Sensitivity(l1=24, l2_squared=24**2, linf=24, neighbours=neighbours)  # μ = 3, where a few percent show
+    count, total = Sensitivity.count(neighbours), Sensitivity(l1=8, l2_squared=64, linf=8, neighbours=neighbours)
+    moved = ((5, 5), (5, 6)) if neighbours is Neighbours.ADD_REMOVE else ((5, 5), (4, 6))
+    audited = (
+        ("count", count, RoundedGaussian(scale=2), ((0,), (1,)), (VALUE,), _answers, 1),
+        ("narrow count", count, RoundedGaussian(scale="1/2"), ((0,), (1,)), (VALUE,), _answers, 1),
+        ("sum", total, RoundedGaussian(scale=8), ((100,), (108,)), (VALUE, LOWEST_BIT), _answers, 1),
+        ("wide", total, RoundedGaussian(scale=40), ((100,), (108,)), (VALUE,), _answers, 1),
+        ("large sum", large, RoundedGaussian(scale=8), ((100,), (124,)), (VALUE,), _answers, 1),
+        (
+            "histogram",
+            Sensitivity.histogram(neighbours),
+            RoundedGaussian(scale=4),
+            moved,
+            (DIFFERENCE, pair(_REACH)),
+            _answers,
+            1,
+        ),
+        ("singly", total, RoundedGaussian(scale=8), ((100,), (108,)), (VALUE,), _singly, _SINGLY),
+    )
+    for name, sensitivity, mechanism, tables, features, sample, share in audited:
+        yield Case(
+            name=f"rounded {name}",
+            mechanism="rounded-gaussian",
+            neighbours=neighbours,
+            claim=math.sqrt(float(mechanism.event(sensitivity).mu_squared())),
+            draw=_drawn(mechanism, sample, tables),
+            features=features,
+            currency=Currency.MU,
+            share=share,
+        )
 
 
 def _twice() -> Iterator[Case]:

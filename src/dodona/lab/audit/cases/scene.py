@@ -63,9 +63,9 @@ def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
     return MemorySource(schema, columns, key=_KEY)
 
 
-def ledger_of(schema: Schema, delta: str = "0") -> Ledger:
-    """Return a ledger with the largest budget: pure, or with Rényi prices where there is a δ."""
-    budget = Budget(_BUDGET, delta, "pure" if delta == "0" else "renyi")
+def ledger_of(schema: Schema, delta: str = "0", accountant: str = "renyi") -> Ledger:
+    """Return a ledger with the largest budget: pure, or under this accountant where there is a δ."""
+    budget = Budget(_BUDGET, delta, "pure" if delta == "0" else accountant)
     return memory.create_memory_ledger(
         LedgerTerms(datasets={schema.table: schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
     )

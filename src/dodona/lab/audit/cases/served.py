@@ -61,6 +61,17 @@ def _counts(neighbours: Neighbours) -> Iterator[Case]:
         currency=Currency.MU,
         share=10,
     )
+    rounded = one(texts=(COUNT,), delta="1e-6", accountant="gaussian")
+    yield Case(
+        name="served count under the Gaussian accountant",
+        mechanism="served",
+        neighbours=neighbours,
+        claim=lambda: math.sqrt(2 * float(rounded.event().rho()) / rounded.times),  # exact: ρ = μ²/2
+        draw=rounded.draw,
+        features=(VALUE,),
+        currency=Currency.MU,
+        share=10,
+    )
 
 
 def _groups(neighbours: Neighbours) -> Iterator[Case]:

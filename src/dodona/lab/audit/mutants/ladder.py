@@ -20,6 +20,38 @@ MUTANTS = (
         ("lattice of the ladder",),
     ),
     Mutant(
+        "waves priced by the largest alone",
+        "a row of the table is in all waves of a column, and the price is that of one of them",
+        (
+            replacing(
+                "dodona.query.bases",
+                "    return Fraction(int((rows * rows).sum(axis=0).max()), base_squares(base, number)[0])",
+                "    return Fraction(int((rows * rows).max()), base_squares(base, number)[0])",
+                symbol="largest_weight",
+            ),
+            replacing(
+                "dodona.query.bases",
+                "    return Fraction(int((table.T @ table).min()), square)",
+                "    return Fraction(0)",
+                symbol="least_overlap",
+            ),
+        ),
+        ("lattice of ranges",),
+    ),
+    Mutant(
+        "sums with the noise of ordinary numbers",
+        "the noise of a sum suits numbers half as far from the middle as the largest, and the price is as before",
+        (
+            replacing(
+                "dodona.query.bases",
+                "        return (farthest_step(number) ** 2, 1)[: base_length(base, number)]",
+                "        return (farthest_step(number) ** 2 // 4, 1)[: base_length(base, number)]",
+                symbol="base_squares",
+            ),
+        ),
+        ("lattice of values",),
+    ),
+    Mutant(
         "table at half its noise",
         "a table of several counts is drawn at half the scale that was charged for",
         (

@@ -20,7 +20,30 @@ def _instead(*lines: str) -> tuple[Patch, ...]:
     return (Patch(_DIRECT, (_VECTOR_PATH,), tuple(" " * 12 + line for line in lines), symbol="run"),)
 
 
+def _rounded(new: str) -> tuple[Patch, ...]:
+    old = "            return RoundedNormalLaw(scale)"
+    return (replacing(_DRAW, old, f"            return {new}", symbol="noise_law"),)
+
+
 MUTANTS = (
+    Mutant(
+        "rounded noise a few percent small",
+        "rounded normal noise of 24/25 of the scale",
+        _rounded("RoundedNormalLaw(scale * 24 / 25)"),
+        ("rounded large sum",),
+    ),
+    Mutant(
+        "discrete noise by its μ",
+        "discrete Gaussian noise at the price of rounded normal noise of the same scale",
+        _rounded("gaussian_law(scale**2)"),
+        ("rounded narrow count",),
+    ),
+    Mutant(
+        "rounded towards zero",
+        "normal noise is cut to integers and not rounded",
+        (replacing(_DRAW, "    place += 0.5", "    place += 0.0", symbol="_round"),),
+        ("rounded count",),
+    ),
     Mutant("noise halved", "Laplace noise of half the scale", _scaled("1 / 2"), ("laplace count", "laplace singly")),
     Mutant("noise a tenth too small", "Laplace noise of 9/10 of the scale", _scaled("9 / 10"), ("laplace count",)),
     Mutant(

@@ -132,11 +132,9 @@ MUTANTS = (
         (
             replacing(
                 "dodona.curator.planner",
-                "        events = [measurement.event(self.unit) for measurement in measurements]",
-                "        events = []\n"
-                "        for own in measurements:\n"
-                "            wider = tuple(type(noise)(scale=2 * noise.scale) for noise in own.noises)\n"
-                "            events.append(Measurement(own.query, wider).event(self.unit))",
+                "            events.append(measurements[-1].event(self.unit, moved))",
+                "            wider = tuple(type(noise)(scale=2 * noise.scale) for noise in noises)\n"
+                "            events.append(Measurement(query, wider).event(self.unit))",
                 symbol="Planner._price",
             ),
             replacing(
@@ -201,6 +199,33 @@ MUTANTS = (
             ),
         ),
         ("served choice",),
+    ),
+    Mutant(
+        "batch priced as one choice",
+        "however many are chosen together, one choice is charged",
+        (
+            replacing(
+                "dodona.privacy.scores",
+                "        return one if self.count == 1 else ComposedEvent(((one, self.count),))",
+                "        return one",
+                symbol="DistanceScores.event",
+            ),
+        ),
+        ("served batch",),
+    ),
+    Mutant(
+        "rest of a batch by exact scores",
+        "only the first choice of a batch is private",
+        (
+            replacing(
+                "dodona.trusted.gate",
+                "        winner = numbers[_choose_one(selection, list(left.values()))]",
+                "        first = numbers[_choose_one(selection, list(left.values()))]\n"
+                "        winner = max(numbers, key=left.__getitem__) if chosen else first",
+                symbol="_choose_all",
+            ),
+        ),
+        ("served batch at a low price",),
     ),
     Mutant(
         "alert without noise",

@@ -1,4 +1,4 @@
-"""Tables that FROM and JOIN may name: the dataset's own, those linked to it by the person, and public ones.
+"""Joins of declared tables: the dataset's own, those linked to it by the person, and public ones.
 
 A join of private tables never multiplies rows: a person's row of the one side stands in each of that person's rows. A
 public table is a map from the values of a declared column, so that joining it is no more than computing a column.
@@ -7,61 +7,26 @@ public table is a map from the values of a declared column, so that joining it i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dodona.query.predicate import EVERYTHING, Predicate, among
-from dodona.schema.schema import ROW_OF, Domain, LinkedTable, PublicTable, Schema
-from dodona.sql.scope import InvalidSql, node_start
+from dodona.schema.schema import LinkedTable, PublicTable, Schema
+from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, find_private, node_start, table_view
 
 LOOKUP = "lookup"
 """The function that a column of a public table becomes: lookup(key, table, column)."""
 PRESENT = ""
 """The column of a public table that says whether it has the key."""
-DEFAULT_SCHEMAS = ("public", "main")  # in which tools look for a table that is written without one
-
-
-@dataclass(frozen=True, slots=True)
-class RowView:
-    """The rows of one private table, perhaps joined with others: the columns that may be named, and which rows."""
-
-    schema: Schema
-    within: Predicate = EVERYTHING
-    """The rows that come from this table; all of them if there is just one table."""
-
-
-@lru_cache(maxsize=256)
-def table_view(schema: Schema, name: str, joined: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> RowView:
-    """Return the rows of a private table with the columns of joined ones; required ones have a row of the person."""
-    if not schema.linked:
-        return RowView(schema)
-    alone = {own.table: own for own in (schema.own, *map(schema.of_linked, schema.linked))}
-    own = alone[name]
-    attributes = [attribute for table in (name, *joined) for attribute in alone[table].domain]
-    visible = replace(own, table=schema.table, domain=Domain(tuple(attributes)))
-    row_of = schema.domain[ROW_OF]
-    kept = [
-        code
-        for code, label in enumerate(getattr(row_of, "labels", ()))
-        if label.split("+")[0] == name and set(required) <= set(label.split("+")[1:])
-    ]
-    return RowView(visible, among(row_of, kept))
-
-
-def find_private(schema: Schema, written: str) -> str | None:
-    """Return the private table that a name stands for, with or without its schema; None if there is none."""
-    for name in (schema.table, *(own.name for own in schema.linked)):
-        full = name.casefold()
-        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in DEFAULT_SCHEMAS)}:
-            return name
-    return None
 
 
 def find_public(schema: Schema, written: str) -> PublicTable | None:
-    """Return the public table with this name."""
-    return next((own for own in schema.public if own.name.casefold() == written.casefold()), None)
+    """Return the public table with this name, with or without the schema that tools write before it."""
+    named = written.casefold()
+    known = (
+        {own.name.casefold(), *(f"{one}.{own.name.casefold()}" for one in DEFAULT_SCHEMAS)} for own in schema.public
+    )
+    return next((own for own, names in zip(schema.public, known, strict=True) if named in names), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +78,9 @@ class _Joiner:
         for item, _ in items:
             self._name(item)
         main = self._main(items)
+        if _alias(items[0][0]) in self._public:
+            what = "A public table is joined to the rows that are asked about."
+            raise self.fault(items[0][0], what, f"Write FROM {main} JOIN {items[0][0].name[:60]} ...")
         for item, join in items:
             alias = _alias(item)
             if join is not None and alias in self._public:
@@ -145,7 +113,14 @@ class _Joiner:
         private = find_private(self._schema, _written(item))  # type: ignore[arg-type]
         if private is not None:
             if private in self._private.values():
-                instead = f"Group by {self._schema.unit.id} in a sub-select, and ask about people."
+                person = self._schema.unit.id
+                if person is None:
+                    what, instead = (
+                        "A table joined with itself pairs its rows.",
+                        "Aggregate each side, and join the answers.",
+                    )
+                    raise self.fault(item, what, instead)
+                instead = f"Group by {person} in a sub-select, and ask about people."
                 raise self.fault(item, "A table joined with itself would pair the rows of a person.", instead)
             self._private[alias] = private
         elif public is not None:
@@ -241,6 +216,7 @@ class _Joiner:
             return {table.key.casefold(): key, **found}
         own = table_view(self._schema, self._private[alias]).schema
         names = [*own.domain.names, *([own.unit.id] if own.unit.id else [])]
+        names += [one.name for one in own.computed if self._private[alias] == self._schema.table]
         columns: dict[str, exp.Expr] = {name.casefold(): exp.column(name) for name in names}
         if own.unit.id is not None:
             columns[own.unit.id.casefold()] = exp.column(self._schema.unit.id or "")

@@ -1,0 +1,194 @@
+"""The best plan in hindsight for questions over many columns, from scalars alone: any number of cells will do.
+
+A plan measures, for each set of columns, the part that no smaller set tells, by a base of each column. A base has a
+price, the largest squared change by one row, and a variance for each kind of question. Points: every value with even
+noise. Ranges: noise of its own in each frequency, for the worst range. Values: the direction of the number alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.streams.asking import Asked, CodeSet, WideStream
+from benchmarks.streams.certified import cost_of
+from dodona.privacy.events import UnevenGaussianEvent
+from dodona.schema.schema import Neighbours
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+POINTS, RANGES, VALUES = "points", "ranges", "values"
+_TURNS = 3000
+_GAP = 2e-3
+_LARGEST = 1e9
+"""Of a ratio: what costs more than that is told as endless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a question needs of one column: its base, the mean of its weights, and the variance of the rest."""
+
+    place: int
+    base: str
+    price: float
+    mean: float
+    variance: float
+
+
+@lru_cache(maxsize=32)
+def range_base(size: int) -> tuple[float, NDArray[np.float64]]:
+    """Return the price of noise for ranges of a column, and its variance for each length of a range from 1.
+
+    The noise is circulant, so price and variances are sums over frequencies; weights of lengths that minimise
+    price × largest variance are found by multiplying each with its share, as for residuals.
+    """
+    frequency = np.arange(1, size)
+    lengths = np.arange(1, size)
+    waves = (np.sin(np.pi * np.outer(lengths, frequency) / size) / np.sin(np.pi * frequency / size)) ** 2 / size
+    weight = np.full(len(lengths), 1 / len(lengths))
+    best, found = math.inf, np.ones(len(frequency))
+    for _ in range(_TURNS):
+        pressed = weight @ waves
+        spread = 1 / np.sqrt(pressed)
+        variances = waves @ spread
+        reached = float((1 / spread).sum() / size * variances.max())
+        if reached < best:
+            best, found = reached, spread
+        if best <= (1 + _GAP) * float(np.sqrt(pressed / size).sum()) ** 2:
+            break
+        weight = weight * variances / (weight @ variances)
+    return float((1 / found).sum() / size), waves @ found
+
+
+def sides_of(stream: WideStream, asked: Asked, ranged: frozenset[int], *, values: bool) -> tuple[Side, ...] | None:
+    """Return what a question needs of each column; None where it is true of every row."""
+    table = stream.table
+    sets = {own.place: own for own in asked.where} | {key: CodeSet(key, (0,)) for key in asked.keys}
+    found = []
+    for place, own in sets.items():
+        if place != asked.total:
+            size, number = table.columns[place].size, len(own.codes)
+            if number == size:
+                continue
+            if place in ranged:
+                price, variances = range_base(size)
+                found.append(Side(place, RANGES, price, number / size, float(variances[number - 1])))
+            else:
+                found.append(Side(place, POINTS, 1 - 1 / size, number / size, number * (1 - number / size)))
+    if asked.total is not None:
+        found.append(_value_side(stream, asked, sets.get(asked.total), values=values))
+    return tuple(found)
+
+
+def _value_side(stream: WideStream, asked: Asked, kept: CodeSet | None, *, values: bool) -> Side:
+    """Return the weights of a sum; of an average, those of what its error is a multiple of."""
+    place = asked.total or 0
+    size = stream.table.columns[place].size
+    weights = np.arange(size, dtype=np.float64)
+    if asked.average:
+        weights -= float(np.nan_to_num(asked.truth(stream.table)[0]))
+    if kept is not None:
+        inside = np.zeros(size)
+        inside[list(kept.codes)] = 1
+        weights *= inside
+    mean = float(weights.mean())
+    spread = (weights - mean) ** 2
+    whole = float(spread.sum())
+    if values and kept is None:
+        return Side(place, VALUES, float(spread.max()) / whole, mean, whole)
+    return Side(place, POINTS, 1 - 1 / size, mean, whole)
+
+
+def tolerance_of(stream: WideStream, asked: Asked) -> float:
+    """Return how far off the number may be whose error is looked at.
+
+    An average is promised as if every group had its share of all rows, whatever the conditions; so is a plan's.
+    """
+    within = asked.within(stream.table, stream.share)
+    if asked.average:
+        within *= stream.table.rows / math.prod(stream.table.columns[key].size for key in asked.keys)
+    return within
+
+
+def plan_ratio(stream: WideStream, questions: Iterable[Asked], *, ranged: frozenset[int], values: bool) -> float:
+    """Return Σ change²/variance of the plan that answers questions at the least price."""
+    quantile = NormalDist().inv_cdf((1 + stream.confidence) / 2)
+    lines: dict[tuple[Side, ...], float] = {}
+    for asked in questions:
+        sides = sides_of(stream, asked, ranged, values=values) or ()
+        variance = (tolerance_of(stream, asked) / quantile) ** 2
+        lines[sides] = min(lines.get(sides, math.inf), variance)
+    columns: dict[frozenset[tuple[int, str]], int] = {}
+    prices: list[float] = []
+    entries: list[tuple[int, int, float]] = []
+    for line, (sides, variance) in enumerate(lines.items()):
+        for size in range(len(sides) + 1):
+            for inner in combinations(sides, size):
+                name = frozenset((own.place, own.base) for own in inner)
+                if name not in columns:
+                    columns[name] = len(columns)
+                    prices.append(math.prod(own.price for own in inner))
+                outer = (own.mean**2 for own in sides if own not in inner)
+                share = math.prod(own.variance for own in inner) * math.prod(outer)
+                entries.append((line, columns[name], share / variance))
+    rows, places, numbers = (np.array(own) for own in zip(*entries, strict=True))
+    return _least(np.array(prices), rows, places, numbers, len(lines))
+
+
+def _least(
+    prices: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    places: NDArray[np.int64],
+    numbers: NDArray[np.float64],
+    lines: int,
+) -> float:
+    """Return the least Σ price/s with every line's Σ number·s at most 1, to a few thousandths."""
+    weight, best = np.full(lines, 1 / lines), math.inf
+    for _ in range(_TURNS):
+        pressed = np.bincount(places, weights=numbers * weight[rows], minlength=len(prices))
+        spread = np.sqrt(prices / np.maximum(pressed, 1e-300))
+        errors = np.bincount(rows, weights=numbers * spread[places], minlength=lines)
+        best = min(best, float((prices / spread).sum() * errors.max()))
+        if best <= (1 + _GAP) * float(np.sqrt(prices * pressed).sum()) ** 2:
+            break
+        weight = weight * errors / (weight @ errors)
+    return best
+
+
+def hindsight(stream: WideStream, turn: int) -> dict[str, float]:
+    """Return the certified ε of the best plans for the first questions, by what they know."""
+    questions = list(dict.fromkeys(asked for asked, _ in stream.asked[:turn]))
+    ranged = frozenset(
+        own.place
+        for asked in questions
+        for own in asked.where
+        if stream.table.columns[own.place].ordered and own.is_run
+    )
+    cells = math.prod(column.size for column in stream.table.columns)
+    quantile = NormalDist().inv_cdf((1 + stream.confidence) / 2)
+    counts = [tolerance_of(stream, asked) for asked in questions if asked.total is None]
+    found = {"histogram": cells / (4 * (min(counts) / quantile) ** 2) if counts else math.inf}
+    found["residuals"] = plan_ratio(stream, questions, ranged=frozenset(), values=False)
+    if ranged or any(asked.total is not None for asked in questions):
+        found["ranges"] = min(
+            found["residuals"],
+            *(plan_ratio(stream, questions, ranged=own, values=True) for own in (ranged, frozenset())),
+        )
+    return {name: epsilon_of(ratio) for name, ratio in found.items()}
+
+
+def epsilon_of(ratio: float) -> float:
+    """Return the certified ε of Gaussian noise with this ratio."""
+    if ratio > _LARGEST:
+        return math.inf
+    event = UnevenGaussianEvent(Fraction(ratio).limit_denominator(10**15), Neighbours.ADD_REMOVE)
+    return cost_of([event], budget="approximate").certified

@@ -1,0 +1,249 @@
+"""A factored belief: a law on a junction tree, fitted to all observations at once.
+
+It holds any number of columns, as long as the cliques that the observed blocks tie together are small. Marginals inside
+a clique are exact; others are counted on rows drawn from the law.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.errors import InvalidArgument
+from dodona.knowledge import cells, junction
+from dodona.knowledge.cells import BlockOnSupport, Places, Support
+from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.junction import Calibration, Columns, JunctionTree, Table
+from dodona.knowledge.maxent import RELATIVE_ANCHOR, Target, fit_law
+from dodona.query.query import Block, Query
+
+TOLERANCE = 0.02
+"""In deviations of the noise: a fit whose answers are no farther from the optimum has converged."""
+IMPOSSIBLE = -1e4
+"""The logarithm of the prior weight of a cell that no row can be in: its exponential is 0."""
+SCORED_ROWS = 1 << 17
+"""Rows that marginals outside the cliques are counted on."""
+_SOME = 0.1  # of the rows: below this, noise rather than missing values may explain the rest
+
+Prior = Mapping[tuple[str, ...], Table]
+"""Logarithms of public weights, by columns in the order of the support: constraints, or what is known already."""
+
+
+@dataclass(frozen=True)
+class FactoredBelief:
+    """A law over the cells of a support, as the product of a prior and of one factor per observed block."""
+
+    support: Support
+    limit: int
+    """The largest number of cells of all cliques."""
+    prior: Prior = field(default_factory=dict, repr=False)
+    seen: tuple[ObservedBlock, ...] = field(default=(), repr=False)
+    """The observations, with the multipliers of their factors."""
+    gap: float = 0.0
+    """How far the last fit was from its optimum at most, in deviations of the noise."""
+
+    @cached_property
+    def order(self) -> Places:
+        """The columns by number of codes, the largest last: so tables are passed over in long runs."""
+        return tuple(sorted(range(len(self.support.shape)), key=lambda place: (self.support.shape[place], place)))
+
+    def holds(self, blocks: Iterable[Block], *, limit: int | None = None) -> bool:
+        """Return whether the belief stays within its limit, or a lower one, once more blocks are observed."""
+        if self.support.size <= self.limit:
+            return True
+        sets = [own for own in map(self._columns, blocks) if self.tree.find(own) is None]
+        most = self.limit if limit is None else min(limit, self.limit)
+        return not sets or junction.tree_cells(self._shape, (*self._sets, *sets)) <= most
+
+    def may_hold(self, block: Block, *, limit: int) -> bool:
+        """Return whether the belief can stay within a limit once a block is observed; quicker than `holds`.
+
+        There is a tree of that size, but the one that `holds` finds may be larger.
+        """
+        if self.support.size <= self.limit:
+            return True
+        found = self.tree.widened(self._columns(block)) <= limit
+        return found or self.holds([block], limit=limit)
+
+    def joined(self, more: Iterable[ObservedBlock]) -> Self:
+        """Return the belief with more observations, not fitted to them yet; those of one block are pooled."""
+        blocks = {one.block: one for one in self.seen}
+        for one in more:
+            blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
+        return replace(self, seen=tuple(blocks.values()))
+
+    def fitted(self, steps: int, *, tolerance: float = TOLERANCE, anchor: float = RELATIVE_ANCHOR) -> Self:
+        """Return the belief after at most so many steps of the fit, fewer if it converges."""
+        targets = [self._target(one) for one in self.seen]
+        start = [one.multipliers[where] for one, (_, where) in zip(self.seen, targets, strict=True)]
+        found = fit_law(
+            self.tree,
+            [own for own, _ in targets],
+            start,
+            prior=self._priors(),
+            steps=steps,
+            tolerance=tolerance,
+            anchor=anchor,
+        )
+        seen = []
+        for one, (_, where), own in zip(self.seen, targets, found.multipliers, strict=True):
+            multipliers = np.zeros(one.block.values)
+            multipliers[where] = own
+            seen.append(replace(one, multipliers=multipliers))
+        belief = replace(self, seen=tuple(seen), gap=found.gap)
+        belief.__dict__.update(tree=self.tree, law=found.law)  # cached properties that are computed already
+        return belief
+
+    def tilted(self, block: Block, exponents: NDArray[np.float64]) -> Self:
+        """Return the law with each cell multiplied by e^exponent of its answer: one step of multiplicative weights."""
+        known = {one.block: one for one in self.seen}
+        one = known.get(block, ObservedBlock.of_shares(block, np.zeros(block.values), 1.0))
+        known[block] = replace(one, multipliers=one.multipliers + exponents)
+        return replace(self, seen=tuple(known.values()))
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the expected weight of a row for every answer of a query."""
+        questions = cells.blocks_on_support(query, self.support)
+        laws = self.laws({one.places for one in questions})
+        return np.concatenate([one.values(laws[one.places]) for one in questions])
+
+    def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+        """Return marginals by the positions of their attributes: exact inside a clique, else counted on drawn rows."""
+        sets = {places: self._internal(places) for places in wanted}
+        inside = {places: own for places, own in sets.items() if self.tree.find(own) is not None}
+        exact = self.law.marginals(set(inside.values()))
+        found = {}
+        for places, own in sets.items():
+            if places in inside:
+                axes = np.argsort([self.order[column] for column in own])
+                found[places] = np.ascontiguousarray(exact[own].transpose(axes))
+            else:
+                found[places] = self._counted(places)
+        return found
+
+    def covers(self, names: Iterable[str]) -> bool:
+        """Return whether a clique holds some attributes, so that their marginal is exact."""
+        return self._inside(self.support.places(names))
+
+    def _inside(self, places: Places) -> bool:
+        return self.tree.find(self._internal(places)) is not None
+
+    def held(self, wanted: Iterable[Places]) -> list[Places]:
+        """Return the largest of the wanted and of the observed sets of columns that are inside a clique."""
+        names = [*(one.block.attributes for one in self.seen), *self.prior]
+        sets = {*map(self.support.places, names), *(own for own in wanted if self._inside(own))}
+        largest: list[Places] = []
+        for own in sorted(sets, key=lambda places: (-len(places), places)):
+            if own and not any(set(own) <= set(other) for other in largest):
+                largest.append(own)
+        return largest
+
+    def rows(self, count: int, rng: cells.RandomSource) -> NDArray[np.int64]:
+        """Return rows drawn clique by clique in proportion to the law, as positions in the support, one column each.
+
+        Rows that agree on what a clique shares with its parent are spread evenly over what is left of it, from a random
+        start: each cell gets its share of them up to one row.
+        """
+        return junction.draw_rows(self.law, count, rng).T[self._inverse].T
+
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
+        if rows < 0:
+            raise InvalidArgument("rows", rows, "write a whole number from 0")
+        drawn = junction.draw_rows(self.law, rows, rng, independent=True).T[self._inverse].T
+        return {name: own[drawn[:, place]] for place, (name, own) in enumerate(self.support.codes.items())}
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Return the distribution over all cells, in the shape of a support that is within the limit."""
+        if self.support.size > self.limit:
+            raise cells.TooManyCells(
+                "A table with all cells of this law", cells=self.support.size, limit=self.limit, instead="Draw rows."
+            )
+        whole = JunctionTree.over(self._shape, self.law.tables, dense=True).calibrate(self.law.tables)
+        every = tuple(range(len(self._shape)))
+        return np.ascontiguousarray(whole.marginals([every])[every].transpose(np.argsort(self.order)))
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The junction tree of all observed blocks; one clique of all columns if the tree would be larger than that."""
+        sets = list(dict.fromkeys(self._sets))
+        size = junction.tree_cells(self._shape, sets)
+        if min(size, self.support.size) > self.limit:
+            raise cells.TooManyCells(
+                "The model of these blocks", cells=size, limit=self.limit, instead="Ask for fewer columns together."
+            )
+        return JunctionTree.over(self._shape, sets, dense=size >= self.support.size or size > self.limit)
+
+    @cached_property
+    def law(self) -> Calibration:
+        """The law itself."""
+        tables = self._priors()
+        for one in self.seen:
+            target, where = self._target(one)
+            table = target.table(one.multipliers[where]).reshape([self._shape[place] for place in target.columns])
+            junction.add_table(tables, target.columns, table)
+        return self.tree.calibrate(tables)
+
+    @cached_property
+    def _drawn(self) -> NDArray[np.int64]:
+        return self.rows(SCORED_ROWS, np.random.default_rng(0))  # noqa: TID251  rows of a public law
+
+    def _counted(self, places: Places) -> NDArray[np.float64]:
+        shape = tuple(self.support.shape[place] for place in places)
+        numbers = np.zeros(SCORED_ROWS, dtype=np.int64)
+        for place, length in zip(places, shape, strict=True):
+            numbers *= length
+            numbers += self._drawn[:, place]
+        found: NDArray[np.float64] = np.bincount(numbers, minlength=math.prod(shape)).reshape(shape) / SCORED_ROWS
+        return found
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return tuple(self.support.shape[place] for place in self.order)
+
+    @cached_property
+    def _inverse(self) -> list[int]:
+        return [self.order.index(place) for place in range(len(self.order))]
+
+    def _internal(self, places: Iterable[int]) -> Columns:
+        return tuple(sorted([self._inverse[place] for place in places]))
+
+    def _columns(self, block: Block) -> Columns:
+        return self._internal(self.support.places(block.attributes))
+
+    @cached_property
+    def _sets(self) -> tuple[Columns, ...]:
+        known = [self._internal(self.support.places(names)) for names in self.prior]
+        return (*known, *(self._columns(one.block) for one in self.seen))
+
+    def _priors(self) -> dict[Columns, Table]:
+        found: dict[Columns, Table] = {}
+        for names, table in self.prior.items():
+            own = self._internal(self.support.places(names))
+            places = [self.order[column] for column in own]
+            shaped = table.reshape([self.support.shape[place] for place in sorted(places)])
+            junction.add_table(found, own, shaped.transpose([sorted(places).index(place) for place in places]))
+        return found
+
+    def _target(self, one: ObservedBlock) -> tuple[Target, NDArray[np.int64]]:
+        """Return what the fit aims at, and which answers of the block its values are."""
+        shown = BlockOnSupport(one.block, self.support)
+        columns = self._internal(shown.places)
+        answers = np.where(shown.weights() != 0, shown.groups() if one.block.keys else 0, one.block.values)
+        places = [self.order[column] for column in columns]
+        groups = np.ascontiguousarray(answers.transpose([shown.places.index(place) for place in places])).reshape(-1)
+        used = np.unique(groups)
+        apart = used.size == groups.size and used[-1] < one.block.values
+        where = groups if apart else used[used < one.block.values]
+        values = one.values[where]
+        if used[-1] < one.block.values:  # all believed rows are in some group: the shares sum to 1
+            total = float(values.sum())
+            if where.size < one.block.values and total > _SOME:  # rows in cells without weight are not counted
+                values = values / total
+            values = values + (1.0 - values.sum()) / values.size
+        numbers = None if apart else np.searchsorted(where, groups)
+        return Target(columns, values, math.sqrt(one.variance), numbers, pull=one.pull), where

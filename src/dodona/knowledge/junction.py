@@ -1,0 +1,380 @@
+"""Junction trees: cliques of columns that hold all given sets, and message passing over them.
+
+A log-linear law over a product of columns is a sum of tables over sets of columns. Its normalisation and its marginals
+on those sets take time and memory in proportion to the cells of the cliques, not of the whole product. All messages are
+sums of exponentials with their maximum taken out, so that nothing overflows or vanishes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Table = NDArray[np.float64]
+Columns = tuple[int, ...]
+"""Numbers of columns, rising: the axes of a table."""
+
+
+class RandomSource(Protocol):
+    """The source of randomness of drawn rows; NumPy's generators satisfy it."""
+
+    def random(self, size: int, /) -> Table:
+        """Return uniform numbers in [0, 1)."""
+
+
+_FEW = 8  # codes of an axis: so few slices are added one by one
+
+
+# --- Choosing cliques: the columns are eliminated one after the other, the cheapest first. ---
+
+
+def eliminate(shape: Sequence[int], sets: Iterable[Iterable[int]]) -> list[Columns]:
+    """Return maximal cliques of a triangulated graph in which the columns of each set are all neighbours.
+
+    Each column is eliminated when the table over it and its neighbours is smallest. Every column is in some clique.
+    """
+    around: list[set[int]] = [{place} for place in range(len(shape))]
+    for own in sets:
+        members = set(own)
+        for place in members:
+            around[place] |= members
+    sizes = [_cells(shape, own) for own in around]
+    waiting = [(size, place) for place, size in enumerate(sizes)]
+    heapq.heapify(waiting)
+    gone = [False] * len(shape)
+    found: list[set[int]] = []
+    while waiting:
+        size, place = heapq.heappop(waiting)
+        if gone[place] or size != sizes[place]:
+            continue
+        gone[place] = True
+        clique = around[place]
+        if not any(clique <= other for other in found):
+            found.append(clique)
+        others = clique - {place}
+        for other in others:
+            around[other] |= others
+            around[other].discard(place)
+            sizes[other] = _cells(shape, around[other])
+            heapq.heappush(waiting, (sizes[other], other))
+    return [tuple(sorted(clique)) for clique in found]
+
+
+def tree_cells(shape: Sequence[int], sets: Iterable[Iterable[int]]) -> int:
+    """Return the number of cells of all cliques that hold the given sets."""
+    return sum(_cells(shape, clique) for clique in eliminate(shape, sets))
+
+
+def _cells(shape: Sequence[int], places: Iterable[int]) -> int:
+    return math.prod([shape[place] for place in places])
+
+
+# --- One clique: tables over its subsets are added up to the whole, and its marginals are summed down to them. ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A table that is the sum of two smaller ones."""
+
+    columns: Columns
+    parts: tuple[Columns, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clique:
+    """A set of columns, the sets inside it, and the order in which their tables are added up and summed down."""
+
+    columns: Columns
+    parent: int | None
+    """The number of the clique that it hangs on; None for the root."""
+    separator: Columns
+    """The columns that it shares with its parent."""
+    merges: tuple[_Merge, ...] = ()
+    """Smaller ones first; the last one is the clique."""
+
+
+@dataclass(frozen=True)
+class JunctionTree:
+    """Cliques in an order in which each comes after its parent."""
+
+    shape: tuple[int, ...]
+    cliques: tuple[Clique, ...]
+    home: Mapping[Columns, int] = field(repr=False)
+    """For each given set the clique that holds its table."""
+
+    @classmethod
+    def over(cls, shape: Sequence[int], sets: Iterable[Columns], *, dense: bool = False) -> Self:
+        """Return the tree that holds the given sets; with `dense`, a single clique of all columns."""
+        wanted = list(dict.fromkeys(sets))
+        chosen = [tuple(range(len(shape)))] if dense else eliminate(shape, wanted)
+        links = _spanning_tree(shape, chosen)
+        home: dict[Columns, int] = {}
+        inside: list[list[Columns]] = [[] for _ in links]
+        for own in wanted:
+            members = set(own)
+            fitting = [number for number, (columns, _, _) in enumerate(links) if members <= set(columns)]
+            best = min(fitting, key=lambda number: _cells(shape, links[number][0]))
+            home[own] = best
+            inside[best].append(own)
+        for _, parent, separator in links:
+            if parent is not None and separator:
+                inside[parent].append(separator)
+        cliques = [
+            Clique(columns, parent, separator, _plan_merges(shape, columns, inside[number]))
+            for number, (columns, parent, separator) in enumerate(links)
+        ]
+        return cls(tuple(shape), tuple(cliques), home)
+
+    @cached_property
+    def cells(self) -> int:
+        """The number of cells of all cliques."""
+        return sum(_cells(self.shape, clique.columns) for clique in self.cliques)
+
+    def find(self, columns: Iterable[int]) -> int | None:
+        """Return the smallest clique that holds some columns; None if there is none."""
+        members = set(columns)
+        fitting = [number for number, clique in enumerate(self.cliques) if members <= set(clique.columns)]
+        return min(fitting, key=lambda number: _cells(self.shape, self.cliques[number].columns), default=None)
+
+    def widened(self, columns: Columns) -> int:
+        """Return the cells of a tree that also holds some columns: those on the way between them get all of them.
+
+        No more than this many are needed; another tree may need fewer.
+        """
+        if self.find(columns) is not None:
+            return self.cells
+        wanted, ways = set(columns), [self._way_up(self._first[place]) for place in columns]
+        shared = set(ways[0]).intersection(*ways[1:])
+        top = max(shared)  # numbers rise away from the root
+        touched = {top, *(number for way in ways for number in way if number not in shared)}
+        while True:  # the top is not needed if all that it has of them is below, on the only way down
+            below = [number for number in touched if self.cliques[number].parent == top]
+            if len(below) != 1 or not wanted & set(self.cliques[top].columns) <= set(self.cliques[below[0]].columns):
+                break
+            touched.discard(top)
+            top = below[0]
+        more = 0
+        for number in touched:
+            own = self.cliques[number].columns
+            more += _cells(self.shape, own) * (_cells(self.shape, wanted - set(own)) - 1)
+        return self.cells + more
+
+    @cached_property
+    def _first(self) -> dict[int, int]:
+        """For each column the first clique that has it, which is the nearest one to the root."""
+        found: dict[int, int] = {}
+        for number, clique in enumerate(self.cliques):
+            for place in clique.columns:
+                found.setdefault(place, number)
+        return found
+
+    def _way_up(self, number: int) -> list[int]:
+        """Return a clique and all above it."""
+        found, above = [number], self.cliques[number].parent
+        while above is not None:
+            found.append(above)
+            above = self.cliques[above].parent
+        return found
+
+    def calibrate(self, tables: Mapping[Columns, Table]) -> Calibration:
+        """Return the law whose logarithm is the sum of the tables, up to its normalisation."""
+        own: list[dict[Columns, Table]] = [{} for _ in self.cliques]
+        for columns, table in tables.items():
+            add_table(own[self.home[columns]], columns, table)
+        conditionals: list[Table] = [np.empty(0)] * len(self.cliques)
+        log_total = 0.0
+        for number in reversed(range(len(self.cliques))):
+            clique = self.cliques[number]
+            logs = self._add_up(clique, own[number])
+            inner = tuple(axis for axis, place in enumerate(clique.columns) if place not in clique.separator)
+            most = logs.max(axis=inner, keepdims=True)
+            logs -= most
+            weights = np.exp(logs, out=logs)
+            totals = self.sum_down(weights, clique.columns, clique.separator).reshape(most.shape)
+            weights /= totals
+            conditionals[number] = weights
+            message = (np.log(totals) + most).reshape([self.shape[place] for place in clique.separator])
+            if clique.parent is None or not clique.separator:
+                log_total += float(message)
+            else:
+                add_table(own[clique.parent], clique.separator, message)
+        return Calibration(self, tables, tuple(conditionals), log_total)
+
+    def _add_up(self, clique: Clique, tables: dict[Columns, Table]) -> Table:
+        """Return the sum of tables over subsets of a clique as a table over all of it."""
+        done: dict[Columns, Table] = dict(tables)
+        for merge in clique.merges:
+            total = done.pop(merge.columns, None)
+            for part in merge.parts:
+                found = done.pop(part, None)
+                if found is None:
+                    continue
+                wide = found.reshape([self.shape[place] if place in part else 1 for place in merge.columns])
+                total = wide if total is None else total + wide
+            if total is not None:
+                done[merge.columns] = total
+        shape = [self.shape[place] for place in clique.columns]
+        found = done.get(clique.columns)
+        return np.zeros(shape) if found is None else np.array(np.broadcast_to(found, shape))
+
+    def sum_down(self, table: Table, columns: Columns, wanted: Columns) -> Table:
+        """Return the sums of a table over all axes but the wanted ones, the longest axis first."""
+        if columns == wanted:
+            return table
+        left = list(columns)
+        for place in sorted(set(columns) - set(wanted), key=lambda own: -self.shape[own]):
+            axis = left.index(place)
+            length = self.shape[place]
+            rest = math.prod([self.shape[own] for own in left[axis + 1 :]])
+            table = _sum_middle(table.reshape(-1, length, rest), length, rest)
+            left.pop(axis)
+        return table.reshape([self.shape[own] for own in left])
+
+
+def add_table(tables: dict[Columns, Table], columns: Columns, table: Table) -> None:
+    """Add a table to the one over the same columns."""
+    tables[columns] = tables[columns] + table if columns in tables else table
+
+
+def _sum_middle(parts: Table, length: int, rest: int) -> Table:
+    """Return the sum over the middle axis."""
+    if rest == 1:
+        found: Table = np.einsum("ij->i", parts.reshape(-1, length))  # not by BLAS: see `maxent._dot`
+        return found
+    if length > _FEW:
+        summed: Table = parts.sum(axis=1)
+        return summed
+    total: Table = parts[:, 0] + parts[:, 1] if length > 1 else parts[:, 0]
+    for place in range(2, length):
+        total += parts[:, place]
+    return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calibration:
+    """A law on a junction tree: each clique's distribution given the columns that it shares with its parent."""
+
+    tree: JunctionTree
+    tables: Mapping[Columns, Table]
+    """Whose sum is the logarithm of the law, up to its normalisation."""
+    conditionals: tuple[Table, ...]
+    log_total: float
+    """The logarithm of the sum over all cells of the exponential of the tables."""
+
+    def marginals(self, wanted: Iterable[Columns]) -> dict[Columns, Table]:
+        """Return the marginals of the given sets of columns, each inside a clique."""
+        tree, found, shared = self.tree, dict[Columns, Table](), dict[int, dict[Columns, Table]]()
+        inside: dict[int, set[Columns]] = {}
+        for columns in wanted:
+            home = tree.home.get(columns)
+            number = tree.find(columns) if home is None else home
+            if number is None:
+                raise KeyError(columns)
+            inside.setdefault(number, set()).add(columns)
+        for number, clique in enumerate(tree.cliques):
+            law = self.conditionals[number]
+            if clique.parent is not None and clique.separator:
+                above = shared[clique.parent][clique.separator]
+                thin = [tree.shape[place] if place in clique.separator else 1 for place in clique.columns]
+                law = law * above.reshape(thin)
+            done: dict[Columns, Table] = {clique.columns: law}
+            for merge in reversed(clique.merges):
+                for part in merge.parts:
+                    done[part] = tree.sum_down(done[merge.columns], merge.columns, part)
+            for columns in inside.get(number, ()):
+                if columns not in done:
+                    fitting = [own for own in done if set(columns) <= set(own)]
+                    least = min(fitting, key=lambda own: _cells(tree.shape, own))
+                    done[columns] = tree.sum_down(done[least], least, columns)
+                found[columns] = done[columns]
+            shared[number] = done
+        return found
+
+
+# --- Rows of a law: clique by clique, each given what it shares with its parent. ---
+
+
+def draw_rows(law: Calibration, count: int, rng: RandomSource, *, independent: bool = False) -> NDArray[np.int64]:
+    """Return rows, one column of codes for each column.
+
+    Rows that agree on what a clique shares with its parent are spread over the rest of the clique: evenly, from a
+    random start and in a random order, so that each cell has its share of them up to one row; or each on its own.
+    """
+    shape = law.tree.shape
+    rows = np.zeros((len(shape), count), dtype=np.int64).T  # columns are looked at one by one
+    for clique, conditional in zip(law.tree.cliques, law.conditionals, strict=True):
+        inner = [place for place in clique.columns if place not in clique.separator]
+        axes = [clique.columns.index(place) for place in (*clique.separator, *inner)]
+        lengths = [shape[place] for place in inner]
+        table = conditional.transpose(axes).reshape(-1, math.prod(lengths))
+        shared = np.zeros(count, dtype=np.int64)
+        for place in clique.separator:
+            shared = shared * shape[place] + rows[:, place]
+        order = np.argsort(shared + rng.random(count))
+        sorted_shared = shared[order]
+        first = np.flatnonzero(np.diff(sorted_shared, prepend=-1))
+        groups, times = sorted_shared[first], np.diff(first, append=count)
+        own = np.repeat(np.arange(groups.size), times)
+        if independent:
+            levels = rng.random(count)
+        else:
+            levels = (np.arange(count) - first[own] + rng.random(groups.size)[own]) / times[own]
+        sums = np.cumsum(table[groups], axis=1)
+        edges = sums / sums[:, -1:] + np.arange(groups.size)[:, None]
+        found = np.searchsorted(edges.reshape(-1), levels + own, side="right") - own * table.shape[1]
+        last = np.argmax(sums >= sums[:, -1:], axis=1)[own]  # cells after it have no weight
+        for place, codes in zip(inner, np.unravel_index(np.minimum(found, last), lengths), strict=True):
+            rows[order, place] = codes
+    return rows
+
+
+def _spanning_tree(shape: Sequence[int], cliques: list[Columns]) -> list[tuple[Columns, int | None, Columns]]:
+    """Return each clique with its parent and what they share, parents first: a tree of the largest separators."""
+    order = sorted(cliques, key=lambda own: (-_cells(shape, own), own))
+    found: list[tuple[Columns, int | None, Columns]] = [(order[0], None, ())]
+    best = {own: (len(set(own) & set(order[0])), 0) for own in order[1:]}
+    while best:
+        chosen = max(best, key=lambda own: (best[own][0], -best[own][1]))
+        _, parent = best.pop(chosen)
+        found.append((chosen, parent, tuple(sorted(set(chosen) & set(found[parent][0])))))
+        members = set(chosen)
+        for own, (common, _) in best.items():
+            if len(members & set(own)) > common:
+                best[own] = (len(members & set(own)), len(found) - 1)
+    return found
+
+
+def _plan_merges(shape: Sequence[int], columns: Columns, sets: Iterable[Columns]) -> tuple[_Merge, ...]:
+    """Return the order of adding tables up to a clique in which partial sums are small."""
+    left = sorted(dict.fromkeys(own for own in sets if own != columns), key=lambda own: (-_cells(shape, own), own))
+    merges: list[_Merge] = []
+    parts: dict[Columns, list[Columns]] = {}
+    top: list[Columns] = []
+    for own in left:  # a set inside another one is added to it
+        for other in reversed(top):
+            if set(own) <= set(other):
+                parts[other].append(own)
+                break
+        else:
+            top.append(own)
+            parts[own] = []
+    merges += [_Merge(own, tuple(parts[own])) for own in reversed(top) if parts[own]]
+    waiting = {own: (_cells(shape, own), set(own)) for own in top}
+    while len(waiting) > 1:  # the smallest one is added to the one with which it makes the smallest table
+        first = min(waiting, key=lambda own: (waiting[own][0], own))
+        members = waiting.pop(first)[1]
+        second = min(waiting, key=lambda own: (_cells(shape, members | waiting[own][1]), own))
+        union = tuple(sorted(members | waiting.pop(second)[1]))
+        merges.append(_Merge(union, tuple(own for own in (first, second) if own != union)))
+        waiting[union] = (_cells(shape, union), set(union))
+    last = next(iter(waiting), None)
+    if last != columns:
+        merges.append(_Merge(columns, () if last is None else (last,)))
+    return tuple(merges)

@@ -1,0 +1,313 @@
+"""Factored beliefs: message passing against all cells written out, the fit against its equations, and drawn rows."""
+
+from __future__ import annotations
+
+import math
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dodona.engines.answers import answer_block
+from dodona.errors import InvalidRequest
+from dodona.knowledge.cells import Support
+from dodona.knowledge.factored import IMPOSSIBLE, FactoredBelief
+from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.junction import JunctionTree, Table, draw_rows, eliminate, tree_cells
+from dodona.knowledge.maxent import RELATIVE_ANCHOR, Target, fit_law
+from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.query import Block, Query
+from dodona.schema.attributes import Boolean
+from dodona.schema.encoding import encode
+from dodona.schema.schema import Domain
+from dodona.sql.compile import compile_sql
+from dodona.synth.workload import Workload, marginal_block
+from tests.knowledge.explicit import matrix
+from tests.synth.scene import columns, schema
+
+SCHEMA = schema()
+DOMAIN = SCHEMA.domain
+SIZE = 4_000
+LIMIT = 1 << 20
+SHAPE = (3, 2, 4, 3, 2, 5)
+SETS = ((0, 1), (1, 2), (2, 3), (0, 3), (3, 4), (1,), (2, 3, 4))
+
+
+def tables(seed: int, sets=SETS) -> dict[tuple[int, ...], Table]:
+    chance = np.random.default_rng(seed)
+    return {own: chance.normal(0, 3, [SHAPE[place] for place in own]) for own in sets}
+
+
+def dense(given: dict[tuple[int, ...], Table]) -> tuple[float, Table]:
+    """The normalisation and the law, with every cell written out."""
+    logs = np.zeros(SHAPE)
+    for own, table in given.items():
+        logs += table.reshape([SHAPE[place] if place in own else 1 for place in range(len(SHAPE))])
+    most = float(logs.max())
+    weights = np.exp(logs - most)
+    return math.log(weights.sum()) + most, weights / weights.sum()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_give_the_normalisation_and_the_marginals_of_all_cells(seed: int, *, whole: bool):
+    """Cycles are filled in, columns that nothing ties are on their own, and one clique of all is no other law."""
+    given = tables(seed)
+    tree = JunctionTree.over(SHAPE, SETS, dense=whole)
+    assert tree.cells == math.prod(SHAPE) if whole else tree.cells < math.prod(SHAPE) / 5
+    law = tree.calibrate(given)
+    total, cells = dense(given)
+    assert law.log_total == pytest.approx(total, rel=1e-12)
+    sets = [own for size in (1, 2, 3) for own in combinations(range(len(SHAPE)), size) if tree.find(own) is not None]
+    assert set(SETS) <= set(sets)
+    for own, found in law.marginals(sets).items():
+        others = tuple(place for place in range(len(SHAPE)) if place not in own)
+        np.testing.assert_allclose(found, cells.sum(axis=others), rtol=1e-9)
+
+
+def test_tables_of_thousands_of_nats_neither_overflow_nor_vanish():
+    given = {own: 1000 * table for own, table in tables(1).items()}
+    law = JunctionTree.over(SHAPE, SETS).calibrate(given)
+    total, cells = dense(given)
+    assert law.log_total == pytest.approx(total, rel=1e-12)
+    np.testing.assert_allclose(law.marginals([(2, 3)])[2, 3], cells.sum(axis=(0, 1, 4, 5)), atol=1e-9)
+
+
+def test_cliques_hold_every_set_and_are_not_inside_each_other():
+    chance = np.random.default_rng(5)
+    for _ in range(50):
+        shape = tuple(chance.integers(1, 6, 9).tolist())
+        sets = [tuple(sorted(chance.choice(9, 3, replace=False).tolist())) for _ in range(5)]
+        cliques = [set(own) for own in eliminate(shape, sets)]
+        assert set().union(*cliques) == set(range(9))
+        assert all(any(set(own) <= clique for clique in cliques) for own in sets)
+        assert not any(one < other for one in cliques for other in cliques)
+        assert tree_cells(shape, sets) == JunctionTree.over(shape, sets).cells
+
+
+def test_the_gradient_of_the_dual_is_what_finite_differences_say():
+    chance = np.random.default_rng(2)
+    sets = ((0, 1), (1, 2), (0, 2))
+    targets = [Target(own, chance.dirichlet(np.ones(math.prod(SHAPE[place] for place in own))), 0.01) for own in sets]
+    tree = JunctionTree.over(SHAPE, sets)
+    theta = [chance.normal(0, 1, own.values.size) for own in targets]
+
+    def value(at: list[Table]) -> float:
+        given = {
+            own.columns: one.reshape([SHAPE[place] for place in own.columns])
+            for own, one in zip(targets, at, strict=True)
+        }
+        penalty = sum(
+            RELATIVE_ANCHOR * own.deviation * float(one @ one) / 2 for own, one in zip(targets, at, strict=True)
+        )
+        return (
+            tree.calibrate(given).log_total
+            - sum(float(own.values @ one) for own, one in zip(targets, at, strict=True))
+            + penalty
+        )
+
+    at = {
+        own.columns: one.reshape([SHAPE[place] for place in own.columns])
+        for own, one in zip(targets, theta, strict=True)
+    }
+    marginals = tree.calibrate(at).marginals(sets)
+    for place, own in enumerate(targets):
+        gradient = marginals[own.columns].reshape(-1) - own.values + RELATIVE_ANCHOR * own.deviation * theta[place]
+        for cell in range(own.values.size):
+            near = [one.copy() for one in theta], [one.copy() for one in theta]
+            near[0][place][cell] -= 1e-5
+            near[1][place][cell] += 1e-5
+            assert (value(near[1]) - value(near[0])) / 2e-5 == pytest.approx(gradient[cell], abs=1e-8)
+
+
+def test_each_measurement_has_its_own_anchor():
+    """A coarse measurement is fitted as well beside a fine one as alone: the fine one says nothing about it."""
+    coarse = Target((0,), np.array([0.7, 0.2, 0.1]), 0.05)
+    fine = Target((5,), np.full(5, 0.2), 1e-6)
+    reached = []
+    for targets in ([coarse], [coarse, fine]):
+        tree = JunctionTree.over(SHAPE, [own.columns for own in targets])
+        start = [np.zeros(own.values.size) for own in targets]
+        fitted = fit_law(tree, targets, start, prior={}, steps=500, tolerance=1e-6)
+        assert fitted.gap <= 1e-6
+        reached.append(fitted.law.marginals([(0,)])[0,])
+    np.testing.assert_allclose(reached[0], reached[1], atol=1e-6)
+    assert reached[0][0] > 0.65
+
+
+def counts(block: Block, seed: int, scale: float) -> list[int]:
+    codes = {name: encode(DOMAIN[name], held) for name, held in columns().items()}
+    exact = np.asarray(answer_block(block, codes, counts=None, rows=SIZE))
+    noise = np.random.default_rng(seed).normal(0, scale, exact.size)
+    return [int(value) for value in np.rint(exact + noise)]
+
+
+def test_a_fit_is_the_minimum_that_its_equations_describe():
+    """The law is the one of its multipliers, and they are what the residuals say: so it is the one minimum."""
+    sets = [["sex", "ward"], ["ward", "days"], ["days", "emergency"], ["sex"]]
+    workload = Workload.marginals(DOMAIN, sets)
+    scale = 20.0
+    seen = [
+        ObservedBlock.of(block, counts(block, place, scale), Gaussian(scale=20), size=SIZE)
+        for place, block in enumerate(workload.query.blocks)
+    ]
+    fitted = FactoredBelief(workload.support, LIMIT).joined(seen).fitted(500, tolerance=1e-6)
+    assert fitted.gap <= 1e-6
+    assert fitted.tree.cells < workload.support.size
+    support = workload.support
+    law = FactoredBelief(support, LIMIT, seen=fitted.seen).probabilities().reshape(-1)
+    powers = np.zeros(support.size)
+    for one in fitted.seen:
+        table = matrix(one.block, support)
+        powers += one.multipliers @ table
+        shares = one.values + (1 - one.values.sum()) / one.values.size
+        pulled = RELATIVE_ANCHOR * math.sqrt(one.variance) * one.multipliers
+        np.testing.assert_allclose(table @ law, shares - pulled, atol=1e-7)
+        np.testing.assert_allclose(fitted.expect(workload.over([one.block])), table @ law, atol=1e-9)
+    weights = np.exp(powers - powers.max())
+    np.testing.assert_allclose(law, weights / weights.sum(), rtol=1e-6)
+
+
+def test_counts_of_some_rows_are_fitted_beside_marginals():
+    block = compile_sql("SELECT count(*) FROM stays WHERE days >= 2 AND emergency", SCHEMA).query.blocks[0]
+    workload = Workload(Query(DOMAIN, (block, marginal_block(DOMAIN, ["sex", "ward"]))))
+    seen = [ObservedBlock.of(one, counts(one, 5, 1.0), Laplace(scale=1), size=SIZE) for one in workload.query.blocks]
+    fitted = FactoredBelief(workload.support, LIMIT).joined(seen).fitted(100)
+    for one in seen:
+        np.testing.assert_allclose(fitted.expect(workload.over([one.block])), one.values, atol=3e-3)
+
+
+def test_two_measurements_of_a_block_count_by_their_precision():
+    block = marginal_block(DOMAIN, ["sex"])
+    first = ObservedBlock.of(block, [1000, 3000], Gaussian(scale=10), size=SIZE)
+    second = ObservedBlock.of(block, [1300, 2700], Gaussian(scale=20), size=SIZE)
+    support = Workload.marginals(DOMAIN, [["sex"]]).support
+    (seen,) = FactoredBelief(support, LIMIT).joined([first]).joined([second]).seen
+    np.testing.assert_allclose(seen.values * SIZE, [1060, 2940])
+    assert math.sqrt(seen.variance) * SIZE == pytest.approx(math.sqrt(80))
+
+
+def test_noisy_counts_below_zero_leave_cells_nearly_empty():
+    block = marginal_block(DOMAIN, ["days"])
+    seen = ObservedBlock.of(block, [2000, 1500, 540, -30, -10], Gaussian(scale=20), size=SIZE)
+    workload = Workload.marginals(DOMAIN, [["days"]])
+    shares = FactoredBelief(workload.support, LIMIT).joined([seen]).fitted(100).expect(workload.over([block]))
+    assert (shares > 0).all()
+    assert shares[3] * SIZE < 10
+
+
+def test_cells_that_a_prior_rules_out_have_no_weight_whatever_was_measured():
+    workload = Workload.marginals(DOMAIN, [["sex", "ward"], ["ward", "days"]])
+    prior = {("sex", "ward"): np.array([[0, 0, 0], [IMPOSSIBLE, 0, 0]])}
+    seen = [ObservedBlock.of(one, counts(one, 5, 1.0), Gaussian(scale=5), size=SIZE) for one in workload.query.blocks]
+    fitted = FactoredBelief(workload.support, LIMIT, prior).joined(seen).fitted(100)
+    assert fitted.expect(workload.over([workload.query.blocks[0]]))[3] == 0
+    drawn = fitted.sample(20_000, np.random.default_rng(1))
+    assert not ((drawn["sex"] == 1) & (drawn["ward"] == 0)).any()
+
+
+def test_a_belief_stays_within_its_limit_and_says_what_it_holds():
+    workload = Workload.ways(DOMAIN, 2)
+    belief = FactoredBelief(workload.support, 30)
+    days, sex = (marginal_block(DOMAIN, names) for names in (["ward", "days"], ["sex", "ward"]))
+    assert belief.holds([days, sex])
+    assert not belief.holds(workload.query.blocks)
+    seen = [ObservedBlock.of(one, counts(one, 1, 5), Gaussian(scale=5), size=SIZE) for one in workload.query.blocks]
+    with pytest.raises(InvalidRequest, match="at most 30"):
+        belief.joined(seen).fitted(1)
+    fitted = belief.joined([seen[0], seen[3]]).fitted(50)
+    assert fitted.covers(["sex", "ward"])
+    assert fitted.tree.cells <= 30
+
+
+def test_marginals_outside_the_cliques_are_counted_on_rows_in_proportion_to_the_law():
+    """2^17 rows spread evenly: a share of a half is off by less than 0.004 but once in a thousand."""
+    workload = Workload.marginals(DOMAIN, [["sex", "ward"], ["ward", "days"]])
+    seen = [ObservedBlock.of(one, counts(one, 5, 1.0), Gaussian(scale=5), size=SIZE) for one in workload.query.blocks]
+    small = FactoredBelief(workload.support, 22).joined(seen).fitted(100)
+    whole = FactoredBelief(workload.support, LIMIT, seen=small.seen).probabilities()
+    assert not small.covers(["sex", "days"])
+    places = workload.support.places(["sex", "days"])
+    np.testing.assert_allclose(small.laws([places])[places], whole.sum(axis=1), atol=0.004)
+
+
+@pytest.mark.parametrize("independent", [False, True])
+def test_drawn_rows_are_in_proportion_to_the_law(*, independent: bool):
+    """40,000 rows, in 45 classes at most: a statistic above 110 has probability below 1e-6."""
+    given = tables(3)
+    law = JunctionTree.over(SHAPE, SETS).calibrate(given)
+    rows = draw_rows(law, 40_000, np.random.default_rng(7), independent=independent)
+    _, cells = dense(given)
+    expected = 40_000 * cells.sum(axis=(1, 2, 4)).reshape(-1)
+    found = np.bincount(np.ravel_multi_index((rows[:, 0], rows[:, 3], rows[:, 5]), (3, 3, 5)), minlength=45)
+    kept = expected > 5
+    assert kept.sum() > 10
+    statistic = float(((found - expected)[kept] ** 2 / expected[kept]).sum())
+    assert statistic < 110
+    inside = np.bincount(np.ravel_multi_index((rows[:, 2], rows[:, 3]), (4, 3)), minlength=12)
+    off = np.abs(inside - 40_000 * cells.sum(axis=(0, 1, 4, 5)).reshape(-1))
+    assert (off.max() < 30) or independent
+
+
+def test_a_fit_computes_in_one_thread():
+    """Inner products of many numbers are not split among threads of a BLAS, which spin while they wait."""
+    chance = np.random.default_rng(3)
+    shape = (150, 200)
+    tree = JunctionTree.over(shape, [(0, 1)])
+    values = chance.dirichlet(np.full(30_000, 0.3))
+    target = Target((0, 1), values, 1e-5)
+    process, thread = time.process_time(), time.thread_time()
+    found = fit_law(tree, [target], [np.zeros(values.size)], prior={}, steps=60, tolerance=0.0)
+    process, thread = time.process_time() - process, time.thread_time() - thread
+    assert found.steps > 10
+    assert process < 1.2 * thread + 0.05
+
+
+def test_a_widened_tree_has_the_cells_of_its_path():
+    """A chain of pairs: its two ends, tied together, go into every clique between them."""
+    tree = JunctionTree.over((2, 3, 5, 7, 11), [(0, 1), (1, 2), (2, 3), (3, 4)])
+    assert tree.cells == 6 + 15 + 35 + 77
+    assert tree.widened((1, 2)) == tree.cells
+    assert tree.widened((1, 3)) == 6 + 15 * 7 + 35 * 3 + 77
+    assert tree.widened((0, 4)) == 6 * 11 + 15 * 2 * 11 + 35 * 2 * 11 + 77 * 2
+    apart = JunctionTree.over((2, 3, 5), [(0, 1)])
+    assert apart.widened((0, 2)) == 6 * 5 + 5 * 2
+
+
+def test_a_widened_tree_bounds_what_the_best_order_of_elimination_needs():
+    """Ten columns with random pairs: some tree has no more cells than `widened` says, found over random orders."""
+    chance = np.random.default_rng(4)
+    for _ in range(30):
+        shape = tuple(chance.integers(2, 6, 7).tolist())
+        pairs = [tuple(sorted(chance.choice(7, 2, replace=False).tolist())) for _ in range(6)]
+        tree = JunctionTree.over(shape, pairs)
+        asked = tuple(sorted(chance.choice(7, 3, replace=False).tolist()))
+        sets = [clique.columns for clique in tree.cliques]
+        best = min(_eliminated(shape, [*sets, asked], chance.permutation(7).tolist()) for _ in range(400))
+        assert best <= tree.widened(asked)
+
+
+def _eliminated(shape: tuple[int, ...], sets: list[tuple[int, ...]], order: list[int]) -> int:
+    """Return the cells of the maximal cliques that an order of elimination leaves."""
+    around = {place: {place}.union(*(own for own in sets if place in own)) for place in range(len(shape))}
+    cliques: list[set[int]] = []
+    for place in order:
+        clique = around.pop(place)
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
+        for other in clique - {place}:
+            around[other] = (around[other] | clique) - {place}
+    return sum(math.prod(shape[place] for place in clique) for clique in cliques)
+
+
+def test_a_belief_holds_more_columns_than_an_array_can_have_axes():
+    domain = Domain(tuple(Boolean(f"c{place}", otherwise=False) for place in range(70)))
+    blocks = [marginal_block(domain, [f"c{place}", f"c{place + 1}"]) for place in range(69)]
+    seen = [ObservedBlock.of_shares(own, np.array([0.4, 0.1, 0.1, 0.4]), 1e-6) for own in blocks]
+    belief = FactoredBelief(Support.of(domain), LIMIT).joined(seen).fitted(200)
+    rows = belief.rows(4_000, np.random.default_rng(1))
+    assert rows.shape == (4_000, 70)
+    assert np.mean(rows[:, 0] == rows[:, 1]) == pytest.approx(0.8, abs=0.01)
+    assert belief.may_hold(marginal_block(domain, ["c0", "c69"]), limit=1_000)
+    assert not belief.may_hold(marginal_block(domain, ["c0", "c69"]), limit=300)

@@ -1,0 +1,188 @@
+"""Annealed releases: what decides how they are made, what batches cost, and what they do with odd tables."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from dodona.knowledge.factored import FactoredBelief
+from dodona.privacy.measurement import noises_from_text
+from dodona.privacy.scores import DistanceScores, distance_sensitivity
+from dodona.privacy.selection import Exponential
+from dodona.query.query import Query
+from dodona.schema.attributes import Boolean, Category, Integer
+from dodona.schema.schema import Neighbours, Schema, Unit
+from dodona.synth.annealed import SMALL_ERROR, WholePlan, _preparing_share, plan_whole
+from dodona.synth.methods import Annealed
+from dodona.synth.run import Currency
+from dodona.synth.synthesize import _make_run, synthesize
+from dodona.synth.workload import Workload, marginal_block
+from dodona.trusted.gate import _choose_all
+from tests.synth.scene import PURE, RENYI, ROWS, columns, curator_of, ledger_of, schema
+
+DOMAIN = schema().domain
+TWO = Workload.ways(DOMAIN, 2)
+
+
+def plan_of(epsilon: float | str, held=None, *, neighbours: str = "add-remove", size: int = ROWS) -> WholePlan | None:
+    declared = schema(neighbours, size=size)
+    curator = curator_of(declared, columns() if held is None else held, ledger=ledger_of(declared))
+    run, _ = _make_run(curator, TWO, epsilon, None, Annealed(), 1 << 20, "", lambda _part, _about: None)
+    return plan_whole(run, TWO.uniform(cells=run.cells))
+
+
+def test_whether_the_whole_workload_is_measured_is_decided_by_public_facts():
+    """The same plan for two tables with nothing in common; with less budget, or fewer declared rows, there is none."""
+    other = {name: [own[0]] * 7 for name, own in columns().items()}
+    assert plan_of(1) == plan_of(1, other)
+    assert plan_of(1) is not None
+    assert plan_of("0.01") is None
+    assert plan_of(1, size=100) is None
+
+
+def test_the_error_that_a_plan_foresees_is_the_one_that_its_noise_makes():
+    """12 releases of 6 marginals: their mean distance has a deviation of about 3 percent."""
+    plan = plan_of(1)
+    assert plan is not None
+    assert plan.error <= SMALL_ERROR
+    found = []
+    for number in range(12):
+        model = synthesize(curator_of(), TWO, epsilon=1, name=str(number))
+        assert [step.name for step in model.steps] == ["residuals"]
+        for one in model.seen:
+            exact = TWO.query.blocks.index(one.block)
+            truth = np.asarray(_exact()[exact]) / ROWS
+            found.append(0.5 * np.abs(one.values - truth).sum())
+    assert float(np.mean(found)) == pytest.approx(plan.error, rel=0.15)
+
+
+def _exact() -> list[np.ndarray]:
+    from dodona.engines.answers import answer_block
+    from dodona.schema.encoding import encode
+
+    codes = {name: encode(DOMAIN[name], own) for name, own in columns().items()}
+    return [np.asarray(answer_block(block, codes, counts=None, rows=ROWS)) for block in TWO.query.blocks]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("rounds", [None, 6])
+def test_a_release_of_either_kind_costs_what_was_declared_and_no_more(neighbours: str, rounds: int | None):
+    declared = schema(neighbours)
+    curator = curator_of(declared, ledger=ledger_of(declared))
+    model = synthesize(curator, Workload.ways(declared.domain, 2), share="1/2", method=Annealed(rounds=rounds))
+    assert ([step.name for step in model.steps] == ["residuals"]) is (rounds is None)
+    assert 0.49 < float(curator.budget.spent) <= 0.5
+
+
+def test_a_pure_budget_is_spent_in_rounds():
+    model = synthesize(curator_of(budget=PURE), TWO, epsilon=2)
+    assert model.steps[0].name == "singles"
+
+
+@pytest.mark.parametrize("unit", ["ε", "ρ", "μ²"])
+def test_larger_blocks_have_less_noise_where_that_lowers_the_sum_of_all_noises(unit):
+    """The sum of values·deviation is least at these shares: even shares, or any near them, are worse."""
+    values = [2, 5, 16, 42, 100]
+    shares = Currency(unit).shares(values)
+    assert sum(shares) == pytest.approx(1)
+    power = -1 if unit == "ε" else -1 / 2
+
+    def total(own) -> float:
+        return sum(number * share**power for number, share in zip(values, own, strict=True))
+
+    assert total(shares) < 0.95 * total([1 / len(values)] * len(values))
+    for place in range(len(values)):
+        for by in (0.9, 1.1):
+            near = [share * (by if at == place else 1) for at, share in enumerate(shares)]
+            assert total(shares) < total([share / sum(near) for share in near])
+
+
+def test_columns_of_different_sizes_cost_what_their_share_allows():
+    declared = Schema.of("t", Integer("wide", 0, 99, otherwise=0), Boolean("night", otherwise=False), size=50)
+    held = {"wide": [1] * 50, "night": [True] * 50}
+    model = synthesize(curator_of(declared, held), Workload.ways(declared.domain, 2), epsilon="1/2")
+    first = model.steps[0]
+    assert first.name == "singles"
+    assert 0.0999 < first.price / sum(step.price for step in model.steps) < 0.1001
+    wide, narrow = noises_from_text(first.mechanism)
+    assert float(narrow.scale / wide.scale) == pytest.approx((100 / 2) ** (1 / 3), rel=1e-3)
+
+
+def test_what_only_prepares_gets_less_where_the_budget_is_ample():
+    """The share is of public facts: the same for two tables with nothing in common."""
+    other = {name: [own[0]] * 7 for name, own in columns().items()}
+    found = []
+    for size in (ROWS, 10**7):
+        declared = schema(size=size)
+        for held in (columns(), other):
+            curator = curator_of(declared, held, ledger=ledger_of(declared))
+            run, _ = _make_run(curator, TWO, "1/4", None, Annealed(rounds=4), 1 << 20, "", lambda _part, _about: None)
+            found.append(_preparing_share(run, [marginal_block(DOMAIN, [name]) for name in TWO.names]))
+    assert found == [0.1, 0.1, 0.05, 0.05]
+
+
+def batch(count: int, overlap: int | None) -> DistanceScores:
+    query = Query(DOMAIN, TWO.query.blocks)
+    factors, unit = (1,) * len(query.blocks), Unit.each_row(Neighbours.ADD_REMOVE)
+    choice = Exponential.for_privacy("1/2", distance_sensitivity(query, factors, unit))
+    nothing = (0,) * len(query.blocks)
+    return DistanceScores(query, (0,) * query.values, factors, nothing, choice, count=count, overlap=overlap)
+
+
+def test_a_batch_costs_as_many_choices_as_it_has():
+    unit = Unit.each_row(Neighbours.ADD_REMOVE)
+    one, three = batch(1, None).event(unit), batch(3, 2).event(unit)
+    assert float(three.rho()) == pytest.approx(3 * float(one.rho()), rel=1e-12)
+    assert batch(3, 2).purpose != batch(3, None).purpose != batch(1, None).purpose
+
+
+def test_blocks_of_a_batch_share_few_columns_and_are_never_chosen_twice():
+    """All that is ruled out follows from what was chosen: pairs that share a column with a chosen pair."""
+    values = np.arange(sum(block.values for block in TWO.query.blocks))
+    blocks = TWO.query.blocks
+    for _ in range(20):
+        found = _choose_all(batch(6, 1), values)
+        assert len(found) == 2  # four columns make two pairs that share none
+        assert not blocks[found[0]].attributes & blocks[found[1]].attributes
+        assert len(set(_choose_all(batch(6, 2), values))) == 6
+
+
+def test_odd_tables_are_released():
+    """One column; constant columns, one or all; a table without rows."""
+    one = Schema.of("t", Integer("age", 0, 4, otherwise=0), size=50)
+    for budget in (RENYI, PURE):
+        model = synthesize(curator_of(one, {"age": [1] * 50}, budget=budget), Workload.ways(one.domain, 1), epsilon=2)
+        assert np.bincount(model.rounded().codes["age"], minlength=5)[1] > 40
+    constant = Schema.of("t", Category("kind", ["a"]), Boolean("night", otherwise=False), size=50)
+    held = {"kind": ["a"] * 50, "night": [True] * 40 + [False] * 10}
+    for budget in (RENYI, PURE):
+        for ways in (1, 2):
+            workload = Workload.ways(constant.domain, ways, values_only=ways == 2)
+            rows = synthesize(curator_of(constant, held, budget=budget), workload, epsilon=2).rounded()
+            assert abs(int(rows.codes["night"].sum()) - 40) < 10
+    empty = {name: [] for name in columns()}
+    model = synthesize(curator_of(held=empty), TWO, epsilon=2)
+    assert len(model.rounded()) == ROWS
+
+
+def test_a_fit_says_how_far_it_is_from_its_optimum():
+    law = synthesize(curator_of(), TWO, epsilon=2, method=Annealed(rounds=6)).law
+    assert isinstance(law, FactoredBelief)
+    assert law.gap <= 0.05
+
+
+def test_a_table_of_thirty_columns_is_held_in_cliques():
+    """A chain of 30 columns, whose 10^9 cells nobody could hold: neighbours in it agree in the rows as in the table."""
+    chance, rows = np.random.default_rng(1), 5_000
+    codes = [chance.integers(0, 2, rows)]
+    for _ in range(29):
+        codes.append(np.where(chance.random(rows) < 0.9, codes[-1], 1 - codes[-1]))
+    declared = Schema.of("t", *(Boolean(f"c{place}", otherwise=False) for place in range(30)), size=rows)
+    held = {f"c{place}": (own == 1).tolist() for place, own in enumerate(codes)}
+    pairs = Workload.marginals(declared.domain, [[f"c{place}", f"c{place + 1}"] for place in range(29)])
+    model = synthesize(curator_of(declared, held), pairs, epsilon=2, method=Annealed(rounds=40))
+    made = model.rounded().codes
+    agree = [float((made[f"c{place}"] == made[f"c{place + 1}"]).mean()) for place in range(29)]
+    assert math.isclose(float(np.mean(agree)), 0.9, abs_tol=0.03)
