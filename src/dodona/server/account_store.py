@@ -92,6 +92,7 @@ _STATE = "CREATE TABLE dodona_accounts_state (version BIGINT NOT NULL, revision 
 
 _APPLICATION_ID = 0x444F4143  # "DOAC"
 _PATIENCE = 10.0
+_TURN = 0.005  # between two tries to have a new file alone
 _PAUSE = 1.0
 _LIKE_AN_ADDRESS = re.compile(r"^[a-z+]*:/", re.ASCII | re.IGNORECASE)
 _SCHEMES = ("postgresql://", "postgres://")
@@ -279,12 +280,27 @@ class SqliteAccounts:
             self._writer.close()
 
     def _settle(self) -> None:
-        ((kind,),) = self._writer.execute("PRAGMA application_id")
+        # In this order: one that creates the accounts at the same time sets the id before it makes tables.
         ((tables,),) = self._writer.execute("SELECT count(*) FROM sqlite_master")
+        ((kind,),) = self._writer.execute("PRAGMA application_id")
         if kind != _APPLICATION_ID and tables:  # before any setting is changed: another program's file stays as it is
             raise AccountsUnreadable("the file is of another program")
-        for setting in ("journal_mode = wal", "synchronous = 2", f"application_id = {_APPLICATION_ID}"):
+        self._begin_log()
+        for setting in ("synchronous = 2", f"application_id = {_APPLICATION_ID}"):
             self._writer.execute(f"PRAGMA {setting}").fetchall()
+
+    def _begin_log(self) -> None:
+        """Switch to a write-ahead log; SQLite itself does not wait for others that open a new file at the same time."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._writer.execute("PRAGMA journal_mode = wal").fetchall()
+            except sqlite3.OperationalError as fault:
+                if not getattr(fault, "sqlite_errorname", "").startswith("SQLITE_BUSY") or time.monotonic() > until:
+                    raise
+                time.sleep(_TURN)
+            else:
+                return
 
     @staticmethod
     def _has_tables(run: Execute) -> bool:
