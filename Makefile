@@ -51,7 +51,7 @@ lint: $(READY)  ## format, lint, types and layers
 check: lint $(WEB_READY)  ## lint and the fast tests that the change reaches, nearest first, for a minute; before every commit
 	@$(RUN) -m pytest -n $(WORKERS) --dist load --maxschedchunk 1 -q --reach="$(SINCE)" --seconds 60 -m "not slow and not soak"
 
-soak: $(READY)  ## run the tests that need full counts, try new random examples, and write all figures to docs/measured.md
+soak: $(READY) $(WEB_READY)  ## run the tests that need full counts, try new random examples, and write all figures to docs/measured.md
 	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "soak or hypothesis" --hypothesis-profile fresh
 	@$(RUN) -m benchmarks.measured
 

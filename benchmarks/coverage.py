@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.evaluation import evaluate
-from dodona.answer.measured import MeasuredValues
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, block_weights, column_weight, group_numbers
 from dodona.query.question import (

@@ -1,7 +1,8 @@
 """Writes docs/measured.md: the figures of every benchmark and of the full audit, as this machine gave them.
 
-`python -m benchmarks.measured` writes all of it; with titles, such as `SQL Engines`, only those sections. The page is
-written after each section, so that a run that is cut short leaves what it measured.
+`python -m benchmarks.measured` writes all of it; with titles, such as `SQL Engines`, only those sections. A title may
+be followed by options of its command, `"Engines --rows 1000000"`, which the page then names. The page is written after
+each section, so that a run that is cut short leaves what it measured.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,17 +40,20 @@ _HEAD = (
 
 def main(titles: Sequence[str]) -> None:
     """Run each command with --json and write what its last line says."""
-    unknown = [title for title in titles if title not in COMMANDS]
+    chosen = {own.partition(" --")[0]: shlex.split(own)[len(own.partition(" --")[0].split()) :] for own in titles}
+    chosen = chosen or {title: [] for title in COMMANDS}
+    unknown = [title for title in chosen if title not in COMMANDS]
     if unknown:
         sys.exit(f"There is no section {', '.join(unknown)}. Write some of: {', '.join(COMMANDS)}.")
     machine = f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}"
-    for title in titles or COMMANDS:
+    for title, options in chosen.items():
         print(f"{title} ...", file=sys.stderr, flush=True)
         module, name = COMMANDS[title]
-        command = [sys.executable, "-m", module, name, "--json"]
+        command = [sys.executable, "-m", module, name, "--json", *options]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603  named above
         rows = "\n".join(f"| {label} | {value} |" for label, value in _flat(json.loads(done.stdout.splitlines()[-1])))
-        when = f"`python -m {module} {name} --json` on {datetime.now(UTC).date().isoformat()}: {machine}."
+        told = " ".join(("python -m", module, name, "--json", *options))
+        when = f"`{told}` on {datetime.now(UTC).date().isoformat()}: {machine}."
         table = f"{when}\n\n| figure | value |\n|---|---:|\n{rows}"
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), {title: table}), encoding="utf-8")
 

@@ -63,21 +63,30 @@ _TEXTS = (
 """Ranges of three columns, sums, averages and tables with a condition."""
 _PLAIN = "SELECT count(*) FROM stays WHERE age > {} AND cost < 1234"
 _LARGE = 400_000
+_OPENINGS = 7
+"""The first count after an opening is timed so often: one alone may meet a cold machine, or a collection of garbage."""
 
 
 def measure(folder: Path) -> dict[str, float]:
     """Return CPU seconds of counts on the ledger: of one in process, of the first one, and of the whole command."""
     path = filled(folder)
-    with dodona.open(path) as stays:
-        first = clock.once(lambda: stays.ask(_PLAIN.format(30)))
-        others = [clock.once(lambda own=own: stays.ask(_PLAIN.format(own))) for own in range(31, 52)]  # type: ignore[misc]
+    firsts = list[float]()
+    for age in range(22, 22 + _OPENINGS):  # another question each time, as a repeated one is not computed
+        with dodona.open(path) as stays:
+            firsts.append(_count(stays, age))
+            others = [_count(stays, own) for own in range(31, 52)] if len(firsts) == _OPENINGS else []
     bytecode = folder / "bytecode"
     _command(path, 59, bytecode)  # compiles all modules, as an installer does
     return {
         "count_on_1000_ms": median(others),
-        "first_count_on_1000_ms": first,
+        "first_count_on_1000_ms": median(firsts),
         "command_on_1000_ms": median(_command(path, number, bytecode) for number in range(60, 63)),
     }
+
+
+def _count(stays: Curator, age: int) -> float:
+    """Return the CPU seconds of a plain count."""
+    return clock.once(lambda: stays.ask(_PLAIN.format(age)))
 
 
 def filled(folder: Path) -> Path:

@@ -19,10 +19,10 @@ from benchmarks import sqlcoverage
 from benchmarks.report import Row
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.computed import ComputedAnswer
-from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidRequest
 from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.budget import FREE
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.statement import Statement
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
 from dodona.schema.schema import PublicTable, Schema

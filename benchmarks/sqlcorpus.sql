@@ -560,3 +560,25 @@ PIVOT orders ON region USING COUNT(*)
 SELECT region, AVG(age)::numeric(10,1) FROM orders GROUP BY region
 
 SELECT SUM(unit_price) / NULLIF(COUNT(DISTINCT customer_id), 0) AS per_person FROM orders
+
+-- # Tables in WHERE, and the times of dashboards
+SELECT r.country, sum(o.quantity) AS q FROM orders o, regions r WHERE o.region = r.region AND o.order_date >= DATE '2024-01-01' GROUP BY r.country ORDER BY q DESC
+
+SELECT r.manager, count(*) FROM regions r JOIN orders o ON r.region = o.region AND o.channel = 'web' GROUP BY r.manager
+
+SELECT channel AS channel, sum(unit_price) AS "SUM(unit_price)" FROM (SELECT * FROM orders WHERE returned = false) AS virtual_table WHERE order_date >= TO_TIMESTAMP('2024-01-08 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') AND order_date < TO_TIMESTAMP('2024-02-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') GROUP BY channel ORDER BY "SUM(unit_price)" DESC LIMIT 1000
+
+SELECT time_bucket(INTERVAL '2 weeks', order_date) AS "time", count(*) FROM orders GROUP BY 1 ORDER BY 1
+
+SELECT date_bin('7 days', order_date, DATE '2024-01-01') AS "time", sum(quantity) FROM orders WHERE order_date >= '2024-01-01' GROUP BY 1
+
+SELECT floor(extract(epoch FROM order_date) / 604800) * 604800 AS "time", count(*) AS n FROM orders WHERE order_date BETWEEN '2024-01-01T00:00:00Z' AND '2024-03-31T23:59:59Z' GROUP BY 1 ORDER BY 1
+
+SELECT DATE_TRUNC(order_date, MONTH) AS month, COUNT(*) FROM orders GROUP BY 1
+
+SELECT DATEPART(quarter, order_date) AS q, avg(unit_price) FROM orders GROUP BY 1
+
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-7, privacy_unit_column=customer_id) region, count(*) / sum(count(*)) OVER () AS share FROM orders GROUP BY region
+
+SELECT (region, channel), count(*) FROM orders GROUP BY (region, channel)
+-- refused: several values in one column

@@ -11,9 +11,9 @@ import numpy as np
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.computed import ComputedAnswer
 from dodona.answer.estimate import Estimate, to_float
-from dodona.answer.measured import MeasuredValues
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.budget import FREE
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Question
 from dodona.query.statement import Statement
 from dodona.schema.attributes import Category, Integer

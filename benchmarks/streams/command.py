@@ -71,7 +71,9 @@ def main(arguments: Sequence[str]) -> None:
     try:
         for name in asked.streams:
             if name in WIDE:
-                found[name] = wide_run.measured(name, given.length, asked.data, asked.budget, wide_run.RUNGS)
+                found[name] = wide_run.measured(
+                    name, given.length, asked.data, asked.budget, wide_run.RUNGS, prepared=asked.prepared
+                )
             else:
                 found[name] = _measured(name, asked)
             if not given.json:

@@ -47,26 +47,42 @@ BOUNDS = {"free_ms": 2.0, "measured_ms": 40.0, "worst_ms": 1500.0, "peak_mb": 60
 """What each stream is to keep: CPU time of a free answer on average, a measured one at the median, of any; memory."""
 
 
-def measured(name: str, length: int, data: Path | None, budget: str, rungs: Sequence[str]) -> dict[str, object]:
+def measured(  # noqa: PLR0913  all that a stream is run with
+    name: str, length: int, data: Path | None, budget: str, rungs: Sequence[str], *, prepared: bool = False
+) -> dict[str, object]:
     """Return the figures of one stream; it runs in a process of its own, so that its memory is its own."""
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), max_tasks_per_child=1)
     with pool:
-        return pool.submit(run_stream, name, length, data, budget, tuple(rungs)).result()
+        return pool.submit(run_stream, name, length, data, budget, tuple(rungs), prepared=prepared).result()
 
 
-def run_stream(name: str, length: int, data: Path | None, budget: str, rungs: Sequence[str]) -> dict[str, object]:
+def run_stream(  # noqa: PLR0913  likewise
+    name: str, length: int, data: Path | None, budget: str, rungs: Sequence[str], *, prepared: bool = False
+) -> dict[str, object]:
     """Return the figures of one stream, asked in this process."""
     stream = WIDE[name].stream(name, length, data)
     ledger = _ledger(stream, budget)
     curator = _curator(stream, ledger, frozenset(rungs))
     spending, seen = Spending(ledger), _Seen(stream)
     base = _peak()
+    if prepared:
+        _prepare(stream, curator)
+        spending.follow(0)
     for turn, (asked, wording) in enumerate(stream.asked, 1):
         seen.ask(curator, asked, wording)
         spending.follow(turn)
     found = seen.figures() | {"peak_mb": round(_peak(), 1), "peak_before_mb": round(base, 1)}
     turns = sorted({*(turn for turn in PREFIXES if turn < length), length})
     return found | {"prefixes": {str(turn): _prefix(stream, spending, turn, budget) for turn in turns}}
+
+
+def _prepare(stream: WideStream, curator: Curator) -> None:
+    """Declare all questions before the first one, those with the same tolerance together."""
+    groups: dict[float, list[str]] = {}
+    for asked in dict.fromkeys(asked for asked, _ in stream.asked):
+        groups.setdefault(asked.within(stream.table, stream.share), []).append(asked.text(stream.table))
+    for within, texts in sorted(groups.items(), reverse=True):  # sums have the largest ones, and answer counts too
+        curator.prepare(texts, within=within, confidence=stream.confidence, max_price=1)
 
 
 def _prefix(stream: WideStream, spending: Spending, turn: int, budget: str) -> dict[str, object]:

@@ -86,13 +86,17 @@ class InvalidArgument(InvalidRequest):
 
 
 class Halted(Refused):
-    """A sparse vector has released its last positive."""
+    """A sparse vector has no positive left: it released the last one, or reopening it took the rest."""
 
     code = "halted"
 
     def __init__(self, positives: int) -> None:
         """State how many positives the sparse vector was opened for."""
-        super().__init__(f"This threshold was opened for {positives} positives, and all were reported. Open a new one.")
+        alerts = "1 alert" if positives == 1 else f"{positives} alerts"
+        super().__init__(
+            f"This threshold was opened for {alerts}, and none is left: each report takes one, and each reopening "
+            "some. Open a new one."
+        )
 
 
 class EntropyFailed(Unavailable):

@@ -8,9 +8,8 @@ import numpy as np
 
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.bands import Band
-from dodona.answer.measured import MeasuredValues
 from dodona.lab import direct
-from dodona.privacy.measurement import Measurement
+from dodona.privacy.measurement import MeasuredValues, Measurement
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import AnswerColumn, Mean, Quantile, Question, Spread, Total, Variation

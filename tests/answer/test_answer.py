@@ -9,12 +9,12 @@ import pytest
 
 from dodona.answer.answer import Answer
 from dodona.answer.estimate import Estimate
-from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.accuracy import sampling_error
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.events import LaplaceEvent
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import (
@@ -199,7 +199,7 @@ def test_a_division_by_what_may_be_nothing_has_no_ends_and_no_value_at_zero() ->
 def test_of_an_average_with_too_few_rows_it_is_said_that_nothing_is_known() -> None:
     mean = Mean(1, 0, Fraction(0), Fraction(0), Fraction(365))
     answer = answered(grouped(AnswerColumn("mean", mean)), *VALUES)
-    assert any("in 1 of 5 rows too few rows" in warning for warning in answer.warnings)
+    assert any("1 of 5 values rest on too few rows" in warning for warning in answer.warnings)
 
 
 def test_an_answer_tells_where_it_came_from() -> None:
@@ -208,7 +208,7 @@ def test_an_answer_tells_where_it_came_from() -> None:
     assert answer.warnings == (
         "A bound was raised.",
         "Mind the step.",
-        "The data have changed since this was answered.",
+        "This is as of version 2026-10: the data have changed since.",
         "This is the model's guess; its error is not bounded.",
     )
     assert answer.mechanism == "discrete Laplace noise of scale 10 on each of 10 values"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dodona.answer.evaluation import evaluate
-from dodona.answer.measured import MeasuredValues
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.query import block_weights
 from dodona.query.question import Association, Question
 from dodona.schema.attributes import Integer, Number

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dodona.answer.evaluation import evaluate, population_band
-from dodona.answer.measured import MeasuredValues
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Quantile, Spread
 from tests.answer.scene import MEAN, measured_tree, moments_query, variation
 

@@ -12,12 +12,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dodona.answer.estimate import Estimate, decimal_places, format_number, round_outward
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.offer import ExpectedAccuracy, Offer
 from dodona.errors import InvalidRequest
 from dodona.lab.mechanisms import Laplace
 from dodona.privacy.budget import Price
 from dodona.privacy.events import LaplaceEvent
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import AnswerColumn, Arithmetic, KeyLabel, LiteralExpression, Mean, Quantile, Question, Total
@@ -124,14 +124,17 @@ def test_columns_of_one_name_are_told_apart_in_frames() -> None:
     assert len(columns) == len(set(columns)) == 9
 
 
-def test_labels_keep_their_types_in_pandas_and_are_text_elsewhere() -> None:
+def test_keys_have_their_types_in_frames_unless_labels_are_asked_for() -> None:
     keys = (Partition.of(AGE),)
     question = Question(
         text="", query=Query(DOMAIN, (Block(EVERYTHING, keys),)), keys=keys, columns=(AnswerColumn("n", Total(0)),)
     )
     answer = answer_from(MeasuredValues(question, (1, 2, 3, 4, 5, 6), (Laplace(scale=1),)), price=PRICE)
-    assert answer.to_pandas()["age"].tolist() == [0, 1, 2, 3, "<missing>", "<outside>"]
-    assert answer.to_polars()["age"].to_list() == ["0", "1", "2", "3", "<missing>", "<outside>"]
+    frame = answer.to_pandas()
+    assert (str(frame["age"].dtype), frame["age"].isna().tolist()) == ("Int64", [False] * 4 + [True] * 2)
+    assert answer.to_polars()["age"].to_list() == answer.to_arrow()["age"].to_pylist() == [0, 1, 2, 3, None, None]
+    assert answer.to_pandas(typed=False)["age"].tolist() == [0, 1, 2, 3, "<missing>", "<outside>"]
+    assert answer.to_polars(typed=False)["age"].to_list() == ["0", "1", "2", "3", "<missing>", "<outside>"]
 
 
 def test_a_quantile_of_days_is_a_day() -> None:

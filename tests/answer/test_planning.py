@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.prediction import predict_half_width
 from dodona.curator.request import resolve_tolerance
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.budget import FREE
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query, column_weight
 from dodona.query.question import (

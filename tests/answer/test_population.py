@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dodona.answer.evaluation import evaluate, population_band
-from dodona.answer.measured import MeasuredValues
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
 from dodona.query.question import AnswerColumn, Quantile, Question, Total
@@ -67,7 +67,7 @@ def test_what_a_sum_is_on_average_over_such_tables_is_covered(name) -> None:
     assert covered(evaluate(Total(1), measured, FAILING), truth) < FLOOR
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", list(POPULATIONS))
 @pytest.mark.parametrize("level", [Fraction(1, 2), Fraction(1, 10)])
 @pytest.mark.parametrize("noise", [Gaussian(scale=3), Laplace(scale="1/100")])

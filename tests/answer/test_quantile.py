@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dodona.answer.laws import upper_quantile
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.quantiles import boundary_noise_quantiles, histogram_tree, quantile_band, quantile_code_range
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.measurement import MeasuredValues
 from tests.answer.scene import AGE, DATA, measured_tree, tree_partitions, true_quantile
 
 HALF = Fraction(1, 2)

@@ -9,10 +9,10 @@ from dodona.answer.computed import ComputedAnswer
 from dodona.answer.derived import make_derived_values
 from dodona.answer.estimate import Estimate
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum, half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.redraws import SeededNumbers, result_band
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.budget import FREE
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.statement import Statement
 from dodona.schema.attributes import Category, Integer
 from dodona.schema.schema import Schema

@@ -248,9 +248,8 @@ def test_rows_can_be_protected_where_an_id_is_guessed(tmp_path: Path):
 def test_people_of_a_draft_are_protected_once_it_is_confirmed(awkward: Path):
     assert run("confirm", awkward, "--by", "ada", "--yes").exit_code == 0
     assert run("ledger", "create", awkward).exit_code == 0
-    answer = run(
-        "ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", "400", "--max-price", "100%"
-    )
+    within = str(100 * DatasetFile.read(awkward).schema.unit.rows)  # the cap is drawn, and a price follows from it
+    answer = run("ask", awkward, "SELECT flag, count(*) FROM stays GROUP BY flag", "--within", within)
     assert answer.exit_code == 0, answer.output
 
 
@@ -437,3 +436,23 @@ def test_codes_for_no_answer_are_no_bounds(held, bounds: tuple[int, int], tmp_pa
     assert done.exit_code == 0, done.output
     age = DatasetFile.draft(tmp_path / "rows.toml").schema.domain["age"]
     assert (age.lower, age.upper) == bounds
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ([",age,sex", *(f"{row},{row % 90},f" for row in range(50))], ("column1", "age", "sex")),  # a frame's index
+        (["age,sex,", *(f"{row % 90},f," for row in range(50))], ("age", "sex")),  # each line ends with a separator
+        (["2024,age", *(f"{'yes' if row % 2 else 'no'},{row % 90}" for row in range(50))], ("c_2024", "age")),
+        (["city,when", *(f"Rome,2024-01-{row % 28 + 1:02}" for row in range(50))], ("city", "when")),
+        ([f"{'no' if row % 2 else 'yes'},{row % 90}" for row in range(50)], ("column1", "column2")),
+        ([f"{'no' if row % 2 else 'yes'},{row % 90 or 'NA'}" for row in range(50)], ("column1", "column2")),
+        ([f"{'ab'[row % 2]},{'cd'[row % 2]}" for row in range(50)], ("column1", "column2")),
+        (['"1,234",b', *(f'"{row % 5},000",{"bc"[row % 2]}' for row in range(50))], ("column1", "column2")),
+    ],
+)
+def test_a_first_line_is_one_of_names_or_a_row(tmp_path: Path, lines: list[str], names: tuple[str, ...]):
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
+    assert done.exit_code == 0, done.output
+    assert DatasetFile.draft(tmp_path / "rows.toml").schema.domain.names == names

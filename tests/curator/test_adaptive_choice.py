@@ -110,7 +110,7 @@ SELECTIONS = (
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("question", SELECTIONS)
 def test_rows_that_noise_selected_are_held_simultaneously_and_missed_by_their_own_intervals(question):
     """28 tables of 64 equal groups. A promise of 95% holds 19 times at least, but with probability 10^-6.
@@ -123,8 +123,9 @@ def test_rows_that_noise_selected_are_held_simultaneously_and_missed_by_their_ow
         together = answer.simultaneous()
         plain += all(held(row.estimates[0], EACH) for row in answer.rows)
         wide += all(held(row.estimates[0], EACH) for row in together.rows)
-        assert "or more if its row was named beforehand." in str(answer)
-        assert any("take simultaneous()" in warning.lower() for warning in answer.warnings)
+        if answer.rows:  # no count at all is above 120 in one table of a hundred, and then there is nothing to say
+            assert "or more if its row was named beforehand." in str(answer)
+            assert any("take simultaneous()" in warning.lower() for warning in answer.warnings)
         assert "beforehand" not in str(together)
         assert not any("simultaneous()" in warning for warning in together.warnings)
     least = int(binom.isf(1 - FALSE_ALARM, trials, 1 - FAILING))

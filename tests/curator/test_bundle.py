@@ -5,10 +5,12 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import dodona
 from dodona.answer.laws import GaussianSumBound
 from dodona.curator.bundles import design_count_table, design_residuals, gaussian_variance_within, is_small_enough
 from dodona.knowledge.asked import SUM
@@ -16,10 +18,11 @@ from dodona.knowledge.patterns import CountPattern
 from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.tables import RowCount, count_law
 from dodona.privacy.additive_noise import LARGEST_SCALE, Gaussian, Laplace
+from dodona.privacy.budget import Budget
 from dodona.privacy.measurement import ResidualMeasurement, worst_ratio
 from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
-from dodona.schema.schema import Domain, Neighbours, Unit
+from dodona.schema.schema import Domain, Neighbours, Schema, Unit
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 REPLACE, ADDED = Neighbours.REPLACE, Neighbours.ADD_REMOVE
@@ -193,6 +196,23 @@ def test_residuals_with_very_many_rows_are_not_bought():
 def test_all_triples_of_ten_small_columns_may_be_bought():
     own = [Classes.of(Category(f"c{place}", ["no", "yes"])) for place in range(10)]
     assert is_small_enough(list(combinations(own, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_a_workload_may_have_residuals_that_are_too_many_for_one_question():
+    """220 tables of three of twelve columns have 75,460 rows of residuals, which cost three fifths of single tables."""
+    names = [f"c{number:02}" for number in range(12)]
+    schema = Schema.of("t", *[Category(name, list("abcdefg"), otherwise="a") for name in names], size=50_000)
+    frame = pa.table({name: ["a"] * 3 for name in names})
+    curator = dodona.open(frame, schema=schema, budget=Budget(50, "1e-9", "renyi"))
+    texts = [
+        f"SELECT {', '.join(own)}, count(*) FROM t GROUP BY {', '.join(own)}"  # noqa: S608  names from above
+        for own in combinations(names, 3)
+    ]
+    offer = curator.quote(texts, within=500)
+    assert "residuals" in offer.mechanism
+    alone = [curator.quote(text, within=500).price.share for text in texts[:1]]
+    assert offer.price.share < len(texts) * alone[0] * Fraction(3, 5)
 
 
 def test_what_is_hardly_missing_of_large_numbers_is_bought_with_noise_that_can_be_drawn():

@@ -109,6 +109,15 @@ def test_a_watch_with_a_key_is_opened_again_for_nothing():
     assert "watch" in str(curator(kept=kept).history)
 
 
+def test_a_watch_whose_alerts_went_into_opening_it_again_does_not_claim_that_it_reported_them():
+    kept = ledger()
+    curator(kept=kept).above(500, epsilon=20, alerts=2, key="alarm").ask("SELECT count(*) FROM stays")
+    again = curator(kept=kept).above(500, epsilon=20, alerts=2, key="alarm")
+    assert again.left == 0
+    with pytest.raises(Halted, match="none is left: each report takes one, and each reopening some"):
+        again.ask("SELECT count(*) FROM stays")
+
+
 def test_a_watch_that_was_not_asked_loses_nothing_when_it_is_opened_again():
     kept = ledger()
     for _ in range(5):

@@ -63,6 +63,24 @@ def test_a_less_accurate_question_is_told_again_and_a_more_accurate_one_is_measu
     assert asked.ask(OLD, within=20).source == "measured"
 
 
+def test_a_question_that_was_measured_very_often_is_read_back_in_time_that_grows_with_the_times():
+    kept, times, looked_up = ledger(), 200, []
+    asked = curator(kept=kept)
+    first = asked.ask(OLD, epsilon="0.0001", fresh=True)
+    for _ in range(times - 1):
+        asked.ask(OLD, epsilon="0.0001", fresh=True)
+
+    class Places(dict[str, int]):
+        def __getitem__(self, receipt: str) -> int:
+            looked_up.append(receipt)
+            return super().__getitem__(receipt)
+
+    again = curator(kept=kept)
+    again._ladder.releases._place = Places()
+    assert again.ask(OLD, epsilon="0.0001").value.value == first.value.value
+    assert len(looked_up) <= 10 * times
+
+
 def test_a_price_is_the_pure_loss_of_the_question_alone():
     kept = ledger(Budget(1, 0, "pure"))
     curator(kept=kept).ask(OLD, epsilon="0.1")

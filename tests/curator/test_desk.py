@@ -9,7 +9,7 @@ import pytest
 from dodona import Budget, Unit, Workload
 from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
-from dodona.curator.planner import count_share, default_tolerance
+from dodona.curator.planner import count_share, default_accuracy, default_tolerance
 from dodona.curator.request import DEFAULT_MAX_PRICE, Request
 from dodona.errors import InvalidArgument, Refused
 from dodona.ledger.errors import BudgetExhausted
@@ -220,3 +220,34 @@ def test_the_usual_tolerance_is_the_smallest_round_one_at_which_a_count_is_ordin
         assert share <= ordinary or told == "50%"
         finer = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 5: Fraction(3, 5)}[int(told.strip("0.%")[0])]
         assert count_share(unit, budget, float(finer * part / 100 * size), 0.95) > ordinary
+
+
+@pytest.mark.parametrize("accountant", ["renyi", "zcdp", "gaussian", "pure"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT avg(age) FROM stays",
+        "SELECT sex, stddev(age) FROM stays GROUP BY sex",
+        "SELECT median(age) FROM stays",
+        "SELECT avg(CASE WHEN age >= 65 THEN 1 ELSE 0 END), count(*) FROM stays",
+    ],
+)
+def test_what_is_more_than_counts_takes_a_five_hundredth_where_nothing_says_how_accurate(accountant, text):
+    """No tolerance in percent fits all of them: with one a median takes most of the budget, and a spread nothing."""
+    budget = Budget(1, 0 if accountant == "pure" else "1e-6", accountant)
+    stays = capped(budget)
+    default = Request(within=default_accuracy(stays.schema.unit, budget), epsilon=None, confidence=0.95)
+    stays = Curator(replace(stays._dataset, default=default))
+    quoted = stays.quote(text).price.share
+    assert Fraction(995, 1000) / 500 <= quoted <= Fraction(1, 500)
+    assert stays.ask(text).price.share == quoted
+    assert stays.ask(text).source == "replayed"
+    assert stays.describe().default.price == Fraction(1, 500)
+
+
+def test_people_are_counted_as_accurately_as_their_own_price_allows():
+    unit = Unit(neighbours=Neighbours.ADD_REMOVE, size=6_000, id="patient", rows=15)
+    found = default_accuracy(unit, ONE)
+    single = Unit(neighbours=Neighbours.ADD_REMOVE, size=6_000, id="patient", rows=1)
+    assert (found.rows, found.people) == (default_tolerance(unit, ONE), default_tolerance(single, ONE))
+    assert float(found.people[:-1]) < float(found.rows[:-1])

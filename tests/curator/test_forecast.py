@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import dodona
 from benchmarks.quotes import FACTOR, cases
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.curator.curator import Curator
@@ -65,6 +67,36 @@ def test_an_average_of_all_rows_is_quoted_about_as_it_is_planned():
     (expected,) = opened().quote("SELECT avg(x) FROM t", within=2).accuracy
     assert expected.low is expected.high is None
     assert 2 / FACTOR < expected.within <= 2
+
+
+CAPPED = Schema.of("t", Boolean("flag", otherwise=False), Integer("x", 0, 100), size=40_000, id="p", rows=5)
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+@pytest.mark.parametrize("each", [5, 8, 20, 40])
+@pytest.mark.parametrize("aggregate", ["avg(x)", "median(x)"])
+def test_rows_beyond_a_cap_are_not_counted_on(aggregate: str, each: int):
+    """The declared size is that of all rows: people with 40 each have 5,000 rows that count, and with 5 all of them."""
+    rows = np.arange(40_000)
+    frame = {"p": rows // each, "flag": rows % 2 == 0, "x": (37 * rows) % 31 + 20}
+    curator = dodona.open(pa.table(frame), schema=CAPPED, budget=Budget(1_000, "1e-6"))
+    text = f"SELECT {aggregate} FROM t"  # noqa: S608
+    (cold,) = curator.quote(text, within=1).accuracy
+    assert cold.low is not None
+    assert "depending on how many rows count" in str(curator.quote(text, within=1))
+    curator.ask("SELECT flag, count(*) FROM t GROUP BY flag", within=200)
+    (counted,) = curator.quote(text, within=1).accuracy
+    (estimate,) = curator.ask(text, within=1).rows[0].estimates
+    width = (estimate.high - estimate.low) / 2
+    assert _holds(counted, width)
+    if each < 6 * CAPPED.unit.rows:
+        assert _holds(cold, width)
+
+
+def _holds(expected: ExpectedAccuracy, width: float) -> bool:
+    if expected.low is None or expected.high is None:
+        return expected.within / FACTOR - 1 <= width <= expected.within * FACTOR + 1
+    return expected.low / 1.1 - 1 <= width <= expected.high * 1.1 + 1
 
 
 @pytest.mark.parametrize(

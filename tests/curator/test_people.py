@@ -21,7 +21,7 @@ from dodona.schema.schema import Neighbours, Schema
 from dodona.synth.methods import Annealed
 from dodona.synth.synthesize import synthesize
 from dodona.synth.workload import Workload
-from dodona.trusted.source import unseal
+from dodona.trusted.gate import unseal
 
 CAP = 3
 SIZE = 2_000

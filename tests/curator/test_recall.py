@@ -86,9 +86,7 @@ def learn_more(curator: Curator) -> None:
     curator.ask("SELECT count(*) FROM t WHERE a = 'x'", within=3)
 
 
-@pytest.mark.parametrize(
-    ("budget", "kind"), [(RENYI, "SCOPE_LATTICE"), (PURE, "SCOPE_TABLE")], ids=["residuals", "a table"]
-)
+@pytest.mark.parametrize(("budget", "kind"), [(RENYI, "LATTICE"), (PURE, "SCOPE_TABLE")], ids=["residuals", "a table"])
 def test_a_bundle_answers_the_same_under_its_key_whatever_was_released_since_or_is_requested(budget, kind):
     curator = curator_of(budget)
     curator.ask("SELECT count(*) FROM t WHERE b = 7", within=60)

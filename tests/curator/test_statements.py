@@ -7,6 +7,7 @@ import math
 import pyarrow as pa
 import pytest
 
+import dodona
 from dodona.answer import outer
 from dodona.answer.computed import ComputedAnswer
 from dodona.answer.estimate import Estimate
@@ -285,3 +286,16 @@ def test_a_day_keeps_its_interval_through_the_outer_half() -> None:
         answer = asked.ask(text, within=60)
         assert [row.cells[1] for row in answer.rows] == [row.cells[1] for row in plain.rows]
         assert isinstance(answer.rows[0].estimates[0].low, dt.date)
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_a_count_of_groups_that_noise_decides_is_a_whole_number_with_an_interval():
+    """Of six groups at the limit each is decided by chance alone in one run of twenty: all of them in one of 10^7."""
+    names = list("pqrstu")
+    kinds = Schema.of("t", Category("b", names, otherwise="p"), size=3_000)
+    curator = dodona.open(pa.table({"b": names * 500}), schema=kinds, budget=Budget(4, "1e-6"))
+    inner = "SELECT b, count(*) AS n FROM t GROUP BY b HAVING count(*) > 500"
+    answer = curator.ask(f"SELECT count(*) AS k FROM ({inner})", within=40)  # noqa: S608  written here
+    cell = answer.rows[0].estimates[0]
+    assert all(type(end) is int for end in (cell.value, cell.low, cell.high))
+    assert cell.low < cell.high

@@ -27,7 +27,7 @@ from dodona.ledger.opening import LedgerTerms
 from dodona.query.sensitivity import unit_sensitivity
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.schema import Schema, Unit
-from dodona.trusted.source import unseal
+from dodona.trusted.gate import unseal
 from tests.dataset.scene import TOML, written
 
 PERSON = 'protects = "person"\nid = "patient"\nrows = 2'

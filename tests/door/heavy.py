@@ -117,20 +117,26 @@ def ask_dbt(door: dict[str, str]) -> str:
 
 
 def superset() -> tuple[Path, dict[str, str]]:
-    """Return the programs of Superset, and what its environment must say; it is installed and set up once."""
+    """Return the programs of Superset, and what its environment must say; it is installed and set up once.
+
+    Each run begins with the database as it was set up, so that what it makes needs no names of its own.
+    """
     programs = environment_of("superset", *SUPERSET)
     home = PLACE / "superset-home"
     home.mkdir(exist_ok=True)
     config = home / "superset_config.py"
-    config.write_text(_CONFIG.format(home / "superset.db"))
+    database, fresh = home / "superset.db", home / "fresh.db"
+    config.write_text(_CONFIG.format(database))
     outside = {"SUPERSET_CONFIG_PATH": str(config), "FLASK_APP": "superset"}
-    if not (home / "ready").exists():
+    if not fresh.exists():
+        database.unlink(missing_ok=True)
         program = programs / "superset"
         run(program, "db", "upgrade", environment=outside)
-        person = ("--firstname", "a", "--lastname", "b", "--email", "a@example.org")
+        person = ("--firstname", "Ada", "--lastname", "Admin", "--email", "ada@example.org")
         run(program, "fab", "create-admin", "--username", "admin", "--password", "admin", *person, environment=outside)
         run(program, "init", environment=outside)
-        (home / "ready").touch()
+        database.rename(fresh)
+    shutil.copyfile(fresh, database)
     return programs, outside
 
 

@@ -21,7 +21,8 @@ from dodona.query.query import Query, block_weights, group_numbers, product_axes
 from dodona.schema.attributes import Attribute
 from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema
-from dodona.trusted.source import Source, unseal
+from dodona.trusted.gate import unseal
+from dodona.trusted.source import Source
 from tests.engines.columns import COLUMNS, completed
 from tests.engines.server import held, type_of
 from tests.ledger.scene import shared_server

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 
@@ -304,6 +305,47 @@ null = ["NA", "-", ""]"""
         DatasetFile.read(written(tmp_path, TOML.replace('kind = "csv"', 'kind = "parquet"\ndecimal = ","')))
 
 
+@pytest.mark.parametrize("names", [("land", "Age"), ("column1", "column2")])
+def test_a_column_may_say_what_means_null_in_it(names: tuple[str, str], tmp_path: Path) -> None:
+    form = CsvFormat(
+        header=names[0] == "land", null=("", "NA"), column_null=(("t", names[1], ("999", "-")), ("u", "land", ()))
+    )
+    write(tmp_path / "rows.csv", {names[0]: ["NA", "", "999", "DE"], names[1]: ["NA", "", "999", "7"]}, form)
+    land, age = Category("land", ["NA", "DE"], source=names[0]), Integer("age", 0, 1_000, source=names[1])
+    schema = Schema.of("t", land, age, size=4)
+    source = DuckDBSource.csv(schema, tmp_path / "rows.csv", form=form)
+    assert values(source, Query.marginal(schema.domain, "land")) == [0, 1, 2, 1]
+    counts = values(source, Query.marginal(schema.domain, "age"))
+    assert (counts[7], counts[999], *counts[-2:]) == (1, 0, 1, 2)  # "NA" and "" are like any other field there
+    with pytest.raises(InvalidArgument):
+        CsvFormat(column_null=(("t", "age", ("9", "9")),))
+
+
+def test_no_field_at_all_may_mean_null(tmp_path: Path) -> None:
+    form = CsvFormat(null=())
+    write(tmp_path / "rows.csv", {"land": ["NA", "", "DE"]}, form)
+    schema = Schema.of("t", Category("land", ["NA", "DE"]), size=3)
+    source = DuckDBSource.csv(schema, tmp_path / "rows.csv", form=form)
+    assert values(source, Query.marginal(schema.domain, "land")) == [1, 1, 0, 1]
+
+
+def test_what_means_null_in_a_column_is_written_in_the_dataset_file(tmp_path: Path) -> None:
+    age = "lower = 0\nupper = 99"
+    path = written(tmp_path, TOML.replace(age, f'{age}\nsource = "Age"\nnull = ["50", "98"]'))
+    file = DatasetFile.read(path)
+    assert file.form.column_null == (("stays", "Age", ("50", "98")),)
+    (tmp_path / "stays.csv").write_text("sex,Age\nfemale,98\nmale,\n-,50\nmale,7\n", encoding="utf-8")
+    source = DuckDBSource.csv(file.schema, tmp_path / "stays.csv", form=file.form)
+    ages = values(source, Query.marginal(file.schema.domain, "age"))
+    assert (ages[7], ages[50], ages[98], *ages[-2:]) == (1, 0, 0, 2, 1)
+    for wrong, says in (("999", "columns.age.null is a whole number"), ('["a", "a"]', "at most 100 texts")):
+        with pytest.raises(InvalidFile, match=says):
+            DatasetFile.read(written(tmp_path, TOML.replace(age, f"{age}\nnull = {wrong}")))
+    other = TOML.replace('kind = "csv"', 'kind = "parquet"').replace(age, f'{age}\nnull = ["999"]')
+    with pytest.raises(InvalidFile, match="null is for CSV files"):
+        DatasetFile.read(written(tmp_path, other))
+
+
 def test_another_way_of_reading_is_another_version(tmp_path: Path) -> None:
     path = written(tmp_path)
     dodona.create_ledger(path)
@@ -318,14 +360,17 @@ def test_another_way_of_reading_is_another_version(tmp_path: Path) -> None:
 PLACED = Schema.of("t", Integer("age", 0, 9), Category("year", ["2023", "2024"]), Category("k", ["a b", "ü"]), size=9)
 
 
-def partitioned(folder: Path) -> Path:
+def partitioned(folder: Path, form: CsvFormat | None = None) -> Path:
     for name, ages in (
         ("year=2023/k=a%20b", [1, 2]),
         ("year=2024/k=ü", [3]),
         ("year=__HIVE_DEFAULT_PARTITION__/k=z", [4]),
     ):
         (folder / name).mkdir(parents=True)
-        pq.write_table(pa.table({"age": ages}), folder / name / "rows.parquet")
+        if form is None:
+            pq.write_table(pa.table({"age": ages}), folder / name / "rows.parquet")
+        else:
+            write(folder / name / "rows.csv", {"age": list(map(str, ages))}, form)
     return folder
 
 
@@ -348,6 +393,51 @@ def test_a_folder_that_is_called_by_a_column_gives_its_rows_that_value(opened, t
         *(0, 0, 0, 2, 1),
         *(1, 0),
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])  # files in other encodings are read from copies
+def test_a_folder_of_csv_files_is_a_column_too(encoding: str, tmp_path: Path) -> None:
+    form = CsvFormat(encoding=encoding)
+    place = partitioned(tmp_path / "rows", form) / "**" / "*.csv"
+    write(tmp_path / "rows" / "year=2024" / "k=ü" / "more.csv", {"age": ["5", ""]}, form)
+    source = DuckDBSource.csv(PLACED, place, form=form)
+    assert values(source, Query.histogram(PLACED.domain, ["year"])) == [2, 3, 1, 0]
+    assert values(source, Query.histogram(PLACED.domain, ["k"])) == [2, 3, 0, 1]
+    assert values(source, Query.marginal(PLACED.domain, "age"))[1:6] == [1, 1, 1, 1, 1]
+    with closing(DuckDBInspection.csv(place, form)) as seen:
+        assert {name: own.type for name, own in seen.columns.items()} == dict.fromkeys(("age", "year", "k"), "VARCHAR")
+        assert sorted(seen.fetch(f"SELECT year, count(age) FROM {seen.source} GROUP BY year"), key=str) == [  # noqa: S608
+            *(("2023", 2), ("2024", 2), (None, 1))
+        ]
+    with closing(DuckDBInspection.csv(tmp_path / "rows" / "year=2024" / "k=ü" / "more.csv", form)) as seen:
+        assert set(seen.columns) == {"age"}  # a file that is named has its own columns alone, as with Parquet
+    missing = DuckDBSource.csv(PLACED, place, form=CsvFormat(encoding=encoding, null=("2023", "")))
+    assert values(missing, Query.histogram(PLACED.domain, ["year"])) == [0, 3, 3, 0]
+
+
+def test_folders_of_csv_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    form = CsvFormat()
+    place = partitioned(tmp_path / "rows", form) / "**" / "*.csv"
+    write(tmp_path / "rows" / "year=2024" / "more.csv", {"age": ["5"]}, form)
+    with pytest.raises(SourceUnfit, match="not all called by the same columns"):
+        DuckDBSource.csv(PLACED, place)
+    (tmp_path / "rows" / "year=2024" / "more.csv").unlink()
+    for own in (tmp_path / "rows").glob("**/*.csv"):
+        write(own, {"age": ["5"], "Year": ["2024"]}, form)
+    with pytest.raises(SourceUnfit, match="in its files too"):
+        DuckDBSource.csv(PLACED, place)
+
+
+def test_renamed_folders_of_csv_files_are_another_version(tmp_path: Path) -> None:
+    folder = partitioned(tmp_path / "rows", CsvFormat())
+    text = TOML.replace("stays.csv", "rows/**/*.csv")
+    text = text.replace("columns.sex", "columns.year").replace('["female", "male"]', '["2023", "2024"]')
+    path = written(tmp_path, text)
+    dodona.create_ledger(path)
+    dodona.open(path, analyst="ada").close()
+    (folder / "year=2024").rename(folder / "year=2025")
+    with pytest.raises(VersionChanged):
+        dodona.open(path, analyst="ada")
 
 
 def test_folders_are_a_part_of_the_version_and_a_column_is_in_one_place(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_every_storage_type_counts_the_rest_as_the_named_value(backend, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", SWIFT.values(), ids=SWIFT.keys())
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_every_storage_type_counts_the_rest_so_in_many_tables(backend, seed: int, tmp_path: Path) -> None:

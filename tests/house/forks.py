@@ -8,6 +8,7 @@ own, and it ends as `python -m MODULE ARGUMENTS` would. It saves the seconds tha
 Only libraries that start no threads are imported beforehand: a thread does not live through a fork.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -18,10 +19,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from tests.house.tree import ROOT
 
@@ -33,7 +35,6 @@ LIBRARIES = (
 )  # fmt: skip
 SECONDS = 600.0
 """How long a run may take before it is killed."""
-_PAUSE = 0.01
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 """Takes the name of a module and its arguments, and returns what became of it."""
@@ -67,7 +68,7 @@ def forks(seconds: float = SECONDS, libraries: Sequence[str] = LIBRARIES) -> Ite
 
 
 def main(*libraries: str) -> int:
-    """The exit code of the fork in a fork, and 0 in the server when there are no more orders."""
+    """The exit code of the server, when there are no more orders."""
     for library in libraries:
         importlib.import_module(library)
     gc.freeze()  # what is shared by all forks need not be looked at, and so copied, in each
@@ -75,7 +76,7 @@ def main(*libraries: str) -> int:
         order = json.loads(line)
         child = os.fork()
         if child == 0:
-            return _forked(order["module"], order["arguments"], Path(order["output"]))
+            _end(_forked(order["module"], order["arguments"], Path(order["output"])))
         print(json.dumps(_awaited(child, order["seconds"])), flush=True)  # noqa: T201  its output
     return 0
 
@@ -88,25 +89,36 @@ def _forked(module: str, arguments: Sequence[str], output: Path) -> int:
     random.seed()
     importlib.import_module("numpy").random.seed()
     sys.argv = [module, *arguments]
-    return int(importlib.import_module(module).main(*arguments))
+    try:
+        return int(importlib.import_module(module).main(*arguments))
+    except Exception:  # noqa: BLE001  as the interpreter does at its top
+        traceback.print_exc()
+        return 1
+
+
+def _end(code: int) -> NoReturn:
+    """End this fork: what was registered for the end is done, but nothing is taken apart that the system takes back.
+
+    To take apart all the libraries takes longer than most of what forks are sent to do.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 def _awaited(child: int, seconds: float) -> int | None:
     """The exit code of a fork, or None if it was killed for taking too long; it leaves no processes behind."""
     with suppress(PermissionError, ProcessLookupError):
         os.setpgid(child, child)  # here too: who comes first is not known
-    limit = time.monotonic() + seconds
     code: int | None = None
+    ended = os.pidfd_open(child)
     try:
-        while time.monotonic() < limit:
-            found, status = os.waitpid(child, os.WNOHANG)
-            if found == child:
-                code = os.waitstatus_to_exitcode(status)
-                break
-            # The input says something while a fork runs only by closing: who gave the orders is gone.
-            if select.select([0], [], [], _PAUSE)[0]:
-                break
+        # The input says something while a fork runs only by closing: who gave the orders is gone.
+        if ended in select.select([0, ended], [], [], seconds)[0]:
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
+        os.close(ended)
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         if code is None:

@@ -20,24 +20,39 @@ import pytest
 from tests.house.tree import ROOT, SOURCE, module_path, python_files
 
 _PYTHON = ("src", "tests", "benchmarks", "demo")
+_OWN = frozenset(("dodona", *_PYTHON))
 _PAGES = frozenset((".md", ".toml", ".yml", ".txt", ".in"))
 _FAR = 1 << 10
 
 
-def imported(path: Path) -> set[Path]:
-    """The files of this project that a file imports, anywhere in it, or names in a string as a module."""
-    found: set[Path] = set()
+Names = dict[str, tuple[int, int, list[str]]]
+"""What each file names, by its path, with the time and the size that it had then."""
+
+
+def named(path: Path) -> list[str]:
+    """The modules that a file imports, anywhere in it, or names in a string."""
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names):
-                found |= {_file(alias.name) for alias in names}
+                found |= {alias.name for alias in names}
             case ast.ImportFrom(str(module), names):
-                found |= {_file(module), *(_file(f"{module}.{alias.name}") for alias in names)}
+                found |= {module, *(f"{module}.{alias.name}" for alias in names)}
             case ast.Constant(str(text)) if text.startswith("dodona."):
                 module = text.partition(":")[0]  # a command is named as module:function
                 if module.replace(".", "").isidentifier():
-                    found.add(_file(module))
-    return {own for own in found if own.is_file()} - {path}
+                    found.add(module)
+    return sorted(name for name in found if name.partition(".")[0] in _OWN)
+
+
+def imported(path: Path, known: Names | None = None) -> set[Path]:
+    """The files of this project that a file names; a file that is as it was when it was read is not read again."""
+    known = {} if known is None else known
+    now = path.stat()
+    entry = known.get(str(path))
+    if entry is None or tuple(entry[:2]) != (now.st_mtime_ns, now.st_size):
+        entry = known[str(path)] = (now.st_mtime_ns, now.st_size, named(path))
+    return {own for name in entry[2] if (own := _file(name)).is_file()} - {path}
 
 
 def distances(changed: Iterable[Path], graph: dict[Path, set[Path]]) -> dict[Path, int]:
@@ -69,10 +84,10 @@ def changed_files(since: str) -> list[Path]:
     return [ROOT / name for name in names]
 
 
-def reached(since: str) -> dict[Path, int]:
+def reached(since: str, known: Names | None = None) -> dict[Path, int]:
     """The distance of each file that a change reaches."""
     changed = changed_files(since)
-    graph = {path: imported(path) for folder in _PYTHON for path in python_files(ROOT / folder)}
+    graph = {path: imported(path, known) for folder in _PYTHON for path in python_files(ROOT / folder)}
     for path in graph:  # shared fixtures are imported by no line of the tests that use them
         graph[path] |= {own for folder in path.parents if (own := folder / "conftest.py").is_file()} - {path}
     found = distances([path for path in changed if path.suffix == ".py"], graph)
@@ -92,10 +107,24 @@ _FOUND = pytest.StashKey[dict[Path, int]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find out what is reached, once."""
+    """Find out what is reached, once: workers are told."""
     since = config.getoption("--reach")
-    if since is not None:
-        config.stash[_FOUND] = reached(since)
+    told = getattr(config, "workerinput", {}).get("reached")
+    if told is not None:
+        config.stash[_FOUND] = {Path(name): distance for name, distance in told.items()}
+    elif since is not None:
+        cache: pytest.Cache | None = getattr(config, "cache", None)  # it can be switched off
+        known: Names = {} if cache is None else cache.get("dodona/reach", {})
+        config.stash[_FOUND] = reached(since, known)
+        if cache is not None:
+            cache.set("dodona/reach", known)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  xdist's
+    """Tell a worker what is reached."""
+    found = node.config.stash.get(_FOUND, None)
+    node.workerinput["reached"] = None if found is None else {str(path): distance for path, distance in found.items()}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -21,6 +21,18 @@ def test_imports_are_found_inside_functions_and_in_tables_of_names(tmp_path: Pat
     assert imported(path) >= {SOURCE / "dodona" / "errors.py", ROOT / "tests" / "house" / "tree.py"}
 
 
+def test_a_file_is_read_again_when_it_has_changed_and_only_then(tmp_path: Path) -> None:
+    path, known = tmp_path / "one.py", dict[str, tuple[int, int, list[str]]]()
+    path.write_text("import dodona.errors\n", encoding="utf-8")
+    assert imported(path, known) == {SOURCE / "dodona" / "errors.py"}
+    time, size, names = known[str(path)]
+    assert names == ["dodona.errors"]
+    known[str(path)] = (time, size, ["tests.house.tree"])
+    assert imported(path, known) == {ROOT / "tests" / "house" / "tree.py"}
+    path.write_text("import dodona.numbers, sys\n", encoding="utf-8")
+    assert imported(path, known) == {SOURCE / "dodona" / "numbers.py"}
+
+
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "a worker"])
 def test_what_would_begin_too_late_is_left_out_and_counted(tmp_path: Path, workers: tuple[str, ...]) -> None:
     path = tmp_path / "test_late.py"

@@ -10,8 +10,9 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.knowledge.derive import PRIME, Derivation, Span, derive
-from dodona.knowledge.patterns import BlockMeasurement, block_vectors, noise_variance
+from dodona.knowledge import derive as derivations
+from dodona.knowledge.derive import MOST_BLOCKS, PRIME, Derivation, Span, derive
+from dodona.knowledge.patterns import BlockMeasurement, block_vectors, dependence, noise_variance
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.query.predicate import EVERYTHING, NOTHING, among, conjunction, disjunction
 from dodona.query.query import (
@@ -209,6 +210,39 @@ def test_one_release_that_comes_twice_is_taken_once():
             Query(DOMAIN, (count(0),)), [*releases, BlockMeasurement(count(0, 1), (50,), Laplace(scale=1))]
         )
         assert both.variance == pytest.approx(variance / drawn, rel=1e-12)  # also where classes are begun anew
+
+
+@given(block=blocks)
+@settings(max_examples=400, phases=FOUND)
+def test_the_columns_that_a_block_depends_on_are_those_of_each_of_its_vectors(block):
+    columns = dependence(block)
+    if columns is not None:
+        for vector in block_vectors(block, DOMAIN):
+            assert {name for column in vector for name, _, _ in column} == columns
+
+
+def test_of_many_releases_only_those_of_the_same_columns_are_expanded(monkeypatch):
+    """Of releases that are only found again, a question expands those that may be its own, and each of them once."""
+    expanded = []
+    monkeypatch.setattr(
+        derivations, "block_vectors", lambda block, domain: expanded.append(block) or block_vectors(block, domain)
+    )
+    people = Derivation(DOMAIN)
+    ages = Block(EVERYTHING, (Partition.of(AGE),))
+    both = Block(among(SEX, [0]), (Partition.of(AGE),))
+    for number in range(MOST_BLOCKS):
+        people.add(BlockMeasurement(count(0), (40,), Laplace(scale=10), origin=f"first {number}"))
+    for number in range(50):
+        people.add(BlockMeasurement(both, (1, 2, 3, 4, 5), Laplace(scale=10 + number), origin=f"both {number}"))
+        people.add(BlockMeasurement(ages, (6, 7, 8, 9, 10), Laplace(scale=10), origin=f"ages {number}"))
+    own = Block(conjunction(among(SEX, [0]), among(AGE, [2])))
+    for _ in range(2):  # the second time it is known
+        (found,) = people.recall_blocks((own,))
+        assert (found.value, found.terms[0].release, found.terms[0].group) == (3, MOST_BLOCKS, 2)
+    assert len(expanded) == MOST_BLOCKS + 50 + 2
+    assert people.derive_blocks((own,)) is None  # the first releases alone are combined
+    assert people.recall_blocks((Block(among(AGE, [1])),))[0].value == 7
+    assert len(expanded) == MOST_BLOCKS + 50 + 3 + 50 + 1
 
 
 def test_a_histogram_tells_all_coarser_ones_and_each_answer_by_itself():

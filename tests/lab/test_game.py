@@ -37,6 +37,7 @@ def test_a_move_is_a_pair_of_laws_within_its_price(move: Move):
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("accountant", [Accountant.RENYI, Accountant.ZCDP, Accountant.EITHER])
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1/100"), ("1/2", "1/20"), ("2", "1/1000")])
 def test_no_adversary_with_mechanisms_of_four_kinds_passes_a_filter(accountant: Accountant, epsilon: str, delta: str):

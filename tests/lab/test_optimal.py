@@ -166,6 +166,7 @@ def test_nothing_and_too_much_are_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_compositions_lie_between_the_bounds_of_another_accountant(seed: int) -> None:
     """50 compositions for each seed: dp-accounting's lower and upper bounds on the loss distribution enclose ours."""

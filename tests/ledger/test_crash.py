@@ -27,13 +27,7 @@ def kills(kind: str, folder: Path, count: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_few_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
-    kills(kind, tmp_path, 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_kills_lose_nothing_that_was_told(kind: str, tmp_path: Path):
-    kills(kind, tmp_path, 100)
+    kills(kind, tmp_path, 25)
 
 
 @pytest.mark.soak

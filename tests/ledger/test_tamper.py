@@ -27,21 +27,10 @@ def altered(make: Callable[[Path], None], name: str, copies: Copies, stride: int
 def test_some_bytes_and_some_truncations_are_noticed_or_harmless(
     make: Callable[[Path], None], name: str, copies: Copies
 ):
-    tally = altered(make, name, copies, 211)
+    """Every 101st; the soak tries all of them."""
+    tally = altered(make, name, copies, 101)
     assert tally["missed"] == tally["untyped"] == 0
     assert tally["detected"] > 0 or (copies is flips and name.endswith("head"))  # most of a head file is blank
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("copies", [flips, cuts])
-@pytest.mark.parametrize(("make", "name"), FILES)
-def test_many_bytes_and_many_truncations_are_noticed_or_harmless(
-    make: Callable[[Path], None], name: str, copies: Copies
-):
-    """Every 31st; the soak tries all of them."""
-    tally = altered(make, name, copies, 31)
-    assert tally["missed"] == tally["untyped"] == 0
-    assert tally["detected"] + tally["harmless"] == tally["tampered"]
 
 
 @pytest.mark.soak

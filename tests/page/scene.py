@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import re
@@ -63,6 +64,12 @@ kind = "number"
 lower = "0"
 upper = "1000000000000000"
 step = "10000000000"
+[columns.seen]
+kind = "timestamp"
+lower = 2024-01-01T00:00:00
+upper = 2024-01-02T23:00:00
+step = "1 hour"
+bins = "day"
 """
 
 
@@ -83,7 +90,8 @@ class Served:
 
 
 def _write_odd(folder: Path) -> None:
-    rows = {"mark": [MARKUP, "x" * 200, "plain", "plain"] * 500, "large": [1e15] * 2000}
+    rows: dict[str, list[Any]] = {"mark": [MARKUP, "x" * 200, "plain", "plain"] * 500, "large": [1e15] * 2000}
+    rows["seen"] = [dt.datetime(2024, 1, 1 + place % 2, place % 24) for place in range(2000)]  # noqa: DTZ001  in UTC
     pl.DataFrame(rows).write_parquet(folder / "odd.parquet")
     (folder / "odd.toml").write_text(_ODD, encoding="utf-8")
     dodona.create_ledger(folder / "odd.toml")

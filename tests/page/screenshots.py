@@ -68,10 +68,10 @@ def _console(opened: Browser, server: Served) -> Visit:
 def _draft(opened: Browser, server: Served) -> Visit:
     grace = visit(opened, server, "grace", door="owners", viewport={"width": 1280, "height": 760})
     grace.page.get_by_role("link", name="New dataset").click()
-    grace.page.get_by_label("Table", exact=True).select_option("visits.csv")
+    grace.page.get_by_label("File or database", exact=True).select_option("visits.csv")
     grace.page.get_by_label("Name of the dataset").fill("drafted")
     grace.page.get_by_label("Protect").select_option("row")
-    grace.page.get_by_role("button", name="Draft it").click()
+    grace.page.get_by_role("button", name="Draft the declaration").click()
     grace.page.get_by_label("columns.visits.upper").wait_for()
     return grace
 

@@ -30,6 +30,61 @@ def test_a_question_is_chosen_from_lists_priced_and_answered_with_error_bars(loo
     expect(ada.offer).to_contain_text("It was answered before")
 
 
+def test_a_condition_that_says_nothing_yet_leaves_the_question_as_it_was(look):
+    ada = look("ada")
+    ada.page.get_by_label("Only rows where").select_option("emergency")
+    shown = ada.page.get_by_label("The question in SQL")
+    expect(shown).to_have_text("SELECT sex, count(*)\nFROM stays\nGROUP BY sex")
+    ada.page.get_by_label("is", exact=True).select_option("true")
+    expect(shown).to_contain_text("WHERE emergency = true")
+    ada.page.get_by_label("is", exact=True).select_option("anything")
+    expect(shown).not_to_contain_text("WHERE")
+
+
+def test_times_are_named_chosen_and_drawn_as_a_line(look):
+    ada = look("ada", dataset="odd")
+    column = ada.page.locator("details.column").filter(has_text="seen")
+    column.locator("summary").click()
+    expect(column).to_contain_text("2024-01-01 00:00 to 2024-01-02 23:00, in steps of 1 h")
+    ada.page.get_by_label("by", exact=True).select_option("seen")
+    ada.page.get_by_label("Only rows where").select_option("seen")
+    ada.page.get_by_label("from", exact=True).fill("2024-01-01T06:00")
+    expect(ada.page.get_by_label("The question in SQL")).to_have_text(
+        "SELECT seen, count(*)\nFROM odd\nWHERE seen >= '2024-01-01 06:00'\nGROUP BY seen"
+    )
+    answer = ada.ask()
+    assert answer.locator("svg circle.dot").count() == 2
+    assert answer.locator("svg polyline.curve").count() == 1
+
+
+def test_further_tables_are_shown_and_joined(look):
+    ada = look(None, dataset="odd")
+    joined = "private; about 900 rows, of each person one row. Its columns may be asked: JOIN people USING (person)."
+
+    def change(route):
+        reply = route.fetch()
+        document = reply.json()
+        document["tables"] = [
+            {"name": "people", "columns": ["mark"], "how": joined},
+            {"name": "calls", "columns": ["large"], "how": "private; about 900 rows, of each person at most 3 rows."},
+            {"name": "towns", "columns": ["town", "region"], "how": "public, 12 rows; JOIN towns ON a column = town."},
+        ]
+        route.fulfill(response=reply, json=document)
+
+    ada.page.route(re.compile(r"/datasets/odd$"), change)
+    ada.page.get_by_label("Your token").fill(ada.server.tokens["ada"])
+    ada.page.get_by_role("button", name="Log in", exact=True).click()
+    towns = ada.page.locator("details.column").filter(has_text="towns")
+    towns.locator("summary").click()
+    expect(towns).to_contain_text("public, 12 rows")
+    expect(ada.page.get_by_label("The question in SQL")).to_have_text(
+        "SELECT mark, count(*)\nFROM odd\nJOIN people USING (person)\nGROUP BY mark"
+    )
+    expect(ada.page.get_by_label("Only rows where").locator("option")).to_have_text(
+        ["add a condition …", "mark", "seen"]  # `large` is in a table that cannot be joined
+    )
+
+
 def test_a_mistake_is_underlined_and_one_button_corrects_it(look):
     ada = look("ada")
     ada.write("SELECT sexx, count(*) FROM stays GROUP BY sexx")
@@ -75,6 +130,29 @@ def test_the_editor_completes_names_and_labels_of_the_schema(look):
     expect(ada.editor).to_contain_text("WHERE diagnosis = 'stroke'")
 
 
+def test_a_list_of_completions_does_not_stay_open_over_what_comes_next(look):
+    ada = look("ada")
+    for leave in (
+        lambda: ada.page.get_by_role("button", name=re.compile("^Ask")).focus(),
+        lambda: ada.page.keyboard.press("Control+Enter"),
+    ):
+        ada.write("SELECT count(*) FROM stays GROUP BY ")
+        ada.page.keyboard.insert_text("sex")  # the list is made a moment after typing
+        leave()
+        ada.page.wait_for_timeout(600)
+        assert ada.page.get_by_role("option", name=re.compile("^sex")).count() == 0
+
+
+def test_an_answer_that_reuses_noise_says_so_in_words_of_the_page(look):
+    ada = look("ada")
+    for _ in range(2):
+        answer = ada.ask("SELECT sex, count(*) FROM stays WHERE age < 30 GROUP BY sex")
+    expect(answer).to_contain_text("This answer reuses the noise of earlier ones.")
+    expect(answer).not_to_contain_text("any_choice")
+    answer.get_by_label("Intervals", exact=True).select_option("any_choice")
+    expect(answer).not_to_contain_text("This answer reuses")
+
+
 def test_lines_over_time_heat_maps_and_single_values_show_their_intervals(look):
     ada = look("ada")
     answer = ada.ask("SELECT admitted, count(*) FROM stays GROUP BY admitted")
@@ -97,10 +175,21 @@ def test_intervals_for_all_values_at_once_are_wider_and_free(look):
     before = cell.inner_text()
     answer.get_by_label("Intervals", exact=True).select_option("simultaneous")
     expect(cell).not_to_have_text(before)
-    width = [[int(end.replace(",", "")) for end in text.split(" – ")] for text in (before, cell.inner_text())]
+    width = [[int(end.replace(",", "")) for end in text.split(" to ")] for text in (before, cell.inner_text())]
     assert width[1][1] - width[1][0] > width[0][1] - width[0][0]
     answer.get_by_label("Intervals", exact=True).select_option("population")  # not known where people have several rows
     expect(answer.get_by_role("alert")).to_contain_text("no interval for the population is known")
+
+
+def test_intervals_for_the_population_are_wider_and_free(look):
+    answer = look("ada", dataset="odd").ask("SELECT mark, count(*) FROM odd GROUP BY mark")
+    cell = answer.locator("tbody tr").nth(2).locator("td").nth(2)
+    before = cell.inner_text()
+    answer.get_by_label("Intervals", exact=True).select_option("population")
+    expect(cell).not_to_have_text(before)
+    ends = [[float(end.replace(",", "")) for end in text.split(" to ")] for text in (before, cell.inner_text())]
+    assert ends[1][0] < ends[0][0] < ends[0][1] < ends[1][1]
+    expect(answer).to_contain_text("For those whom the table was sampled from")
 
 
 def test_an_answer_is_downloaded_as_a_table_a_picture_and_a_question(look):
@@ -183,6 +272,7 @@ def test_a_question_over_a_cap_is_refused_requested_granted_and_asked(look, serv
         expect(ada.offer).to_contain_text("so it would be refused")
         ada.page.get_by_role("button", name="Ask", exact=True).click()
         expect(ada.page.get_by_role("alert")).to_contain_text("the owner allows 0.01%")
+        expect(ada.page.get_by_role("alert")).not_to_contain_text("request_approval")  # there is a button for it
         ada.page.get_by_role("button", name="Ask the owner to allow it").click()
         expect(ada.page.get_by_text("The owner was asked")).to_be_visible()
         grace.go("Approvals")

@@ -173,7 +173,7 @@ def test_a_halted_watch_says_so_and_draws_nothing() -> None:
     assert watch.ask(100, threshold=0).above
     assert watch.ask(100, threshold=0).above
     before = SYSTEM._left
-    with pytest.raises(Halted, match=r"opened for 2 positives, .*Nothing was charged") as caught:
+    with pytest.raises(Halted, match=r"opened for 2 alerts, .*Nothing was charged") as caught:
         watch.ask(100, threshold=0)
     assert SYSTEM._left == before
     assert (caught.value.code, caught.value.exit_code) == ("halted", 3)

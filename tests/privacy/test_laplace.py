@@ -35,6 +35,7 @@ def tail(scale: Fraction, steps: int) -> mpmath.mpf:
 
 
 @pytest.mark.slow
+@pytest.mark.share(3)
 @pytest.mark.parametrize("change", list(itertools.product((-2, -1, 0, 1, 2), repeat=2)))
 def test_no_move_of_two_answers_tells_more_than_the_event_says(change: tuple[int, int]) -> None:
     """The event knows only the sum of the changes; every split of it is covered."""

@@ -166,6 +166,6 @@ def test_after_the_last_positive_nothing_is_drawn() -> None:
     watch = OpenSparseVector(SparseVector(threshold_scale=1, question_scale=2), noise)
     watch.ask(1, threshold=0)
     before = len(noise.drawn)
-    with pytest.raises(Halted, match="opened for 1 positives"):
+    with pytest.raises(Halted, match="opened for 1 alert,"):
         watch.ask(1, threshold=0)
     assert len(noise.drawn) == before

@@ -91,14 +91,6 @@ def test_b8_the_charge_of_a_question_is_the_same_on_neighbours(neighbours: Neigh
     assert refused > 80
 
 
-@pytest.mark.slow
-@BOTH
-def test_b8_the_charge_of_a_thousand_questions_is_the_same_on_neighbours(neighbours: Neighbours):
-    charged, refused = compare(neighbours, 500)
-    assert charged > 200
-    assert refused > 150
-
-
 @pytest.mark.soak
 @BOTH
 def test_b8_the_charge_of_ten_thousand_questions_is_the_same_on_neighbours(neighbours: Neighbours):

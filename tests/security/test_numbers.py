@@ -22,7 +22,7 @@ from dodona.query.query import Block, Query, column_weight
 from dodona.schema.attributes import Integer, Number
 from dodona.schema.schema import Neighbours, Schema
 from dodona.trusted import gate, source
-from dodona.trusted.source import unseal
+from dodona.trusted.gate import unseal
 from tests.security import scene
 
 BOTH = pytest.mark.parametrize("neighbours", Neighbours)

@@ -181,9 +181,9 @@ def test_a_token_is_for_its_datasets_and_its_price_alone(server):
 
 def test_another_persons_dataset_reads_like_one_that_is_not_there(server):
     with server.client("ada") as ada:
-        assert problem(ada.get("/datasets/visits"), 403, "role-missing") == problem(
-            ada.get("/datasets/nowhere"), 403, "role-missing"
-        )
+        found = problem(ada.get("/datasets/visits"), 403, "role-missing")
+        assert found == problem(ada.get("/datasets/nowhere"), 403, "role-missing")
+        assert "yours are listed at /api/v1/datasets" in str(found["detail"])
     with server.client("grace") as owner:
         problem(owner.get("/datasets/nowhere"), 404, "dataset-unknown")
 
@@ -366,6 +366,17 @@ def test_a_bad_body_is_a_problem(server, content, status, code):
     problem(send(server, content), status, code)
 
 
+def test_a_mistake_in_a_field_is_told_once_and_in_words_of_the_interface(server):
+    found = problem(send(server, b'{"question": "x", "within": [[1]], "epsilon": {}}'), 400, "invalid-request")
+    assert found["detail"] == (
+        'body.within: How far off it may be: 50, "1%", or one for each column. '
+        "body.epsilon: What it may cost alone, instead of `within`."
+    )
+    found = problem(send(server, b'{"questoin": "x"}'), 400, "invalid-request")
+    assert found["detail"] == "body.question: Field required. body.questoin: Extra inputs are not permitted."
+    assert problem(send(server, b'{"question": "x"}'), 400, "invalid-sql")["title"] == "Invalid SQL"
+
+
 def test_a_body_without_a_length_is_cut_off_where_it_is_too_large(server):
     def endless() -> Iterator[bytes]:
         for _ in range(200):
@@ -387,8 +398,9 @@ def test_a_body_of_another_type_is_refused(server):
 def test_a_key_is_needed_and_is_short_and_printable(server, name):
     with server.client() as ada:
         headers = {"Idempotency-Key": name.encode("latin-1")}
-        problem(ada.post(ANSWERS, json={"question": QUESTION}, headers=headers), 400, "invalid-request")
-        problem(ada.post(ANSWERS, json={"question": QUESTION}), 400, "invalid-request")
+        problem(ada.post(ANSWERS, json={"question": QUESTION}, headers=headers), 400, "key-missing")
+        found = problem(ada.post(ANSWERS, json={"question": QUESTION}), 400, "key-missing")
+    assert "the header Idempotency-Key" in str(found["detail"])
 
 
 def test_unknown_addresses_and_methods_are_problems(server):

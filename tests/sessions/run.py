@@ -23,9 +23,10 @@ from typer.testing import CliRunner
 import dodona
 from dodona.answer.derived import DerivedValues
 from dodona.answer.estimate import Estimate, to_float
-from dodona.answer.measured import MeasuredValues, key_labels
+from dodona.answer.labels import key_labels
 from dodona.answer.recorded import RecordedAnswer
 from dodona.errors import InvalidRequest, Refused
+from dodona.privacy.measurement import MeasuredValues
 from dodona.schema.partition import Partition
 from tests.house.tree import ROOT
 from tests.sessions.dataset import table

@@ -1075,3 +1075,6 @@ SELECT count(*) FROM stays WHERE age IN (,1)
 
 SELECT sex, count(*) FROM stays GROUP BY sex,
 -- 1:45 A comma has nothing before or after it.
+
+SELECT count(*) FROM stays GROUP BY date_trunc()
+-- 1:48 Something is missing around here.

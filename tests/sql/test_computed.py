@@ -21,7 +21,7 @@ from dodona.query.statement import Statement
 from dodona.schema.toml import InvalidFile
 from dodona.sql.compile import read_statement
 from dodona.sql.scope import InvalidSql
-from dodona.trusted.source import unseal
+from dodona.trusted.gate import unseal
 from tests.dataset.scene import TOML
 
 COLUMNS = (Category("region", ["a", "b"]), Integer("quantity", 1, 1000), Number("price", 0, 2000, "0.5"))

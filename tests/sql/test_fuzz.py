@@ -200,6 +200,13 @@ def test_what_once_crashed_is_answered(text):
         assert all(len(row.cells) == len(answer.columns) for row in answer.rows)
 
 
+def test_several_values_in_one_column_are_refused_before_anything_is_charged():
+    with grammar.shop() as curator:
+        with pytest.raises(InvalidRequest, match="Write each as a column"):
+            curator.ask("SELECT (region, returned), count(*) FROM orders GROUP BY (region, returned)", epsilon=1)
+        assert curator.budget.spent == 0
+
+
 def test_a_public_table_that_comes_first_is_refused_with_what_to_write():
     with grammar.shop() as curator, pytest.raises(InvalidRequest, match="Write FROM orders JOIN regions"):
         curator.ask("SELECT count(*) FROM regions JOIN customers USING (customer)", epsilon=1)

@@ -11,7 +11,8 @@ import pytest
 
 import dodona
 from dodona import Budget
-from dodona.answer.measured import group_labels, key_values
+from dodona.answer.labels import group_labels, key_values
+from dodona.query.canonical import query_digest
 from dodona.query.question import KeyLabel
 from dodona.schema.attributes import Date, Integer, Timestamp, code_label
 from dodona.schema.schema import Schema
@@ -54,6 +55,11 @@ STATEMENTS = [
     "SELECT CAST(seen AS date) AS d, count(*) FROM stays GROUP BY d",
     "SELECT strftime(seen, '%Y-%m-%d %H:%M %I %p') AS s, count(*) FROM stays GROUP BY s",
     "SELECT dayname(seen) AS d, count(*) FROM stays GROUP BY d",
+    "SELECT time_bucket(INTERVAL '7 hours', seen) AS b, count(*) FROM stays GROUP BY b",
+    "SELECT time_bucket(INTERVAL '6 hours', seen, TIMESTAMP '2024-01-01 01:00:00') b, count(*) FROM stays GROUP BY b",
+    "SELECT time_bucket(INTERVAL '2 months', seen) AS b, avg(age) FROM stays GROUP BY b",
+    "SELECT time_bucket(INTERVAL '3 days', day) AS b, count(*) FROM stays GROUP BY b",
+    "SELECT time_bucket(INTERVAL '1 month', day, DATE '2024-01-29') AS b, count(*) FROM stays GROUP BY b",
     "SELECT seen, count(*) FROM stays WHERE seen < '2024-02-28 15:00' GROUP BY seen",
     "SELECT extract(epoch FROM seen) AS e, count(*) FROM stays GROUP BY e",
     "SELECT hour(day) AS h, count(*) FROM stays GROUP BY h",
@@ -89,6 +95,32 @@ def database() -> duckdb.DuckDBPyConnection:
 def test_a_question_about_times_means_what_it_means_in_duckdb(text):
     answered = Exact(compile_sql(text, SCHEMA), _meant(text, SCHEMA), rows()).rows()
     _agree(answered, database().execute(text).fetchall())
+
+
+SPELLINGS = [
+    ("seen >= to_timestamp('2024-02-29 13:30:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')", "seen >= '2024-02-29 13:30'"),
+    ("day >= to_timestamp('2024-02-29 00:00:00.000', 'YYYY-MM-DD HH24:MI:SS.MS')", "day >= '2024-02-29'"),
+    ("seen < to_timestamp(1709294400)", "seen < '2024-03-01 12:00'"),
+    ("to_timestamp(extract(epoch FROM seen)) < '2024-03-01 12:00'", "seen < '2024-03-01 12:00'"),
+    ("date_bin('30 minutes', seen, TIMESTAMP '2024-01-01') < '2024-03-01 12:00'", "seen < '2024-03-01 12:00'"),
+    ("time_bucket('1800.000s', seen) < '2024-03-01 12:00'", "seen < '2024-03-01 12:00'"),
+    ("date_trunc(day, MONTH) = '2024-03-01'", "date_trunc('month', day) = '2024-03-01'"),
+    ("datepart(hour, seen) = 3", "hour(seen) = 3"),
+]
+
+
+@pytest.mark.parametrize(("written", "plain"), SPELLINGS, ids=[one[:60] for one, _ in SPELLINGS])
+def test_times_as_tools_write_them_are_the_same_question(written, plain):
+    one, two = (compile_sql(f"SELECT count(*) FROM stays WHERE {own}", SCHEMA) for own in (written, plain))  # noqa: S608
+    assert query_digest(one.query) == query_digest(two.query)
+
+
+@pytest.mark.parametrize(
+    "written", ["time_bucket('soon', seen)", "time_bucket(INTERVAL '1 month 1 day', seen)", "time_bucket('0s', seen)"]
+)
+def test_a_bucket_of_time_without_a_width_is_refused(written):
+    with pytest.raises(InvalidSql, match="no width"):
+        compile_sql(f"SELECT {written} AS b, count(*) FROM stays GROUP BY b", SCHEMA)  # noqa: S608
 
 
 def test_the_groups_of_times_are_typed():

@@ -8,11 +8,12 @@ import pytest
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import NOTHING
 from dodona.query.query import PolynomialWeight, TableWeight, ValueWeight
-from dodona.query.question import KeyLabel, PublicValue, Total
+from dodona.query.question import KeyLabel, PublicValue, Question, Total
+from dodona.query.statement import Statement
 from dodona.schema.attributes import Category, Date, Integer, Number
 from dodona.schema.schema import Schema
 from dodona.sql.calendar import Interval, age_between, format_to_char, parse_interval, periods_between, shift_day
-from dodona.sql.compile import compile_sql
+from dodona.sql.compile import compile_sql, read_statement
 from dodona.sql.scope import InvalidSql
 from tests.sql.scene import SCHEMA
 
@@ -109,6 +110,13 @@ def test_the_day_of_asking_is_stated_and_part_of_the_question():
     assert query_digest(question.query) == digest(other)
 
 
+def test_an_average_of_ratios_is_answered_once_they_are_rounded():
+    trips = Schema.of("trips", Number("tip", 0, 10, "0.5"), Number("fare", 0, 100, "0.5"), size=1_000)
+    with pytest.raises(InvalidSql, match=r"avg\(round\(..., 4\)\), or sum"):
+        compile_sql("SELECT avg(tip / fare) FROM trips WHERE fare > 0", trips)
+    assert compile_sql("SELECT avg(round(tip / fare, 4)) FROM trips WHERE fare > 0", trips).query.blocks
+
+
 @pytest.mark.parametrize(
     ("clause", "words"),
     [
@@ -121,16 +129,26 @@ def test_the_day_of_asking_is_stated_and_part_of_the_question():
 )
 def test_a_clause_that_the_dataset_contradicts_is_refused(clause, words):
     with pytest.raises(InvalidSql, match=words):
-        compile_sql(f"SELECT WITH DIFFERENTIAL_PRIVACY {clause} count(*) FROM stays", SCHEMA)  # noqa: S608
+        read_statement(f"SELECT WITH DIFFERENTIAL_PRIVACY {clause} count(*) FROM stays", SCHEMA)  # noqa: S608
 
 
 def test_a_clause_that_fits_the_dataset_changes_nothing():
     clause = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, privacy_unit_column=patient_id) "
     text = f"SELECT {clause}sex, count(*) FROM stays GROUP BY sex"  # noqa: S608
-    question = compile_sql(text, SCHEMA)
+    question = read_statement(text, SCHEMA)
+    assert isinstance(question, Question)
     assert question.text == text
     assert query_digest(question.query) == digest("SELECT sex, count(*) FROM stays GROUP BY sex")
     assert "ask with epsilon = 1" in question.warnings[0]
+
+
+def test_a_statement_of_two_halves_may_begin_with_the_clause():
+    clause = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column=patient_id)"
+    text = f"SELECT {clause} sex, count(*) / sum(count(*)) OVER () AS share FROM stays GROUP BY sex"  # noqa: S608
+    statement = read_statement(text, SCHEMA)
+    assert isinstance(statement, Statement)
+    assert (statement.text, [column.name for column in statement.columns]) == (text, ["sex", "share"])
+    assert "ask with epsilon = 1" in statement.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.computed import ComputedAnswer
-from dodona.answer.measured import MeasuredValues
 from dodona.privacy.additive_noise import Gaussian
 from dodona.privacy.budget import FREE
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Question
 from dodona.query.statement import Statement
 from dodona.sql.compile import read_statement
@@ -37,7 +37,7 @@ def exact_answer(question: Question) -> Answer:
 def exact_result(text: str) -> list[tuple[object, ...]]:
     statement = read_statement(text, COMPLETE)
     if isinstance(statement, Question):
-        columns = exact_answer(statement).to_arrow(typed=True).to_pydict()
+        columns = exact_answer(statement).to_arrow().to_pydict()
         ends = {f"{name}_{end}" for name in columns for end in ("low", "high")}
         return list(zip(*(values for name, values in columns.items() if name not in ends), strict=True))
     check_statement(statement)

@@ -23,7 +23,7 @@ from dodona.schema.attributes import Boolean, Category, Integer, Number
 from dodona.schema.schema import Domain, LinkedTable, PublicTable, Schema
 from dodona.sql.compile import read_statement
 from dodona.sql.scope import InvalidSql
-from dodona.trusted.source import unseal
+from dodona.trusted.gate import unseal
 
 WARDS = PublicTable.of(
     "wards",
@@ -95,6 +95,13 @@ JOINS = [
     "SELECT sum(cost) FROM visits JOIN wards ON visits.ward = wards.ward WHERE floor = 2",
     "SELECT count(*) FROM visits v LEFT JOIN wards w ON w.ward = v.ward WHERE w.floor IS NULL",
     "SELECT count(*) FROM visits JOIN patients USING (pid) JOIN wards USING (ward) WHERE wing = 'north' AND sex = 'f'",
+    "SELECT count(*), sum(v.cost) FROM visits v, patients p WHERE v.pid = p.pid AND p.sex = 'm' AND urgent",
+    "SELECT sum(cost) FROM visits v, wards w, patients p WHERE p.pid = v.pid AND v.ward = w.ward AND floor = 2",
+    "SELECT count(*) FROM visits v CROSS JOIN wards w WHERE v.ward = w.ward",
+    "SELECT sum(cost) FROM visits v JOIN patients p ON v.pid = p.pid AND p.age > 30 WHERE urgent",
+    "SELECT count(*) FROM visits v JOIN wards w ON v.ward = w.ward AND w.floor = 1 AND v.cost > 50",
+    "SELECT count(*) FROM wards w JOIN visits v ON w.ward = v.ward WHERE w.wing = 'north'",
+    "SELECT count(*) FROM wards w, visits v WHERE w.ward = v.ward AND w.floor = 2",
     "SELECT count(*) FROM (SELECT cost, age FROM visits JOIN patients USING (pid) WHERE urgent) x WHERE cost > age",
     "SELECT count(*) FROM (SELECT pid FROM visits GROUP BY pid)",
     "SELECT sum(n) FROM (SELECT pid, count(*) AS n FROM visits WHERE urgent GROUP BY pid)",
@@ -104,6 +111,8 @@ JOINS = [
     "SELECT count(*) FROM (SELECT pid, bool_or(urgent) AS ever FROM visits GROUP BY pid) WHERE ever",
     "SELECT count(*) FROM (SELECT pid, max(cost) top, min(cost) low FROM visits GROUP BY pid) WHERE top > low + 9",
     "SELECT count(*) FROM (SELECT pid, any_value(sex) s FROM visits JOIN patients USING(pid) GROUP BY 1) WHERE s = 'm'",
+    "SELECT sum(n) FROM (SELECT sex, pid, count(*) n FROM visits JOIN patients USING(pid) GROUP BY 1, 2) WHERE sex='m'",
+    "SELECT count(*) FROM (SELECT pid, age//9 k FROM visits JOIN patients USING(pid) GROUP BY 1, 2 HAVING k > 4)",
     "WITH p AS (SELECT pid, count(*) AS n FROM tests GROUP BY pid) SELECT count(*) FILTER (WHERE n = 2), sum(n) FROM p",
 ]
 
@@ -127,6 +136,7 @@ GROUPED = [
     "SELECT floor, count(*) FROM visits JOIN wards USING (ward) GROUP BY floor",
     "SELECT w.wing, count(*) FROM visits v LEFT JOIN wards w ON v.ward = w.ward GROUP BY w.wing",
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n",
+    "SELECT sex, count(*) FROM (SELECT t.pid, sex FROM tests t, patients p WHERE t.pid=p.pid GROUP BY 1, 2) GROUP BY 1",
     "SELECT a, sum(1) FROM (SELECT pid, max(age) a FROM visits JOIN patients USING (pid) GROUP BY pid) GROUP BY a",
 ]
 
@@ -163,6 +173,8 @@ def test_questions_with_the_same_meaning_are_one() -> None:
         "SELECT count(*) FROM visits JOIN patients USING (pid) WHERE sex = 'f'",
         "SELECT count(*) AS n FROM patients p JOIN visits v ON v.pid = p.pid WHERE p.sex = 'f'",
         "SELECT count(*) FROM (SELECT sex FROM visits JOIN patients USING (pid)) x WHERE x.sex = 'f'",
+        "SELECT count(*) FROM visits v, patients p WHERE p.sex = 'f' AND v.pid = p.pid",
+        "SELECT count(*) FROM visits v JOIN patients p ON v.pid = p.pid AND sex = 'f'",
     ]
     digests = {query_digest(read_statement(sql, SCHEMA).query) for sql in same}  # type: ignore[union-attr]
     assert len(digests) == 1
@@ -190,6 +202,11 @@ REFUSED = {
     "SELECT count(*) FROM visits JOIN patients ON visits.cost = patients.age": "joined by the person",
     "SELECT count(*) FROM visits JOIN patients ON visits.pid < patients.pid": "joined by the person",
     "SELECT count(*) FROM visits CROSS JOIN patients": "joined by the person",
+    "SELECT count(*) FROM visits v, patients p WHERE p.pid = p.pid AND urgent": "joined by the person",
+    "SELECT count(*) FROM visits v JOIN patients p ON p.pid = p.pid": "joined by the person",
+    "SELECT count(*) FROM visits v, patients p WHERE v.pid = p.pid OR urgent": "joined by the person",
+    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND p.age > 30": "joined by the person",
+    "SELECT count(*) FROM visits v, wards w WHERE urgent": "looked up by its key",
     "SELECT count(*) FROM patients LEFT JOIN visits USING (pid)": "would add rows",
     "SELECT count(*) FROM visits FULL JOIN patients USING (pid)": "would add rows",
     "SELECT count(*) FROM visits JOIN wards ON visits.cost = wards.floor": "looked up by its key",

@@ -59,6 +59,7 @@ BUDGETS = [
 ]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_a_release_spends_what_was_declared_and_no_more(method: SynthesisMethod, budget: Budget):
@@ -262,6 +263,8 @@ def test_a_workload_wider_than_a_belief_is_refused_before_any_charge():
         match=r"ward × days looks at 15 cells.*no more than 10.*The largest of this workload that fits is sex × days",
     ):
         synthesize(curator, TWO, epsilon=1, cells=10)
+    with pytest.raises(InvalidWorkload, match=r"Of these columns .* fit together"):
+        synthesize(curator, Workload.ways(DOMAIN, 4), epsilon=1, cells=30)
     with pytest.raises(InvalidWorkload, match="guaranteed"):
         synthesize(curator, TWO, epsilon=1, cells=10, method=Guaranteed())
     other = Workload.ways(schema(size=ROWS).domain.project(["sex", "ward"]), 1)

@@ -139,6 +139,7 @@ def laplace_half_wins(candidates: int, scale: float) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("exponent", "loss"), [(2, 0.60), (6, 1.31), (12, 2.09), (30, 3.71)])
 def test_row_24_gaussian_noisy_max_tells_more_the_more_candidates_there_are(exponent: int, loss: float) -> None:
     """With equal scores on both tables, as printed, nothing is told at all; with scores that differ by one it grows."""

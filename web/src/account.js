@@ -34,7 +34,7 @@ export function Tokens({ path, may, heading }) {
   const list = (state.found?.tokens ?? []).filter((one) => one.ended === null);
   return html`<section class="card" aria-label=${heading}>
     <div class="card-head"><h2>${heading}</h2></div>
-    <${Fault} fault=${state.fault ?? fault} />
+    <${Fault} plain fault=${state.fault ?? fault} />
     ${!state.found && !state.fault && html`<${Loading} />`}
     ${list.length > 0 &&
     html`<div class="scroll" tabindex="0" role="group" aria-label=${heading}>

@@ -2,19 +2,21 @@
 import { useState } from "preact/hooks";
 import { call, get, post } from "./api.js";
 import { Tokens } from "./account.js";
+import { Act } from "./owner.js";
 import { Dialog, Fault, Field, Loading, html, useAction, useLoad } from "./ui.js";
 import { clip, day } from "./format.js";
 import { t } from "./texts.js";
 
 const ROLES = ["analyst", "auditor", "owner"];
 
-export function AccountsView({ datasets }) {
+export function AccountsView({ datasets, me }) {
   const state = useLoad(() => get("/accounts"), []);
   const [name, setName] = useState("");
   const [dataset, setDataset] = useState(datasets[0]?.dataset ?? "*");
   const [role, setRole] = useState("analyst");
   const [password, setPassword] = useState("");
   const [chosen, setChosen] = useState(null);
+  const [stopping, setStopping] = useState(null);
   const { run, busy, fault } = useAction(async (action) => {
     await action();
     state.reload();
@@ -29,7 +31,7 @@ export function AccountsView({ datasets }) {
     <section class="card" aria-labelledby="accounts-title">
       <div class="card-head"><h2 id="accounts-title">${t("accounts.title")}</h2></div>
       <p class="quiet">${t("accounts.about")}</p>
-      <${Fault} fault=${state.fault ?? fault} retry=${state.fault && state.reload} />
+      <${Fault} plain fault=${state.fault ?? fault} retry=${state.fault && state.reload} />
       ${!state.found && !state.fault && html`<${Loading} />`}
       <div class="scroll" tabindex="0" role="group" aria-label=${t("accounts.title")}>
         <table>
@@ -44,7 +46,7 @@ export function AccountsView({ datasets }) {
                   <td>
                     ${!one.stopped &&
                     html`<div class="buttons"><button type="button" class="small" onClick=${() => setChosen(one.name)}>${t("accounts.tokens")}</button>
-                      <button type="button" class="small" disabled=${busy} onClick=${() => run(() => call("DELETE", `/accounts/${encodeURIComponent(one.name)}`))}>${t("stop.button")}</button></div>`}
+                      <button type="button" class="small" onClick=${() => setStopping(one.name)}>${t("stop.button")}</button></div>`}
                   </td>
                 </tr>`,
             )}
@@ -56,10 +58,16 @@ export function AccountsView({ datasets }) {
         <${Field} label=${t("accounts.name")}><input required maxlength="100" autocomplete="off" value=${name} onInput=${(event) => setName(event.target.value)} /><//>
         <${Field} label=${t("accounts.role")}><select value=${role} onChange=${(event) => setRole(event.target.value)}>${ROLES.map((one) => html`<option value=${one}>${t(`role.${one}`)}</option>`)}</select><//>
         <${Field} label=${t("accounts.dataset")}><select value=${dataset} onChange=${(event) => setDataset(event.target.value)}><option value="*">${t("accounts.all")}</option>${datasets.map((one) => html`<option value=${one.dataset}>${clip(one.dataset)}</option>`)}</select><//>
-        <${Field} label=${t("accounts.password")}><input type="password" minlength="12" autocomplete="new-password" value=${password} onInput=${(event) => setPassword(event.target.value)} /><//>
+        <${Field} label=${t("login.secret")} hint=${t("accounts.password")}><input type="password" minlength="12" autocomplete="new-password" value=${password} onInput=${(event) => setPassword(event.target.value)} /><//>
         <button disabled=${busy}>${t("accounts.add")}</button>
       </form>
     </section>
+    <${Act} open=${stopping !== null} danger title=${t("stop.title", { name: clip(stopping ?? "") })} preview=${t(stopping === me.account ? "accounts.stopself" : "accounts.stop", { name: clip(stopping ?? "") })}
+      act=${() => call("DELETE", `/accounts/${encodeURIComponent(stopping)}`)}
+      close=${(done) => {
+        setStopping(null);
+        if (done) state.reload();
+      }} />
     <${Dialog} title=${t("accounts.tokensof", { name: clip(chosen ?? "") })} open=${chosen !== null} close=${() => setChosen(null)} wide>
       <${Tokens} path=${`/accounts/${encodeURIComponent(chosen)}/tokens`} may heading=${t("accounts.tokens")} />
     <//>

@@ -1,8 +1,8 @@
 // An answer: a chart with error bars, the table beside it, where it came from, and what to do with it.
 import { useEffect, useState } from "preact/hooks";
 import { datasetPath, download, newKey, post, save } from "./api.js";
-import { Chart, chartKind, estimates, plan, points, toPicture } from "./charts.js";
-import { Dialog, Fault, Field, Notice, Theorems, html, useAction, usePages } from "./ui.js";
+import { Chart, chartKind, estimates, plan, toPicture } from "./charts.js";
+import { Dialog, Fault, Field, Notice, Theorems, Why, html, useAction, usePages } from "./ui.js";
 import { clip, label, number, percent, plain, share } from "./format.js";
 import { has, t } from "./texts.js";
 
@@ -11,12 +11,15 @@ const PAGE = 50;
 export const isFree = (price) => share(price.share) === 0;
 export const sourceText = (source) => (has(`source.${source}`) ? t(`source.${source}`) : source);
 
-export function AnswerTable({ answer, truth }) {
+// The theorem behind the intervals is the last that an answer names.
+const intervalTheorem = (answer) => (answer.theorem ?? "").split(/,\s*/).at(-1) || "gaussian-accuracy";
+
+export function AnswerTable({ answer, truth, theorem }) {
   const { shown, controls } = usePages(answer.rows, PAGE);
   const truths = truth && new Map(truth);
   return html`<div class="scroll tall" tabindex="0" role="group" aria-label=${t("answer.table")}>
       <table class="data">
-        <caption>${t(captionOf(answer), { confidence: percent(answer.confidence) })}</caption>
+        <caption>${t(captionOf(answer), { confidence: percent(answer.confidence) })} <${Why} id=${intervalTheorem(answer)} open=${theorem} /></caption>
         <thead>
           <tr>
             ${answer.columns.map((column) =>
@@ -33,7 +36,7 @@ export function AnswerTable({ answer, truth }) {
               html`<tr>
                 ${row.map((cell, place) => {
                   if (answer.columns[place].kind !== "estimate") return html`<td><span class="clip" title=${clip(label(cell))}>${clip(label(cell))}</span></td>`;
-                  const range = cell && cell.low !== undefined && cell.low !== null ? `${number(cell.low)} – ${number(cell.high)}` : "–";
+                  const range = cell && cell.low !== undefined && cell.low !== null ? t("answer.range", { low: number(cell.low), high: number(cell.high) }) : "–";
                   return html`<td class="n strong">${cell && typeof cell === "object" ? number(cell.value) : number(cell)}</td><td class="n quiet">${range}</td>`;
                 })}
                 ${truths && html`<td class="n truth">${number(truths.get(label(row[0])) ?? truths.get("") ?? null)}</td>`}
@@ -122,12 +125,14 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
     <div class="card-head">
       <h2 id="answer-title">${heading ?? t("answer.title")}</h2>
       <span class="tag ${isFree(first.price) ? "free" : "paid"}">${isFree(first.price) ? t("free") : t("answer.paid", { price: percent(first.price.share) })}</span>
+      <${Why} id=${isFree(first.price) ? "post-processing" : "filters"} open=${theorem} />
       <span class="tag">${sourceText(first.source)}</span>
     </div>
     ${answer.stale && html`<${Notice} kind="warn">${t("answer.stale", { version: answer.version })}<//>`}
     ${beforehand(answer) && html`<${Notice} kind="warn">${t("answer.selected")}<//>`}
+    ${answer.reused && !answer.any_choice && html`<${Notice}>${t("answer.reused")}<//>`}
     ${(answer.warnings ?? [])
-      .filter((one) => !one.includes("simultaneous()"))
+      .filter((one) => !/simultaneous\(\)|any_choice\(\)/.test(one)) // in words of the page, above
       .map((one) => html`<${Notice} kind="warn">${one}<//>`)}
     ${columns.length > 0 &&
     html`<div class="row">
@@ -147,10 +152,10 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
     <${Fault} fault=${fault} />
     ${columns.length > 0 &&
     html`<div class=${beside ? "beside" : "below"}>
-      <div>${single && html`<${Figure} answer=${answer} column=${chosen} />`}<${Chart} answer=${answer} column=${chosen} width=${beside ? 540 : undefined} /></div>
-      <div><${AnswerTable} answer=${answer} truth=${truth} /></div>
+      <div>${single && html`<${Figure} answer=${answer} column=${chosen} />`}<${Chart} answer=${answer} column=${chosen} /></div>
+      <div><${AnswerTable} answer=${answer} truth=${truth} theorem=${theorem} /></div>
     </div>`}
-    ${columns.length === 0 && html`<${AnswerTable} answer=${answer} />`}
+    ${columns.length === 0 && html`<${AnswerTable} answer=${answer} theorem=${theorem} />`}
     <div class="card-foot">
       <${Downloads} dataset=${dataset} answer=${answer} asked=${asked} column=${chosen} />
       ${toDashboard && html`<button type="button" class="small" onClick=${() => toDashboard({ ...asked, column: answer.columns[chosen]?.name })}>${t("answer.todashboard")}</button>`}
@@ -172,5 +177,3 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
     </details>
   </section>`;
 }
-
-export { points };

@@ -1,7 +1,7 @@
 // The auditor's view: the chain of the ledger is computed again here, in the browser, and compared with a noted head.
 import { useState } from "preact/hooks";
 import { datasetPath, get, post, save } from "./api.js";
-import { Fault, Field, Loading, Notice, html, useAction, useLoad, usePages } from "./ui.js";
+import { Fault, Field, Loading, Notice, Why, html, useAction, useLoad, usePages } from "./ui.js";
 import { moment } from "./format.js";
 import { t } from "./texts.js";
 
@@ -57,7 +57,7 @@ const timeOf = (line) => {
   return time ? moment(time) : "";
 };
 
-export function AuditView({ dataset }) {
+export function AuditView({ dataset, theorem }) {
   const state = useLoad(() => get(`${datasetPath(dataset)}/ledger`), [dataset]);
   const [lines, setLines] = useState(null);
   const [progress, setProgress] = useState("");
@@ -77,7 +77,7 @@ export function AuditView({ dataset }) {
   const matches = result?.ok && result.head === result.server.head;
   return html`<section class="card" aria-labelledby="audit-title">
     <div class="card-head"><h2 id="audit-title">${t("audit.title")}</h2></div>
-    <p>${t("audit.about")}</p>
+    <p>${t("audit.about")} <${Why} id="ledger-checkpoint" open=${theorem} word="theorem" /></p>
     <${Fault} fault=${state.fault ?? fault} />
     ${state.found
       ? html`<dl class="facts">
@@ -105,7 +105,7 @@ export function AuditView({ dataset }) {
         <table>
           <thead><tr><th scope="col" class="n">${t("audit.number")}</th><th scope="col">${t("audit.time")}</th><th scope="col">${t("audit.entry")}</th><th scope="col">${t("audit.hash")}</th></tr></thead>
           <tbody>
-            ${shown.map((one) => html`<tr><td class="n">${one.number + 1}</td><td>${timeOf(one)}</td><td><span class="clip">${describe(one)}</span></td><td><code class="hash short">${one.hash.slice(0, 16)}…</code></td></tr>`)}
+            ${shown.map((one) => html`<tr><td class="n">${one.number + 1}</td><td class="nowrap">${timeOf(one)}</td><td><span class="clip">${describe(one)}</span></td><td><code class="hash short">${one.hash.slice(0, 16)}…</code></td></tr>`)}
           </tbody>
         </table>
       </div>

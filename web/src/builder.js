@@ -10,6 +10,8 @@ export const EMPTY = { measure: "count", of: "", groups: [], filters: [] };
 
 const numeric = (column) => column.kind === "integer" || column.kind === "number";
 
+const timed = (column) => column.kind === "date" || column.kind === "timestamp";
+
 // Columns that make a number of groups that a person can look at.
 export function groupable(column) {
   if (column.kind === "category") return column.labels.length <= MOST_GROUPS;
@@ -19,17 +21,26 @@ export function groupable(column) {
 
 function condition(column, filter) {
   const name = quoted(column.name);
-  if (column.kind === "boolean") return filter.value === "" ? null : `${name} = ${filter.value}`;
+  if (column.kind === "boolean") return !filter.value ? null : `${name} = ${filter.value}`;
   if (column.kind === "category") {
     const chosen = filter.labels ?? [];
     if (chosen.length === 0) return null;
     return chosen.length === 1 ? `${name} = ${literal(chosen[0])}` : `${name} IN (${chosen.map(literal).join(", ")})`;
   }
-  const text = (value) => (column.kind === "date" ? literal(value) : String(value));
+  const text = (value) => (timed(column) ? literal(value.replace("T", " ")) : String(value));
   const parts = [];
   if (filter.from) parts.push(`${name} >= ${text(filter.from)}`);
   if (filter.to) parts.push(`${name} <= ${text(filter.to)}`);
   return parts.length > 0 ? parts.join(" AND ") : null;
+}
+
+// Private tables beside the first, each with how it is joined; one that is not joined has columns that lists cannot ask about.
+const linked = (schema) =>
+  (schema.tables ?? []).filter((own) => own.how.startsWith("private")).map((own) => ({ columns: new Set(own.columns), join: /JOIN .+? USING \([^)]+\)/.exec(own.how)?.[0] }));
+
+function askable(schema) {
+  const apart = linked(schema).filter((own) => own.join === undefined);
+  return schema.columns.filter((column) => !apart.some((own) => own.columns.has(column.name)));
 }
 
 export function toSql({ measure, of, groups, filters }, schema) {
@@ -43,9 +54,11 @@ export function toSql({ measure, of, groups, filters }, schema) {
   }[measure];
   const keys = groups.map(quoted);
   const where = filters.map((one) => byName.has(one.column) && condition(byName.get(one.column), one)).filter(Boolean);
+  const used = [of, ...groups, ...filters.map((one) => one.column)];
   return [
     `SELECT ${[...keys, measured].join(", ")}`,
     `FROM ${quoted(schema.table)}`,
+    ...linked(schema).map((own) => used.some((name) => own.columns.has(name)) && own.join),
     where.length > 0 && `WHERE ${where.join(" AND ")}`,
     keys.length > 0 && `GROUP BY ${keys.join(", ")}`,
   ].filter(Boolean).join("\n");
@@ -53,8 +66,8 @@ export function toSql({ measure, of, groups, filters }, schema) {
 
 function Filter({ column, filter, change, remove }) {
   const set = (values) => change({ ...filter, ...values });
-  const type = column.kind === "date" ? "date" : "number";
-  const bounds = column.kind === "date" || numeric(column) ? { min: column.lower, max: column.upper, step: column.step ?? undefined } : {};
+  const type = { date: "date", timestamp: "datetime-local" }[column.kind] ?? "number";
+  const bounds = timed(column) || numeric(column) ? { min: column.lower, max: column.upper, step: column.step ?? undefined } : {};
   return html`<fieldset class="filter">
     <legend>${column.name}</legend>
     ${column.kind === "category" &&
@@ -78,7 +91,7 @@ function Filter({ column, filter, change, remove }) {
         <option value="false">${label(false)}</option>
       </select>
     <//>`}
-    ${(numeric(column) || column.kind === "date") &&
+    ${(numeric(column) || timed(column)) &&
     html`<div class="row">
       <${Field} label=${t("builder.from")}><input type=${type} ...${bounds} value=${filter.from ?? ""} onInput=${(event) => set({ from: event.target.value })} /><//>
       <${Field} label=${t("builder.to")}><input type=${type} ...${bounds} value=${filter.to ?? ""} onInput=${(event) => set({ to: event.target.value })} /><//>
@@ -88,8 +101,9 @@ function Filter({ column, filter, change, remove }) {
 }
 
 export function Builder({ schema, question, change }) {
-  const numbers = schema.columns.filter(numeric);
-  const keys = schema.columns.filter(groupable);
+  const columns = askable(schema);
+  const numbers = columns.filter(numeric);
+  const keys = columns.filter(groupable);
   const set = (values) => change({ ...question, ...values });
   const needsColumn = ["avg", "sum", "median"].includes(question.measure);
   const group = (place, name) => {
@@ -98,7 +112,7 @@ export function Builder({ schema, question, change }) {
     else groups[place] = name;
     set({ groups });
   };
-  const filterable = schema.columns.filter((column) => !question.filters.some((one) => one.column === column.name));
+  const filterable = columns.filter((column) => !question.filters.some((one) => one.column === column.name));
   return html`<div class="builder">
     <div class="row">
       <${Field} label=${t("builder.measure")}>

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Compartment, EditorState, Prec, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, keymap } from "@codemirror/view";
 import { history, historyKeymap, standardKeymap } from "@codemirror/commands";
-import { autocompletion, completionKeymap } from "@codemirror/autocomplete";
+import { autocompletion, closeCompletion, completionKeymap } from "@codemirror/autocomplete";
 import { html } from "./ui.js";
 import { t } from "./texts.js";
 
@@ -48,9 +48,9 @@ const look = EditorView.theme({
   ".cm-comment": { color: "var(--quiet)", fontStyle: "italic" },
   ".cm-wrong": { textDecoration: "underline wavy var(--bad)", textUnderlineOffset: "4px", textDecorationSkipInk: "none" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "8px", overflow: "hidden", boxShadow: "var(--shadow)" },
-  ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "0.85rem", maxHeight: "14rem" },
-  ".cm-tooltip-autocomplete > ul > li": { padding: "0.2rem 0.6rem" },
-  ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-ink)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "0.85rem", maxHeight: "14rem", minWidth: "11rem", maxWidth: "min(30rem, 80vw)" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "0.2rem 0.6rem" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--accent-ink)" },
   ".cm-completionDetail": { fontStyle: "normal", opacity: "0.75", marginLeft: "0.8em" },
   ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "700" },
 });
@@ -93,7 +93,7 @@ export function placeOf(text, line, column) {
 const literal = (value) => `'${String(value).replaceAll("'", "''")}'`;
 const quoted = (name) => (/^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
 
-function words({ table, columns, unit }) {
+function words({ table, columns, unit, tables = [] }) {
   const labels = columns.flatMap((column) =>
     (column.labels ?? []).slice(0, 200).map((one) => ({ label: literal(one), detail: column.name, type: "text", boost: -20 })),
   );
@@ -101,7 +101,12 @@ function words({ table, columns, unit }) {
   const people = unit.id ? [{ label: `count(DISTINCT ${quoted(unit.id)})`, detail: t("builder.people"), type: "function", boost: 5 }] : [];
   const functions = ["count(*)", ...FUNCTIONS].map((one) => ({ label: one, type: "function", boost: 10 }));
   const keywords = KEYWORDS.map((one) => ({ label: one.toUpperCase(), type: "keyword" }));
-  return [...names, ...keywords, { label: quoted(table), detail: t("editor.table"), type: "type", boost: 15 }, ...people, ...functions, ...labels];
+  const declared = new Set(columns.map((column) => column.name));
+  const further = tables.flatMap((own) => [
+    { label: quoted(own.name), detail: t(own.columns.length > 0 ? "editor.table" : "kind.computed"), type: "type", boost: 12 },
+    ...own.columns.filter((one) => !declared.has(one)).map((one) => ({ label: quoted(one), detail: own.name, type: "property", boost: 11 })),
+  ]);
+  return [...names, ...further, ...keywords, { label: quoted(table), detail: t("editor.table"), type: "type", boost: 15 }, ...people, ...functions, ...labels];
 }
 
 function complete(schema) {
@@ -129,7 +134,7 @@ export function Editor({ given, text, schema, problem, onText, onAsk }) {
       state: EditorState.create({
         doc: given.text,
         extensions: [
-          Prec.highest(keymap.of([{ key: "Mod-Enter", run: () => (now.current.onAsk(), true) }])),
+          Prec.highest(keymap.of([{ key: "Mod-Enter", run: (own) => (closeCompletion(own), now.current.onAsk(), true) }])),
           history(),
           language.current.of([]),
           colours,
@@ -137,6 +142,8 @@ export function Editor({ given, text, schema, problem, onText, onAsk }) {
           wrong,
           EditorView.lineWrapping,
           overwrite,
+          // A list that is still being made when the editor is left would open over what comes next.
+          EditorView.domEventHandlers({ blur: (_event, own) => void setTimeout(() => closeCompletion(own), 20) }),
           EditorView.contentAttributes.of({ "aria-label": t("editor.label"), spellcheck: "false", autocapitalize: "off" }),
           // Tab is left to the browser, so that the keyboard can leave the editor.
           keymap.of([...completionKeymap, ...standardKeymap, ...historyKeymap]),

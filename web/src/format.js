@@ -12,7 +12,7 @@ export function percent(value) {
   if (part === 0) return "0%";
   if (Math.abs(part) < 0.0001) return part > 0 ? "<0.0001%" : ">-0.0001%";
   if (Math.abs(part) > 99.9 && Math.abs(part) < 100) return `${Math.trunc(part * 1000) / 1000}%`;
-  return `${Number(part.toPrecision(3))}%`;
+  return `${Number(part.toPrecision(Math.abs(part) > 10 ? 4 : 3))}%`; // 98.95% left is not 99%
 }
 
 export function number(value) {
@@ -25,10 +25,9 @@ export function number(value) {
   return shown;
 }
 
-// A short form for axes: 12k, 3.4M.
-export function brief(value) {
-  const size = Math.abs(value);
-  if (size < 10000) return number(Number(value.toPrecision(4)));
+// A short form for axes: 12.5K, 3.4M.
+export function brief(value, short) {
+  if (!short) return number(Number(value.toPrecision(4)));
   return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
 }
 
@@ -51,4 +50,10 @@ export const plain = (value) => (typeof value === "bigint" ? Number(value) : val
 export const unitFraction = (text) => {
   const value = share(text);
   return value === 0 ? "0" : value < 0.001 ? value.toExponential(0).replace("e-", "e−") : String(value);
+};
+
+// Seconds as a step of a clock: 3600 is 1 h, 900 is 15 min.
+export const duration = (seconds) => {
+  const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([one]) => seconds % one === 0) ?? [1, "s"];
+  return `${number(seconds / size)} ${unit}`;
 };

@@ -89,6 +89,8 @@ function inline(text, open) {
   });
 }
 
+const ITEM = /^\s*(?:[-*]|\d+\.) /;
+
 export function Markdown({ text, open }) {
   const blocks = [];
   const lines = text.split("\n");
@@ -103,14 +105,16 @@ export function Markdown({ text, open }) {
       const level = line.indexOf(" ");
       blocks.push(level === 1 ? null : level === 2 ? html`<h3>${line.slice(level + 1)}</h3>` : html`<h4>${line.slice(level + 1)}</h4>`);
       at += 1;
-    } else if (/^\s*[-*] /.test(line)) {
+    } else if (ITEM.test(line)) {
       const items = [];
+      const ordered = /\d/.test(ITEM.exec(line)[0]);
       while (at < lines.length && lines[at].trim() !== "" && !lines[at].startsWith("#")) {
-        if (/^\s*[-*] /.test(lines[at])) items.push(lines[at].replace(/^\s*[-*] /, ""));
+        if (ITEM.test(lines[at])) items.push(lines[at].replace(ITEM, ""));
         else items[items.length - 1] += ` ${lines[at].trim()}`;
         at += 1;
       }
-      blocks.push(html`<ul>${items.map((one) => html`<li>${inline(one, open)}</li>`)}</ul>`);
+      const list = items.map((one) => html`<li>${inline(one, open)}</li>`);
+      blocks.push(ordered ? html`<ol>${list}</ol>` : html`<ul>${list}</ul>`);
     } else if (line.startsWith("|")) {
       const rows = [];
       while (at < lines.length && lines[at].startsWith("|")) {
@@ -121,7 +125,7 @@ export function Markdown({ text, open }) {
     } else if (line.trim() === "") at += 1;
     else {
       const start = at;
-      while (at < lines.length && lines[at].trim() !== "" && !/^(#|```|\||\s*[-*] )/.test(lines[at])) at += 1;
+      while (at < lines.length && lines[at].trim() !== "" && !/^(#|```|\||\s*(?:[-*]|\d+\.) )/.test(lines[at])) at += 1;
       at = Math.max(at, start + 1);
       blocks.push(html`<p>${inline(lines.slice(start, at).join(" "), open)}</p>`);
     }

@@ -32,7 +32,7 @@ export function LoginForm({ facts, done }) {
         <//>`
       : html`<${Field} label=${t("login.name")}><input required autocomplete="username" value=${name} onInput=${(event) => setName(event.target.value)} /><//>
           <${Field} label=${t("login.secret")}><input type="password" required autocomplete="current-password" value=${password} onInput=${(event) => setPassword(event.target.value)} /><//>`}
-    <${Fault} fault=${fault} />
+    <${Fault} plain fault=${fault} />
     <div class="buttons">
       <button class="main" disabled=${busy}>${t("login.go")}</button>
       ${facts?.login && html`<a class="button" href="/api/v1/login">${t("login.provider")}</a>`}

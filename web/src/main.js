@@ -83,10 +83,10 @@ function DatasetView({ dataset, view, me, facts, theorem }) {
       <ul>
         ${views.map((one) => html`<li><a href=${`#/${encodeURIComponent(dataset)}/${one}`} aria-current=${one === chosen ? "page" : undefined}>${t(`nav.${one}`)}</a></li>`)}
       </ul>
-      <div class="budgetline">
+      <a class="budgetline" href=${`#/${encodeURIComponent(dataset)}/budget`}>
         <${Meter} spent=${budget.spent} />
         <span>${t("budget.line", { left: percent(budget.yours ?? budget.left) })}</span>
-      </div>
+      </a>
     </nav>
     <main id="main" class="page" tabindex="-1">
       ${fault && html`<${Fault} fault=${fault} retry=${refresh} />`}
@@ -103,16 +103,16 @@ function DatasetView({ dataset, view, me, facts, theorem }) {
             if (found === null || found.receipt !== null) rememberAsked(dataset, key, asked);
           }} />`}
       </div>
-      ${chosen === "history" && html`<${HistoryView} dataset=${dataset} account=${me.account} again=${open} />`}
-      ${chosen === "dashboards" && html`<${DashboardsView} dataset=${dataset} open=${open} />`}
-      ${chosen === "requests" && html`<${RequestsView} dataset=${dataset} ask=${open} />`}
+      ${chosen === "history" && html`<${HistoryView} dataset=${dataset} account=${me.account} again=${open} theorem=${theorem} />`}
+      ${chosen === "dashboards" && html`<${DashboardsView} dataset=${dataset} open=${open} theorem=${theorem} />`}
+      ${chosen === "requests" && html`<${RequestsView} dataset=${dataset} ask=${open} theorem=${theorem} />`}
       ${chosen === "budget" && html`<${BudgetView} schema=${schema} budget=${budget} theorem=${theorem} />`}
-      ${chosen === "audit" && html`<${AuditView} dataset=${dataset} />`}
+      ${chosen === "audit" && html`<${AuditView} dataset=${dataset} theorem=${theorem} />`}
       ${chosen === "overview" && html`<${OwnerOverview} dataset=${dataset} schema=${schema} budget=${budget} refresh=${refresh} door=${facts.door} theorem=${theorem} />`}
-      ${chosen === "charges" && html`<${ChargesView} dataset=${dataset} />`}
-      ${chosen === "approvals" && html`<${ApprovalsView} dataset=${dataset} refresh=${refresh} />`}
-      ${chosen === "limits" && html`<${LimitsView} key=${dataset} dataset=${dataset} schema=${schema} refresh=${refresh} />`}
-      ${chosen === "check" && html`<${CheckView} key=${dataset} dataset=${dataset} />`}
+      ${chosen === "charges" && html`<${ChargesView} dataset=${dataset} theorem=${theorem} />`}
+      ${chosen === "approvals" && html`<${ApprovalsView} dataset=${dataset} refresh=${refresh} theorem=${theorem} />`}
+      ${chosen === "limits" && html`<${LimitsView} key=${dataset} dataset=${dataset} schema=${schema} refresh=${refresh} theorem=${theorem} />`}
+      ${chosen === "check" && html`<${CheckView} key=${dataset} dataset=${dataset} theorem=${theorem} />`}
       <${SaveDialog} dataset=${dataset} card=${card} close=${() => setCard(null)} />
     </main>`;
 }
@@ -154,8 +154,8 @@ function Inside({ me, facts, logOut }) {
     ${listed.found && !current && own === null && html`<main id="main" class="page"><${Notice}>${t(manages ? "nav.emptyowner" : "nav.empty")}<//></main>`}
     ${own !== null &&
     html`<main id="main" class="page" tabindex="-1">
-      ${own === "-accounts" && html`<${AccountsView} datasets=${datasets} />`}
-      ${own === "-new" && html`<${Wizard} reload=${listed.reload} open=${(name) => go(name, "overview")} />`}
+      ${own === "-accounts" && html`<${AccountsView} datasets=${datasets} me=${me} />`}
+      ${own === "-new" && html`<${Wizard} reload=${listed.reload} open=${(name) => go(name, "overview")} theorem=${setTheorem} />`}
       ${own === "-tokens" && html`<${Tokens} path="/me/tokens" may=${me.token === null || manages} heading=${t("nav.tokens")} />`}
     </main>`}
     <${TheoremDialog} id=${theorem} open=${setTheorem} close=${() => setTheorem(null)} />

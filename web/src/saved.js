@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, datasetPath, get, newKey, post } from "./api.js";
 import { AnswerTable } from "./answer.js";
 import { Chart, estimates } from "./charts.js";
-import { Code, Dialog, Fault, Field, Loading, Notice, html, useAction, useLoad, usePages } from "./ui.js";
+import { Code, Dialog, Fault, Field, Loading, Notice, Why, html, useAction, useLoad, usePages } from "./ui.js";
 import { clip, moment, percent } from "./format.js";
 import { t } from "./texts.js";
 
@@ -40,7 +40,7 @@ function Note({ dataset, receipt, text, changed }) {
   });
   if (!open) {
     return html`${text && html`<p class="note">${text}</p>`}
-      <button type="button" class="link" onClick=${() => setOpen(true)}>${t(text ? "note.change" : "note.add")}</button>`;
+      <button type="button" class="small" onClick=${() => setOpen(true)}>${t(text ? "note.change" : "note.add")}</button>`;
   }
   return html`<form class="noteform" onSubmit=${(event) => (event.preventDefault(), run())}>
     <textarea rows="2" maxlength="4000" aria-label=${t("note.label")} value=${draft} onInput=${(event) => setDraft(event.target.value)}></textarea>
@@ -52,7 +52,7 @@ function Note({ dataset, receipt, text, changed }) {
   </form>`;
 }
 
-export function HistoryView({ dataset, account, again }) {
+export function HistoryView({ dataset, account, again, theorem }) {
   const [search, setSearch] = useState("");
   const charges = useLoad(() => allCharges(dataset), [dataset]);
   const kept = useLoad(() => get(saved(dataset, "notes")), [dataset]);
@@ -72,11 +72,11 @@ export function HistoryView({ dataset, account, again }) {
   });
   return html`<section class="card" aria-labelledby="history-title">
     <div class="card-head"><h2 id="history-title">${t("history.title")}</h2></div>
-    <p class="quiet">${t("history.about")} ${others > 0 ? t("history.others", { count: others }) : ""}</p>
+    <p class="quiet">${t("history.about")} ${others > 0 ? t("history.others", { count: others }) : ""} <${Why} id="filters" open=${theorem} /></p>
     <${Field} label=${t("history.search")}><input type="search" value=${search} onInput=${(event) => setSearch(event.target.value)} /><//>
     <${Fault} fault=${charges.fault ?? fault} retry=${charges.reload} />
     ${!charges.found && !charges.fault && html`<${Loading} />`}
-    ${charges.found && found.length === 0 && html`<p>${t("history.none")}</p>`}
+    ${charges.found && found.length === 0 && html`<p>${t(mine.length === 0 ? "history.none" : "history.nomatch")}</p>`}
     <ul class="list">
       ${shown.map(
         (one) =>
@@ -87,8 +87,10 @@ export function HistoryView({ dataset, account, again }) {
               ${!one.answered && html`<span class="tag warn">${t("history.unanswered")}</span>`}
             </div>
             <${Code} text=${one.text} />
-            <${Note} dataset=${dataset} receipt=${one.receipt} text=${notes[one.receipt]} changed=${(name, text) => setNotes({ ...notes, [name]: text })} />
-            ${one.key && one.answered && html`<button type="button" class="small" disabled=${busy} onClick=${() => run(one)}>${t("history.again")}</button>`}
+            <div class="buttons">
+              ${one.key && one.answered && html`<button type="button" class="small" disabled=${busy} onClick=${() => run(one)}>${t("history.again")}</button>`}
+              <${Note} dataset=${dataset} receipt=${one.receipt} text=${notes[one.receipt]} changed=${(name, text) => setNotes({ ...notes, [name]: text })} />
+            </div>
           </li>`,
       )}
     </ul>
@@ -121,7 +123,7 @@ export function SaveDialog({ dataset, card, close }) {
   <//>`;
 }
 
-function Card({ dataset, card, round, removeCard, open }) {
+function Card({ dataset, card, round, removeCard, open, theorem }) {
   const { title, column, ...asked } = card;
   const state = useLoad(() => post(`${datasetPath(dataset)}/answers`, { ...asked, max_price: 0 }, { key: newKey() }), [dataset, asked.question, round]);
   const answer = state.found;
@@ -139,11 +141,11 @@ function Card({ dataset, card, round, removeCard, open }) {
     (state.fault.code === "price-above-maximum"
       ? html`<${Notice} kind="warn">${t("dashboard.changed", { price: percent(state.fault.price) })} <button type="button" class="small" onClick=${() => open(asked)}>${t("dashboard.price")}</button><//>`
       : html`<${Fault} fault=${state.fault} retry=${state.reload} />`)}
-    ${answer && html`<${Chart} answer=${answer} column=${place} width=${560} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} /></details>`}
+    ${answer && html`<${Chart} answer=${answer} column=${place} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} theorem=${theorem} /></details>`}
   </section>`;
 }
 
-export function DashboardsView({ dataset, open }) {
+export function DashboardsView({ dataset, open, theorem }) {
   const known = useLoad(() => get(saved(dataset, "dashboards")), [dataset]);
   const [chosen, setChosen] = useState(null);
   const [round, setRound] = useState(0);
@@ -165,13 +167,13 @@ export function DashboardsView({ dataset, open }) {
         <select value=${shown.name} onChange=${(event) => setChosen(event.target.value)}>${list.map((one) => html`<option value=${one.name}>${clip(one.name)}</option>`)}</select>
       <//>`}
       <button type="button" onClick=${() => setRound(round + 1)}>${t("dashboard.refresh")}</button>
-      <span class="tag free">${t("dashboard.free")}</span>
+      <span><span class="tag free">${t("dashboard.free")}</span> <${Why} id="post-processing" open=${theorem} /></span>
     </div>
     <${Fault} fault=${fault} />
     <div class="grid">
       ${cards.map(
         (card, place) =>
-          html`<${Card} key=${`${shown.name}-${place}-${card.question}`} dataset=${dataset} card=${card} round=${round} open=${open} removeCard=${() => run(cards.toSpliced(place, 1))} />`,
+          html`<${Card} key=${`${shown.name}-${place}-${card.question}`} dataset=${dataset} card=${card} round=${round} open=${open} theorem=${theorem} removeCard=${() => run(cards.toSpliced(place, 1))} />`,
       )}
     </div>
   </div>`;
@@ -179,7 +181,7 @@ export function DashboardsView({ dataset, open }) {
 
 // --- Requests for approval. ---
 
-export function RequestsView({ dataset, ask }) {
+export function RequestsView({ dataset, ask, theorem }) {
   const state = useLoad(() => get(`${datasetPath(dataset)}/requests`), [dataset]);
   const { run, busy } = useAction(async (one) => {
     const asked = (await askedUnder(dataset, one.key)) ?? { question: one.text };
@@ -188,7 +190,7 @@ export function RequestsView({ dataset, ask }) {
   const list = [...(state.found?.requests ?? [])].reverse();
   return html`<section class="card" aria-labelledby="requests-title">
     <div class="card-head"><h2 id="requests-title">${t("requests.title")}</h2></div>
-    <p class="quiet">${t("requests.about")}</p>
+    <p class="quiet">${t("requests.about")} <${Why} id="filters" open=${theorem} /></p>
     <${Fault} fault=${state.fault} retry=${state.reload} />
     ${state.found && list.length === 0 && html`<p>${t("requests.none")}</p>`}
     <ul class="list">

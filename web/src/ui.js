@@ -39,14 +39,28 @@ export function Field({ label, hint, wide, children }) {
 
 // A link to the theorem behind a number.
 export function Why({ id, open, word = "why" }) {
-  return html`<button type="button" class="link" onClick=${() => open(id)}>${t(word)}</button>`;
+  return html`<button type="button" class="link" aria-label=${`${t(word)}: ${id}`} onClick=${() => open(id)}>${t(word)}</button>`;
 }
 
-export function Fault({ fault, retry }) {
+// What a refusal says. The server draws the place of a mistake in three lines, where the editor underlines it, and names
+// a function of the client, where the page has a button.
+export function reason(fault) {
+  if (!(fault instanceof Problem)) return t("problem.page");
+  const text = fault.detail.replace(/: request_approval\b/, "");
+  return (fault.line && text.split("\n").slice(3).join("\n")) || text;
+}
+
+// Whether something was charged, unless the refusal says so itself.
+export function charged(fault) {
+  if (!(fault instanceof Problem) || /(charged|drawn)\.?$/.test(fault.detail)) return "";
+  return fault.charged === true ? t("problem.charged") : fault.charged === false ? t("problem.free") : "";
+}
+
+// A `plain` one is about something that could never cost anything.
+export function Fault({ fault, retry, plain }) {
   if (!fault) return null;
-  const charged = fault.charged === true ? t("problem.charged") : fault.charged === false ? t("problem.free") : "";
   return html`<div class="notice bad" role="alert">
-    <p class="lines">${fault instanceof Problem ? fault.detail : t("problem.page")} ${fault instanceof Problem && !/charged\.?$/.test(fault.detail) ? charged : ""}</p>
+    <p class="lines">${reason(fault)} ${!plain && charged(fault)}</p>
     ${retry && html`<button type="button" class="small" onClick=${retry}>${t("retry")}</button>`}
   </div>`;
 }

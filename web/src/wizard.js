@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { call, datasetPath, get, post } from "./api.js";
 import { meaning } from "./learn.js";
 import { CheckResults } from "./owner.js";
-import { Fault, Field, Loading, Notice, html, useAction, useLoad } from "./ui.js";
+import { Fault, Field, Loading, Notice, Why, html, useAction, useLoad } from "./ui.js";
 import { clip, number } from "./format.js";
 import { t } from "./texts.js";
 
@@ -16,7 +16,7 @@ function Progress({ at }) {
   </ol>`;
 }
 
-function Source({ drafted }) {
+function Source({ drafted, theorem }) {
   const state = useLoad(() => get("/drafts"), []);
   const [chosen, setSource] = useState("");
   const [database, setDatabase] = useState("");
@@ -51,7 +51,7 @@ function Source({ drafted }) {
           <//>
           ${other && html`<${Field} label=${t("wizard.variable")} hint=${t("wizard.variablehint")}><input class="mono" required pattern="[A-Za-z_][A-Za-z0-9_]*" placeholder="STAYS_DATABASE" value=${database} onInput=${(event) => setDatabase(event.target.value)} /><//>`}
           <${Field} label=${t("wizard.name")} hint=${t("wizard.namehint")}><input required pattern="[a-z0-9][a-z0-9_\\-]*" maxlength="60" value=${name} onInput=${(event) => setName(event.target.value)} /><//>
-          <${Field} label=${t("wizard.table")} hint=${t("wizard.tablehint")}><input required=${other} value=${table} onInput=${(event) => setTable(event.target.value)} /><//>
+          <${Field} label=${t("wizard.table")} hint=${t(other ? "wizard.tablehintdatabase" : "wizard.tablehint")}><input required=${other} value=${table} onInput=${(event) => setTable(event.target.value)} /><//>
         </div>`
       : !state.fault && html`<${Loading} />`}
     <div class="row">
@@ -65,13 +65,13 @@ function Source({ drafted }) {
       ${protects === "person" && html`<${Field} label=${t("wizard.id")}><input required value=${id} onInput=${(event) => setId(event.target.value)} /><//>`}
       <${Field} label=${t("wizard.epsilon")}><input required inputmode="decimal" value=${epsilon} onInput=${(event) => setEpsilon(event.target.value)} /><//>
     </div>
-    ${Number(epsilon) > 0 && html`<${Notice}>${meaning({ epsilon: String(Number(epsilon)), delta: "1/1000000" })}<//>`}
+    ${Number(epsilon) > 0 && html`<${Notice}><p>${meaning({ epsilon: String(Number(epsilon)), delta: "1/1000000" })} <${Why} id="one-person" open=${theorem} word="theorem" /></p><//>`}
     <${Fault} fault=${fault} />
     <div class="buttons"><button class="main" disabled=${busy || !state.found}>${busy ? t("wizard.drafting") : t("wizard.draft")}</button></div>
   </form>`;
 }
 
-function Review({ name, next }) {
+function Review({ name, next, theorem }) {
   const state = useLoad(() => get(draftPath(name)), [name]);
   const [values, setValues] = useState({});
   const [found, setFound] = useState(null);
@@ -110,7 +110,7 @@ function Review({ name, next }) {
         <button type="button" disabled=${check.busy} onClick=${check.run}>${check.busy ? t("check.busy") : t("check.go")}</button>
       </div>
       <${Fault} fault=${check.fault} />
-      ${found && html`<${CheckResults} found=${found} />`}
+      ${found && html`<${CheckResults} found=${found} theorem=${theorem} />`}
     </div>
     ${state.found && html`<details><summary>${t("wizard.file")}</summary><pre class="sqlbox" tabindex="0"><code>${state.found.text}</code></pre></details>`}
     <div class="buttons"><button type="button" class="main" disabled=${!state.found || Object.keys(changed).length > 0} onClick=${next}>${t("wizard.next")}</button></div>
@@ -140,14 +140,14 @@ function Confirm({ name, back, done }) {
   </div>`;
 }
 
-export function Wizard({ open, reload }) {
+export function Wizard({ open, reload, theorem }) {
   const [step, setStep] = useState("source");
   const [name, setName] = useState("");
   return html`<section class="card" aria-labelledby="wizard-title">
     <div class="card-head"><h2 id="wizard-title">${t("wizard.title")}</h2></div>
     <${Progress} at=${step} />
-    ${step === "source" && html`<${Source} drafted=${(one) => (setName(one), setStep("review"))} />`}
-    ${step === "review" && html`<${Review} name=${name} next=${() => setStep("confirm")} />`}
+    ${step === "source" && html`<${Source} theorem=${theorem} drafted=${(one) => (setName(one), setStep("review"))} />`}
+    ${step === "review" && html`<${Review} name=${name} theorem=${theorem} next=${() => setStep("confirm")} />`}
     ${step === "confirm" && html`<${Confirm} name=${name} back=${() => setStep("review")} done=${() => (reload(), setStep("done"))} />`}
     ${step === "done" &&
     html`<${Notice} kind="good" role="status">${t("wizard.donetext", { name: clip(name) })}<//>

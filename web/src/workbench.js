@@ -1,13 +1,13 @@
 // The analyst's workbench: columns on the left; a question, its price and its answer on the right.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Problem, datasetPath, insist, newKey, post } from "./api.js";
+import { datasetPath, insist, newKey, post } from "./api.js";
 import { AnswerCard, isFree, sourceText } from "./answer.js";
 import { Builder, EMPTY, STEPS, toSql } from "./builder.js";
 import { Chart, estimates } from "./charts.js";
 import { Editor, literal, quoted } from "./editor.js";
 import { fixOf } from "./fix.js";
-import { Field, Meter, Notice, Tabs, Why, html } from "./ui.js";
-import { clip, label, number, percent, plain, share } from "./format.js";
+import { Field, Meter, Notice, Tabs, Why, charged, html, reason } from "./ui.js";
+import { clip, duration, label, number, percent, plain, share } from "./format.js";
 import { t } from "./texts.js";
 
 const QUOTE_PAUSE = 180; // milliseconds after typing stops
@@ -18,8 +18,10 @@ const REHEARSE_PAUSE = 450;
 function values(column) {
   if (column.kind === "boolean") return t("column.boolean");
   if (column.kind === "category") return null;
-  const step = column.step ? t("column.step", { step: column.step }) : "";
-  return `${t("column.range", { lower: column.lower, upper: column.upper })}${step}`;
+  const clock = column.kind === "timestamp";
+  const step = column.step ? t("column.step", { step: clock ? duration(column.step) : column.step }) : "";
+  const [lower, upper] = [column.lower, column.upper].map((one) => (clock ? one.replace("T", " ").slice(0, 16) : one));
+  return `${t("column.range", { lower, upper })}${step}`;
 }
 
 function bins(column) {
@@ -27,7 +29,7 @@ function bins(column) {
   return typeof column.bins === "string" ? t("column.by", { unit: column.bins }) : t("column.bins", { edges: column.bins.join(", ") });
 }
 
-function Column({ column, insert }) {
+function Column({ column, insert, theorem }) {
   return html`<details class="column">
     <summary><span class="clip name">${column.name}</span> <span class="kind">${t(`kind.${column.kind}`)}</span></summary>
     <p class="quiet">${t(`meaning.${column.kind}`)}</p>
@@ -40,19 +42,30 @@ function Column({ column, insert }) {
       ${column.labels.length > 60 && html`<span class="quiet">${t("column.more", { count: (column.labels.length - 60).toLocaleString("en") })}</span>`}
     </p>`}
     ${bins(column) && html`<p class="quiet">${bins(column)}</p>`}
-    <p class="quiet">${column.otherwise === undefined ? t("column.otherwise") : t("column.countsas", { value: label(column.otherwise) })}</p>
+    <p class="quiet">${column.otherwise === undefined ? t("column.otherwise") : t("column.countsas", { value: label(column.otherwise) })} <${Why} id=${column.otherwise === undefined ? "sensitivity" : "complete-columns"} open=${theorem} /></p>
     <button type="button" class="small" onClick=${() => insert(quoted(column.name))}>${t("column.insert")}</button>
   </details>`;
 }
 
-export function Columns({ schema, insert }) {
+// A further table that may be joined, or a computed column.
+function Further({ table, insert }) {
+  return html`<details class="column">
+    <summary><span class="clip name">${table.name}</span> <span class="kind">${t(table.columns.length > 0 ? "editor.table" : "kind.computed")}</span></summary>
+    ${table.columns.length > 0 && html`<p class="labels">${table.columns.map((one) => html`<button type="button" class="chip" onClick=${() => insert(quoted(one))}><span class="clip">${clip(one)}</span></button>`)}</p>`}
+    <p class="quiet">${table.how}</p>
+    <button type="button" class="small" onClick=${() => insert(quoted(table.name))}>${t("column.insert")}</button>
+  </details>`;
+}
+
+export function Columns({ schema, insert, theorem }) {
   const { unit } = schema;
   return html`<aside class="columns" aria-labelledby="columns-title">
     <h2 id="columns-title">${t("columns.title")}</h2>
     <p class="quiet">
-      ${t(unit.protects === "person" ? "columns.person" : "columns.row", { table: schema.table, size: number(unit.size), rows: unit.rows, id: unit.id })}
+      ${t(unit.protects === "person" ? "columns.person" : "columns.row", { table: schema.table, size: number(unit.size), rows: unit.rows, id: unit.id })} <${Why} id=${unit.protects === "person" ? "people" : "one-person"} open=${theorem} />
     </p>
-    ${schema.columns.map((column) => html`<${Column} key=${column.name} column=${column} insert=${insert} />`)}
+    ${schema.columns.map((column) => html`<${Column} key=${column.name} column=${column} insert=${insert} theorem=${theorem} />`)}
+    ${(schema.tables ?? []).map((table) => html`<${Further} key=${table.name} table=${table} insert=${insert} />`)}
     ${unit.left_out && html`<p class="quiet">${unit.left_out}</p>`}
   </aside>`;
 }
@@ -83,21 +96,21 @@ function accuracyTheorem(offer) {
 
 function Offer({ offer, budget, rehearsal, waiting, wrong, theorem }) {
   const why = (id) => html`<${Why} id=${id} open=${theorem} />`;
-  if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong ? "offer.wrong" : "offer.none")}</p>`;
+  if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong?.code === "unreachable" ? "offer.away" : wrong ? "offer.wrong" : "offer.none")}</p>`;
   const price = share(offer.price.share);
   const accuracy = (offer.accuracy ?? []).filter((one) => one.within !== null && one.within !== undefined);
   return html`<div class=${waiting ? "offer stale" : "offer"}>
     <p class="offer-price">
       ${isFree(offer.price) ? html`<strong class="freeprice">${t("offer.free")}</strong>` : html`<strong>${percent(price)}</strong> ${t("offer.ofbudget")}`}
       ${why(isFree(offer.price) ? "post-processing" : "filters")}
-      <span class="tag">${sourceText(offer.source)}</span>
+      ${isFree(offer.price) && html`<span class="tag">${sourceText(offer.source)}</span>`}
     </p>
     <${Meter} spent=${budget.spent} price=${price} label=${t("offer.meter", { price: percent(price), left: percent(budget.yours ?? budget.left) })} />
     <p class="quiet">${t("offer.left", { left: percent(budget.yours ?? budget.left) })}</p>
     ${accuracy.length > 0 &&
     html`<ul class="plainlist">
       ${accuracy.map(
-        (one, place) => html`<li>${t("offer.within", { column: clip(one.column), within: number(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: number(one.low), high: number(one.high) })}</span>` : ""} ${place === 0 && why(accuracyTheorem(offer))}</li>`,
+        (one) => html`<li>${t("offer.within", { column: clip(one.column), within: number(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: number(one.low), high: number(one.high) })}</span>` : ""} ${why(accuracyTheorem(offer))}</li>`,
       )}
     </ul>`}
     ${isFree(offer.price) && html`<p>${t(`freewhy.${offer.source}`)}</p>`}
@@ -111,9 +124,6 @@ function Offer({ offer, budget, rehearsal, waiting, wrong, theorem }) {
     </figure>`}
   </div>`;
 }
-
-// The server draws the place of a mistake in three lines; the editor underlines it instead.
-const reason = (problem) => (problem.line ? problem.detail.split("\n").slice(3).join("\n") || problem.detail : problem.detail);
 
 export function Workbench({ dataset, schema, budget, refresh, theorem, start, toDashboard, truthOf, onAnswer }) {
   const [mode, setMode] = useState(start?.question ? "sql" : "builder");
@@ -250,7 +260,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
   const step = Math.max(0, STEPS.indexOf(within.trim()));
 
   return html`<div class="bench">
-    <${Columns} schema=${schema} insert=${insert} />
+    <${Columns} schema=${schema} insert=${insert} theorem=${theorem} />
     <div class="benchmain">
       <section class="card" aria-labelledby="ask-title">
         <div class="card-head">
@@ -268,8 +278,8 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
             ${mode === "builder" && html`<${Builder} schema=${schema} question=${built} change=${setBuilt} />`}
             ${shown &&
             html`<div class="notice bad" role="alert">
-              <p class="lines">${shown instanceof Problem ? reason(shown) : t("problem.page")}</p>
-              <p class="quiet">${shown.charged === true ? t("problem.charged") : shown.charged === false ? t("problem.free") : ""}</p>
+              <p class="lines">${reason(shown)}</p>
+              <p class="quiet">${charged(shown)}</p>
               <div class="buttons">
                 ${fix !== null && html`<button type="button" class="small" onClick=${repair}>${t("ask.fix", { fix: clip(fix.text) })}</button>`}
                 ${tooDear && schema.limits.approvals && html`<button type="button" class="small" onClick=${requestApproval}>${t("ask.request")}</button>`}
@@ -296,7 +306,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
           </div>
           <div class="offerbox" role="group" aria-label=${t("offer.title")}>
             <h3>${t("offer.title")}</h3>
-            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem !== undefined} theorem=${theorem} /></div>
+            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem} theorem=${theorem} /></div>
           </div>
         </div>
       </section>

@@ -135,7 +135,7 @@ class Answer(Displayed):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
-        stale = ("The data have changed since this was answered.",) if self.stale else ()
+        stale = (f"This is as of version {self.version}: the data have changed since.",) if self.stale else ()
         chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None else ()
         if self.source == "model":
             guess, chosen = derived.guess_warnings(self.measured, to_failure_probability(self.confidence)), ()
@@ -152,10 +152,8 @@ class Answer(Displayed):
                 ends = [(cell.low, cell.high) for row in self.rows if isinstance(cell := row.cells[number], Estimate)]
                 lost = sum(1 for end in ends if end == (float(mean.lower), float(mean.upper)))
                 if lost:
-                    yield (
-                        f"{column.name}: in {lost} of {len(ends)} rows too few rows of the table are meant to say "
-                        "more than the public range."
-                    )
+                    few = f"{lost} of {len(ends)} values rest on too few rows"
+                    yield f"{column.name}: {few} to say more than the public range."
 
     @property
     def population(self) -> Self:

@@ -6,8 +6,8 @@ import numpy as np
 
 from dodona.answer.bands import Band
 from dodona.answer.laws import half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.ratios import variance_band
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Association, Mean, Measure, Spread, Variation
 
 _SUMS = 4

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 
@@ -68,7 +68,6 @@ _MODEL = "The released values are a model's guess, so nothing that is computed f
 class ComputedAnswer(Displayed):
     """The answer to a statement: its result is computed at once, its intervals when they are first read."""
 
-    typed_keys: ClassVar[bool] = True
     question: Statement
     """The statement that was asked."""
     parts: tuple[Answer, ...]
@@ -254,7 +253,8 @@ class ComputedAnswer(Displayed):
                 cells.append([end if math.isfinite(end) else None for end in ends.tolist()])
             else:
                 days = any(isinstance(value, date) for value in plain)
-                cells.append([_estimate(band, row, days=days) for row in range(len(plain))])
+                whole = all(value is None or type(value) is int for value in plain)
+                cells.append([_estimate(band, row, days=days, whole=whole) for row in range(len(plain))])
         rows = []
         for one in zip(*cells, strict=True) if cells else ():
             labels = tuple(cell for cell, own in zip(one, estimated, strict=True) if not own)
@@ -338,14 +338,14 @@ class ComputedAnswer(Displayed):
         return result
 
 
-def _estimate(band: ResultBand, row: int, *, days: bool) -> Cell:
+def _estimate(band: ResultBand, row: int, *, days: bool, whole: bool) -> Cell:
     value, low, high = (float(ends[row]) for ends in (band.band.value, band.band.low, band.band.high))
     if math.isnan(value):
         return None if band.steady[row] else Estimate(None, -math.inf, math.inf)
     ends = (value, low, high)
     if days:
         return Estimate(*(_day(end) for end in ends))
-    if not band.approximate[row] and all(end.is_integer() and abs(end) < 2**53 for end in ends):
+    if (whole or not band.approximate[row]) and all(end.is_integer() and abs(end) < 2**53 for end in ends):
         return Estimate(*map(int, ends))
     return Estimate(value, low, high)
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dodona.answer.laws import ErrorLaw, ModelLaw, half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Doubles
 from dodona.privacy.additive_noise import Noise
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import (
     Question,
 )

@@ -33,6 +33,8 @@ class DefaultRequest:
     confidence: float
     max_price: Fraction
     """A share of the whole budget."""
+    price: Fraction | None = None
+    """What an answer takes of the budget that is more than counts and sums; None if `within` holds for it too."""
 
     def to_document(self) -> dict[str, object]:
         """Return the defaults as JSON represents them."""
@@ -41,6 +43,7 @@ class DefaultRequest:
             "epsilon": None if self.epsilon is None else format_fraction(self.epsilon),
             "confidence": self.confidence,
             "max_price": format_fraction(self.max_price),
+            "price": None if self.price is None else format_fraction(self.price),
         }
 
     @classmethod
@@ -52,6 +55,7 @@ class DefaultRequest:
             epsilon=None if epsilon is None else Fraction(epsilon),
             confidence=document["confidence"],
             max_price=Fraction(document["max_price"]),
+            price=None if document["price"] is None else Fraction(document["price"]),
         )
 
 
@@ -234,6 +238,8 @@ class Description:
     def _defaults(self) -> list[str]:
         default = self.default
         wanted = f"within {default.within}" if default.epsilon is None else f"epsilon {default.epsilon}"
+        if default.price is not None:
+            wanted = f"counts and sums {wanted}, others for {format_percent(default.price)} of the budget"
         return [
             f"By default: {wanted}, intervals that hold with probability {default.confidence:.15g} or more.",
             f"One call takes at most {format_percent(default.max_price)} of the budget, unless it says max_price.",

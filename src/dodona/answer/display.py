@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dodona.answer.estimate import (
     AnswerSource,
@@ -95,16 +95,12 @@ class AnswerTable(Protocol):
     def warnings(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def reused(self) -> bool: ...  # noqa: D102
-    @property
-    def typed_keys(self) -> bool: ...  # noqa: D102
 
 
 class Displayed:
     """What every answer can be turned into: its single value, text, JSON, tables of other libraries, a picture."""
 
     __slots__ = ()
-    typed_keys: ClassVar[bool] = False
-    """Whether tables have the keys in their types, unless it is said; otherwise as text."""
 
     @property
     def value(self: AnswerTable) -> Estimate:
@@ -120,21 +116,21 @@ class Displayed:
         """Return the answer as JSON text, in a stable format; docs/answers.md describes it."""
         return to_json(self)
 
-    def to_arrow(self: AnswerTable, *, typed: bool | None = None) -> pa.Table:
-        """Return an Arrow table: labels as text, and for each estimate its value, `_low` and `_high`.
+    def to_arrow(self: AnswerTable, *, typed: bool = True) -> pa.Table:
+        """Return an Arrow table: keys, and for each estimate its value, `_low` and `_high`.
 
-        With `typed`, keys are numbers, booleans and dates, and null for missing values; for statements that is so
-        unless `typed=False`.
+        Keys are numbers, booleans, days, times or texts, and null where they are missing. With `typed=False` they are
+        labels as an answer shows them: texts such as `2024-01` and `<missing>`.
         """
-        return to_arrow(self, typed=self.typed_keys if typed is None else typed)
+        return to_arrow(self, typed=typed)
 
-    def to_pandas(self: AnswerTable, *, typed: bool | None = None) -> pd.DataFrame:
-        """Return a pandas frame: labels, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
-        return to_pandas(self, typed=self.typed_keys if typed is None else typed)
+    def to_pandas(self: AnswerTable, *, typed: bool = True) -> pd.DataFrame:
+        """Return a pandas frame: keys, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
+        return to_pandas(self, typed=typed)
 
-    def to_polars(self: AnswerTable, *, typed: bool | None = None) -> pl.DataFrame:
-        """Return a polars frame: labels as text, estimates with `_low` and `_high`; `typed` as in Arrow."""
-        return to_polars(self, typed=self.typed_keys if typed is None else typed)
+    def to_polars(self: AnswerTable, *, typed: bool = True) -> pl.DataFrame:
+        """Return a polars frame: keys, and for each estimate its value, `_low` and `_high`; `typed` as in Arrow."""
+        return to_polars(self, typed=typed)
 
     def plot(self: AnswerTable, axes: Axes | None = None) -> Axes:
         """Draw the values with their intervals; needs the `plot` extra."""
@@ -323,10 +319,10 @@ def _finite(number: float) -> float | None:
 PlainValue = float | int | str | bool | date | None
 
 
-def to_pandas(answer: AnswerTable, *, typed: bool = False) -> pd.DataFrame:
-    """Return a pandas frame; labels keep their types, so a column may mix numbers and `<missing>`.
+def to_pandas(answer: AnswerTable, *, typed: bool) -> pd.DataFrame:
+    """Return a pandas frame; with `typed`, each key column has one type, and missing values are missing.
 
-    With `typed`, each key column has one type, and missing values are missing.
+    Otherwise labels keep their types, so a column may mix numbers and `<missing>`.
     """
     try:
         import pandas as pd
@@ -353,7 +349,7 @@ def _series(pd: Any, values: list[PlainValue]) -> pd.Series:  # noqa: ANN401  th
     return pd.Series(values, dtype="float64" if known and isinstance(known[0], float) else object)
 
 
-def to_polars(answer: AnswerTable, *, typed: bool = False) -> pl.DataFrame:
+def to_polars(answer: AnswerTable, *, typed: bool) -> pl.DataFrame:
     """Return a polars frame; labels are texts, or typed values with `typed`."""
     try:
         import polars as pl
@@ -362,7 +358,7 @@ def to_polars(answer: AnswerTable, *, typed: bool = False) -> pl.DataFrame:
     return pl.DataFrame(plain_columns(answer, typed=typed))
 
 
-def to_arrow(answer: AnswerTable, *, typed: bool = False) -> pa.Table:
+def to_arrow(answer: AnswerTable, *, typed: bool) -> pa.Table:
     """Return an Arrow table; labels are texts, or typed values with `typed`."""
     import pyarrow as pa
 

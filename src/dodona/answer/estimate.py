@@ -192,7 +192,7 @@ class ColumnAccuracy:
     column: str
     worst: float
     typical: float
-    """The median of all rows."""
+    """The lower median of all rows: of two labels beside two groups that nobody is in, that of a label."""
 
 
 def column_accuracy(
@@ -204,7 +204,7 @@ def column_accuracy(
         cells = (row.cells[number] for row in rows)
         widths = [cell.within for cell in cells if isinstance(cell, Estimate)]
         if estimated[number] and widths:
-            found.append(ColumnAccuracy(name, max(widths), statistics.median(widths)))
+            found.append(ColumnAccuracy(name, max(widths), statistics.median_low(widths)))
     return tuple(found)
 
 

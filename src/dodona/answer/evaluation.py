@@ -14,13 +14,14 @@ import numpy as np
 from dodona.answer.association import association_band
 from dodona.answer.bands import Band, combine_bands, form_band, linear_form
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
+from dodona.answer.labels import group_labels
 from dodona.answer.laws import NoiseTerm, upper_quantile
-from dodona.answer.measured import MeasuredValues, group_labels
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
 from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
 from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.numbers import Doubles
 from dodona.privacy.accuracy import sampling_error
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.query import weight_range
 from dodona.schema.attributes import numeric_grid

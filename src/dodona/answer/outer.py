@@ -120,10 +120,15 @@ def _first_line(fault: Exception) -> str:
 
 def run(sql: str, relations: Mapping[str, pa.Table], *, seconds: float = MOST_SECONDS) -> pa.Table:
     """Return the result of a statement over relations of released rows."""
+    import pyarrow as pa
+
     with _running(relations, seconds) as connection:
         found = connection.sql(f"SELECT * FROM ({sql}) LIMIT {MOST_ROWS + 1}").to_arrow_table()  # noqa: S608  read by the splitter
     if found.num_rows > MOST_ROWS:
         raise OuterFailure(f"The result has more than {MOST_ROWS:,} rows.", "Write LIMIT, or join on equal keys.")
+    nested = next((field.name for field in found.schema if pa.types.is_nested(field.type)), None)
+    if nested is not None:  # rows of redraws are matched by single values
+        raise OuterFailure(f"Several values stand together in the column '{nested[:60]}'.", "Write each as a column.")
     return found
 
 

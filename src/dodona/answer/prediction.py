@@ -11,10 +11,10 @@ import numpy as np
 
 from dodona.answer.evaluation import code_step, evaluate
 from dodona.answer.laws import half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.quantiles import TYPICAL_FACTOR, WORST_CASE_FACTOR, expected_quantile_width
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Noise
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import CaseKey, Key, Query, weight_range

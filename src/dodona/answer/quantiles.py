@@ -12,10 +12,10 @@ import numpy as np
 
 from dodona.answer.bands import Band
 from dodona.answer.laws import NoiseTerm, chernoff_bound, upper_quantile
-from dodona.answer.measured import MeasuredValues
 from dodona.errors import InvariantBroken
 from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Laplace, Noise
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Quantile
 from dodona.schema.partition import Partition
 

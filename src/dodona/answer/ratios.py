@@ -16,10 +16,10 @@ import numpy as np
 from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
 from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.laws import GaussianSumBound, half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.sums import gaussian_sum_quantile
 from dodona.numbers import Booleans, Doubles
 from dodona.privacy.additive_noise import Noise, NormalNoise
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query.query import Query
 from dodona.query.question import Arithmetic, Expression, Mean, Spread, Variation
 

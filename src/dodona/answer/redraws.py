@@ -23,9 +23,9 @@ from dodona.answer.bands import Band
 from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.estimate import Estimate, to_float
 from dodona.answer.laws import NoiseTerm, addable_width, half_width, upper_quantile
-from dodona.answer.measured import MeasuredValues
 from dodona.numbers import Booleans, Doubles
 from dodona.privacy.additive_noise import Laplace, Noise
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 
 DRAWS = 1_000

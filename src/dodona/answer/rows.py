@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.answer import measured as measurement
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, computed_values, round_estimate
+from dodona.answer.labels import group_labels, key_labels, key_name, key_values, possible_groups
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against
+from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.column import COMPARATORS
 from dodona.query.query import weight_range
@@ -65,7 +66,7 @@ def sort_values(expression: asked.Expression, measured: Evidence, view: View) ->
 
 def _places(key: asked.KeyLabel, measured: Evidence) -> list[int | None]:
     """Return the position of each group's label within its key; None for `<missing>`, as NULLs come last."""
-    labels = measurement.group_labels(measured.question, key)
+    labels = group_labels(measured.question, key)
     places: dict[object, int] = {}
     # Declared labels are in the order of their declaration; computed ones have the order of their values.
     ordered = labels if key.labels is None else sorted(key.labels, key=lambda own: (isinstance(own, str), own))
@@ -79,7 +80,7 @@ def _point_values(expression: asked.Expression, measured: Evidence, view: View) 
         case asked.LiteralExpression(value):
             return [value] * measured.groups
         case asked.KeyLabel():
-            labels = measurement.group_labels(measured.question, expression)
+            labels = group_labels(measured.question, expression)
             return [None if label == MISSING else label for label in labels]
         case _:
             numbers = view_band(expression, measured, replace(view, draws=None)).value.tolist()
@@ -102,7 +103,7 @@ def displayed_columns(question: asked.Question) -> tuple[asked.AnswerColumn, ...
     """Return the displayed columns: those of the question, preceded by the keys if it names none of them."""
     if not question.keys or any(isinstance(column.expression, asked.KeyLabel) for column in question.columns):
         return question.columns
-    names = enumerate(map(measurement.key_name, question.keys))
+    names = enumerate(map(key_name, question.keys))
     keys = (asked.AnswerColumn(name, asked.KeyLabel(number)) for number, name in names)
     return (*keys, *question.columns)
 
@@ -130,7 +131,7 @@ def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequenc
         found: Sequence[int] = range(count)
     else:
         found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
-    possible = measurement.possible_groups(question)
+    possible = possible_groups(question)
     if possible is None:
         return found
     left = frozenset(possible)
@@ -204,7 +205,7 @@ def _group_keys(
         if names is not None:
             typed = computed_values(names)
         else:
-            names, typed = measurement.key_labels(key, domain), measurement.key_values(key, domain, column.read_as)
+            names, typed = key_labels(key, domain), key_values(key, domain, column.read_as)
         labels.append([names[place] for place in places])
         values.append([typed[place] for place in places])
     return zip(*labels, strict=True), zip(*values, strict=True)
@@ -215,14 +216,14 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
     plain = view.against is Against.TABLE and view.draws is None
     match expression:
         case asked.KeyLabel():
-            labels = measurement.group_labels(measured.question, expression)
+            labels = group_labels(measured.question, expression)
             return [labels[group] for group in chosen]
         case asked.LiteralExpression(value):
             return [value for _ in chosen]
         case asked.Comparison() | asked.Logic():
             truths = evaluate_condition(expression, measured, view)
             return [truths[group] for group in chosen]
-        case asked.Total(block) if plain and isinstance(measured, measurement.MeasuredValues):
+        case asked.Total(block) if plain and isinstance(measured, MeasuredValues):
             unit, steps = measured.question.query.blocks[block].unit, measured.steps(block)
             within = half_width_in_steps(block, measured, view)
             middle = [steps[group] for group in chosen]

@@ -16,12 +16,11 @@ from dodona.answer.bands import Band, combine_bands
 from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.evaluation import evaluate, population_band
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against, to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace, RoundedGaussian
-from dodona.privacy.measurement import DrawCounts
+from dodona.privacy.measurement import DrawCounts, MeasuredValues
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
 
 # --- Intervals for questions that were chosen because of the values they reuse. ---

@@ -82,6 +82,9 @@ def ask(  # noqa: PLR0913  each is an option
     analyst: terminal.AnalystOption = None,
     max_price: terminal.MaxPriceOption = None,
     fresh: terminal.FreshOption = False,
+    as_of: Annotated[
+        str | None, typer.Option(help="An older version of the data: a free estimate from what was released about it.")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
@@ -99,8 +102,9 @@ def ask(  # noqa: PLR0913  each is an option
         text, accuracy = terminal.read_sql(question), terminal.parse_tolerance(within)
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             wish: dict[str, Any] = {"within": accuracy, "epsilon": epsilon, "confidence": confidence, "fresh": fresh}
-            most = _agree_on_price(curator, text, wish, max_price, key) if asking else max_price
-            answer = curator.ask(text, **wish, max_price=most, key=key)
+            paying = asking and as_of is None
+            most = _agree_on_price(curator, text, wish, max_price, key) if paying else max_price
+            answer = curator.ask(text, **wish, max_price=most, key=key, as_of=as_of)
             if output is not None:
                 write_answer(answer, output)
             if as_json:

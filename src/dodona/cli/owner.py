@@ -260,16 +260,17 @@ def _show_draft(draft: Draft, path: Path) -> None:
 def _spending(path: Path) -> str:
     """Describe the cost of questions without a stated accuracy, and the maximum price of one question."""
     from dodona.curator.planner import count_share
+    from dodona.curator.request import DefaultTolerance
     from dodona.dataset.file import DatasetFile
     from dodona.numbers import format_percent, to_share
 
     file = DatasetFile.draft(path)
     unit = file.schema.unit
-    part = to_share(file.within, argument="within")  # a draft leaves it open
-    share = count_share(unit, file.budget, float(part * unit.size), file.confidence)
+    within = file.within.rows if isinstance(file.within, DefaultTolerance) else file.within
+    share = count_share(unit, file.budget, float(to_share(within, argument="within") * unit.size), file.confidence)
     return (
-        f"A question that does not say how accurate is answered within {file.within}: a count then takes "
-        f"{format_percent(share)} of the budget. No question takes more than {format_percent(file.max_price)} without "
+        f"A question that does not say how accurate is answered for about {format_percent(share)} of the budget, which "
+        f"counts rows within {within}. No question takes more than {format_percent(file.max_price)} without "
         "--max-price."
     )
 

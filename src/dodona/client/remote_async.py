@@ -102,12 +102,14 @@ class AsyncRemoteCurator:
         max_price: Exact | None = None,
         fresh: bool = False,
         key: str | None = None,
+        as_of: str | None = None,
     ) -> AsyncRemoteAnswer:
         """Return the answer to a question: replayed or derived if possible, otherwise measured and charged.
 
         The arguments are those of `Curator.ask`.
         """
         wishes = priced(within=within, confidence=confidence, epsilon=epsilon, max_price=max_price, fresh=fresh)
+        wishes |= {} if as_of is None else {"as_of": as_of}
         under, calls = check_key(key), await self._of()
 
         async def fetch(view: ViewName) -> AsyncRemoteAnswer:

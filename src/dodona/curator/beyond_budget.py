@@ -16,7 +16,7 @@ from dodona.answer.laws import ModelLaw
 from dodona.curator.desk import AffordableRequest
 from dodona.curator.lookup import Found, Origin
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.request import AfterBudget, ColumnTolerances, Request, Tolerance
+from dodona.curator.request import AfterBudget, ColumnTolerances, DefaultTolerance, Request, Tolerance, Wanted
 from dodona.errors import Refused
 from dodona.knowledge.bounds import bound_answers, ranges_within_noise
 from dodona.knowledge.cells import Contradiction, TooManyCells
@@ -198,6 +198,8 @@ def best_affordable(
     """
     if most <= 0:
         return None
+    if isinstance(request.within, DefaultTolerance):
+        request = replace(request, within=request.within.rows)
     found: AffordableRequest | None = None
     fails, fits, factor = 1.0, math.inf, 1.0
     for _ in range(_TRIES):
@@ -257,14 +259,14 @@ def explain_options(left: Fraction, questions: int, *, dear: bool, best: str | N
     return f"{said}: it would be refused. {cheaper}"
 
 
-def _widen_tolerances(within: Tolerance | ColumnTolerances, factor: float) -> Tolerance | ColumnTolerances | None:
+def _widen_tolerances(within: Wanted, factor: float) -> Tolerance | ColumnTolerances | None:
     """Return a tolerance times a factor; None if it exceeds all rows."""
     if isinstance(within, ColumnTolerances):
         parts = [(key, _scale_tolerance(own, factor)) for key, own in within.parts]
         if all(own is None for _, own in parts):
             return None
         return ColumnTolerances(tuple((key, "100%" if own is None else own) for key, own in parts))
-    return _scale_tolerance(within, factor)
+    return _scale_tolerance(within.rows if isinstance(within, DefaultTolerance) else within, factor)
 
 
 def _scale_tolerance(within: Tolerance, factor: float) -> Tolerance | None:
@@ -275,7 +277,9 @@ def _scale_tolerance(within: Tolerance, factor: float) -> Tolerance | None:
     return None if part > _HUNDRED else f"{Decimal(f'{part:.4g}'):f}%"
 
 
-def _tolerance_text(within: Tolerance | ColumnTolerances) -> str:
+def _tolerance_text(within: Wanted) -> str:
+    if isinstance(within, DefaultTolerance):
+        return within.rows
     if isinstance(within, ColumnTolerances):
         return str(within.written)
     return within if isinstance(within, str) else f"{within:,.6g}"

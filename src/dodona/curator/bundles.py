@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -44,7 +44,7 @@ from dodona.privacy.additive_noise import (
 from dodona.privacy.measurement import Measurement, ResidualVariance
 from dodona.query.bases import Base, base_squares
 from dodona.query.query import Block, Query
-from dodona.query.residual import Classes, Residual, blocks_of_residual
+from dodona.query.residual import BasedNumber, Classes, Residual, blocks_of_residual
 from dodona.schema.schema import Domain, Unit
 
 if TYPE_CHECKING:
@@ -53,11 +53,15 @@ if TYPE_CHECKING:
 
 Targets = frozenset[tuple[ClassSet, ...]]
 """Products that a lattice is to tell."""
+Looser = frozenset[tuple[tuple[ClassSet, ...], Fraction]]
+"""How many times the variance of the others some targets may have."""
 MOST_TARGETS = 1 << 12
 MOST_CASES = 1 << 15
 """Of residuals of all targets: to price more of them takes longer than anybody waits."""
 MOST_ROWS = 1 << 16
-"""Of residuals that are bought together: to measure more of them takes longer than a second."""
+"""Of residuals that are bought for one question: to measure more of them takes longer than a second."""
+MOST_ROWS_TOGETHER = 1 << 18
+"""Of residuals that are bought for a whole workload, which may take some seconds."""
 _SPARE = 1.0005  # more than the step size of quantile bounds
 _SELDOM, _CLOSER = 1e-4, 0.88  # below this probability sums of fewer counts may be noisiest; numbers fall by this ratio
 _RARE, _LARGE = 2e-9, 512
@@ -70,8 +74,15 @@ _LEAST_SQUARE = 17  # of the scale of the row with least noise
 _SHARES = (0.01, 0.03, 0.1, 0.3)  # of the variance, that may be assigned to the number of rows
 
 
-def design_residuals(
-    unit: Unit, targets: Targets, variance: float, known: ResidualStore, *, within: Targets = frozenset()
+def design_residuals(  # noqa: PLR0913  what is wanted, what is known, and how much may be bought
+    unit: Unit,
+    targets: Targets,
+    variance: float,
+    known: ResidualStore,
+    *,
+    within: Targets = frozenset(),
+    most: int = MOST_ROWS,
+    looser: Looser = frozenset(),
 ) -> tuple[ResidualVariance, ...] | None:
     """Return the residuals that meet targets at this variance for the least price, minus what is already known.
 
@@ -80,32 +91,38 @@ def design_residuals(
 
     Theorem: residual-allotment
     """
-    if not any(targets) or not fits(targets) or variance < _LEAST_VARIANCE:
+    if not any(targets) or not fits(targets, most) or variance < _LEAST_VARIANCE:
         return None
-    plan = _residuals_within(targets, within, unit) or plan_unit_variance(targets, unit)
-    if any(not _can_be_drawn(residual, own * Fraction(variance)) for residual, own in plan):
-        return None
-    parts = [_top_up_residual(residual, own * Fraction(variance), known) for residual, own in plan]
-    kept = tuple(part for part in parts if part is not None)
-    return kept or None
+    plan = _residuals_within(targets, within, unit) or plan_unit_variance(targets, unit, looser)
+    total, kept = Fraction(variance), list[ResidualVariance]()
+    alike = dict[Hashable, Fraction | None]()  # few kinds among many residuals, and fractions are slow
+    for residual, share in plan:
+        before = known.variance(residual)
+        key = (share.numerator, share.denominator, residual.sides, before)
+        if key not in alike:
+            wanted, (least, widest) = share * total, _drawable_variances(residual.sides)
+            if not least <= wanted < widest:
+                return None
+            alike[key] = _top_up(wanted, before, known.rounding(residual), min(widest, Fraction(_MOST_VARIANCE)))
+        needed = alike[key]
+        if needed is not None:
+            kept.append((residual, needed))
+    return tuple(kept) or None
 
 
-def _can_be_drawn(residual: Residual, variance: Fraction) -> bool:
-    """Return whether the noise of all rows has a scale that can be drawn and whose sums are bounded."""
-    least = math.prod([min(base_squares(*side)) for side in residual.sides])
-    return variance * least >= _LEAST_SQUARE and variance < _most_variance(residual)
-
-
-def _most_variance(residual: Residual) -> Fraction:
-    """Return the largest variance of a residual with which the noise of all its rows can be drawn."""
-    return LARGEST_SCALE**2 / math.prod([max(base_squares(*side)) for side in residual.sides])
+@lru_cache(maxsize=1 << 10)
+def _drawable_variances(sides: tuple[BasedNumber, ...]) -> tuple[Fraction, Fraction]:
+    """Return the variances of a residual between which the noise of all rows can be drawn and sums are bounded."""
+    least = math.prod([min(base_squares(*side)) for side in sides])
+    most = math.prod([max(base_squares(*side)) for side in sides])
+    return Fraction(_LEAST_SQUARE, least), LARGEST_SCALE**2 / Fraction(most)
 
 
 @lru_cache(maxsize=64)
-def fits(targets: Targets) -> bool:
-    """Return whether targets are few enough to be designed for."""
+def fits(targets: Targets, most: int = MOST_ROWS) -> bool:
+    """Return whether targets are few enough to be designed for, and their residuals have at most so many rows."""
     few = len(targets) <= MOST_TARGETS and count_cases(targets) <= MOST_CASES
-    return few and is_small_enough({tuple(side for side, _ in own) for own in targets})
+    return few and is_small_enough({tuple(side for side, _ in own) for own in targets}, most)
 
 
 def count_cases(targets: Iterable[tuple[object, ...]]) -> int:
@@ -128,26 +145,27 @@ def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[Re
 
 
 @lru_cache(maxsize=256)
-def plan_unit_variance(targets: Targets, unit: Unit) -> tuple[ResidualVariance, ...]:
-    """Return the residuals that meet the targets with variance 1."""
+def plan_unit_variance(targets: Targets, unit: Unit, looser: Looser = frozenset()) -> tuple[ResidualVariance, ...]:
+    """Return the residuals that meet the targets with variance 1, or as much more as is said."""
     listed = sorted(targets, key=lambda own: [(side.attribute, members) for side, members in own])
-    return allot_variances([VarianceTarget(_product(own), Fraction(1)) for own in listed], unit)
+    allowed = dict(looser)
+    return allot_variances([VarianceTarget(_product(own), allowed.get(own, Fraction(1))) for own in listed], unit)
 
 
-def is_small_enough(scopes: Iterable[tuple[Classes, ...]]) -> bool:
-    """Return whether the residuals of all sets of columns have few enough rows, without building them."""
+def is_small_enough(scopes: Iterable[tuple[Classes, ...]], most: int = MOST_ROWS) -> bool:
+    """Return whether the residuals of all sets of columns have at most so many rows, without building them."""
     rows: int = 0
     seen: set[tuple[tuple[str, int], ...]] = set()
     for scope in scopes:
         numbers = [(own.attribute, own.rows + 1) for own in scope]
-        if math.prod(number for _, number in numbers) > MOST_ROWS:  # the number of rows of all residuals of one set
+        if math.prod(number for _, number in numbers) > most:  # the number of rows of all residuals of one set
             return False
         for size in range(len(scope) + 1):
             for inner in combinations(numbers, size):
                 if inner not in seen:
                     seen.add(inner)
                     rows += math.prod(number - 1 for _, number in inner)
-        if rows > MOST_ROWS:
+        if rows > most:
             return False
     return True
 
@@ -156,15 +174,14 @@ def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
     return tuple(Factor(own, tuple(class_mask(own, members).astype(int).tolist())) for own, members in sides)
 
 
-def _top_up_residual(residual: Residual, variance: Fraction, known: ResidualStore) -> ResidualVariance | None:
-    """Return the measurement that, pooled with what is known, reaches the variance; None if it is already reached."""
-    before = known.variance(residual)
+def _top_up(variance: Fraction, before: float, rounding: Fraction, most: Fraction) -> Fraction | None:
+    """Return the variance that, pooled with the one before, reaches the wanted one; None if it is already reached."""
     if before <= float(variance) * (1 + 1e-8):  # well below the slack of `gaussian_variance_within`
         return None
-    needed = 1 / (1 / variance - (0 if math.isinf(before) else 1 / Fraction(before))) - known.rounding(residual)
-    needed = min(needed, Fraction(_MOST_VARIANCE), _most_variance(residual))
+    needed = 1 / (1 / variance - (0 if math.isinf(before) else 1 / Fraction(before)))
+    needed = min(needed - rounding, most)
     unit = Fraction(2) ** (needed.numerator.bit_length() - needed.denominator.bit_length() - 24)
-    return residual, (needed // unit) * unit
+    return (needed // unit) * unit
 
 
 @lru_cache(maxsize=1 << 10)
@@ -319,6 +336,7 @@ def lattice_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Target
     counted, value = _split_sum(sides)
     own = asked.based_product(counted)
     worst = {name: asked.based(name) for name in sorted(asked.worst)}
+    sets = {name: [(classes, members) for members in several] for name, (classes, several) in worst.items()}
     harder = bool(own) and all(_is_harder(worst, side, members) for side, members in own)
     further = frozenset() if harder else frozenset((own,))  # no product is as hard as the number of rows
     several = (
@@ -326,7 +344,7 @@ def lattice_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Target
         (scope for scope in (asked.sum_scopes if value else asked.scopes) if worst.keys() >= {*scope}),
     )
     for scopes in several:
-        products = (chosen for scope in scopes for chosen in _products([worst[name] for name in scope]))
+        products = (chosen for scope in scopes for chosen in product(*[sets[name] for name in scope]))
         found = frozenset(islice(products, MOST_TARGETS + 1)) | further
         found = _with_sums(found, asked.summed.values()) if value else found
         if fits(found):
@@ -394,17 +412,20 @@ _ROUNDS = 6
 _COVER_SLACK = 1e-3
 
 
-def find_cover(products: Iterable[tuple[ClassSet, ...]], unit: Unit) -> tuple[Targets, float]:
+def find_cover(
+    products: Iterable[tuple[ClassSet, ...]], unit: Unit, looser: Looser = frozenset()
+) -> tuple[Targets, float]:
     """Return products that represent all, and the largest factor by which another product's variance exceeds theirs.
 
     Theorem: residual-allotment
     """
     lines = _lines(products)
-    tables = {scope: _LineTable.of(scope, own) for scope, own in lines.items()}
+    allowed = dict(looser)
+    tables = {scope: _LineTable.of(scope, own, allowed) for scope, own in lines.items()}
     targets = frozenset(_sides(scope, own[tables[scope].hardest()]) for scope, own in lines.items())
     missed = 1.0
     for _ in range(_ROUNDS):
-        variances = {residual: float(own) for residual, own in plan_unit_variance(targets, unit)}
+        variances = {residual: float(own) for residual, own in plan_unit_variance(targets, unit, looser)}
         worst = {scope: own.variances(variances) for scope, own in tables.items()}
         missed = max(float(own.max()) for own in worst.values())
         if missed <= 1 + _COVER_SLACK:
@@ -435,20 +456,31 @@ class _LineTable:
     scope: tuple[Classes, ...]
     spread: NDArray[np.float64]
     mean: NDArray[np.float64]
+    allowed: NDArray[np.float64]
+    """The variance that each may have, in units of the smallest."""
 
     @classmethod
-    def of(cls, scope: tuple[Classes, ...], lines: Sequence[tuple[int, ...]]) -> _LineTable:
+    def of(
+        cls,
+        scope: tuple[Classes, ...],
+        lines: Sequence[tuple[int, ...]],
+        allowed: Mapping[tuple[ClassSet, ...], Fraction],
+    ) -> _LineTable:
         spread = [[set_spread(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
         mean = [[set_mean(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
         shape = (len(lines), len(scope))
-        return cls(scope, np.array(spread).reshape(shape), np.array(mean).reshape(shape))
+        looser = np.array([float(allowed.get(_sides(scope, line), 1)) for line in lines])
+        return cls(scope, np.array(spread).reshape(shape), np.array(mean).reshape(shape), looser)
 
     def hardest(self) -> int:
         """Return the product that is hardest if all columns have equal weight."""
-        return int(np.lexsort((self.mean.sum(axis=1), self.spread.prod(axis=1)))[-1])
+        return int(np.lexsort((self.mean.sum(axis=1), self.spread.prod(axis=1) / self.allowed))[-1])
 
     def variances(self, variances: Mapping[Residual, float]) -> NDArray[np.float64]:
-        """Return the variance of each product, by Σ_A σ_A²·∏ spread·∏ mean² (page residual-reconstruction)."""
+        """Return the variance of each product, Σ_A σ_A²·∏ spread·∏ mean², over the one that it may have.
+
+        See page residual-reconstruction.
+        """
         total = np.zeros(len(self.spread))
         for size in range(len(self.scope) + 1):
             for inner in combinations(range(len(self.scope)), size):
@@ -458,4 +490,4 @@ class _LineTable:
                     for place in range(len(self.scope))
                 ]
                 total += own * math.prod(factors, start=np.ones(len(total)))
-        return total
+        return total / self.allowed

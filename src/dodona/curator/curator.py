@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.curator.desk import WHOLE_BUDGET, Desk, mark_errors_charged
+from dodona.curator.earlier import answer_as_of
 from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
 from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
 from dodona.curator.shared import SharedKnowledge
@@ -130,8 +131,12 @@ class Curator:
         max_price: Exact | None = None,
         fresh: bool = False,
         key: str | None = None,
+        as_of: str | None = None,
     ) -> AnyAnswer:
         """Return the answer to a question: replayed or derived if possible, otherwise measured and charged.
+
+        With `as_of`, an older version of the data, it is an estimate from what was released about that version: free,
+        marked as stale, and without `within` of any accuracy.
 
         A price above `max_price`, a share of the budget such as "2%", is refused; the default is set by the dataset.
         With `fresh` it is measured with new noise alone, so that the interval is valid for a question that was
@@ -142,6 +147,10 @@ class Curator:
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         if isinstance(asked, Statement) and asked.explain:
             return self._explained(asked, request)
+        if as_of is not None:
+            anyhow = within is None and epsilon is None
+            found = answer_as_of(self._ladder, _questions((asked,)), request, as_of, anyhow=anyhow)
+            return _assembled((asked,), found)[0]
         return self._answers((asked,), request, key, max_price)[0]
 
     def ask_if_free(  # noqa: PLR0913  the surface of a question

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dodona.answer.laws import half_width
-from dodona.curator.planner import Planner
-from dodona.curator.request import ColumnTolerances, Request, resolve_tolerance
+from dodona.curator.planner import Planner, predict_error
+from dodona.curator.request import ColumnTolerances, DefaultTolerance, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
 from dodona.knowledge.asked import SingleAnswers, representative_set
 from dodona.knowledge.knowledge import BlockDemand
@@ -150,7 +150,7 @@ class Aim:
         """Take the request of the call, the declared number of rows, and who plans what averages need."""
         self._request, self.within, self.size, self._planner = request, request.within, size, planner
         self.failing = 1 - float(request.confidence)  # validated with the request
-        self._tolerances: dict[tuple[int, int, int | None], float] = {}
+        self._tolerances: dict[tuple[int, int, int | None, bool], float] = {}
 
     def relaxed(self) -> Aim:
         """Return an aim with some tolerance, whatever was requested."""
@@ -168,6 +168,14 @@ class Aim:
         paired = zip(question.query.blocks, noises, strict=True)
         return tuple([Demand(block, half_width(noise, self.failing), self.failing) for block, noise in paired])
 
+    def expected(self, question: Question, column: AnswerColumn, shape: Mapping[int, float]) -> float:
+        """Return how far off a column may be: its tolerance, or what the default price buys."""
+        if question.total_columns is not None or not isinstance(self.within, DefaultTolerance):
+            return self.tolerance(question, column)
+        planned = self._planner.plan((question,), self._request).measurement.noises
+        own, noises = question.column_alone(column, tuple(shape)), tuple(planned[block] for block in shape)
+        return predict_error(own, noises, confidence=self._request.confidence, rows=own.size or self.size)
+
     def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
         """Return the demand of a column that shows a block unchanged."""
         return Demand(block, self.tolerance(question, column) / float(block.unit), self.failing)
@@ -176,7 +184,8 @@ class Aim:
         """Return the tolerance of a single total, in steps: only weight and unit matter, and perhaps its name."""
         if isinstance(self.within, ColumnTolerances):
             return self.demand(question, question.columns[0], block).tolerance
-        same = (id(block.weight), id(block.unit), question.size)  # both live as long as the questions of the call
+        # All of them live as long as the questions of the call.
+        same = (id(block.weight), id(block.unit), question.size, block.about_people)
         tolerance = self._tolerances.get(same)
         if tolerance is None:
             tolerance = self._tolerances[same] = self.demand(question, question.columns[0], block).tolerance
@@ -253,7 +262,7 @@ class Resolved:
     def tolerances(self) -> list[tuple[str, float]]:
         """Return the requested accuracy of each column with an error, by name, in its unit."""
         question = self.question
-        return [(column.name, self._aim.tolerance(question, column)) for column, _ in question.noisy_columns]
+        return [(column.name, self._aim.expected(question, column, shape)) for column, shape in question.noisy_columns]
 
     def relaxed(self) -> Resolved:
         """Return the same question with demands that any values meet, whatever accuracy or price was requested."""

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dodona.answer.description import DefaultRequest, Description, History, HistoryEntry, describe_tables
+from dodona.curator.request import DefaultTolerance
 from dodona.ledger.entries import Charged, Released, entry_from_json, entry_time
 from dodona.ledger.ledger import Ledger
 from dodona.schema.schema import ROW_OF
@@ -24,7 +25,9 @@ _PURPOSE_NAMES = {
 
 def describe(dataset: Dataset, analyst: str | None) -> Description:
     """Return the public facts of a dataset, and the analyst's remaining budget."""
-    default = dataset.default
+    default, within, price = dataset.default, dataset.default.within, None
+    if isinstance(within, DefaultTolerance):
+        price, within = within.share, within.rows
     return Description(
         dataset=dataset.name,
         table=dataset.schema.table,
@@ -32,7 +35,8 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
         unit=dataset.schema.unit,
         budget=dataset.ledger.state(),
         default=DefaultRequest(
-            within=default.within if isinstance(default.within, int | float | str) else None,
+            within=within if isinstance(within, int | float | str) else None,
+            price=price,
             epsilon=default.epsilon,
             confidence=default.confidence,
             max_price=default.max_price,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from dodona.schema.partition import Partition
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dodona.schema.schema import Domain
+    from dodona.schema.schema import Domain, Unit
 
 _FAILING = 0.05  # failure probability of the intervals of released counts
 _FACTOR = 1.5  # a single number is forecast if the whole expected range is within this factor of it
@@ -63,13 +64,12 @@ class GroupSizes:
         return replace(self, few=self.few * few, many=self.many * many)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Forecaster:
     """Forecasts for one dataset. The caller holds the lock of the knowledge."""
 
     knowledge: Knowledge
-    size: int
-    """The declared number of rows."""
+    unit: Unit
 
     def expected(  # noqa: PLR0913  all that a forecast depends on
         self,
@@ -86,7 +86,7 @@ class Forecaster:
         counted = _count_behind(question, column.expression) if ranges else None
         if counted is None:
             return ExpectedAccuracy(
-                column.name, predict_error(own, used, confidence=request.confidence, rows=own.size or self.size)
+                column.name, predict_error(own, used, confidence=request.confidence, rows=own.size or self.unit.size)
             )
         sizes = self._sizes(counted, column.expression, question.domain)
         kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
@@ -108,11 +108,13 @@ class Forecaster:
         reason = "how the values are spread"
         if many > _FACTOR * few:
             reason = "how many rows the group has" if question.keys else "how many rows meet the condition"
+            if not question.keys and not _conditions(counted, question.domain):
+                reason = "how many rows count"
         return ExpectedAccuracy(column.name, min(max(likely, low), high), low, high, reason)
 
     def _sizes(self, block: Block, expression: Expression, domain: Domain) -> GroupSizes:
         """Return the number of rows with a value in each group of a count."""
-        conditions = [part for part in _conjuncts(block.where) if not _only_present(part, domain)]
+        conditions = _conditions(block, domain)
         whole = Block(conjunction(*conditions), block.keys)
         found = self._released(whole)
         if found is None:
@@ -141,13 +143,13 @@ class Forecaster:
     def _released(self, block: Block) -> GroupSizes | None:
         """Return the number of rows of a count from releases; None if there are none."""
         if has_constant_weight(block):
-            return _known_size(self._rows)
+            return self._all_rows
         found = self._known_values(block)
         if found is None:
             return None
-        values, within = np.asarray(found.values, dtype=np.float64), found.within(_FAILING)
-        few, many = (np.clip(own, 0.0, self._rows) for own in (values - within, values + within))
-        return GroupSizes(few, np.clip(values, 0.0, self._rows), many, values > _CLEAR * within)
+        values, within, most = np.asarray(found.values, dtype=np.float64), found.within(_FAILING), self._all_rows.many
+        few, many = (np.clip(own, 0.0, most) for own in (values - within, values + within))
+        return GroupSizes(few, np.clip(values, 0.0, most), many, values > _CLEAR * within)
 
     def _known_values(self, block: Block) -> KnownValues | None:
         """Return the known values of a count, whatever their accuracy."""
@@ -157,7 +159,7 @@ class Forecaster:
     def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:
         """Return the estimated number of rows if conditions and groups are nearly independent."""
         factors = [*self._grouped(keys), *map(self._selected, conditions)]
-        found = _known_size(self._rows)
+        found = self._all_rows
         for factor in factors:
             found = found.times(factor)
         return found.scaled(1 / _APART, _APART) if len(factors) > 1 else found
@@ -183,13 +185,22 @@ class Forecaster:
         return _size_range(np.asarray([share]))
 
     def _part(self, sizes: GroupSizes) -> GroupSizes:
-        few, likely, many = (own / self._rows for own in (sizes.few, sizes.likely, sizes.many))
-        return GroupSizes(few, likely, many, sizes.filled)
+        rows = self._all_rows.likely[0]
+        return GroupSizes(sizes.few / rows, sizes.likely / rows, sizes.many / rows, sizes.filled)
 
-    @property
-    def _rows(self) -> float:
-        known = self.knowledge.rows
-        return max(float(self.size) if known is None else known.value, 1.0)
+    @cached_property
+    def _all_rows(self) -> GroupSizes:
+        """Return the number of rows that count: if it is neither public nor released, the declared one.
+
+        The declared number is that of all rows: how many of them a cap leaves out is unknown.
+        """
+        found = self._known_values(Block())
+        if found is not None:
+            value, within = float(found.values[0]), found.within(_FAILING)
+            if within <= value / 2:
+                return _row_range(value - within, value, value + within)
+        size = float(self.unit.size)
+        return _row_range(size if self.unit.id is None else size * _FEWER, size, size)
 
 
 def _count_behind(question: Question, expression: Expression) -> Block | None:
@@ -237,9 +248,14 @@ def _only_present(part: Predicate, domain: Domain) -> bool:
     return part.codes & values == values
 
 
-def _known_size(rows: float) -> GroupSizes:
-    every = np.asarray([rows])
-    return GroupSizes(every, every, every, np.asarray([True]))
+def _conditions(block: Block, domain: Domain) -> list[Predicate]:
+    """Return the conditions of a count, except those that only exclude missing or undeclared values."""
+    return [part for part in _conjuncts(block.where) if not _only_present(part, domain)]
+
+
+def _row_range(*rows: float) -> GroupSizes:
+    few, likely, many = (np.asarray([max(own, 1.0)]) for own in rows)
+    return GroupSizes(few, likely, many, np.asarray([True]))
 
 
 def _equal_shares(key: Key) -> GroupSizes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 
@@ -33,7 +33,9 @@ from dodona.curator.lookup import (
     Replay,
     is_written_as,
     joined_text,
+    read_again,
     read_release,
+    spread_answers,
     stack_queries,
     text_readings,
     written_questions,
@@ -43,6 +45,7 @@ from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request, validate_tolerances
 from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidRequest, InvariantBroken
+from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.ledger.ledger import LedgerView
@@ -209,19 +212,27 @@ class Ladder:
         if key is not None:
             recalled = self._recall(distinct, request, key)
             if recalled is not None:
-                return self._answered(_spread(recalled, asked, places), request)
+                return self._answered(spread_answers(recalled, asked, places), request)
         call = self._resolve(distinct, request, key)
         self._climb(call)
         origins = {id(one): one for one in call.origins if one is not None}.values()
         if all(one.source in _FREE_SOURCES for one in origins):
-            return self._answered(_spread(call.found, asked, places), request, call.view.head)
+            return self._answered(spread_answers(call.found, asked, places), request, call.view.head)
         with mark_errors_charged() if any(one.price.share > 0 for one in origins) else nullcontext():
-            return self._answered(_spread(call.found, asked, places), request)
+            return self._answered(spread_answers(call.found, asked, places), request)
 
-    def free_answers(self, asked: tuple[Question, ...], request: Request, key: str | None) -> tuple[Answer, ...] | None:
+    def reading(self, released: ReleasedBlocks) -> Ladder:
+        """Return a ladder that answers from other releases: those before a purchase, or of an older version."""
+        other = copy(self)
+        other.releases, other.lookup = released, Lookup(released, self.lookup.size)
+        return other
+
+    def free_answers(
+        self, asked: tuple[Question, ...], request: Request, key: str | None, *, anyhow: bool = False
+    ) -> tuple[Answer, ...] | None:
         """Return the answers to questions if all of them are free; otherwise None. No data are read.
 
-        What is being measured under the key right now is not waited for.
+        What is being measured under the key right now is not waited for. With `anyhow` any accuracy will do.
         """
         distinct, places = distinct_questions(asked, request)
         found: list[Found] | None = None
@@ -231,8 +242,10 @@ class Ladder:
         else:
             call = self._resolve(distinct, request, None)
             self.climb_free(call)
+            if anyhow:
+                call.fill(map(Found.derived, self.lookup.derive_anyhow(call.missing)))
             found = None if call.missing else [*call.found]
-        return None if found is None else self._answered(_spread(found, asked, places), request)
+        return None if found is None else self._answered(spread_answers(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -393,11 +406,11 @@ class Ladder:
             return None
         receipt, release = recalled
         if receipt.purpose == query_digest(stack_queries(asked)):
-            return _read_again(release, asked)
+            return read_again(release, asked)
         call = self._answer_as_before(asked, request, receipt)
         missing = _questions(call.missing)
         if missing and receipt.purpose == query_digest(stack_queries(missing)):
-            call.fill(_read_again(release, missing))
+            call.fill(read_again(release, missing))
         elif missing and " " in receipt.purpose and is_written_as(release, asked, missing, self._dataset.schema):
             # Only a bundle has a label: it answers more than the questions that it was bought for.
             follow = self.answers_of_bundle(call.missing, receipt)
@@ -414,9 +427,7 @@ class Ladder:
         call = self._resolve(asked, request, None)
         released = self.releases.before(receipt.id) if len(asked) > 1 else None
         if released is not None:
-            earlier = copy(self)
-            earlier.releases, earlier.lookup = released, Lookup(released, self.lookup.size)
-            earlier.climb_free(call)
+            self.reading(released).climb_free(call)
         return call
 
     def recalled(
@@ -438,7 +449,7 @@ class Ladder:
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
             )
-        return self._answered(_read_again(release, asked), request)
+        return self._answered(read_again(release, asked), request)
 
     def _answered(self, found: Iterable[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
         """Return the answers, as of a head of the ledger; without one, as of now."""
@@ -485,18 +496,3 @@ class Ladder:
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
     return tuple([one.question for one in asked])
-
-
-def _read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
-    """Return a release that was bought before, by question."""
-    origin = Origin("replayed", release.receipt, reused=True)
-    return [Found(found.measured, origin) for found in read_release(release, asked, FREE)]
-
-
-def _spread(found: Iterable[Found], asked: Sequence[Question], places: Sequence[int]) -> Iterable[Found]:
-    """Return the result of each question, from the results of the distinct ones."""
-    if len({*places}) == len(asked):
-        return found
-    known = [*found]
-    spread = [(known[place], question) for place, question in zip(places, asked, strict=True)]
-    return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]

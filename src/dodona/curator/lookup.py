@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from dodona.answer.derived import DerivedValues, Evidence, make_derived_values
 from dodona.answer.estimate import AnswerSource
 from dodona.answer.laws import ErrorLaw, half_width
-from dodona.answer.measured import MeasuredValues
 from dodona.curator.demands import Demand, Resolved
 from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
@@ -24,7 +23,7 @@ from dodona.knowledge.summed import SumPattern
 from dodona.ledger.entries import Receipt, Release
 from dodona.privacy.additive_noise import Noise
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.measurement import noises_from_text
+from dodona.privacy.measurement import MeasuredValues, noises_from_text
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import AnswerColumn, Question
@@ -323,6 +322,21 @@ def read_release(
     origin = Origin("measured", released.receipt, price)
     for question, (start, after), (first, last) in zip(asked, blocks, numbers, strict=True):
         yield Found(MeasuredValues(question, values[first:last], noises[start:after]), origin)
+
+
+def read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
+    """Return a release that was bought before, by question."""
+    origin = Origin("replayed", release.receipt, reused=True)
+    return [Found(found.measured, origin) for found in read_release(release, asked, FREE)]
+
+
+def spread_answers(found: Iterable[Found], asked: Sequence[Question], places: Sequence[int]) -> Iterable[Found]:
+    """Return the result of each question, from the results of the distinct ones."""
+    if len({*places}) == len(asked):
+        return found
+    known = [*found]
+    spread = [(known[place], question) for place, question in zip(places, asked, strict=True)]
+    return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]
 
 
 def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -43,7 +43,7 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
         noises = order.measurement.noises[start : start + len(question.query.blocks)]
         start += len(noises)
         with ladder.releases.lock:
-            forecaster = Forecaster(ladder.releases.follow(), ladder.desk.dataset.schema.unit.size)
+            forecaster = Forecaster(ladder.releases.follow(), ladder.desk.dataset.schema.unit)
             yield from [
                 forecaster.expected(question, *column, noises, call.request, ranges=place < _SHOWN)
                 for place, column in enumerate(question.noisy_columns)

@@ -7,14 +7,15 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from dodona.answer.laws import describe_normal
 from dodona.answer.mechanism import describe_measurement
 from dodona.answer.prediction import predict_half_width
-from dodona.curator.request import ColumnTolerances, Request, Tolerance, resolve_tolerance
+from dodona.curator.request import ColumnTolerances, DefaultTolerance, Request, Wanted, resolve_tolerance
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.knowledge.asked import BundleLevel
+from dodona.knowledge.patterns import noise_variance
 from dodona.privacy.accountants import Spending
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
@@ -156,14 +157,21 @@ def _clamp_scale(scale: float) -> float:
 # --- The default tolerance of a dataset. ---
 
 
-_DEFAULT_COUNT_SHARE = Fraction(1, 500)  # of the budget: the price of a count at the default tolerance
+_DEFAULT_SHARE = Fraction(1, 500)  # of the budget: the price of a question that does not say how accurate
 _ROUND_PERCENTAGES = tuple(Fraction(digit) * Fraction(10) ** power for power in range(-4, 2) for digit in (1, 2, 3, 5))
 """Tolerances in percent, the most accurate first; wider than half of all rows says nothing."""
 
 
+def default_accuracy(unit: Unit, budget: Budget, confidence: float = 0.95) -> DefaultTolerance:
+    """Return how accurate questions are answered where nothing says it, from public facts alone."""
+    person = Unit(neighbours=unit.neighbours, size=unit.size, id=unit.id, rows=1)
+    rows, people = (default_tolerance(own, budget, confidence) for own in (unit, person))
+    return DefaultTolerance(rows, people, _DEFAULT_SHARE)
+
+
 @lru_cache(maxsize=64)
 def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> str:
-    """Return the default tolerance of questions, from public facts alone.
+    """Return the default tolerance of counts and sums.
 
     It is the smallest round percentage at which one count takes at most a five-hundredth of the budget; for small
     tables 50%, which may take more.
@@ -172,8 +180,7 @@ def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> s
     while first < after:
         middle = (first + after) // 2
         ordinary = (
-            count_share(unit, budget, float(_ROUND_PERCENTAGES[middle] / 100 * unit.size), confidence)
-            <= _DEFAULT_COUNT_SHARE
+            count_share(unit, budget, float(_ROUND_PERCENTAGES[middle] / 100 * unit.size), confidence) <= _DEFAULT_SHARE
         )
         first, after = (first, middle) if ordinary else (middle + 1, after)
     return f"{float(_ROUND_PERCENTAGES[first]):g}%"
@@ -289,14 +296,15 @@ class Planner:
         of a batch share these, so their tolerance is computed once.
         """
         within = _requested_tolerance(request)
-        known: dict[tuple[int, int, int | None], tuple[float, ...]] = {}
+        known: dict[tuple[int, int, int | None, bool], tuple[float, ...]] = {}
         found: list[tuple[float, ...] | None] = []
         for question in asked:
             block = question.single_total
             if block is None or isinstance(within, ColumnTolerances):
                 found.append(self._total_tolerances(question, question.total_columns, within))
                 continue
-            same = (id(block.weight), id(block.unit), question.size)  # both live as long as the question
+            # All of them live as long as the question.
+            same = (id(block.weight), id(block.unit), question.size, block.about_people)
             tolerances = known.get(same)
             if tolerances is None:
                 tolerances = known[same] = self._total_tolerances(question, question.total_columns, within) or ()
@@ -304,7 +312,7 @@ class Planner:
         return found
 
     def _total_tolerances(
-        self, question: Question, columns: Sequence[AnswerColumn] | None, within: Tolerance | ColumnTolerances
+        self, question: Question, columns: Sequence[AnswerColumn] | None, within: Wanted
     ) -> tuple[float, ...] | None:
         """Return the tolerance of each block, if each is shown unchanged in a column: its error is its noise."""
         if columns is None:
@@ -331,10 +339,19 @@ class Planner:
             for question, own in zip(asked, tolerances, strict=True):
                 noises += self._noises(law, question, request) if own is None else [totals[law, one] for one in own]
             options.append(tuple(noises))
-        return self._price(query, options)
+        found = self._price(query, options)
+        if isinstance(request.within, DefaultTolerance) and all(own is None for own in tolerances):
+            return (min(found, key=partial(self._rank, asked, request)),)  # their prices are alike
+        return found
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
-        """Return for each block the widest noise with which every column meets its tolerance."""
+        """Return for each block the widest noise with which every column meets its tolerance.
+
+        By default it is the noise that the default price buys: what an average needs to meet a tolerance depends on
+        the rows of its group, and may be most of the budget or almost nothing.
+        """
+        if isinstance(request.within, DefaultTolerance):
+            return self._noises_for_share(law, question, request.within.share)
         scales: Scales = {}
         for column, shape in question.noisy_columns:
             merge_scales(scales, self._scales(law, question, column, shape, request))
@@ -370,8 +387,34 @@ class Planner:
 
         return largest_factor(error, tolerance, lower=float(SMALLEST_SCALE) / min(shape.values()))
 
+    def _noises_for_share(self, law: NoiseType, question: Question, share: Fraction) -> tuple[Noise, ...]:
+        """Return the noises with which a question takes nearly a share of an untouched budget, and not more."""
+        scales, whole = self._shape(law, (question,), question.query), self.budget.filter()
+
+        def measured(precision: float) -> Measurement:
+            return make_measurement(law, {block: own / precision for block, own in scales.items()}, question.query)
+
+        def taken(precision: float) -> float:
+            spent = whole.charged(Spending(), measured(precision).event(self.unit))
+            return math.sqrt(whole.share(spent))
+
+        # Prices grow with the square of the precision, or slower.
+        found = largest_factor(taken, math.sqrt(share), lower=max(scales.values()) / float(LARGEST_SCALE))
+        if found is None:
+            raise ToleranceUnreachable(question.columns[-1].name, math.inf)
+        return measured(found).noises
+
     def _for_price(self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request) -> Measurement:
-        """Return the measurement at the given price; columns contribute equally before blocks are shared."""
+        """Return the measurement at the given price."""
+        scales = self._shape(law, asked, query)
+        factor = self._factor(law, make_measurement(law, scales, query).event(self.unit), request)
+        scales = {block: scale * factor for block, scale in scales.items()}
+        if max(scales.values()) > LARGEST_SCALE:  # less noise would cost more than was allowed
+            raise InvalidArgument("epsilon", str(request.epsilon), "write more: noise is drawn up to a scale of 10^12")
+        return make_measurement(law, scales, query)
+
+    def _shape(self, law: NoiseType, asked: tuple[Question, ...], query: Query) -> Scales:
+        """Return the scales of all blocks relative to each other; columns cost the same before blocks are shared."""
         scales: Scales = {}
         start = 0
         for question in asked:
@@ -382,11 +425,7 @@ class Planner:
                     own = {start + block: relative * len(shape) for block, relative in shape.items()}
                     merge_scales(scales, self._even(law, query, own))
             start += len(question.query.blocks)
-        factor = self._factor(law, make_measurement(law, scales, query).event(self.unit), request)
-        scales = {block: scale * factor for block, scale in scales.items()}
-        if max(scales.values()) > LARGEST_SCALE:  # less noise would cost more than was allowed
-            raise InvalidArgument("epsilon", str(request.epsilon), "write more: noise is drawn up to a scale of 10^12")
-        return make_measurement(law, scales, query)
+        return scales
 
     def _even(self, law: NoiseType, query: Query, scales: Scales) -> Scales:
         """Return scales at which the column's blocks cost one unit."""
@@ -403,6 +442,11 @@ class Planner:
         if squared is not None:
             return math.sqrt(float(squared) / float(gaussian_limit(price, self.budget.delta)))
         return math.sqrt(float(event.rho()) / float(zcdp_limit(price, self.budget.delta)))
+
+    def _rank(self, asked: tuple[Question, ...], request: Request, planned: PurchaseOrder) -> tuple[float, float]:
+        """Return the error of the first column, and the noise, which decides where the error is the public range."""
+        block = next(iter(asked[0].noisy_columns[0][1]))
+        return self._error(asked, planned, request), noise_variance(planned.measurement.noises[block])
 
     def _error(self, asked: tuple[Question, ...], planned: PurchaseOrder, request: Request) -> float:
         """Return the error of the first column, by which noise laws are compared."""
@@ -452,7 +496,7 @@ def _limit_work(asked: Sequence[Question]) -> None:
         )
 
 
-def _requested_tolerance(request: Request) -> Tolerance | ColumnTolerances:
+def _requested_tolerance(request: Request) -> Wanted:
     if request.within is None:
         raise InvalidArgument("within", None, "write a tolerance such as 50 or '1%'")
     return request.within

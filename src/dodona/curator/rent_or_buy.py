@@ -17,6 +17,7 @@ import numpy as np
 from dodona.answer.laws import half_width
 from dodona.curator.bundles import (
     MOST_CASES,
+    MOST_ROWS_TOGETHER,
     Targets,
     count_cases,
     design_count_table,
@@ -32,6 +33,7 @@ from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.request import Request
 from dodona.knowledge.asked import (
     BundleLevel,
+    ClassSet,
     LeastPrices,
     Rent,
     SingleAnswers,
@@ -82,6 +84,8 @@ class Bundle:
 _LATTICES = (BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE)
 _LEVELS = (BundleLevel.LATTICE, BundleLevel.TABLE, BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE)
 """The widest first."""
+_CREDIT = {BundleLevel.LATTICE: 1.5}
+"""How much rent counts for. The widest residuals are bought once two thirds of their price are paid: streams go on."""
 _MOST_TABLES = 256
 _CachedBundle = tuple[Targets, object, Bundle | None]
 """The targets of the last design of a level, what else it depends on, and the design."""
@@ -164,7 +168,7 @@ class RentOrBuyRule:
         return [*kinds.values()]
 
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
-        """Yield bundles that answer all of these counts within the smallest of their tolerances."""
+        """Yield bundles that answer all of these, each within its tolerance; tables within the smallest one."""
         tolerance, failing = min(own.tolerance for own in wanted), min(own.failing for own in wanted)
         tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
         asked = SingleAnswers(ordered=self.knowledge.asked.ordered)
@@ -173,16 +177,23 @@ class RentOrBuyRule:
         sides = [class_sets(pattern) for own in wanted for pattern in own.products]
         based = cache(lambda side: asked.based_product((side,))[0])  # few sides, in many products
         products = [tuple([based(side) for side in own]) for own in sides if own is not None]
+        ratios = [_variance_ratio(own.tolerance / tolerance) for own in wanted for _ in own.products]
         scopes = {tuple(own for own, _ in product) for product in products}
         if (
             len(products) == len(sides)
             and any(products)
             and count_cases(scopes) <= MOST_CASES
-            and is_small_enough(scopes)
+            and is_small_enough(scopes, MOST_ROWS_TOGETHER)
         ):
-            targets, missed = find_cover(products, self.unit)
+            allowed: dict[tuple[ClassSet, ...], Fraction] = {}
+            for product, ratio in zip(products, ratios, strict=True):
+                allowed[product] = min(ratio, allowed.get(product, ratio))
+            looser = frozenset(pair for pair in allowed.items() if pair[1] > 1)
+            targets, missed = find_cover(products, self.unit, looser)
             variance = gaussian_variance_within(tolerance, failing) / missed
-            found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
+            found = design_residuals(
+                self.unit, targets, variance, self.knowledge.residuals, most=MOST_ROWS_TOGETHER, looser=looser
+            )
             if found is not None:
                 event = residual_event(found, self.unit, self.normal)
                 for price in prices:
@@ -217,7 +228,7 @@ class RentOrBuyRule:
             if cost <= single:
                 return True
             unused = [rent for rent in known.asked.rents if level not in rent.used]
-            most = sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
+            most = _CREDIT.get(level, 1) * sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
             return cost <= single + most and cost <= single + self._paid(level, wanted, price)
 
         offered = _LATTICES if wanted.sums else _LEVELS
@@ -324,12 +335,17 @@ class RentOrBuyRule:
         return bundle
 
     def _paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
-        """Return the rent paid for answers that the bundle would have given."""
-        return sum(
+        """Return the rent paid for answers that the bundle would have given, with the credit of its level."""
+        return _CREDIT.get(level, 1) * sum(
             rent.times * price(rent.event) / rent.blocks
             for rent in self.knowledge.asked.rents
             if level not in rent.used and _would_have_answered(level, rent, wanted)
         )
+
+
+def _variance_ratio(ratio: float) -> Fraction:
+    """Return the square of a ratio of tolerances, rounded down to few bits."""
+    return Fraction(math.floor(min(ratio**2, 1e9) * 64), 64)
 
 
 def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) -> bool:

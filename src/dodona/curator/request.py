@@ -82,9 +82,27 @@ class ColumnTolerances:
         return [own for _, own in self.parts] if self.listed else {str(key): own for key, own in self.parts}
 
 
-def resolve_tolerance(
-    question: asked.Question, column: asked.AnswerColumn, within: Tolerance | ColumnTolerances, *, size: int
-) -> float:
+@dataclass(frozen=True, slots=True)
+class DefaultTolerance:
+    """How accurate answers are where neither the call nor the owner says: as accurate as a small price allows."""
+
+    rows: str
+    """The tolerance of counts and sums, such as "1%"."""
+    people: str
+    """That of counts and sums in which a person counts once: these cost less, however many rows of a person count."""
+    share: Fraction
+    """What a question with anything else takes of the budget: how accurate an average is depends on the rows too."""
+
+    def of(self, question: asked.Question) -> str:
+        """Return the tolerance of a question's counts and sums."""
+        return self.people if all(block.about_people for block in question.query.blocks) else self.rows
+
+
+Wanted = Tolerance | ColumnTolerances | DefaultTolerance
+"""The accuracy that a request asks for."""
+
+
+def resolve_tolerance(question: asked.Question, column: asked.AnswerColumn, within: Wanted, *, size: int) -> float:
     """Return the tolerance in the unit of a column's answers.
 
     A number is used as it is: `validate_tolerances` ensures that all columns have one unit. "1%" is a hundredth of the
@@ -96,6 +114,8 @@ def resolve_tolerance(
     that table.
     """
     size = question.size or size
+    if isinstance(within, DefaultTolerance):
+        within = within.of(question)
     if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
         return _resolve_column(question, column, within, size)  # nearly all questions
     shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
@@ -110,7 +130,7 @@ def resolve_tolerance(
     return _resolve_column(question, column, within, size)
 
 
-def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequence[asked.Question]) -> None:
+def validate_tolerances(within: Wanted, questions: Sequence[asked.Question]) -> None:
     """Refuse a number for columns of different units, and unknown column names."""
     if isinstance(within, ColumnTolerances):
         names = [column.name for question in questions for column in _estimate_columns(question)]
@@ -119,7 +139,7 @@ def validate_tolerances(within: Tolerance | ColumnTolerances, questions: Sequenc
             if isinstance(key, str) and key.casefold() not in known:
                 accepted = f"{key!r} is no column of estimates; name {', '.join(known.values())}"
                 raise InvalidArgument("within", within.written, accepted)
-    elif not isinstance(within, str):
+    elif not isinstance(within, str | DefaultTolerance):
         for question in questions:
             if len(question.columns) > 1:
                 _require_one_dimension(question, within)
@@ -332,7 +352,7 @@ DEFAULT_MAX_PRICE = Fraction(1, 50)
 class Request:
     """A tolerance or a price, the confidence of intervals, and the maximum share of the budget for the call."""
 
-    within: Tolerance | ColumnTolerances | None
+    within: Wanted | None
     epsilon: Fraction | None
     confidence: float
     max_price: Fraction = Fraction(1)

@@ -22,7 +22,21 @@ class SharedKnowledge:
         rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         version = dataset.source.version
         self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
+        self._of = (ledger, schema.domain, dataset.name)
+        self._versions = {version: self.releases}
         self.lookup = Lookup(self.releases, schema.unit.size)
         rule = RentOrBuyRule(schema.domain, schema.unit, self.releases, normal_noise(ledger.budget))
         self.buyer = Buyer(self.planner, rule, ledger.shares, ledger.share)
         self.tracker = ModelTracker(self.releases, schema.unit.size)
+
+    def of_version(self, version: str) -> ReleasedBlocks | None:
+        """Return what was released about a version of the rows, read once; None if nothing was.
+
+        The number of rows of an older version is unknown unless it was released.
+        """
+        if version not in self._versions:
+            ledger, domain, name = self._of
+            if not any((own.dataset, own.version) == (name, version) for own, _ in ledger.releases()):
+                return None
+            self._versions[version] = ReleasedBlocks(ledger, domain, dataset=name, version=version, rows=None)
+        return self._versions[version]

@@ -6,7 +6,7 @@ Secrets are written as `env:NAME` only, and their values are never shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dodona.curator.planner import default_tolerance
-from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget
+from dodona.curator.planner import default_accuracy
+from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, DefaultTolerance
 from dodona.dataset.constraints import read_constraints
 from dodona.engines.files import PLAIN_CSV, CsvFormat
 from dodona.errors import InvalidArgument, InvalidRequest
@@ -89,7 +89,7 @@ class DatasetFile:
     ledger: str
     """A path relative to the file, or `env:NAME` of an address."""
     head: str | None
-    within: int | float | str
+    within: int | float | str | DefaultTolerance
     """The default tolerance; chosen from public facts if the file does not set one."""
     confidence: float
     max_price: Fraction
@@ -198,8 +198,8 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
         return None
     linked, public = tables or ({}, ())
     schema = replace(schema, public=public)
-    within = default_tolerance(schema.unit, budget["budget"], confidence) if within is None else within
-    asked = {"within": within, "confidence": confidence, "max_price": max_price, "limits": limits, "previews": previews}
+    wanted = default_accuracy(schema.unit, budget["budget"], confidence) if within is None else within
+    asked = {"within": wanted, "confidence": confidence, "max_price": max_price, "limits": limits, "previews": previews}
     review = {"waiting": waiting, "confirmed_by": confirmed_by}
     parts = source | budget | (ledger or {}) | asked | review | {"linked": linked}
     return DatasetFile(path=path, dataset=dataset, schema=schema, analysts=analysts or (), **parts)
@@ -231,7 +231,7 @@ def _source(root: TomlTable) -> dict[str, Any] | None:
         place = source.text("path", example='path = "stays/*.parquet"')
     version = source.text("version", example='version = "2026-10"', default="1")
     inner = source.text("source_table", example='source_table = "main.stays"') if source.has("source_table") else None
-    form = _csv_format(source) if kind == "csv" else PLAIN_CSV
+    form = _csv_format(root, source) if kind == "csv" else _no_csv_format(root)
     kept = source.text("kept", example='kept = "dodona.stays_kept"') if source.has("kept") else None
     if kept is not None and kind not in {"postgres", "spark"}:
         source.note("kept", "is for postgres and spark; leave it out, as DuckDB keeps the rows that count in memory")
@@ -273,7 +273,7 @@ def _tables(root: TomlTable, path: Path, kind: str) -> tuple[dict[str, str], tup
     return (linked, tuple(public)) if whole else None
 
 
-def _csv_format(source: TomlTable) -> CsvFormat | None:
+def _csv_format(root: TomlTable, source: TomlTable) -> CsvFormat | None:
     """Return the format of CSV files."""
     words = {"separator": ";", "encoding": "latin-1", "decimal": ",", "thousands": ".", "dates": "day-first"}
     read = dict[str, Any]()
@@ -285,7 +285,33 @@ def _csv_format(source: TomlTable) -> CsvFormat | None:
         read["header"] = source.boolean("header", example="header = false")
     if source.has("null"):
         read["null"] = source.texts("null", example='null = ["NA", "-", ""]')
-    return None if None in read.values() else source.make(lambda: CsvFormat(**read))
+    found = [(table, name, own.texts("null", example='null = ["999", ""]')) for table, name, own in _null_columns(root)]
+    read["column_null"] = tuple(own for own in found if own[2] is not None)
+    if None in read.values() or len(read["column_null"]) < len(found):
+        return None
+    return source.make(lambda: CsvFormat(**read))
+
+
+def _no_csv_format(root: TomlTable) -> CsvFormat:
+    for _, _, column in _null_columns(root):
+        column.note("null", "is for CSV files; take it away, as other files have NULL of their own")
+    return PLAIN_CSV
+
+
+def _null_columns(root: TomlTable) -> Iterator[tuple[str, str, TomlTable]]:
+    """Yield the columns that say which fields mean NULL: the table, the name in the data, and what the file says."""
+    source, linked = root.content.get("source"), root.content.get("tables")
+    main = source.get("table") if isinstance(source, dict) else None
+    tables = root.table("tables", example="[tables.patients]") if isinstance(linked, dict) else None
+    inner = [] if tables is None else [(name, tables.table(name, example=f"[tables.{name}]")) for name in tables.keys]
+    for table, written in ((main, root), *inner):
+        if written is None or not isinstance(written.content.get("columns"), dict):
+            continue
+        columns = written.table("columns", example="[columns.age]")
+        for name in () if columns is None else columns.keys:
+            column = None if columns is None else columns.table(name, example=f"[columns.{name}]")
+            if column is not None and column.has("null"):
+                yield str(table), str(column.content.get("source", name)), column
 
 
 def _address(where: TomlTable, *, example: str) -> str | None:

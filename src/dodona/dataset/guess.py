@@ -317,7 +317,7 @@ def _guess_numeric(profile: inspection.ColumnProfile, numbers: inspection.Number
         least = numbers.inner[0] if least in codes else least
         most = numbers.inner[1] if most in codes else most
         listed = " and ".join(format_decimal(code) for code in codes)
-        instead = "would count as the nearest bound: take them out of the data"
+        instead = "would count as the nearest bound: take them out of the data, or list them in `null` of a CSV column"
         private += f"; {listed} may stand for no answer, and {instead}"
     lower, upper = round_bounds(least, most, whole=whole)
     if whole and upper - lower < MOST_VALUES:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from dodona.curator.curator import Curator
-from dodona.curator.planner import default_tolerance
+from dodona.curator.planner import default_accuracy
 from dodona.curator.request import DEFAULT_MAX_PRICE, AfterBudget, Dataset, Request
 from dodona.dataset.file import ENV_PREFIX, DatasetFile, read_secret
 from dodona.errors import InvalidRequest
@@ -136,20 +136,25 @@ class VersionChanged(InvalidRequest):
 
 def check_files_version(file: DatasetFile, key: bytes) -> bool:
     """Compare the files of a dataset with those first opened as this version; return whether this is the first time."""
-    from dodona.engines.answers import fingerprint_files
-    from dodona.engines.duckdb_session import folder_partitions
-    from dodona.engines.files import list_files, pattern_base
-
-    files, further = list_files(file.rows), file.form.digest
-    base, divided = pattern_base(file.rows), files if file.kind == "parquet" else ()
-    folders = {name: folder_partitions(name, base) for name in divided}
-    if any(folders.values()):  # a partition folder's name is a value of its rows
-        further = json.dumps(sorted((own, fingerprint_files(name)) for name, own in folders.items()))
+    further = file.form.digest
     if file.linked:
-        own = {name: fingerprint_files(list_files(place)) for name, place in _linked_files(file).items()}
+        own = {name: _files_digest(Path(place)) for name, place in _linked_files(file).items()}
         further = json.dumps([further, own], sort_keys=True)
-    found = fingerprint_files(files, further=further)
+    found = _files_digest(file.rows, further=further)
     return _check_version(versions_path(file), file.schema, file.version, found, key)
+
+
+def _files_digest(place: Path, *, further: str = "") -> str:
+    """Return a digest of the files of a table and of something further; a folder's name may be a value of its rows."""
+    from dodona.engines.answers import fingerprint_files
+    from dodona.engines.files import folder_partitions, list_files, pattern_base
+
+    files, base = list_files(place), pattern_base(place)
+    folders = {name: folder_partitions(name, base) for name in files}
+    if any(folders.values()):
+        divided = sorted((own, fingerprint_files([name])) for name, own in folders.items())
+        further = json.dumps([further, divided])
+    return fingerprint_files(files, further=further)
 
 
 def _linked_files(file: DatasetFile) -> dict[str, str]:
@@ -288,7 +293,7 @@ def open_dataset(  # noqa: PLR0913  the surface
             stacklevel=3,
         )
     default = Request(
-        within=default_tolerance(schema.unit, budget),
+        within=default_accuracy(schema.unit, budget),
         epsilon=None,
         confidence=_CONFIDENCE,
         max_price=DEFAULT_MAX_PRICE if max_price is None else to_share(max_price, argument="max_price"),

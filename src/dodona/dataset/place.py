@@ -38,6 +38,8 @@ _LINES = 2_000
 _SEPARATORS = (",", ";", "\t", "|")
 _MOST_OF_THEM = Fraction(9, 10)
 _MONTHS = 12
+_NUMBER = f"{NUMBER_TEXT}|[+-]?[0-9]{{1,3}}([,. '\u00a0\u202f\u2019][0-9]{{3}})*([,.][0-9]+)?"
+"""A number in any of the usual spellings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +114,34 @@ def _separator(text: Sequence[str]) -> str:
 
 
 def _has_names(lines: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first line is a header: distinct texts, none of them a number, a day or empty."""
+    """Return whether the first line is a header: a word above numbers or days, or else distinct words.
+
+    A table with an index, or with a separator at the end of each line, has a column without a name.
+    """
     first = [field.strip() for field in lines[0]]
-    named = len({name.casefold() for name in first}) == len(first) and not any(map(_is_value, first))
+    columns = [[line[place].strip() for line in lines[1:] if place < len(line)] for place in range(len(first))]
+    if any(_is_word(field) and _are_values(own) for field, own in zip(first, columns, strict=True)):
+        return True
+    words = [field for field in first if field]
+    named = len({name.casefold() for name in words}) == len(words) > 0 and all(map(_is_word, words))
     if not named or len(lines) == 1:
         return named
     # If all lines contain only words, a first line whose words recur below is a row.
-    columns = ({line[place] for line in lines[1:] if place < len(line)} for place in range(len(first)))
-    return not all(field in own for field, own in zip(lines[0], columns, strict=True))
+    return not all(field in own for field, own in zip(first, columns, strict=True))
+
+
+def _is_word(field: str) -> bool:
+    return field.lower() not in MISSING_TEXTS and not _is_value(field)
+
+
+def _are_values(fields: Sequence[str]) -> bool:
+    """Return whether fields are numbers or days, but for missing ones."""
+    present = [field for field in fields if field.lower() not in MISSING_TEXTS]
+    return len(present) > 1 and all(map(_is_value, present))
 
 
 def _is_value(field: str) -> bool:
-    rules = (NUMBER_TEXT, DATE_TEXT, DAY_RULE)
-    return field.lower() in MISSING_TEXTS or any(re.fullmatch(rule, field) for rule in rules)
+    return any(re.fullmatch(rule, field) for rule in (_NUMBER, DATE_TEXT, DAY_RULE))
 
 
 def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tuple[str, str | None]:
@@ -248,7 +265,7 @@ def _open_inspection(kind: str, path: str, table: str, form: CsvFormat) -> Inspe
         case "parquet":
             return DuckDBInspection.parquet(path)
         case "csv":
-            return DuckDBInspection.csv(path, form)
+            return DuckDBInspection.csv(path, form.of_table(table))
         case "postgres":
             with require_extra("PostgreSQL", "psycopg", "postgres"):
                 from dodona.engines.postgres import PostgresInspection

@@ -57,9 +57,9 @@ class DuckDBInspection:
         """Open CSV files: a path, or a pattern."""
         files = list_files(path)
         session.require_same_files_in_duckdb(session.connect(), files)
-        rows = Utf8Files(files, form)
+        rows = Utf8Files(files, form, pattern_base(Path(path)))
         try:
-            return cls(_connect_to_files(rows.names), csv_sql(rows.names, rows.form), rows)
+            return cls(_connect_to_files(rows.names), csv_sql(rows), rows)
         except BaseException:
             rows.close()
             raise
@@ -187,9 +187,9 @@ class DuckDBSource:
             ):
                 files = list_files(place)
                 session.require_same_files_in_duckdb(connection, files)
-                rows = Utf8Files(files, form)
+                rows = Utf8Files(files, form.of_table(own.table), pattern_base(Path(place)))
                 copies.callback(rows.close)
-                tables.append(session.declared_table(connection, own, csv_sql(rows.names, rows.form), form))
+                tables.append(session.declared_table(connection, own, csv_sql(rows), form))
             taken = cls._counted(connection, schema, tables, key)
         session.restrict_to_files(connection, [])
         return cls(connection, schema, taken, version=version)

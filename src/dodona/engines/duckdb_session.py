@@ -1,7 +1,6 @@
 """Open a table in DuckDB: connect, find names and types, load what is not queried in place, lock the connection."""
 
 import glob
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +12,13 @@ from dodona.engines import cap, cells
 from dodona.engines.answers import Fetch
 from dodona.engines.cap import cap_key
 from dodona.engines.dialects import DUCKDB
-from dodona.engines.files import PLAIN_CSV, CsvFormat, require_same_files
+from dodona.engines.files import (
+    PLAIN_CSV,
+    CsvFormat,
+    folder_partitions,
+    require_same_files,
+    require_separate_columns,
+)
 from dodona.engines.render import Table
 from dodona.errors import InvariantBroken
 from dodona.schema.attributes import Attribute, Timestamp, source_column_name
@@ -29,7 +34,6 @@ DAY_OF_NANOSECONDS = (  # a cast to TIMESTAMP would round the last nanoseconds o
     " - CASE WHEN epoch_ns({0}) % 86400000000000 < 0 THEN 1 ELSE 0 END AS INTEGER))"
 )
 SECONDS_OF_NANOSECONDS = "(epoch_ns({0}) // 1000000000 - CASE WHEN epoch_ns({0}) % 1000000000 < 0 THEN 1 ELSE 0 END)"
-_PARTITION = re.compile(r"([^=]+)=(.*)")
 _BY_STATISTICS = "statistics_propagation,filter_pushdown"
 _DOUBLES = frozenset({"FLOAT", "DOUBLE"})
 _FORMS = {
@@ -92,23 +96,9 @@ def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str
     plain = f"read_parquet([{DUCKDB.literals(files)}], hive_partitioning = false{together})"
     if not any(folder_partitions(name, base) for name in files):
         return plain
-    keys = {key.casefold() for name in files for key, _ in folder_partitions(name, base)}
-    if keys & {name.casefold() for name in column_types(connection, plain)}:
-        raise cells.SourceUnfit(
-            "A folder is called by a column that is in its files too, such as year=2024. Name the files without their "
-            "folders, or take the column out of the files."
-        )
+    keys = (key for name in files for key, _ in folder_partitions(name, base))
+    require_separate_columns(keys, column_types(connection, plain))
     return plain.replace("hive_partitioning = false", "hive_partitioning = true, hive_types_autocast = false")
-
-
-def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
-    """Return the columns that a file gets from its folders below a base.
-
-    >>> folder_partitions("/data/year=2024/a.parquet", Path("/data"))
-    (('year', '2024'),)
-    """
-    folders = Path(file).relative_to(base).parent.parts
-    return tuple((found[1], found[2]) for part in folders if (found := _PARTITION.fullmatch(part)))
 
 
 def attach_table(connection: Connection, file: str, table: str) -> str:

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
+from urllib.parse import unquote
 
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import DUCKDB
@@ -29,6 +30,9 @@ from dodona.schema.encoding import LONGEST_TEXT
 Place = str | Path
 GLOB_CHARACTERS = re.compile(r"[*?\[]")
 """The characters that make a path a pattern."""
+_PARTITION = re.compile(r"([^=]+)=(.*)")
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for NULL in the name of a folder."""
 
 
 def list_files(path: Place) -> list[str]:
@@ -76,6 +80,25 @@ def require_same_files(expected: Iterable[str], read: Iterable[str]) -> None:
         raise SourceUnfit(
             "The engine would read other files than those that the path names. Write the path of the files without "
             "special characters, and let nothing change them meanwhile."
+        )
+
+
+def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
+    """Return the columns that a file gets from its folders below a base.
+
+    >>> folder_partitions("/data/year=2024/a.parquet", Path("/data"))
+    (('year', '2024'),)
+    """
+    folders = Path(file).relative_to(base).parent.parts
+    return tuple((found[1], found[2]) for part in folders if (found := _PARTITION.fullmatch(part)))
+
+
+def require_separate_columns(keys: Iterable[str], names: Iterable[str]) -> None:
+    """Refuse a table with a column that is both in its files and in the names of its folders."""
+    if {key.casefold() for key in keys} & {name.casefold() for name in names}:
+        raise SourceUnfit(
+            "A folder is called by a column that is in its files too, such as year=2024. Name the files without their "
+            "folders, or take the column out of the files."
         )
 
 
@@ -216,6 +239,8 @@ class CsvFormat:
     """One of `DATES`, or a pattern with %d, %m and %Y, each once, and letters and signs around them."""
     null: tuple[str, ...] = ("",)
     """Fields that mean a missing value."""
+    column_null: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """Those of some columns, which count there instead: the table, the column in the data, and the fields."""
 
     def __post_init__(self) -> None:
         """Refuse unsupported formats, and ambiguous ones."""
@@ -230,14 +255,25 @@ class CsvFormat:
             raise InvalidArgument("dates", self.dates, accepted)
         if self.thousands is not None:
             _require_one_of("thousands", self.thousands, tuple(sign for sign in THOUSANDS if sign != self.decimal))
-        fits = len(self.null) <= MOST_NULLS and len(set(self.null)) == len(self.null)
-        if not fits or any(len(text) > LONGEST_TEXT or "\0" in text for text in self.null):
-            raise InvalidArgument("null", self.null, f"write at most {MOST_NULLS} texts that differ, such as 'NA'")
+        for null in (self.null, *(texts for _, _, texts in self.column_null)):
+            fits = len(null) <= MOST_NULLS and len(set(null)) == len(null)
+            if not fits or any(len(text) > LONGEST_TEXT or "\0" in text for text in null):
+                raise InvalidArgument("null", null, f"write at most {MOST_NULLS} texts that differ, such as 'NA'")
 
     @property
     def digest(self) -> str:
         """What must not change under one version; empty for the default format."""
         return "" if self == CsvFormat() else json.dumps(asdict(self), sort_keys=True)
+
+    def of_table(self, table: str) -> Self:
+        """Return the format of the files of one table."""
+        return replace(self, column_null=tuple(own for own in self.column_null if own[0] == table))
+
+    def field_sql(self, column: str) -> str:
+        """Return SQL for a column of texts of which those that mean a missing value are NULL."""
+        own = {name.casefold(): texts for _, name, texts in self.column_null}
+        raw, null = DUCKDB.identifier(column), own.get(column.casefold(), self.null)
+        return f"CASE WHEN {raw} IN ({DUCKDB.literals(null)}) THEN NULL ELSE {raw} END AS {raw}" if null else raw
 
     @property
     def number_rule(self) -> str:
@@ -324,11 +360,12 @@ PLAIN_CSV = CsvFormat()
 class Utf8Files:
     """CSV files in UTF-8: the files themselves, or in-memory copies if they have another encoding."""
 
-    def __init__(self, files: Sequence[str], form: CsvFormat) -> None:
-        """Copy files in another encoding; nothing is written to disk."""
+    def __init__(self, files: Sequence[str], form: CsvFormat, base: Path) -> None:
+        """Copy files in another encoding; nothing is written to disk. Folders below the base may be columns."""
         self._copies: list[IO[bytes]] = []
         self.form = replace(form, encoding="utf-8")
         self.names = list(files)
+        self.folders = [folder_partitions(name, base) for name in files]
         if form.encoding != "utf-8":
             self.names = [self._copied(name, form.encoding) for name in files]
 
@@ -352,13 +389,17 @@ class Utf8Files:
         raise SourceUnfit(f"A CSV file cannot be read as {encoding}. Write the encoding that it has.")
 
 
-def csv_sql(files: Sequence[str], form: CsvFormat) -> str:
-    """Return SQL for the rows of UTF-8 CSV files as texts: no type or separator is guessed from the rows."""
+def csv_sql(rows: Utf8Files) -> str:
+    """Return SQL for the rows of CSV files as texts: no type or separator is guessed from the rows.
+
+    A folder named like year=2024 adds a column to its files, whose text is read like a field.
+    """
+    files, form = rows.names, rows.form
     listed = [first_line_fields(name, form) for name in files]
     if form.header:
         if any(names != listed[0] for names in listed):
             raise SourceUnfit("The CSV files differ in their first lines. Give all of them the same column names.")
-        names = listed[0]
+        names = [name or f"column{place + 1}" for place, name in enumerate(listed[0])]
     else:
         if len({len(names) for names in listed}) > 1:
             raise SourceUnfit("The CSV files differ in how many fields their first lines have.")
@@ -368,6 +409,10 @@ def csv_sql(files: Sequence[str], form: CsvFormat) -> str:
             "A column name is twice in the first line of the CSV file; capitals make no difference. Give each column "
             "its own name, or write header = false if the first line has no names."
         )
+    keys = [unquote(key) for key, _ in rows.folders[0]]
+    if any([unquote(key) for key, _ in own] != keys for own in rows.folders):
+        raise SourceUnfit("The folders of the CSV files are not all called by the same columns, such as year=2024.")
+    require_separate_columns(keys, names)
     columns = ", ".join(f"{DUCKDB.literal(name)}: 'VARCHAR'" for name in names)
     packed = {name.endswith(".gz") for name in files}
     if len(packed) > 1:
@@ -378,15 +423,36 @@ def csv_sql(files: Sequence[str], form: CsvFormat) -> str:
         "delim": DUCKDB.literal(form.separator),
         "quote": "'\"'",
         "escape": "'\"'",
-        "nullstr": f"[{DUCKDB.literals(form.null)}]" if form.null else "[]",
+        "nullstr": f"[{DUCKDB.literals(form.null or ('',))}]",  # it may not be empty
         "encoding": "'utf-8'",
         "compression": "'gzip'" if True in packed else "'none'",
         "strict_mode": "true",
         "ignore_errors": "false",
         "null_padding": "false",
+        "hive_partitioning": "false",  # it would guess types, and know nothing of folders of copies
         "columns": f"{{{columns}}}",
     }
-    return f"read_csv([{DUCKDB.literals(files)}], {', '.join(f'{key} = {text}' for key, text in options.items())})"
+    if form.column_null or not form.null:
+        options["force_not_null"] = f"[{DUCKDB.literals(names)}]"
+    told = ", ".join(f"{key} = {text}" for key, text in options.items())
+    if not keys and not form.column_null:
+        return f"read_csv([{DUCKDB.literals(files)}], {told})"
+    placed = dict[tuple[tuple[str, str], ...], list[str]]()
+    for name, own in zip(files, rows.folders, strict=True):
+        placed.setdefault(own, []).append(name)
+    parts = (
+        f"SELECT {', '.join(['*', *_folder_columns(own)])} FROM read_csv([{DUCKDB.literals(inside)}], {told})"  # noqa: S608
+        for own, inside in placed.items()
+    )
+    fields = ", ".join(map(form.field_sql, (*names, *keys)))
+    return f"(SELECT {fields} FROM ({' UNION ALL '.join(parts)}))"  # noqa: S608
+
+
+def _folder_columns(folders: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield SQL for each column that folders add."""
+    for key, text in folders:
+        value = "NULL" if text == _NO_PARTITION else DUCKDB.literal(unquote(text))
+        yield f"CAST({value} AS VARCHAR) AS {DUCKDB.identifier(unquote(key))}"
 
 
 def first_line_fields(path: str, form: CsvFormat) -> list[str]:

@@ -87,6 +87,8 @@ class SingleAnswers:
     sum_scopes: set[tuple[str, ...]] = field(default_factory=set)
     """Of sums, the other columns."""
     _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
+    _compared: dict[str, set[int]] = field(default_factory=dict)
+    """The sets of each column's finest classes that were compared with the worst: the same few recur."""
 
     def pay(self, pattern: CountPattern, noise: Noise, event: Event, blocks: int, size: float = 1.0) -> None:
         """Record a single answer, with the size of a sum."""
@@ -114,6 +116,7 @@ class SingleAnswers:
             if before is None or own.number > before.number:
                 self.finest[own.attribute] = own
                 self.worst.pop(own.attribute, None)
+                self._compared.pop(own.attribute, None)
         if sides:
             if value is None:
                 self.sizes.add(len(sides))
@@ -123,6 +126,10 @@ class SingleAnswers:
                     self._see_set(own, members)
 
     def _see_set(self, classes: Classes, members: int) -> None:
+        compared = self._compared.setdefault(classes.attribute, set())
+        if members in compared:
+            return
+        compared.add(members)
         worst = self.worst.setdefault(classes.attribute, {})
         for based in self.in_bases(classes):
             for shape, own in target_sets(based, members):
@@ -246,9 +253,22 @@ def set_side(number: int, base: Base, members: int) -> SetSide:
         squares = np.array(base_squares(base, number), dtype=np.float64)
         rows = np.array([1 / farthest_step(number), 0.0] if members == SUM else [0.0, -1.0])[: len(squares)]
         return SetSide(rows, float(squares @ rows**2), float(np.abs(rows).max()))
-    lifted, squares = lifted_rows(base, number)
-    coefficients = lifted @ unpack_bits(members, number).astype(np.float64)
+    sums, squares = _summed_rows(base, number)
+    edges = np.flatnonzero(np.diff(unpack_bits(members, number), prepend=False, append=False))
+    coefficients = (sums[edges[1::2]] - sums[edges[::2]]).sum(axis=0)
     return SetSide(coefficients, float(squares @ coefficients**2), float(np.abs(coefficients).max()))
+
+
+@lru_cache(maxsize=64)
+def _summed_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the coefficients of all rows, added up over the classes before each: a run of classes is one difference.
+
+    A product with a set of classes would read the whole table, for each of the many groups of a wide column.
+    """
+    lifted, squares = lifted_rows(base, number)
+    sums = np.zeros((number + 1, len(lifted)))
+    np.cumsum(lifted.T, axis=0, out=sums[1:])
+    return sums, squares
 
 
 def set_mean(classes: Classes, members: int) -> float:

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from dodona.answer.laws import NoiseTerm as Draws
 from dodona.answer.laws import upper_quantile
 from dodona.errors import InvalidArgument
-from dodona.knowledge.patterns import BlockMeasurement, StepProduct, StepVector, block_vectors, noise_variance
+from dodona.knowledge.patterns import (
+    BlockMeasurement,
+    StepProduct,
+    StepVector,
+    block_vectors,
+    dependence,
+    noise_variance,
+)
 from dodona.numbers import to_integer
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.additive_noise import Noise
@@ -399,7 +406,8 @@ class BestCombination:
 class Derivation:
     """All releases of one table, ready to be combined. It grows with each release and is thread-safe.
 
-    What was added never changes; a release is processed only when a query needs it.
+    What was added never changes; a release is processed only when a query needs it. Beyond the first `MOST_BLOCKS` it
+    waits for a query about its columns.
     """
 
     def __init__(self, domain: Domain, *, total: int | None = None) -> None:
@@ -413,6 +421,7 @@ class Derivation:
         self._places: list[tuple[int, int, int]] = []  # release, group, and coefficient of the number of rows
         self._told: dict[frozenset[tuple[StepProduct, int]], list[tuple[int, int, int]]] = {}  # by vector: the same
         self._taken = 0
+        self._waiting: defaultdict[frozenset[str] | None, list[int]] = defaultdict(list)  # releases by their columns
         self._lock = threading.Lock()
 
     def add(self, released: BlockMeasurement) -> None:
@@ -449,8 +458,11 @@ class Derivation:
         found = []
         with self._lock:
             while self._taken < len(self._released):
-                self._taken += 1
-                self._take(self._taken - 1)
+                release, self._taken = self._taken, self._taken + 1
+                if release < MOST_BLOCKS:
+                    self._take(release)
+                else:
+                    self._waiting[dependence(self._released[release].block)].append(release)
             for block in blocks:
                 for vector in block_vectors(block, self._domain) or (None,):
                     one = None if vector is None else way(vector)
@@ -461,10 +473,13 @@ class Derivation:
 
     def _recalled(self, vector: StepVector) -> BestCombination | None:
         varying = self._varying(vector)
+        for columns in (frozenset([name for column in varying for name, _, _ in column]), None):
+            for release in self._waiting.pop(columns, ()):
+                self._take(release)
         told = self._told.get(frozenset(varying.items())) if varying else None
         if told is None:
             return None
-        best = min(told, key=lambda place: noise_variance(self._released[place[0]].noise))
+        best = min(told, key=lambda place: (noise_variance(self._released[place[0]].noise), place))
         return self._combined(vector, [(best, Fraction(1))])
 
     def _derived(self, vector: StepVector) -> BestCombination | None:

@@ -5,7 +5,7 @@ a clique are exact; others are counted on rows drawn from the law.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -43,6 +43,8 @@ class FactoredBelief:
     prior: Prior = field(default_factory=dict, repr=False)
     seen: tuple[ObservedBlock, ...] = field(default=(), repr=False)
     """The observations, with the multipliers of their factors."""
+    cliques: tuple[Columns, ...] | None = field(default=None, repr=False)
+    """Of the tree; None before anything was joined."""
     gap: float = 0.0
     """How far the last fit was from its optimum at most, in deviations of the noise."""
 
@@ -51,30 +53,38 @@ class FactoredBelief:
         """The columns by number of codes, the largest last: so tables are passed over in long runs."""
         return tuple(sorted(range(len(self.support.shape)), key=lambda place: (self.support.shape[place], place)))
 
+    @cached_property
+    def whole(self) -> bool:
+        """Whether one table of all cells is within the limit."""
+        return junction.count_cells(self._shape, [self._every]) <= self.limit
+
     def holds(self, blocks: Iterable[Block], *, limit: int | None = None) -> bool:
-        """Return whether the belief stays within its limit, or a lower one, once more blocks are observed."""
-        if self.support.size <= self.limit:
-            return True
-        sets = [own for own in map(self._columns, blocks) if self.tree.find(own) is None]
-        most = self.limit if limit is None else min(limit, self.limit)
-        return not sets or junction.tree_cells(self._shape, (*self._sets, *sets)) <= most
+        """Return whether the belief stays within its limit, or a lower one, once more blocks are observed.
 
-    def may_hold(self, block: Block, *, limit: int) -> bool:
-        """Return whether the belief can stay within a limit once a block is observed; quicker than `holds`.
-
-        There is a tree of that size, but the one that `holds` finds may be larger.
+        What `joined` makes of these blocks then has that many cells: both look at the same cliques.
         """
-        if self.support.size <= self.limit:
+        return self.holds_columns([block.attributes for block in blocks], limit=limit)
+
+    def holds_columns(self, groups: Iterable[Iterable[str]], *, limit: int | None = None) -> bool:
+        """Return the same for blocks over these columns."""
+        if self.whole:
             return True
-        found = self.tree.widened(self._columns(block)) <= limit
-        return found or self.holds([block], limit=limit)
+        most = self.limit if limit is None else min(limit, self.limit)
+        sets = [self._internal(self.support.places(names)) for names in groups]
+        if len(sets) == 1:  # hundreds of candidates are asked for one by one: neither tree is made
+            if self.tree.widened(sets[0]) <= most:
+                return True
+            return junction.count_cells(self._shape, junction.eliminate(self._shape, (*self._sets, *sets))) <= most
+        return junction.count_cells(self._shape, self._grown(sets)) <= most
 
     def joined(self, more: Iterable[ObservedBlock]) -> Self:
         """Return the belief with more observations, not fitted to them yet; those of one block are pooled."""
-        blocks = {one.block: one for one in self.seen}
-        for one in more:
+        blocks, found = {one.block: one for one in self.seen}, tuple(more)
+        for one in found:
             blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
-        return replace(self, seen=tuple(blocks.values()))
+        return replace(
+            self, seen=tuple(blocks.values()), cliques=self._grown(self._columns(one.block) for one in found)
+        )
 
     def fitted(self, steps: int, *, tolerance: float = TOLERANCE, anchor: float = RELATIVE_ANCHOR) -> Self:
         """Return the belief after at most so many steps of the fit, fewer if it converges."""
@@ -100,10 +110,12 @@ class FactoredBelief:
 
     def tilted(self, block: Block, exponents: NDArray[np.float64]) -> Self:
         """Return the law with each cell multiplied by e^exponent of its answer: one step of multiplicative weights."""
-        known = {one.block: one for one in self.seen}
-        one = known.get(block, ObservedBlock.of_shares(block, np.zeros(block.values), 1.0))
-        known[block] = replace(one, multipliers=one.multipliers + exponents)
-        return replace(self, seen=tuple(known.values()))
+        unseen = all(one.block != block for one in self.seen)
+        belief = self.joined([ObservedBlock.of_shares(block, np.zeros(block.values), 1.0)]) if unseen else self
+        seen = [
+            replace(one, multipliers=one.multipliers + exponents) if one.block == block else one for one in belief.seen
+        ]
+        return replace(belief, seen=tuple(seen))
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query."""
@@ -159,24 +171,49 @@ class FactoredBelief:
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return the distribution over all cells, in the shape of a support that is within the limit."""
-        if self.support.size > self.limit:
+        if not self.whole:
             raise cells.TooManyCells(
                 "A table with all cells of this law", cells=self.support.size, limit=self.limit, instead="Draw rows."
             )
-        whole = JunctionTree.over(self._shape, self.law.tables, dense=True).calibrate(self.law.tables)
-        every = tuple(range(len(self._shape)))
+        every = self._every
+        whole = JunctionTree.over(self._shape, self.law.tables, cliques=[every]).calibrate(self.law.tables)
         return np.ascontiguousarray(whole.marginals([every])[every].transpose(np.argsort(self.order)))
 
     @cached_property
     def tree(self) -> JunctionTree:
         """The junction tree of all observed blocks; one clique of all columns if the tree would be larger than that."""
         sets = list(dict.fromkeys(self._sets))
-        size = junction.tree_cells(self._shape, sets)
-        if min(size, self.support.size) > self.limit:
+        cliques = self._smallest(junction.eliminate(self._shape, sets)) if self.cliques is None else self.cliques
+        size = junction.count_cells(self._shape, cliques)
+        if size > self.limit:
             raise cells.TooManyCells(
                 "The model of these blocks", cells=size, limit=self.limit, instead="Ask for fewer columns together."
             )
-        return JunctionTree.over(self._shape, sets, dense=size >= self.support.size or size > self.limit)
+        return JunctionTree.over(self._shape, sets, cliques=cliques)
+
+    def _grown(self, more: Iterable[Columns]) -> tuple[Columns, ...]:
+        """Return the cliques once more sets are observed: the same ones, if these hold them all.
+
+        Otherwise they are those of the smaller one of two trees: one made anew of all sets, and the present one
+        widened. Alone, the first could grow by sets that the present tree holds, as an order of elimination that is
+        good for some sets may be bad for more of them.
+        """
+        tree, sets = self.tree, list(dict.fromkeys(more))
+        for own in sets:
+            if tree.find(own) is None:
+                tree = JunctionTree.over(self._shape, (), cliques=tree.widen(own))
+        present = tuple(clique.columns for clique in tree.cliques)
+        if tree is self.tree:
+            return present
+        return self._smallest(junction.eliminate(self._shape, (*self._sets, *sets)), present)
+
+    def _smallest(self, *trees: Sequence[Columns]) -> tuple[Columns, ...]:
+        """Return the cliques of the smallest tree; that of one clique with all columns is there for all."""
+        return tuple(min(((self._every,), *trees), key=lambda cliques: junction.count_cells(self._shape, cliques)))
+
+    @cached_property
+    def _every(self) -> Columns:
+        return tuple(range(len(self._shape)))
 
     @cached_property
     def law(self) -> Calibration:

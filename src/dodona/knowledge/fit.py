@@ -61,9 +61,14 @@ class ObservedBlock:
 
     def joined(self, other: Self) -> Self:
         """Return two measurements of one block pooled by precision; the multipliers are kept."""
-        own, others = 1 / self.variance, 1 / other.variance
-        values = (self.values * own + other.values * others) / (own + others)
-        return replace(self, values=values, variance=1 / (own + others))
+        weight = other.variance / (self.variance + other.variance)
+        values = self.values * weight + other.values * (1 - weight)
+        peak: float | None = None
+        if self.peak is not None or other.peak is not None:
+            peaks = [one.variance if one.peak is None else one.peak for one in (self, other)]
+            peak = weight**2 * peaks[0] + (1 - weight) ** 2 * peaks[1]
+        variance, pull = weight * self.variance, max(self.pull, other.pull)
+        return replace(self, values=values, variance=variance, peak=peak, pull=pull)
 
 
 def fit_blocks(

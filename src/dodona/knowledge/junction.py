@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, Self
@@ -30,6 +30,9 @@ class RandomSource(Protocol):
 
 
 _FEW = 8  # codes of an axis: so few slices are added one by one
+MOST_AXES = 32
+"""Of an array of any NumPy: a clique of more columns is not held, though most of them be constant."""
+_TOO_MANY = 1 << 200
 
 
 # --- Choosing cliques: the columns are eliminated one after the other, the cheapest first. ---
@@ -67,9 +70,9 @@ def eliminate(shape: Sequence[int], sets: Iterable[Iterable[int]]) -> list[Colum
     return [tuple(sorted(clique)) for clique in found]
 
 
-def tree_cells(shape: Sequence[int], sets: Iterable[Iterable[int]]) -> int:
-    """Return the number of cells of all cliques that hold the given sets."""
-    return sum(_cells(shape, clique) for clique in eliminate(shape, sets))
+def count_cells(shape: Sequence[int], cliques: Iterable[Collection[int]]) -> int:
+    """Return the number of cells of all cliques; one with more columns than an array can have axes has too many."""
+    return sum(_cells(shape, clique) if len(clique) <= MOST_AXES else _TOO_MANY for clique in cliques)
 
 
 def _cells(shape: Sequence[int], places: Iterable[int]) -> int:
@@ -110,10 +113,10 @@ class JunctionTree:
     """For each given set the clique that holds its table."""
 
     @classmethod
-    def over(cls, shape: Sequence[int], sets: Iterable[Columns], *, dense: bool = False) -> Self:
-        """Return the tree that holds the given sets; with `dense`, a single clique of all columns."""
+    def over(cls, shape: Sequence[int], sets: Iterable[Columns], *, cliques: Sequence[Columns] | None = None) -> Self:
+        """Return the tree that holds the given sets, with the given cliques; without these, by elimination."""
         wanted = list(dict.fromkeys(sets))
-        chosen = [tuple(range(len(shape)))] if dense else eliminate(shape, wanted)
+        chosen = eliminate(shape, wanted) if cliques is None else list(cliques)
         links = _spanning_tree(shape, chosen)
         home: dict[Columns, int] = {}
         inside: list[list[Columns]] = [[] for _ in links]
@@ -126,16 +129,16 @@ class JunctionTree:
         for _, parent, separator in links:
             if parent is not None and separator:
                 inside[parent].append(separator)
-        cliques = [
+        made = [
             Clique(columns, parent, separator, _plan_merges(shape, columns, inside[number]))
             for number, (columns, parent, separator) in enumerate(links)
         ]
-        return cls(tuple(shape), tuple(cliques), home)
+        return cls(tuple(shape), tuple(made), home)
 
     @cached_property
     def cells(self) -> int:
         """The number of cells of all cliques."""
-        return sum(_cells(self.shape, clique.columns) for clique in self.cliques)
+        return count_cells(self.shape, (clique.columns for clique in self.cliques))
 
     def find(self, columns: Iterable[int]) -> int | None:
         """Return the smallest clique that holds some columns; None if there is none."""
@@ -148,8 +151,27 @@ class JunctionTree:
 
         No more than this many are needed; another tree may need fewer.
         """
+        own = [set(self.cliques[number].columns) for number in self._between(columns)]
+        grown = count_cells(self.shape, [members.union(columns) for members in own])
+        return self.cells + grown - count_cells(self.shape, own)
+
+    def widen(self, columns: Columns) -> list[Columns]:
+        """Return the cliques of the tree that `widened` counts the cells of, without those inside others."""
+        between = self._between(columns)
+        grown = [
+            {*clique.columns, *columns} if number in between else set(clique.columns)
+            for number, clique in enumerate(self.cliques)
+        ]
+        found: list[set[int]] = []
+        for own in sorted(grown, key=len, reverse=True):
+            if not any(own <= other for other in found):
+                found.append(own)
+        return [tuple(sorted(own)) for own in found]
+
+    def _between(self, columns: Columns) -> set[int]:
+        """Return the cliques on the way between some columns; none if a clique has all of them."""
         if self.find(columns) is not None:
-            return self.cells
+            return set()
         wanted, ways = set(columns), [self._way_up(self._first[place]) for place in columns]
         shared = set(ways[0]).intersection(*ways[1:])
         top = max(shared)  # numbers rise away from the root
@@ -160,11 +182,7 @@ class JunctionTree:
                 break
             touched.discard(top)
             top = below[0]
-        more = 0
-        for number in touched:
-            own = self.cliques[number].columns
-            more += _cells(self.shape, own) * (_cells(self.shape, wanted - set(own)) - 1)
-        return self.cells + more
+        return touched
 
     @cached_property
     def _first(self) -> dict[int, int]:

@@ -48,7 +48,7 @@ class MixtureBuilder:
 
     def add(self, belief: Belief, *, weight: float = 1.0) -> None:
         """Add a belief, which stays usable. Only those that are added up are weighted."""
-        if isinstance(belief, FactoredBelief) and belief.support.size > belief.limit:
+        if isinstance(belief, FactoredBelief) and not belief.whole:
             self._parts.append(belief)
         elif self._sum is None:
             self._sum, self._support = weight * belief.probabilities(), belief.support

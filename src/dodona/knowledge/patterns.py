@@ -404,6 +404,28 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     return several if max(map(len, several)) <= MOST_STEPS else None
 
 
+def dependence(block: Block) -> frozenset[str] | None:
+    """Return the columns on which each of a block's numbers depends, if it is seen without expanding it; else None.
+
+    A product of factors of different columns depends on all of them, if none of the factors is constant.
+    """
+    where, weight = block.where, block.weight
+    parts = where.parts if type(where) is And else (where,)
+    sets = {part.attribute: part for part in parts if type(part) is Among and 0 < part.codes < (1 << part.cells) - 1}
+    keys = {key.attribute for key in block.keys if isinstance(key, Partition) and key.groups > 1}
+    if len(sets) < len(parts) or len(keys) < len(block.keys) or not keys.isdisjoint(sets):
+        return None
+    if type(weight) is ConstantWeight and weight.number:
+        return frozenset(keys.union(sets))
+    if type(weight) is not ValueWeight or weight.power != 1 or not weight.factor or weight.attribute in keys:
+        return None
+    own = sets.get(weight.attribute)
+    codes = (1 << weight.size) - 1 if own is None else own.codes & (1 << weight.size) - 1
+    return (
+        frozenset(keys.union(sets, [weight.attribute])) if codes.bit_count() > 1 else None
+    )  # of two numbers one is not 0
+
+
 CodeSets = dict[str, tuple[int, int]]
 """A conjunction: of each attribute the number of its cells, and the codes that are meant, as bits."""
 

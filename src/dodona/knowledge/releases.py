@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import insort
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -121,10 +122,8 @@ class ReleasedBlocks:
             self._index(block_digest(block, self._domain), told)
 
     def _index(self, digest: str, told: ReleasedBlock) -> None:
-        same = self._blocks[digest]
-        same.append(told)
-        if len(same) > 1:
-            same.sort(key=lambda one: (self._place[one.receipt], one.place))  # a release may have a block twice
+        # A release may have a block twice; most come in their order, and one question may be measured very often.
+        insort(self._blocks[digest], told, key=lambda one: (self._place[one.receipt], one.place))
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""

@@ -59,7 +59,8 @@ Product = tuple[Factor, ...]
 """A query that counts each row for the product of the factors of its attributes."""
 
 
-def variance_shares(product: Product) -> dict[Residual, Fraction]:
+@lru_cache(maxsize=1 << 13)
+def variance_shares(product: Product) -> Mapping[Residual, Fraction]:
     """Return the coefficient of each residual's σ² in the variance of a product query.
 
     Theorem: residual-reconstruction

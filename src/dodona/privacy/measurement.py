@@ -7,6 +7,7 @@ differ, and are measured with integer normal noise on the rows of their bases.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,12 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
+from dodona.numbers import Doubles, Integers
 from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, NormalNoise, RoundedGaussian
 from dodona.privacy.events import ComposedEvent, Event, RoundedGaussianEvent, UnevenGaussianEvent
 from dodona.query.bases import Base, base_squares, largest_weight, least_overlap
 from dodona.query.canonical import RecentCache, query_digest
 from dodona.query.query import Query
-from dodona.query.residual import Classes, Residual, blocks_of_residual, residual_of_blocks
+from dodona.query.question import Question
+from dodona.query.residual import BasedNumber, Classes, Residual, blocks_of_residual, residual_of_blocks
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Domain, Neighbours, Unit
 
@@ -146,6 +149,43 @@ def noises_from_text(text: str) -> tuple[Noise, ...]:
     return tuple(found)
 
 
+# --- What was measured: a question, the noisy integers of its blocks, and their noise. ---
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValues:
+    """Noisy integers, block by block, and one noise per block, both in the block's steps."""
+
+    question: Question
+    values: Sequence[int] | Integers
+    noises: tuple[Noise, ...]
+
+    def __post_init__(self) -> None:
+        """Raise if values or noises do not match the question."""
+        query = self.question.query
+        if len(self.noises) != len(query.blocks):
+            raise InvalidArgument("noises", len(self.noises), f"write one for each of {len(query.blocks)} blocks")
+        if len(self.values) != query.values:
+            raise InvalidArgument("values", len(self.values), f"the question has {query.values}")
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of the question."""
+        return self.question.groups
+
+    def steps(self, block: int) -> list[int]:
+        """Return the noisy integers of a block, in steps."""
+        return [int(value) for value in self._part(block)]
+
+    def numbers(self, block: int) -> Doubles:
+        """Return the noisy integers of a block as floats: one row per group of the question."""
+        return np.asarray(self._part(block), dtype=np.float64).reshape(self.groups, -1)
+
+    def _part(self, block: int) -> Sequence[int] | Integers:
+        start = sum(other.values for other in self.question.query.blocks[:block])
+        return self.values[start : start + self.question.query.blocks[block].values]
+
+
 # --- The pattern price: the joint price of residuals when a row is added, removed or replaced. ---
 
 
@@ -167,7 +207,10 @@ def worst_ratio(parts: Sequence[ResidualVariance], unit: Unit, *, limit: int = M
     """
     found = Fraction(0)
     if not unit.fixed:
-        found = sum((squared_move_added(residual) / variance for residual, variance in parts), Fraction(0))
+        # Many residuals look alike, and adding fractions is slow: each kind is added once, times its number.
+        alike = Counter((own.sides, variance.numerator, variance.denominator) for own, variance in parts)
+        for (sides, above, below), times in alike.items():
+            found += _largest_weights(sides) * Fraction(times * below, above)
     if unit.neighbours is Neighbours.REPLACE:
         found = max(found, _worst(parts, limit))
     return unit.rows**2 * found
@@ -178,7 +221,12 @@ def squared_move_added(residual: Residual) -> Fraction:
 
     Theorem: residual-measurement, column-base
     """
-    return math.prod((largest_weight(*side) for side in residual.sides), start=Fraction(1))
+    return _largest_weights(residual.sides)
+
+
+@lru_cache(maxsize=1 << 10)
+def _largest_weights(sides: tuple[BasedNumber, ...]) -> Fraction:
+    return math.prod((largest_weight(*side) for side in sides), start=Fraction(1))
 
 
 def squared_move_replaced(residual: Residual, differs: Sequence[bool]) -> Fraction:

@@ -28,7 +28,8 @@ from dodona.schema.schema import Unit
 
 
 MOST_FACTOR = 1 << 20
-_FARTHEST = 1 << 38  # with 2^22 answers, sums of distances stay below 2^62
+MOST_HANDICAP = 1 << 61
+FARTHEST = 1 << 38  # with 2^22 answers, sums of distances stay below 2^62
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,11 @@ class DistanceScores:
         blocks = len(self.query.blocks)
         to_integer(self.count, argument="count", lower=1, upper=blocks)
         sizes = (("believed", self.query.values), ("factors", blocks), ("handicaps", blocks))
-        limits = {"believed": (-_FARTHEST, _FARTHEST), "factors": (1, MOST_FACTOR), "handicaps": (-1 << 61, 1 << 61)}
+        limits = {
+            "believed": (-FARTHEST, FARTHEST),
+            "factors": (1, MOST_FACTOR),
+            "handicaps": (-MOST_HANDICAP, MOST_HANDICAP),
+        }
         for name, wanted in sizes:
             found: Sequence[int] = getattr(self, name)
             if len(found) != wanted:
@@ -90,7 +95,7 @@ class DistanceScores:
 
     def scores(self, values: Whole) -> Whole:
         """Return the score of each block."""
-        small = isinstance(values, np.ndarray) and int(abs(values // 2).max()) < _FARTHEST
+        small = isinstance(values, np.ndarray) and int(abs(values // 2).max()) < FARTHEST
         kind = np.int64 if small else np.object_
         away = np.abs(np.asarray(values, dtype=kind) - np.array(self.believed, dtype=kind))
         spans = pairwise(accumulate((block.values for block in self.query.blocks), initial=0))

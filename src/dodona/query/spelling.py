@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 from dodona.errors import DodonaError, InvalidArgument
@@ -28,6 +29,7 @@ from dodona.schema.schema import Domain
 
 _LONGEST = 1 << 28
 _LARGEST_UNIT = Fraction(10**150)
+_MOST_SETS = 1 << 12
 
 
 def from_json(text: str, domain: Domain) -> queries.Query:
@@ -35,12 +37,12 @@ def from_json(text: str, domain: Domain) -> queries.Query:
     if len(text) > _LONGEST:
         raise InvalidArgument("text", f"{len(text)} characters", f"write at most {_LONGEST}")
     try:
-        found = json.loads(text, object_pairs_hook=_refuse_repeated_names)
+        found = _DECODER.decode(text)
         if not isinstance(found, dict) or found.keys() != {"format", "blocks"}:
             raise _invalid_json(found, "write an object with format and blocks")
         if type(found["format"]) is not int or found["format"] != FORMAT:
             raise _invalid_json(found["format"], f"this version reads format {FORMAT}")
-        return queries.Query(domain, tuple(map(_JsonReader(domain).block, _require_list(found["blocks"]))))
+        return queries.Query(domain, tuple(map(_reader(domain).block, _require_list(found["blocks"]))))
     except DodonaError:
         raise
     except (ValueError, RecursionError) as fault:
@@ -112,6 +114,8 @@ class _JsonReader:
             known = self._sets.get(found)  # the same few sets recur
             if known is None:
                 name, _, codes = found.rpartition(":")
+                if len(self._sets) >= _MOST_SETS:
+                    self._sets.clear()
                 known = self._sets[found] = Among(name, self._domain[name].cells, _parse_bits(codes))
             return known
         if isinstance(found, dict) and len(found) == 1:
@@ -188,6 +192,15 @@ def _refuse_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]
     if len(found) != len(pairs):
         raise _invalid_json([name for name, _ in pairs], "write each name once")
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
+
+
+@lru_cache(maxsize=16)
+def _reader(domain: Domain) -> _JsonReader:
+    """Return what parses queries over a domain: thousands of them are read back from a ledger, with few sets."""
+    return _JsonReader(domain)
 
 
 def _parse_bits(text: str) -> int:

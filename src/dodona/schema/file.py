@@ -163,6 +163,7 @@ def _read_column(column: TomlTable, name: str) -> kinds.Attribute | None:
     if kind is None:
         return None  # which other keys are valid depends on the kind
     column.has("otherwise")
+    column.has("null")  # read with the format of the files
     if column.has("source") and column.text("source", example='source = "hours-per-week"') is None:
         return None
     attribute = _READERS[kind](column, name)

@@ -1,11 +1,15 @@
 """The HTTP application of a door: its addresses, its errors and its description."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
@@ -27,7 +31,7 @@ from dodona.server.agents.spending import AgentCaps
 from dodona.server.describing import describe
 from dodona.server.doorkeeper import PREFIX, Doorkeeper
 from dodona.server.guard import App, Guard, Limits
-from dodona.server.link import CoreLink
+from dodona.server.link import CoreLink, KeyMissing
 from dodona.server.metrics import Metrics
 from dodona.server.oidc import Provider, ProviderSettings
 from dodona.server.relay import Relay, note_of
@@ -124,12 +128,26 @@ async def _invalid(request: Request, fault: Exception) -> Response:
     """Answer a body, a header or an address that does not fit, without repeating what was sent."""
     if not isinstance(fault, RequestValidationError):
         raise fault
-    return await _known(request, InvalidRequest(" ".join(_mistake(one) for one in fault.errors()[:5])))
+    listed = fault.errors()
+    if any(one["loc"][:2] == ("header", "Idempotency-Key") for one in listed):
+        return await _known(request, KeyMissing())
+    route = request.scope.get("route")
+    body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
+    return await _known(request, InvalidRequest(" ".join(_mistakes(listed, getattr(body, "model_fields", {}))[:5])))
 
 
-def _mistake(error: Any) -> str:  # noqa: ANN401  pydantic's errors are plain dictionaries
-    where = ".".join(str(part) for part in error["loc"] if isinstance(part, str | int))
-    return f"{where}: {error['msg']}."
+def _mistakes(errors: Sequence[Any], fields: Mapping[str, FieldInfo]) -> list[str]:
+    """Return a sentence for each mistake; a field that may have one of several forms is told once, by what it is."""
+    told: dict[str, list[str]] = defaultdict(list)
+    for error in errors:
+        where = [str(part) for part in error["loc"]]
+        form = where[0] == "body" and len(where) > 2 and isinstance(error["loc"][2], str)  # noqa: PLR2004  of a field
+        told[".".join(where[:2] if form else where)].append(f"{error['msg']}.")
+    return [
+        f"{name}: {own[0] if len(own) == 1 or field is None else field.description or own[0]}"
+        for name, own in told.items()
+        for field in (fields.get(name.removeprefix("body.")),)
+    ]
 
 
 async def _unexpected(request: Request, fault: Exception) -> Response:

@@ -141,14 +141,14 @@ def quote(call: ActCall) -> Reply:
 
 def ask(call: ActCall) -> Reply | None:
     """Return the answer to a question; None if it must not spend and the question is not free."""
-    found = expect(call, "question", "view", *_WISHES)
+    found = expect(call, "question", "view", "as_of", *_WISHES)
     question, view = text(found.get("question")), _view(found.get("view"))
     curator = curator_of(call)
-    if call.only_free:
+    if call.only_free and "as_of" not in found:  # which is always free, and reads no rows
         free = curator.ask_if_free(question, **wishes(call, *_WISHES), key=call.key)
         return None if free is None else answer_reply(seen(free, view), call.accept)
     with capped(call):
-        answer = curator.ask(question, **wishes(call, *_WISHES), key=call.key)
+        answer = curator.ask(question, **wishes(call, *_WISHES, "as_of"), key=call.key)
     return answer_reply(seen(answer, view), call.accept)
 
 

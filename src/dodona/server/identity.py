@@ -30,7 +30,10 @@ class RoleMissing(Refused):
     def __init__(self, *roles: str) -> None:
         """Name the roles that may."""
         needed = " or ".join(roles)
-        super().__init__(f"This needs the role {needed} for the dataset, and a token whose scope includes it.")
+        super().__init__(
+            f"This needs the role {needed} for the dataset, and a token whose scope includes it. A dataset that is not "
+            "there is refused in the same words; yours are listed at /api/v1/datasets."
+        )
 
 
 @dataclass(frozen=True, slots=True)

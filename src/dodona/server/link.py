@@ -81,7 +81,7 @@ def problem_reply(error: DodonaError, *, headers: Mapping[str, str] | None = Non
     """Return an error as problem+json (RFC 9457), with its code, its status and whether anything was charged."""
     document: dict[str, object] = {
         "type": f"/errors/{error.code}",
-        "title": error.code.replace("-", " ").capitalize(),
+        "title": error.code.replace("-", " ").capitalize().replace("sql", "SQL"),
         "status": error.http_status,
         "detail": error.message,
         "code": error.code,

@@ -59,6 +59,9 @@ class AskBody(_Priced):
     model_config = _example(question=_COUNT, within="1%", max_price="2%")
     question: Question = Field(description="SQL over the dataset's table.")
     view: View = Field("single", description="Which intervals the reply shows; all of them come from one answer.")
+    as_of: Name | None = Field(
+        None, description="An older version of the data: a free estimate from what was released about it."
+    )
 
 
 class RehearseBody(_Priced):

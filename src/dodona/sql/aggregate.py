@@ -12,7 +12,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dodona.answer.measured import groups_under
+from dodona.answer.labels import groups_under
 from dodona.errors import InvalidArgument
 from dodona.query import query as queries
 from dodona.query.predicate import NOTHING, And, Predicate, allowed_codes, complement, conjunction, unpack_bits
@@ -502,5 +502,8 @@ def _sum_block(call: _Call, where: Predicate, value: Scalar, *, centre: Fraction
     except InvalidArgument as fault:
         raise call.fault("The numbers have too many digits to be added up exactly:", f"{fault.accepted}.") from None
     if max(map(abs, queries.weight_range(weight))) > queries.LARGEST_WEIGHT:
-        raise call.fault("The numbers have too many digits to be added up exactly.", "Write rounder constants.")
+        divided = any(isinstance(leaf, Mapped) for leaf in value.leaves)
+        rounded = f"Write {call.written}(round(..., 4)), or sum(a) / sum(b) for the ratio of two totals."
+        instead = rounded if divided else "Write rounder constants."
+        raise call.fault("The numbers have too many digits to be added up exactly.", instead)
     return call.blocks.number(where, weight, unit)

@@ -242,6 +242,39 @@ def truncate(moment: dt.date, unit: str) -> dt.date:
     return moment if unit in CLOCK_PARTS else dt.date.fromordinal(max(1, date_part(moment, f"trunc {unit}")))
 
 
+_SHORT_WIDTH = re.compile(r"\s*([0-9]{1,9})(?:[.]0*)?\s*([smhdw])\s*")
+_SHORT_UNITS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
+_WEEKS, _MONTHS_ORIGIN = dt.datetime(2000, 1, 3), dt.datetime(2000, 1, 1)  # noqa: DTZ001  times mean UTC
+
+
+def parse_width(text: str) -> Interval | None:
+    """Return the width of a bucket of time, also in the short form of dashboards, such as `5m`."""
+    found = _SHORT_WIDTH.fullmatch(text)
+    return parse_interval(text) if found is None else parse_interval(found[1], _SHORT_UNITS[found[2]])
+
+
+def bucket(moment: dt.date, width: Interval, origin: dt.date | None = None) -> dt.date | None:
+    """Return the first moment of the bucket of a time; by default one begins on a Monday, or a first of January.
+
+    None if buckets have no width, or outside the calendar. A day has the first day of its bucket.
+
+    >>> bucket(dt.date(2024, 1, 31), Interval(0, 7)), bucket(dt.datetime(2024, 1, 31, 7, 40), Interval(0, 0, 900))
+    (datetime.date(2024, 1, 29), datetime.datetime(2024, 1, 31, 7, 30))
+    """
+    months, seconds = width.months, width.days * DAY_SECONDS + width.seconds
+    if (months > 0) == (seconds > 0) or months < 0 or seconds < 0:
+        return None
+    start = origin or (_MONTHS_ORIGIN if months else _WEEKS)
+    if months:  # these begin on the first of a month, whatever the day of the origin
+        since = (moment.year - start.year) * 12 + moment.month - start.month
+        first = dt.datetime(start.year, start.month, 1)  # noqa: DTZ001  UTC
+        found = shift_day(first, Interval(since // months * months, 0))
+    else:
+        found = shift_day(start, Interval(0, 0, (_seconds(moment) - _seconds(start)) // seconds * seconds))
+    whole_days = isinstance(found, dt.datetime) and not isinstance(moment, dt.datetime) and not width.seconds
+    return found.date() if whole_days and isinstance(found, dt.datetime) else found
+
+
 def age_between(last: dt.date, first: dt.date) -> Interval:
     """Return the months and days from one day to another, as `age` does.
 

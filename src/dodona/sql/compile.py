@@ -197,6 +197,11 @@ def read_statement(text: str, schema: Schema) -> asked.Question | Statement:
     >>> [column.name for column in statement.columns], len(statement.parts)
     (['emergency', 'share'], 1)
     """
+    clause = PRIVACY_CLAUSE.match(text)
+    if clause is not None:
+        bare, notes = check_privacy_clause(clause, schema)
+        found = read_statement(bare, schema)
+        return replace(found, text=text, warnings=(*found.warnings, *notes))
     try:
         return compile_sql(text, schema)
     except InvalidSql as plain:
@@ -245,12 +250,7 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
 
 
 def _compile(text: str, schema: Schema) -> asked.Question:
-    clause = PRIVACY_CLAUSE.match(text)
-    if clause is None:
-        return compile_tree(text, schema, parse(text))
-    bare, notes = check_privacy_clause(clause, schema)
-    found = compile_tree(bare, schema, parse(bare))
-    return replace(found, text=text, warnings=(*found.warnings, *notes))
+    return compile_tree(text, schema, parse(text))
 
 
 def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | None = None) -> asked.Question:

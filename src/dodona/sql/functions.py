@@ -198,16 +198,61 @@ def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
     return days.shift_day(_day(value), step)
 
 
-def _to_date(text: Constant, pattern: Constant = "YYYY-MM-DD") -> Constant:
-    """Return the day that a text means, by a pattern of YYYY, MM and DD."""
+_FIELDS = (("YYYY", 4), ("MM", 2), ("DD", 2), ("HH24", 2), ("MI", 2), ("SS", 2), ("US", 6), ("MS", 3))
+
+
+def _parsed(text: Constant, pattern: Constant) -> dt.datetime | None:
+    """Return the time that a text means, by a pattern of YYYY, MM, DD, HH24, MI, SS, MS and US."""
     signs = re.escape(_text(pattern)[:40])
-    for name, digits in (("YYYY", 4), ("MM", 2), ("DD", 2)):
+    for name, digits in _FIELDS:
         signs = signs.replace(name, f"(?P<{name}>[0-9]{{{digits}}})", 1)
-    found = re.fullmatch(signs, _text(text)) if signs.count("(?P<") == 3 else None  # noqa: PLR2004  year, month and day
+    found = re.fullmatch(signs, _text(text))
+    parts = {} if found is None else {name: int(value) for name, value in found.groupdict().items()}
+    if not {"YYYY", "MM", "DD"} <= parts.keys():
+        return None
+    hour, minute, second = (parts.get(name, 0) for name in ("HH24", "MI", "SS"))
+    fraction = parts.get("US", 1_000 * parts.get("MS", 0))
     try:
-        return None if found is None else dt.date(int(found["YYYY"]), int(found["MM"]), int(found["DD"]))
+        clock = dt.time(hour, minute, second, fraction)
+        return dt.datetime.combine(dt.date(parts["YYYY"], parts["MM"], parts["DD"]), clock)
     except ValueError:
         return None
+
+
+def _to_date(text: Constant, pattern: Constant = "YYYY-MM-DD") -> Constant:
+    """Return the day that a text means, by a pattern."""
+    found = _parsed(text, pattern)
+    return None if found is None else found.date()
+
+
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  times mean UTC
+
+
+def _to_timestamp(value: Constant, pattern: Constant = None) -> Constant:
+    """Return the time that a text means by a pattern, or that so many seconds after the start of 1970 mean.
+
+    A text that means the first moment of a day is that day, as in a cast.
+    """
+    if isinstance(value, Fraction) and pattern is None:
+        try:
+            return _EPOCH + dt.timedelta(microseconds=round(value * 10**6))
+        except OverflowError:
+            return None
+    if pattern is None:
+        raise Mismatch("A text needs a format here.", "Write to_timestamp('2024-01-31 12:00', 'YYYY-MM-DD HH24:MI').")
+    found = _parsed(value, pattern)
+    return found.date() if found is not None and found.time() == dt.time() else found
+
+
+def _bucket(width: Constant, value: Constant, origin: Constant = None) -> Constant:
+    """Return the first moment of the bucket of a time."""
+    own = days.parse_width(width) if isinstance(width, str) else width
+    found = (
+        days.bucket(_day(value), own, None if origin is None else _day(origin)) if isinstance(own, Interval) else None
+    )
+    if found is None:
+        raise Mismatch("This is no width of a bucket.", "Write INTERVAL '6 hours', or a number of months.")
+    return found
 
 
 def _make_date(year: Constant, month: Constant, day: Constant) -> Constant:
@@ -329,6 +374,8 @@ def _listed() -> dict[str, Signature]:
         ("dateadd", strict(_shifted), 3, 3, "dateadd('day', number, column)"),
         ("age", strict(_age), 2, 2, "age(last, first)"),
         ("to_date", strict(_to_date), 1, 2, "to_date('2024-01-31', 'YYYY-MM-DD')"),
+        ("to_timestamp", strict(_to_timestamp), 1, 2, "to_timestamp(text, 'YYYY-MM-DD HH24:MI:SS')"),
+        ("time_bucket", strict(_bucket), 2, 3, "time_bucket(INTERVAL '6 hours', column)"),
         ("make_date", strict(_make_date), 3, 3, "make_date(year, month, day)"),
     )
     return found | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]
@@ -400,6 +447,7 @@ FUNCTION_NODES: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Monthname: ("monthname", ("this",)),
     exp.Dayname: ("dayname", ("this",)),
     exp.Date: ("date", ("this",)),
+    exp.DateBin: ("time_bucket", ("this", "expression", "unit")),
 }
 """Functions that the parser knows, with the arguments in order."""
 

@@ -6,16 +6,19 @@ public table is a map from the values of a declared column, so that joining it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dodona.schema.schema import LinkedTable, PublicTable, Schema
+from dodona.sql.parse import flatten_chain
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, find_private, node_start, table_view
 
 LOOKUP = "lookup"
 """The function that a column of a public table becomes: lookup(key, table, column)."""
+_INNER = ("", "CROSS")
+"""Joins whose conditions are as good in WHERE."""
 PRESENT = ""
 """The column of a public table that says whether it has the key."""
 
@@ -43,10 +46,16 @@ class JoinedRows:
 
 def join_tables(text: str, schema: Schema, select: exp.Select) -> JoinedRows | None:
     """Return the rows of a FROM with joins of declared tables; None if it names anything else."""
-    items = [(select.args["from_"].this, None), *((join.this, join) for join in select.args.get("joins") or ())]
-    if not all(isinstance(item, exp.Table) and _declared(schema, item) for item, _ in items):
+    joins: list[exp.Expr] = [*(select.args.get("joins") or ())]
+    items = [select.args["from_"].this, *(join.this for join in joins)]
+    if not all(isinstance(item, exp.Table) and _declared(schema, item) for item in items):
         return None
-    return _Joiner(text, schema).rows(items)
+    inner = all(join_kind(join) in _INNER for join in joins)
+    if joins and inner and find_public(schema, _written(items[0])) and not find_public(schema, _written(items[1])):
+        first = items[0].copy()  # of two sides that must both match, the one with the rows comes first
+        select.args["from_"].set("this", items[1].copy())
+        joins[0].set("this", first)
+    return _Joiner(text, schema, select).rows([(select.args["from_"].this, None), *((one.this, one) for one in joins)])
 
 
 def _declared(schema: Schema, item: exp.Table) -> bool:
@@ -61,8 +70,8 @@ def _written(item: exp.Table) -> str:
 class _Joiner:
     """Reads one FROM clause with joins."""
 
-    def __init__(self, text: str, schema: Schema) -> None:
-        self._text, self._schema = text, schema
+    def __init__(self, text: str, schema: Schema, select: exp.Select) -> None:
+        self._text, self._schema, self._select = text, schema, select
         self._private: dict[str, str] = {}
         """Private tables by the name that qualifies their columns."""
         self._public: dict[str, PublicTable] = {}
@@ -141,7 +150,26 @@ class _Joiner:
             )
         return many[0] if many else next(iter(self._private.values()))
 
+    def _settle(self, join: exp.Expr, fits: Callable[[exp.Expr], bool]) -> None:
+        """Keep in ON the equality that an inner join is by, and leave all other conditions to WHERE.
+
+        Tables that are listed with commas have it in WHERE.
+        """
+        if join_kind(join) not in _INNER or join.args.get("using"):
+            return
+        on, where = join.args.get("on"), self._select.args.get("where")
+        mine = [] if on is None else flatten_chain(on) if isinstance(on, exp.And) else [on]
+        others = [] if where is None else flatten_chain(where.this) if isinstance(where.this, exp.And) else [where.this]
+        own = next((part for part in (*mine, *others) if isinstance(part, exp.EQ) and fits(part)), None)
+        if own is None:
+            return
+        rest = [part.copy() for part in (*others, *mine) if part is not own]
+        join.set("on", own.copy())
+        join.set("kind", None)
+        self._select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+
     def _join_private(self, item: exp.Expr, join: exp.Expr, alias: str, main: str) -> None:
+        self._settle(join, lambda met: self._by_person(met, alias))
         self._check_on(item, join, alias)
         kind, name = join_kind(join), self._private[alias]
         if kind not in {"", "LEFT"} or (kind == "LEFT" and name == main):
@@ -153,21 +181,21 @@ class _Joiner:
     def _check_on(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
         """Refuse a join of private tables that is not by the person."""
         person = self._schema.unit.id or ""
-        ids = {name: self._person(name) for name in self._private}
         using = [one.name.casefold() for one in join.args.get("using") or ()]
         met = join.args.get("on")
-        sides = [met.this, met.expression] if isinstance(met, exp.EQ) else []
-        named = {
-            (side.args["table"].name.casefold() if side.args.get("table") else "", side.name.casefold())
-            for side in sides
-            if isinstance(side, exp.Column)
-        }
-        by_id = all(name == ids.get(table, person).casefold() for table, name in named) and len(sides) == 2  # noqa: PLR2004
-        if using != [person.casefold()] and not (by_id and alias in {table for table, _ in named}):
+        if using != [person.casefold()] and not (isinstance(met, exp.EQ) and self._by_person(met, alias)):
             instead = f"Write USING ({person}), or ON with the ids of both tables."
             raise self.fault(
                 met if isinstance(met, exp.Expr) else item, "Private tables are joined by the person.", instead
             )
+
+    def _by_person(self, met: exp.Expr, alias: str) -> bool:
+        """Whether an equality is between the ids of a table and of another one."""
+        sides = [(_qualifier(side), side.name.casefold()) for side in (met.this, met.expression)]
+        ids = {name: self._person(name).casefold() for name in self._private}
+        by_id = all(name == ids.get(table, (self._schema.unit.id or "").casefold()) for table, name in sides)
+        columns = isinstance(met.this, exp.Column) and isinstance(met.expression, exp.Column)
+        return columns and by_id and [table for table, _ in sides].count(alias) == 1
 
     def _person(self, alias: str) -> str:
         name = self._private[alias]
@@ -175,8 +203,10 @@ class _Joiner:
         return (self._schema.unit.id or "") if linked is None else linked.id
 
     def _join_public(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
-        table, kind = self._public[alias], join_kind(join)
-        if kind not in {"", "LEFT"}:
+        table = self._public[alias]
+        self._settle(join, lambda met: self._looked_up(met, alias, table) is not None)
+        kind = join_kind(join)
+        if kind not in {"", "LEFT", "CROSS"}:
             raise self.fault(item, "A public table may be joined with JOIN or LEFT JOIN.", "Write one of them.")
         key = self._lookup_key(item, join, alias, table)
         self._maps[alias] = key
@@ -189,17 +219,22 @@ class _Joiner:
         if [name.casefold() for name in using] == [table.key.casefold()]:
             return self._find(item, "", using[0])
         met = join.args.get("on")
-        if isinstance(met, exp.EQ) and isinstance(met.this, exp.Column) and isinstance(met.expression, exp.Column):
-            sides = [
-                (one.args["table"].name.casefold() if one.args.get("table") else "", one)
-                for one in (met.this, met.expression)
-            ]
-            for (mine, own), (other, key) in (sides, sides[::-1]):
-                if own.name.casefold() == table.key.casefold() and mine in {alias, ""} and other != alias:
-                    return self._find(key, other, key.name)
+        key = self._looked_up(met, alias, table) if isinstance(met, exp.EQ) else None
+        if key is not None:
+            return self._find(key, _qualifier(key), key.name)
         what = f"`{table.name}` is looked up by its key `{table.key}`."
         instead = f"Write ON column = {alias}.{table.key}, or USING ({table.key})."
         raise self.fault(met if isinstance(met, exp.Expr) else item, what, instead)
+
+    def _looked_up(self, met: exp.Expr, alias: str, table: PublicTable) -> exp.Column | None:
+        """Return the column that an equality compares with the key of a public table; None if it does not."""
+        for own, key in ((met.this, met.expression), (met.expression, met.this)):
+            if not isinstance(own, exp.Column) or not isinstance(key, exp.Column):
+                return None
+            mine = own.name.casefold() == table.key.casefold() and _qualifier(own) in {alias, ""}
+            if mine and _qualifier(key) != alias:
+                return key
+        return None
 
     def _find(self, node: exp.Expr, qualifier: str, name: str) -> exp.Expr:
         for alias in [qualifier] if qualifier else [*self._private, *self._maps]:
@@ -229,6 +264,11 @@ def join_kind(join: exp.Expr | None) -> str:
         return ""
     words = [str(join.args.get(part) or "") for part in ("method", "side", "kind")]
     return " ".join(word for word in words if word and word not in {"INNER", "OUTER"})
+
+
+def _qualifier(column: exp.Expr) -> str:
+    table = column.args.get("table")
+    return "" if table is None else table.name.casefold()
 
 
 def _alias(item: exp.Expr) -> str:

@@ -66,6 +66,10 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "listagg": ("Labels are joined by another name here.", "Write string_agg(label, ', ')."),
     "zeroifnull": ("NULL is replaced by another name here.", "Write coalesce(value, 0)."),
     "isnull": ("NULL is tested in another way here.", "Write value IS NULL, or coalesce(value, 0)."),
+    **dict.fromkeys(
+        ("getdate", "sysdate", "now", "curdate", "today", "currentdate", "currenttimestamp"),
+        ("The day of asking is not computed on answers.", "Write it in WHERE, as current_date, or as a date."),
+    ),
     "ratio_to_report": ("Shares are written in another way here.", "Write count(*) / sum(count(*)) OVER ()."),
     **dict.fromkeys(
         ("iff", "decode"), ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END.")

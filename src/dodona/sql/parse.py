@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from dodona.query.column import OPERATORS
+from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS
 from dodona.sql.functions import FUNCTION_NODES
 from dodona.sql.scope import InvalidSql, node_start
 
@@ -165,6 +166,7 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     ),
     exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
     exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
+    exp.DecodeCase: ("Choices are written in another way here.", "Write CASE column WHEN ... THEN ... END."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
@@ -195,6 +197,8 @@ REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
 }
 """Aggregates that people try, with what to write instead of each."""
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
+    "isnull": ("NULL is tested in another way here.", "Write column IS NULL, or coalesce(column, value)."),
+    "iff": ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END."),
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
     **REFUSED_AGGREGATES,
 }
@@ -244,6 +248,26 @@ _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
+def _date_trunc(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read date_trunc('month', d), and date_trunc(d, MONTH) as BigQuery has it."""
+    if len(arguments) == 2 and _unit_word(arguments[1]) and not arguments[0].is_string:  # noqa: PLR2004  both orders
+        return exp.DateTrunc.from_arg_list([exp.Literal.string(arguments[1].name), arguments[0]])
+    return exp.DateTrunc.from_arg_list(arguments)
+
+
+def _date_part(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read date_part('month', d), and datepart(month, d) as SQL Server has it."""
+    unit, *rest = arguments
+    named = exp.Literal.string(unit.name) if _unit_word(unit) else unit
+    return exp.Anonymous(this="date_part", expressions=[named, *rest])
+
+
+def _unit_word(node: exp.Expr) -> bool:
+    """Whether a node is the name of a part of a date, without quotes."""
+    bare = isinstance(node, exp.Var) or (isinstance(node, exp.Column) and not node.args.get("table"))
+    return bare and PART_SYNONYMS.get(node.name.lower(), node.name.lower()) in DATE_PARTS
+
+
 class _Parser(Parser):
     """Keeps the arguments of functions as they are written, where the parser would read them in one dialect's way."""
 
@@ -251,7 +275,7 @@ class _Parser(Parser):
         name: build
         for name, build in Parser.FUNCTIONS.items()
         if not re.fullmatch("(DATE|TIMESTAMP|TS_OR_DS|DATETIME|TIME)_?(DIFF|ADD|SUB)|MONTHS_BETWEEN|ADD_MONTHS", name)
-    }
+    } | {"DATE_TRUNC": _date_trunc, "DATE_PART": _date_part, "DATEPART": _date_part}
 
 
 class _StatementDialect(Dialect):

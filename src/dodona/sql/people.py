@@ -7,7 +7,7 @@ question about people, of whom each is one row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -154,11 +154,12 @@ class PersonReader:
 
 
 def read_person_rows(
-    scope: Scope, select: exp.Select, where: Predicate, expand: Callable[[exp.Expr], exp.Expr]
+    scope: Scope, select: exp.Select, where: Predicate, expand: Callable[[exp.Expr], exp.Expr], single: Collection[str]
 ) -> PersonRows | None:
     """Return the table of people that a SELECT with GROUP BY id stands for; None if it does not group by the id.
 
-    `expand` gives an expression over the table's columns.
+    `expand` gives an expression over the table's columns. `single` names the columns that are the same in all rows of
+    a person, as they come from a table of which one row counts: grouping by these too makes no more groups.
     """
     group, person = select.args.get("group"), scope.schema.unit.id
     if group is None or person is None:
@@ -169,7 +170,7 @@ def read_person_rows(
     if not mine:
         return None
     for key, node in zip(keys, group.expressions, strict=True):
-        if key not in mine:
+        if key not in mine and not all(one.name in single for one in key.find_all(exp.Column)):
             what = "One person may be in several of these groups."
             instead = f"Group by {person} alone, and write any_value(...) for what is the same in all rows of a person."
             raise scope.fault(node, what, instead)
@@ -178,14 +179,27 @@ def read_person_rows(
     for item in select.expressions:
         inner = expand(item.this if isinstance(item, exp.Alias) else item)
         name = item.alias if isinstance(item, exp.Alias) else _default_name(inner)
-        columns[name.casefold()] = exp.column(person) if inner in mine else read(inner)
+        columns[name.casefold()] = exp.column(person) if inner in mine else read(_of_person(inner, keys))
     having = select.args.get("having")
-    conditions = () if having is None else (read(expand(_with_aliases(having.this, items))),)
+    conditions = () if having is None else (read(_of_person(expand(_with_aliases(having.this, items)), keys)),)
     table = PersonTable(where, tuple(read.columns.values()))
     unit = scope.schema.unit
     own = Unit(neighbours=unit.neighbours, size=unit.size, id=person, rows=1)
     schema = Schema(table=scope.schema.table, domain=Domain(table.domain.attributes), unit=own)
     return PersonRows(schema, table, columns, conditions)
+
+
+def _of_person(node: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
+    """Return an expression with any_value of the columns of each key, which are the same in all rows of a person."""
+    found = node.copy()
+    for part in list(found.walk(prune=lambda one: one in keys or _aggregates(one))):
+        if part in keys:
+            for column in list(part.find_all(exp.Column)):
+                held = exp.AnyValue(this=column.copy())
+                if column is found:
+                    return held
+                column.replace(held)
+    return found
 
 
 def _grouped(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str, exp.Expr]) -> exp.Expr:

@@ -45,11 +45,10 @@ def _check_option(text: str, place: int, name: str, value: str, schema: Schema) 
     number = parse_number(written)
     if name in {"epsilon", "delta", "max_groups_contributed"} and number is None:
         raise InvalidSql(text, place, f"`{written[:40]}` is no number.", f"Write a number for {name}.")
-    if name == "max_groups_contributed" and number is not None and unit.id is not None and number < unit.rows:
-        what = (
-            f"Up to {unit.rows} rows of each person count in this dataset, so a person is in up to {unit.rows} groups."
-        )
-        raise InvalidSql(text, place, what, f"Write {unit.rows} or more, or leave it out.")
+    most = max((cap for _, cap in unit.caps), default=unit.rows)
+    if name == "max_groups_contributed" and number is not None and unit.id is not None and number < most:
+        what = f"Up to {most} rows of each person count in a table here, so a person is in up to {most} groups."
+        raise InvalidSql(text, place, what, f"Write {most} or more, or leave it out.")
     if name == "epsilon":
         return [f"OPTIONS does not set the price: ask with epsilon = {written} to pay that much."]
     if name == "delta":

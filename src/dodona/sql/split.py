@@ -270,7 +270,8 @@ class Splitter:
         if dependent is not None:
             raise self.source.fault(dependent, *DEPENDENT)
         where = conjunction(view.within, *(compile_condition(scope, part)[0] for part in parts))
-        found = read_person_rows(scope, node, where, expand)
+        single = frozenset(name for own in schema.linked if own.rows == 1 for name in own.domain.names)
+        found = read_person_rows(scope, node, where, expand, single)
         return None if found is None else RowRelation(found.columns, found.where, people=found)
 
     # The aggregate SELECT: one question, or one for each grouping.

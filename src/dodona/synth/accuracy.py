@@ -8,6 +8,7 @@ its distance to y, by the triangle inequality; m may depend on y, as a fitted mo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from dodona.knowledge.cells import Support
 from dodona.knowledge.fit import ObservedBlock
+from dodona.numbers import format_decimal
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.query.predicate import Axes
 from dodona.query.query import Block, block_weights, group_numbers
-from dodona.schema.attributes import code_label
+from dodona.schema.attributes import Attribute, code_label
 from dodona.schema.schema import Domain
 from dodona.synth.workload import marginal_block, marginal_columns
 
@@ -62,7 +64,7 @@ class ReleasedCounts:
         sizes = [self.domain[name].cells for name in names]
         for place, name in enumerate(names):
             codes = np.tile(np.repeat(np.arange(sizes[place]), math.prod(sizes[place + 1 :])), math.prod(sizes[:place]))
-            labels = pa.array([str(code_label(self.domain[name], code)) for code in range(sizes[place])])
+            labels = pa.array([label_text(self.domain[name], code) for code in range(sizes[place])])
             columns[name] = labels.take(pa.array(codes))
         nothing = pa.nulls(len(self.values), pa.float64())
         columns["estimate"] = pa.array(self.values)
@@ -73,6 +75,17 @@ class ReleasedCounts:
     def to_pandas(self) -> Any:  # noqa: ANN401  from an optional library
         """Return the counts as a pandas frame."""
         return self.to_arrow().to_pandas()
+
+
+def label_text(attribute: Attribute, code: int) -> str:
+    """Return a value as text; numbers as decimals, where they are finite.
+
+    >>> from dodona.schema.attributes import Number
+    >>> label_text(Number("price", 0, 10, "0.25"), 17)
+    '4.25'
+    """
+    label = code_label(attribute, code)
+    return format_decimal(label) if isinstance(label, Fraction) else str(label)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.junction import Table
 from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.privacy.measurement import ResidualMeasurement, ResidualVariance, residual_event, rounding_variance
-from dodona.privacy.scores import DistanceScores, distance_sensitivity
+from dodona.privacy.scores import MOST_FACTOR, MOST_HANDICAP, DistanceScores, distance_sensitivity
 from dodona.query.bases import Base, base_rows
-from dodona.query.query import Block
+from dodona.query.query import MOST_VALUES, Block
 from dodona.query.residual import Classes, Residual
 from dodona.synth.run import SynthesisRun
 from dodona.synth.workload import marginal_block, marginal_columns
@@ -59,7 +59,7 @@ def run_annealed(run: SynthesisRun, *, rounds: int | None) -> FactoredBelief:
 
     Theorem: synthesis
     """
-    belief = run.workload.uniform(cells=run.cells, prior=run.prior)
+    belief = run.begin()
     whole = run.total * (1 - 1e-9)
     plan = plan_whole(run, belief) if rounds is None else None
     if plan is not None:
@@ -68,9 +68,11 @@ def run_annealed(run: SynthesisRun, *, rounds: int | None) -> FactoredBelief:
     candidates = _candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
     share = _preparing_share(run, singles)
+    parts = _ROUNDS_PER_COLUMN * len(singles) if rounds is None else rounds
+    _require_drawable(run, candidates, min((1 - share) / parts, _SMALLEST) * whole, share)
     measured = run.measure("singles", singles, share * whole, by_size=True)
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
-    pace = (whole - run.spent) / (_ROUNDS_PER_COLUMN * len(singles) if rounds is None else rounds)
+    pace = (whole - run.spent) / parts
     batch, number = min(max(_LEAST_BATCH, len(singles) // _COLUMNS_PER_CHOICE), (len(singles) + 1) // 2), 0
     while whole - run.spent > _SMALLEST * whole:
         left = whole - run.spent
@@ -99,6 +101,14 @@ def _preparing_share(run: SynthesisRun, singles: Sequence[Block]) -> float:
     return min(_MOST_SHARE, max(_LEAST_SHARE, _MOST_SHARE * (error / _SINGLE_ERROR) ** power))
 
 
+def _require_drawable(run: SynthesisRun, candidates: dict[Block, int], least: float, share: float) -> None:
+    """Refuse a price before the first charge, if its least round would ask for more noise than can be drawn."""
+    factors = tuple(candidates.values())
+    run.currency.choice(share * least, distance_sensitivity(run.asked([*candidates]), factors, run.unit))
+    for block in candidates:
+        run.currency.noise((1 - share) * least, run.sensitivity([block]))
+
+
 # --- A round: choose a batch of blocks by what the model believes, measure them together, and fit. ---
 
 
@@ -116,7 +126,7 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     """
     price, choosing = prices
     within = max(run.cells * min(1.0, (run.spent + price) / run.total), belief.tree.cells)
-    blocks = [block for block in candidates if belief.may_hold(block, limit=math.ceil(within))]
+    blocks = [block for block in candidates if belief.holds([block], limit=math.ceil(within))]
     blocks = blocks or [one.block for one in belief.seen]
     count = min(count, len(blocks))
     paid = price - choosing
@@ -124,15 +134,16 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     lost = []
     for block, factor in zip(blocks, factors, strict=True):
         noise = run.currency.noise(paid / count, run.sensitivity([block]))
-        lost.append(factor * math.floor(_mean_absolute_noise(noise) * block.values))
+        lost.append(min(MOST_HANDICAP, factor * math.floor(_mean_absolute_noise(noise) * block.values)))
     query, believed = run.asked(blocks), run.believed(belief, blocks)
     choice = run.currency.choice(choosing / count, distance_sensitivity(query, factors, run.unit))
     scores = DistanceScores(query, believed, factors, tuple(lost), choice, count=count, overlap=_OVERLAP)
     found = run.choose(f"{number} choose", scores)
     chosen = list[Block]()
-    for place in found:
-        if belief.holds([*chosen, blocks[place]]):
-            chosen.append(blocks[place])
+    for place in found:  # each of them could be held alone: together they may tie too many columns
+        more = [*chosen, blocks[place]]
+        if belief.holds(more) and sum(block.values for block in more) <= MOST_VALUES:
+            chosen = more
     seen = run.measure(f"{number} measure", chosen, paid) if chosen else ()
     if not seen:
         return belief, True
@@ -158,19 +169,28 @@ def _mean_absolute_noise(noise: Noise) -> float:
 def _candidates(run: SynthesisRun) -> dict[Block, int]:
     """Return the blocks that may be measured, and the weight of each distance.
 
-    For marginals: all subsets of workload marginals, weighted by the columns that they share with these.
+    For marginals: all subsets of workload marginals, weighted by the columns that they share with these; the smaller
+    ones first, as long as all can be asked for at once.
     """
     domain, found = run.workload.query.domain, dict[Block, int]()
     sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
     uses = {name: sum(name in names for names in sets) for name in run.workload.names}
+    below = {some for names in sets for ways in range(1, len(names)) for some in combinations(names, ways)}
+    most = MOST_VALUES - run.workload.query.values
+    for some in sorted(
+        below.difference(sets), key=lambda some: (math.prod([domain[name].cells for name in some]), some)
+    ):
+        most -= math.prod([domain[name].cells for name in some])
+        if most < 0:
+            break
+        found[marginal_block(domain, some)] = sum(uses[name] for name in some)
     for names in sets:
-        for ways in range(1, len(names) + 1):
-            for some in combinations(names, ways):
-                found[marginal_block(domain, some)] = sum(uses[name] for name in some)
+        found[marginal_block(domain, names)] = sum(uses[name] for name in names)
     usual = max(found.values(), default=1)
     for block in run.workload.query.blocks:
         found.setdefault(block, usual)
-    return found
+    finest = -(-max(found.values()) // MOST_FACTOR)
+    return {block: max(1, factor // finest) for block, factor in found.items()}
 
 
 # --- The whole workload at once, by residuals: where the price buys noise that is small everywhere. ---
@@ -196,9 +216,9 @@ def plan_whole(run: SynthesisRun, belief: FactoredBelief) -> WholePlan | None:
     sets = [names for block in blocks if (names := marginal_columns(block)) is not None]
     if len(sets) < len(blocks) or len(sets) > _MOST_MARGINALS or run.currency.unit == "ε" or run.currency.laplace:
         return None
-    if not belief.holds(blocks):
-        return None
     domain = run.workload.query.domain
+    if not belief.holds(block for block in blocks if any(domain[name].cells > 1 for name in block.attributes)):
+        return None
     classes = {name: Classes.of(domain[name]) for name in run.workload.names if domain[name].cells > 1}
     numbers = {name: own.number for name, own in classes.items()}
     rho = run.total / (2 if run.currency.unit == "μ²" else 1)  # of normal noise ρ = μ²/2

@@ -183,7 +183,9 @@ def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FactoredBelief, Mixture |
     The mean is over the beliefs that the choices were compared with, as in the theorem.
     """
     part = run.total * (1 - 1e-9) / method.rounds
-    belief, mean = run.workload.uniform(cells=run.cells, prior=run.prior), MixtureBuilder()
+    for block in run.workload.query.blocks:  # more noise than can be drawn is refused before the first charge
+        run.currency.noise(part / 2, run.sensitivity([block]))
+    belief, mean = run.begin(), MixtureBuilder()
     for number in range(1, method.rounds + 1):
         if method.hypothesis == "average":
             mean.add(belief)

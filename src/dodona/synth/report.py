@@ -19,11 +19,10 @@ from dodona.errors import InvalidRequest
 from dodona.knowledge.fit import ObservedBlock
 from dodona.numbers import format_percent
 from dodona.query.query import Block, block_weights, group_numbers
-from dodona.schema.attributes import code_label
 from dodona.schema.encoding import encode
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain, Schema
-from dodona.synth.accuracy import MarginalError, marginal_error
+from dodona.synth.accuracy import MarginalError, label_text, marginal_error
 from dodona.synth.charts import INK, WARM, PlotPoint, ShareBar, draw_bars, draw_points, draw_ranges
 from dodona.synth.model import SyntheticModel
 from dodona.synth.run import describe_block
@@ -136,7 +135,7 @@ def _marginals_section(model: SyntheticModel) -> Section:
         attribute = model.schema.domain[name]
         block = marginal_block(model.schema.domain, [name])
         shares = model.expect([block]) / model.size
-        names = [str(code_label(attribute, code)) for code in range(len(shares))]
+        names = [label_text(attribute, code) for code in range(len(shares))]
         seen = measured.get(block)
         largest = np.argsort(-shares, kind="stable")[:_SHOWN_VALUES]
         order = largest if len(shares) > _SHOWN_VALUES else range(len(shares))

@@ -64,7 +64,8 @@ def weight_cells(law: CellDistribution, size: int, *, least: float) -> Synthetic
     if isinstance(law, Mixture) and len(law.parts) == 1:
         return weight_cells(law.parts[0], size, least=least)
     limit = law.limit if isinstance(law, FactoredBelief) else MOST_WEIGHTED
-    if law.support.size > limit or isinstance(law, Mixture):
+    fits = law.whole if isinstance(law, FactoredBelief) else law.support.size <= limit
+    if not fits or isinstance(law, Mixture):
         instead = "Ask for rounded or sampled rows."
         what = "A table with a row for each cell"
         raise TooManyCells(what, cells=law.support.size, limit=limit, instead=instead)

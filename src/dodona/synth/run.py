@@ -6,7 +6,7 @@ lost in a crash stays charged.
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +21,7 @@ from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.curator.request import Dataset
 from dodona.knowledge.cells import format_cells
 from dodona.knowledge.constraints import compile_constraints, impossible_cells
-from dodona.knowledge.factored import IMPOSSIBLE, Prior
+from dodona.knowledge.factored import IMPOSSIBLE, FactoredBelief, Prior
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.mixture import Belief
 from dodona.ledger.entries import Release
@@ -38,9 +38,10 @@ from dodona.privacy.additive_noise import (
 from dodona.privacy.bounds import smallest_number
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, noises_from_text
+from dodona.privacy.scores import FARTHEST
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
 from dodona.query.canonical import to_json
-from dodona.query.query import Block, Query
+from dodona.query.query import MOST_VALUES, Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
@@ -144,6 +145,18 @@ class RunStep:
     how: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """What is known before a release: earlier measurements of the same rows, and the law that a model begins with."""
+
+    known: tuple[ObservedBlock, ...] = ()
+    base: Prior = field(default_factory=dict)
+    digest: str = ""
+
+
+_START_STEPS = 30
+
+
 @dataclass(slots=True)
 class SynthesisRun:
     """The state of a run. It changes in whole steps."""
@@ -158,6 +171,7 @@ class SynthesisRun:
     cells: int
     """The largest number of cells of a belief."""
     progress: ProgressCallback
+    start: Start = field(default_factory=Start)
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
 
@@ -185,23 +199,38 @@ class SynthesisRun:
         return Query(self.workload.query.domain, tuple(blocks))
 
     def believed(self, belief: Belief, blocks: Sequence[Block], *, share: float = 1.0) -> tuple[int, ...]:
-        """Return the expected counts of blocks, in whole rows, under a belief about a share of the declared rows."""
-        found = np.rint(belief.expect(self.workload.over(blocks)) * share * self.size)
+        """Return the expected counts of blocks, in whole rows, under a belief about a share of the declared rows.
+
+        No more than can be compared: nobody has a table of so many rows, but it may be declared.
+        """
+        found = np.rint(np.minimum(belief.expect(self.workload.over(blocks)) * share * self.size, FARTHEST))
         return tuple(found.astype(np.int64).tolist())
 
     @property
     def prior(self) -> Prior:
-        """The public constraints on the columns of the workload, as logarithms of weights."""
+        """What is public about the columns of the workload, as far as a belief holds it, as logarithms of weights."""
         support, found = self.workload.support, dict[tuple[str, ...], NDArray[np.float64]]()
+        held = self.workload.uniform(cells=self.cells)
         for one in compile_constraints(self.dataset.schema):
             names = tuple(name for name in support.domain.names if name in one.names)
-            if len(names) < len(one.names) or math.prod(support.shape[at] for at in support.places(names)) > self.cells:
+            if len(names) < len(one.names) or not held.holds_columns([*found, names]):
                 continue  # rows that it forbids are drawn anew
             cells = impossible_cells([one], support.project(names))
             if cells is not None:
                 table = np.where(cells, IMPOSSIBLE, 0.0)
                 found[names] = np.minimum(found[names], table) if names in found else table
+        for names, table in self.start.base.items():
+            if held.holds_columns([*found, names]):
+                found[names] = found[names] + table if names in found else table
         return found
+
+    def begin(self) -> FactoredBelief:
+        """Return the belief before the first step: public constraints, and what was known."""
+        belief, kept = self.workload.uniform(cells=self.cells, prior=self.prior), list[ObservedBlock]()
+        for one in self.start.known:
+            if belief.holds([other.block for other in (*kept, one)]):
+                kept.append(one)
+        return belief.joined(kept).fitted(_START_STEPS) if kept else belief
 
     def refuse_wide(self) -> None:
         """Refuse a workload with a block that no belief here can hold, with the largest that fits."""
@@ -212,14 +241,32 @@ class SynthesisRun:
         }
         wide = [block for block, size in sizes.items() if size > self.cells]
         if not wide:
+            self._refuse_columns()
             return
-        fitting = [block for block in sizes if sizes[block] <= self.cells]
-        most = f"The largest of this workload that fits is {describe_block(max(fitting, key=lambda own: sizes[own]))}. "
         worst = max(wide, key=lambda own: sizes[own])
+        fitting = [block for block in sizes if sizes[block] <= self.cells]
+        if fitting:
+            most = f"The largest of this workload that fits is {describe_block(max(fitting, key=sizes.__getitem__))}"
+        else:
+            lengths = {name: support.shape[support.places([name])[0]] for name in sorted(worst.attributes)}
+            most = f"Of these columns {' × '.join(_largest_together(lengths, self.cells)) or 'none'} fit together"
         raise InvalidWorkload(
             f"{describe_block(worst)} looks at {format_cells(sizes[worst])} cells, and a model here holds no "
-            f"more than {self.cells} cells. {most if fitting else ''}Ask for fewer columns together, or coarser ones."
+            f"more than {self.cells} cells. {most}. Ask for fewer columns together, or coarser ones."
         )
+
+    def _refuse_columns(self) -> None:
+        """Refuse columns that have too many cells one by one: each is measured, whatever else is."""
+        support, domain = self.workload.support, self.workload.query.domain
+        single = {name: domain[name].cells for name in self.workload.names}
+        held, asked = sum(support.shape), sum(single.values())
+        if asked > MOST_VALUES or (held > self.cells and not self.workload.uniform(cells=self.cells).whole):
+            widest = max(single, key=lambda name: single[name])
+            raise InvalidWorkload(
+                f"The columns of this workload have {format_cells(max(held, asked))} cells one by one, and a model "
+                f"here holds no more than {min(self.cells, MOST_VALUES)}. Ask for fewer columns, perhaps without "
+                f"{widest}, which has {single[widest]}."
+            )
 
     def measure(
         self, step: str, blocks: Sequence[Block], part: float, *, by_size: bool = False
@@ -317,6 +364,19 @@ def describe_block(block: Block) -> str:
     """Describe a block: the columns of a marginal, or those that a count uses."""
     names = marginal_columns(block)
     return " × ".join(names) if names is not None else f"count by {', '.join(sorted(block.attributes))}"
+
+
+def _largest_together(lengths: Mapping[str, int], most: int) -> list[str]:
+    """Return columns with no more cells than this together: the smallest one is left out that makes the rest fit.
+
+    >>> _largest_together({"age": 90, "night": 2, "ward": 10, "days": 30}, 6_000), _largest_together({"age": 90}, 50)
+    (['age', 'night', 'days'], [])
+    """
+    left = dict(lengths)
+    while (cells := math.prod(left.values())) > most:
+        enough = [name for name, length in left.items() if cells <= most * length]
+        left.pop(min(enough, key=left.__getitem__) if enough else max(left, key=left.__getitem__))
+    return list(left)
 
 
 def run_digest(*declared: object, query: Query) -> str:

@@ -29,6 +29,7 @@ from dodona.synth.methods import Blr, ErrorGuarantee, Guaranteed, SynthesisMetho
 from dodona.synth.model import SyntheticModel
 from dodona.synth.naming import name_workload
 from dodona.synth.run import Currency, ProgressCallback, SynthesisRun, run_digest
+from dodona.synth.start import PublicMarginals, know_start
 from dodona.synth.workload import DEFAULT_CELLS, InvalidWorkload, SynthesisStopped, SynthesisTooExpensive, Workload
 
 _CLOSE = Fraction(1, 1000)
@@ -80,6 +81,7 @@ def synthesize(  # noqa: PLR0913  the public interface
     method: SynthesisMethod | None = None,
     cells: int = DEFAULT_CELLS,
     name: str = "",
+    start: SyntheticModel | PublicMarginals | None = None,
     max_price: Exact | None = None,
     progress: ProgressCallback = lambda _part, _about: None,
 ) -> SyntheticModel:
@@ -91,11 +93,15 @@ def synthesize(  # noqa: PLR0913  the public interface
     The price is an ε at the budget's δ, or a share of the whole budget. An ε is refused if it takes more than
     `max_price`, or than the dataset allows for one call; a share already states what it takes.
 
+    It may `start` from what is known: an earlier model of the same table, or public marginals, arrays of counts by
+    columns. They cost nothing, and no price depends on them.
+
     The same release under the same name is never charged twice: after an interruption it resumes, and once complete it
     is replayed.
     """
     declared = name_workload(curator.desk.dataset.schema.domain, workload, target=target, columns=columns)
-    run, way = _make_run(curator, declared, epsilon, share, method or methods.Annealed(), cells, name, progress)
+    way = method or methods.Annealed()
+    run, way = _make_run(curator, declared, epsilon, share, way, cells, name, progress, start)
     _require_affordable(run, _most(run, share, max_price))
     ledger = run.dataset.ledger
     try:
@@ -175,11 +181,12 @@ def quote_synthesis(  # noqa: PLR0913  the public interface
     method: SynthesisMethod | None = None,
     cells: int = DEFAULT_CELLS,
     name: str = "",
+    start: SyntheticModel | PublicMarginals | None = None,
 ) -> SynthesisOffer:
     """Return the price of a release without charging it. It refuses what `synthesize` would refuse."""
     declared = name_workload(curator.desk.dataset.schema.domain, workload, target=target, columns=columns)
     run, way = _make_run(
-        curator, declared, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None
+        curator, declared, epsilon, share, method or methods.Annealed(), cells, name, lambda _part, _about: None, start
     )
     promise: ErrorGuarantee | None = None
     if isinstance(way, Guaranteed):
@@ -207,6 +214,7 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
     cells: int,
     name: str,
     progress: ProgressCallback,
+    start: SyntheticModel | PublicMarginals | None = None,
 ) -> tuple[SynthesisRun, SynthesisMethod]:
     desk = curator.desk  # a release spends from the same budget as the curator's questions
     dataset, analyst = desk.dataset, desk.analyst
@@ -220,10 +228,15 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
         raise InvalidWorkload(f"method 'guaranteed' keeps all of {size:.4g} cells; {cells} are held. Use 'annealed'.")
     version, unit = dataset.source.version, dataset.schema.unit
     declared = (dataset.name, version, unit, method, currency.unit, total.hex(), cells, name, workload.values_only)
-    run = run_digest(*declared, query=workload.query)
-    found = SynthesisRun(workload, desk, run, currency, total, cells, progress)
-    if isinstance(method, methods.Annealed | methods.Mwem):
+    fitted = isinstance(method, methods.Annealed | methods.Mwem)
+    if start is not None and not fitted:
+        raise InvalidWorkload(f"method '{methods.method_name(method)}' starts from nothing. Use 'annealed' or 'mwem'.")
+    found = SynthesisRun(workload, desk, "", currency, total, cells, progress)
+    if fitted:
         found.refuse_wide()
+        found.start = know_start(workload, start, version=version, cells=cells)
+    begun = () if start is None else (found.start.digest,)
+    found.digest = run_digest(*declared, *begun, query=workload.query)
     return found, method
 
 

@@ -4,6 +4,7 @@ Only `trusted` queries a source, and only after the charge is durable. Error mes
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NoReturn, Protocol, final
 
 import numpy as np
@@ -40,14 +41,15 @@ class Unpaid(InvariantBroken):
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sealed:
-    """Exact answers that cannot be read by accident: no length, comparison or copy, and a constant repr."""
+    """Exact answers that cannot be read or changed by accident: no length, comparison or copy, and a constant repr.
 
-    __slots__ = ("_values",)
+    Only the gate opens them, and few may import the gate.
+    """
 
-    def __init__(self, values: NDArray[np.int64] | Sequence[int]) -> None:
-        """Take integers, in steps, in the order of the query."""
-        self._values = values
+    _values: NDArray[np.int64] | Sequence[int]
+    """Integers, in steps, in the order of the query."""
 
     def __repr__(self) -> str:
         return "<sealed>"
@@ -72,11 +74,6 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Close the table."""
-
-
-def unseal(sealed: Sealed) -> NDArray[np.int64] | Sequence[int]:
-    """Return the exact answers; only `trusted` calls this."""
-    return sealed._values  # noqa: SLF001
 
 
 def generate_cap_key() -> bytes:

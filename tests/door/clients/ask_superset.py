@@ -24,7 +24,7 @@ with app.test_client() as client:
         """Return Superset's reply."""
         return client.post(path, json=body, headers=headers)
 
-    body = {"database_name": f"dodona {os.getpid()}", "sqlalchemy_uri": address, "expose_in_sqllab": True}
+    body = {"database_name": "dodona", "sqlalchemy_uri": address, "expose_in_sqllab": True}
     tried = {name: value for name, value in body.items() if name != "expose_in_sqllab"}
     reply = post("/api/v1/database/test_connection/", tried)
     passed("test connection", reply.status_code == 200, reply)

@@ -5,14 +5,14 @@ import os
 
 from superset.app import create_app
 
-address = f"postgresql+psycopg2://{os.environ['PGUSER']}:{os.environ['PGPASSWORD']}@localhost:{os.environ['PGPORT']}/{os.environ['PGDATABASE']}?sslmode=require"
+address = f"postgresql+psycopg2://{os.environ['PGUSER']}:{os.environ['PGPASSWORD']}@localhost:{os.environ['PGPORT']}/{os.environ['PGDATABASE']}?sslmode=require&options=-c%20dodona.within%3D30"
 MONTHS = """SELECT date_trunc('month', admitted) AS month, count(*) AS stays, DP_INTERVAL_LOW(stays) AS low,
 DP_INTERVAL_HIGH(stays) AS high FROM stays GROUP BY 1"""
 
 
-def metric(column):
-    """Return a column of the answer as a metric."""
-    return {"expressionType": "SQL", "sqlExpression": f"MAX({column})", "label": column}
+def metric(column, label):
+    """Return a column of the answer as a metric; Superset draws a band between two whose labels end as forecasts do."""
+    return {"expressionType": "SQL", "sqlExpression": f"MAX({column})", "label": label}
 
 
 app = create_app()
@@ -28,24 +28,31 @@ with app.test_client() as client:
 
     database = made(
         "/api/v1/database/",
-        {"database_name": f"hospital {os.getpid()}", "sqlalchemy_uri": address, "expose_in_sqllab": True},
+        {"database_name": "hospital", "sqlalchemy_uri": address, "expose_in_sqllab": True},
     )
     dataset = made(
         "/api/v1/dataset/",
-        {"database": database, "schema": "public", "table_name": f"stays by month {os.getpid()}", "sql": MONTHS},
+        {"database": database, "schema": "public", "table_name": "stays by month", "sql": MONTHS},
     )
     form = {
         "datasource": f"{dataset}__table",
         "viz_type": "echarts_timeseries_line",
         "x_axis": "month",
         "time_grain_sqla": "P1M",
-        "metrics": [metric("stays"), metric("low"), metric("high")],
+        "metrics": [
+            metric("stays", "stays"),
+            metric("low", "stays__yhat_lower"),
+            metric("high", "stays__yhat_upper"),
+        ],
         "groupby": [],
         "row_limit": 1000,
+        "adhoc_filters": [],
+        "x_axis_time_format": "%b",
+        "truncateYAxis": False,
         "show_legend": True,
         "markerEnabled": True,
         "x_axis_title": "month",
-        "y_axis_title": "stays, and the ends of their 95% intervals",
+        "y_axis_title": "stays, with their 95% intervals",
         "y_axis_title_margin": 50,
         "x_axis_title_margin": 30,
     }

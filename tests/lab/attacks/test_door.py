@@ -38,6 +38,7 @@ def within(guess: np.ndarray, secrets: np.ndarray, budget: Budget, values: int =
     return chance >= ERROR
 
 
+@pytest.mark.share(2)
 @BUDGETS
 @pytest.mark.parametrize("name", [pytest.param("exponential", marks=pytest.mark.slow), *list(SETS)[1:]])
 def test_an_attack_with_sets_stays_within_the_bound(name: str, budget: Budget):

@@ -40,6 +40,7 @@ def test_the_least_number_of_rows_is_enough_and_one_less_is_not(name):
     assert promised(PLAN.with_rows(rows - 1), name).within > 0.05
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", each((*SHARP, "pmw")))
 def test_the_least_price_is_enough_and_a_thousandth_less_is_not(name):
     if name == "blr-textbook":

@@ -117,7 +117,10 @@ def _table(neighbours: Neighbours, tables: Tables) -> Case:
 
 
 def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> Case:
-    """Return the audit of residuals of two columns, seen along the line on which the neighbours differ most."""
+    """Return the audit of residuals of two columns, seen along the line on which the neighbours differ most.
+
+    Of ranges only residuals with waves are measured: others would hide a wrong price of waves among their own.
+    """
     schema = schema_of(neighbours)
     stay = schema.domain["stay"]
     stays = {
@@ -130,6 +133,8 @@ def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> Case:
     ways = (Classes.of(schema.domain["sex"]), stays)
     every = [Residual(inner) for size in range(3) for inner in combinations(ways, size)]
     kept = [own for own in every if own.classes or neighbours is Neighbours.ADD_REMOVE]
+    if base is Base.RANGES:
+        kept = [own for own in kept if stays in own.classes]
     residuals = ResidualMeasurement(schema.domain, tuple((own, Fraction(2)) for own in kept))
     bought = _Bought(neighbours, tables, residuals, "1e-6")
 

@@ -20,13 +20,13 @@ MUTANTS = (
         ("lattice of the ladder",),
     ),
     Mutant(
-        "waves priced by the largest alone",
-        "a row of the table is in all waves of a column, and the price is that of one of them",
+        "waves priced by one of them",
+        "a row of the table is in all waves of a column, and the price is that of an average one",
         (
             replacing(
                 "dodona.query.bases",
                 "    return Fraction(int((rows * rows).sum(axis=0).max()), base_squares(base, number)[0])",
-                "    return Fraction(int((rows * rows).max()), base_squares(base, number)[0])",
+                "    return Fraction(int((rows * rows).sum()), rows.size * base_squares(base, number)[0])",
                 symbol="largest_weight",
             ),
             replacing(

@@ -1,13 +1,9 @@
-"""Measured values: a question, the noisy integers of its blocks, and their noise.
-
-Also the labels of the question's groups, which depend on the schema and the WHERE clause and never on a row.
-"""
+"""The labels of a question's groups, which depend on the schema and the WHERE clause and never on a row."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
@@ -15,9 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from dodona.answer.estimate import KeyValue
-from dodona.errors import InvalidArgument
-from dodona.numbers import Booleans, Doubles, Integers
-from dodona.privacy.additive_noise import Noise
+from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
 from dodona.query.query import Key, group_numbers, key_attributes
 from dodona.query.question import KeyLabel, Question, ReadAs
@@ -32,43 +26,6 @@ from dodona.schema.attributes import (
 )
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
-
-# --- Measured values: a question, the noisy integers of its blocks, and their noise. ---
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredValues:
-    """Noisy integers, block by block, and one noise per block, both in the block's steps."""
-
-    question: Question
-    values: Sequence[int] | Integers
-    noises: tuple[Noise, ...]
-
-    def __post_init__(self) -> None:
-        """Raise if values or noises do not match the question."""
-        query = self.question.query
-        if len(self.noises) != len(query.blocks):
-            raise InvalidArgument("noises", len(self.noises), f"write one for each of {len(query.blocks)} blocks")
-        if len(self.values) != query.values:
-            raise InvalidArgument("values", len(self.values), f"the question has {query.values}")
-
-    @property
-    def groups(self) -> int:
-        """The number of groups of the question."""
-        return self.question.groups
-
-    def steps(self, block: int) -> list[int]:
-        """Return the noisy integers of a block, in steps."""
-        return [int(value) for value in self._part(block)]
-
-    def numbers(self, block: int) -> Doubles:
-        """Return the noisy integers of a block as floats: one row per group of the question."""
-        return np.asarray(self._part(block), dtype=np.float64).reshape(self.groups, -1)
-
-    def _part(self, block: int) -> Sequence[int] | Integers:
-        start = sum(other.values for other in self.question.query.blocks[:block])
-        return self.values[start : start + self.question.query.blocks[block].values]
-
 
 # --- Labels of the groups of a question. ---
 

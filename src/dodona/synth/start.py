@@ -1,0 +1,96 @@
+"""What is known before a release: public marginals, or an earlier release. It costs nothing, and moves no price."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.knowledge.cells import BlockOnSupport
+from dodona.knowledge.factored import Prior
+from dodona.knowledge.fit import ObservedBlock
+from dodona.schema.schema import Domain
+from dodona.synth.model import SyntheticModel
+from dodona.synth.run import Start
+from dodona.synth.workload import InvalidWorkload, Workload, marginal_block
+
+PublicMarginals = Mapping[tuple[str, ...], Any]
+"""Counts or shares by columns: arrays with an axis for each column, in the order in which they are named."""
+_STEPS = 200
+_DEVIATION = 1e-4
+"""Of a share of public marginals: so far marginals that do not fit together may be apart."""
+
+
+def know_start(
+    workload: Workload, start: SyntheticModel | PublicMarginals | None, *, version: str, cells: int
+) -> Start:
+    """Return what a release begins with.
+
+    Measurements of an earlier release of the same rows count as such, each with its noise. Public marginals, and
+    releases of other rows, are where the model begins: what is measured takes their place.
+    """
+    if start is None:
+        return Start()
+    if isinstance(start, SyntheticModel):
+        if start.schema.domain != workload.query.domain:
+            raise InvalidWorkload(
+                "The release to start from is of another table. Its columns must be declared the same."
+            )
+        seen = [replace(one, multipliers=np.zeros(one.values.size)) for one in start.seen]
+        known = tuple(one for one in seen if one.block.attributes <= set(workload.names))
+        if start.version == version:
+            return Start(known=known, digest=_digest(known))
+        return Start(base=_fitted(workload, known, cells), digest=_digest(known))
+    if not isinstance(start, Mapping):
+        raise InvalidWorkload(
+            f"{start!r:.60} is no start. Write an earlier model, or counts: {{('sex', 'age'): array}}."
+        )
+    marginals = [_public(workload.query.domain, names, counts) for names, counts in start.items()]
+    inside = tuple(one for one in marginals if one.block.attributes <= set(workload.names))
+    return Start(base=_fitted(workload, inside, cells), digest=_digest(inside))
+
+
+def _public(domain: Domain, names: str | Sequence[str], counts: object) -> ObservedBlock:
+    """Return a public marginal; where it has values only, no row is missing or outside."""
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    block = marginal_block(domain, listed)
+    shape, values = ([getattr(domain[name], kind) for name in listed] for kind in ("cells", "size"))
+    found = np.asarray(counts, dtype=np.float64)
+    if found.shape not in {tuple(shape), tuple(values)}:
+        wanted = " × ".join(map(str, values))
+        raise InvalidWorkload(
+            f"The public marginal of {', '.join(listed)} has shape {found.shape}; write {wanted} counts."
+        )
+    if not np.isfinite(found).all() or found.min() < 0 or found.sum() <= 0:
+        raise InvalidWorkload(f"The public marginal of {', '.join(listed)} must have counts from 0, and some above.")
+    padded = np.pad(found, [(0, cells - length) for cells, length in zip(shape, found.shape, strict=True)])
+    ordered = padded.transpose([listed.index(name) for name in domain.names if name in listed])
+    return ObservedBlock.of_shares(block, ordered.reshape(-1) / ordered.sum(), _DEVIATION**2)
+
+
+def _fitted(workload: Workload, known: Sequence[ObservedBlock], cells: int) -> Prior:
+    """Return the logarithms of weights whose law has these marginals, those that a model of so many cells can hold."""
+    belief, kept = workload.uniform(cells=cells), list[ObservedBlock]()
+    for one in known:
+        if belief.holds([other.block for other in (*kept, one)]):
+            kept.append(one)
+    found: dict[tuple[str, ...], NDArray[np.float64]] = {}
+    for one in belief.joined(kept).fitted(_STEPS).seen:
+        shown = BlockOnSupport(one.block, workload.support)
+        names = tuple(workload.support.domain.names[place] for place in shown.places)
+        groups = (
+            shown.groups() if one.block.keys else np.zeros([workload.support.shape[at] for at in shown.places], int)
+        )
+        table = np.where(shown.weights() != 0, one.multipliers[groups], 0.0)
+        found[names] = found[names] + table if names in found else table
+    return found
+
+
+def _digest(known: Sequence[ObservedBlock]) -> str:
+    found = hashlib.sha256()
+    for one in known:
+        found.update(f"{one.block!r} {one.variance.hex()}".encode())
+        found.update(np.ascontiguousarray(one.values).tobytes())
+    return found.hexdigest()
