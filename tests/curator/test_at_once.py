@@ -11,8 +11,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, cast
 
+import pandas as pd
 import pytest
 
+import dodona
+from dodona import Boolean, Category, Schema
 from dodona.curator.curator import Curator
 from dodona.curator.ladder import derive, replay
 from dodona.ledger import opening
@@ -67,6 +70,28 @@ def test_what_another_released_between_two_rungs_is_replayed_and_not_derived():
     ladder.releases.follow()
     derive(ladder, call)
     assert [origin.source for origin in call.origins] == ["replayed", "replayed"]
+
+
+def test_a_bundle_that_takes_most_of_what_is_left_is_one_charge_for_all_who_ask():
+    """For those who plan after its charge it no longer fits: they wait for it, and do not buy the answer alone."""
+    empty = pd.DataFrame({"place": pd.Series([], dtype=str), "old": pd.Series([], dtype=bool), "id": []})
+    small = Schema.of("t", Category("place", ["here"]), Boolean("old", otherwise=False), size=1, id="id", rows=2)
+    with pytest.warns(UserWarning, match="memory"):
+        asked = dodona.open(empty, schema=small, budget=Budget("0.1", "1e-9", "renyi"))
+    asked.ask("SELECT count(*) FROM t WHERE place = 'here'", within=413, confidence=0.9, max_price="100%")
+    asked.ask("SELECT count(*) FROM t", epsilon="0.02", max_price="100%")
+    before = len(asked.history)
+    barrier = threading.Barrier(8)
+
+    def ask(_: int) -> str:
+        barrier.wait(60)
+        text = "SELECT count(*) FROM t WHERE place = 'here' AND old"
+        return asked.ask(text, within=413, confidence=0.9, max_price="100%").source
+
+    with ThreadPoolExecutor(8) as pool:
+        sources = sorted(pool.map(ask, range(8)))
+    assert sources == 7 * ["derived"] + ["measured"]
+    assert len(asked.history) == before + 1
 
 
 def test_all_but_one_hear_it_for_nothing():

@@ -50,9 +50,11 @@ def two(place: Place) -> tuple[Ledger, Ledger]:
     return place.open(), place.open()
 
 
-def later(pool: ThreadPoolExecutor, ledger: Ledger, key: str | None = None) -> "Future[Reservation | None]":
+def later(
+    pool: ThreadPoolExecutor, ledger: Ledger, key: str | None = None, **changed: object
+) -> "Future[Reservation | None]":
     """Another caller, who has to wait."""
-    waiting = pool.submit(once, ledger, key)
+    waiting = pool.submit(once, ledger, key, **changed)  # type: ignore[arg-type]
     with pytest.raises(TimeoutError):
         waiting.result(timeout=0.05)
     return waiting
@@ -107,7 +109,39 @@ def test_a_charge_that_was_used_and_lost_is_neither_waited_for_nor_used_again(pl
     second.close()
 
 
-@pytest.mark.parametrize("changed", [{"event": HALF}, {"purpose": "another"}, {"version": "2"}, {"seen": None}])
+OVERLAPPING = {"purpose": "a part", "overlaps": lambda purpose: purpose == "question"}
+"""What may be answered by the question, and not the other way round."""
+
+
+@pytest.mark.parametrize("changed", [{"event": HALF}, OVERLAPPING])
+def test_whoever_asks_what_may_be_answered_too_waits_and_looks_again(place: Place, changed: dict[str, object]):
+    """With other noise or as a part of more: what others were charged can change how a caller plans the same."""
+    first, second = two(place)
+    reserved = held(first)
+    with ThreadPoolExecutor() as pool:
+        others = [later(pool, ledger, **changed) for ledger in (first, second)]
+        answer(first, reserved.receipt)
+        assert [other.result(timeout=60) for other in others] == [None, None]
+    assert once(second, **changed) is None  # released since
+    assert second.verify().charges == 1
+    assert not held(second, seen=1, **changed).taken_over
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("changed", [{"event": HALF}, OVERLAPPING])
+def test_a_charge_for_something_else_that_its_caller_left_is_neither_waited_for_nor_taken_over(
+    place: Place, changed: dict[str, object]
+):
+    first, second = two(place)
+    first.let_go(held(first).receipt)
+    assert not held(second, **changed).taken_over
+    assert second.state().charges == 2
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("changed", [{"purpose": "another"}, {"version": "2"}, {"seen": None}])
 def test_what_is_not_the_same_is_not_shared(place: Place, changed: dict[str, object]):
     first, second = two(place)
     held(first)

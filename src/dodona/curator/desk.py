@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
+from dodona.ledger.book import Overlaps, nothing_overlaps
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
 from dodona.ledger.limits import Allowance
@@ -96,6 +97,8 @@ class Purchase(Generic[_ItemT]):
     """The largest share of the budget that this call may take."""
     affordable: Callable[[Fraction], AffordableRequest | None] = _nothing_affordable
     """Returns what would fit a share of the budget, for the words of a refusal."""
+    overlaps: Overlaps = nothing_overlaps
+    """Returns whether a charge of others for a purpose may answer this too: then it is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,7 @@ class Desk:
                 purpose=purchase.purpose,
                 version=self.dataset.source.version,
                 seen=seen,
+                overlaps=purchase.overlaps,
             )
         try:
             return None if reserved is None else self._deliver(purchase, reserved, price)

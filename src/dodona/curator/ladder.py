@@ -45,6 +45,7 @@ from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request, validate_tolerances
 from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidRequest, InvariantBroken
+from dodona.knowledge.asked import is_bundle
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
@@ -391,6 +392,7 @@ class Ladder:
             deliver=partial(release_measurement, order.measurement, text=text),
             max_price=call.request.max_price,
             affordable=partial(self.affordable, call),
+            overlaps=is_bundle,
         )
         bought = self.desk.buy_once(purchase, key=call.key, seen=call.seen)
         if bought is not None:

@@ -44,6 +44,11 @@ class BundleLevel(Enum):
     TABLE = "all counts of all columns that were asked about"
 
 
+def is_bundle(purpose: str) -> bool:
+    """Return whether a charge was for a bundle, by its purpose: others may ask for what follows from it."""
+    return purpose.rpartition(" ")[2] in BundleLevel.__members__
+
+
 _NARROW = {BundleLevel.LATTICE: BundleLevel.SCOPE_LATTICE, BundleLevel.TABLE: BundleLevel.SCOPE_TABLE}
 
 

@@ -42,6 +42,15 @@ def _analyst_state(name: str, purse: AnalystAccount) -> AnalystState:
 # --- The book: a fold over the entries of a ledger. The same rules apply to writing and to reading. ---
 
 
+Overlaps = Callable[[str], bool]
+"""Whether a charge for a purpose may answer a question that is asked for itself, as a bundle does."""
+
+
+def nothing_overlaps(_: str) -> bool:
+    """Return that only the same question is the same."""
+    return False
+
+
 MOST_FAILURES = 3
 """How often a receipt may be reused after the table could not be read. Each reuse reveals that the read failed."""
 
@@ -245,10 +254,24 @@ class Book:
             return True
         return seen < len(self.archive.released) and self.archive.latest(question) > seen
 
+    def overlapped_after(self, seen: int, asked: Charged, overlaps: Overlaps) -> bool:
+        """Return whether anything that may answer the same question was released after the first `seen` releases."""
+        same = (asked.dataset, asked.version)
+        return any((own.dataset, own.version) == same and overlaps(own.purpose) for own, _ in self.releases_after(seen))
+
     def unanswered(self, asked: Charged) -> Iterator[ChargeState]:
         """Yield the unanswered charges for exactly this request, oldest first: in progress, or lost."""
         for receipt in tuple(self._unanswered.get((asked.dataset, asked.purpose, asked.version, asked.event), ())):
             yield self._charges[receipt]
+
+    def overlapping(self, asked: Charged, overlaps: Overlaps) -> Iterator[Receipt]:
+        """Yield the unanswered charges for this question with other noise, or for what may answer it too."""
+        for (dataset, purpose, version, event), receipts in self._unanswered.items():
+            same = purpose == asked.purpose
+            if (dataset, version) != (asked.dataset, asked.version):
+                continue
+            if event != asked.event if same else overlaps(purpose):
+                yield from (self._charges[receipt].receipt for receipt in receipts)
 
     def _hold_limits(self, entry: Charged, time: str) -> None:
         """Refuse a new charge above the owner's limits."""

@@ -13,7 +13,7 @@ from typing import Self, cast
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.ledger import entries, errors
 from dodona.ledger.account import enlarge_budget, enlarge_limit
-from dodona.ledger.book import MOST_FAILURES, Book, ChargeState
+from dodona.ledger.book import MOST_FAILURES, Book, ChargeState, Overlaps, nothing_overlaps
 from dodona.ledger.entries import Charged, Entry, Line, Receipt, Release
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
@@ -82,14 +82,23 @@ class Ledger:
         return cast("Receipt", self._keeper.run(act))
 
     def reserve_once(  # noqa: PLR0913  each is a field of the entry
-        self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str, seen: int | None
+        self,
+        event: Event,
+        *,
+        analyst: str | None,
+        key: str | None,
+        purpose: str,
+        version: str,
+        seen: int | None,
+        overlaps: Overlaps = nothing_overlaps,
     ) -> Reservation | None:
         """Charge an event for a question, unless it is being answered or was answered after the first `seen` releases.
 
-        In that case wait until the answer is done and return None: the caller should look at the releases again. An
-        unused charge for the same question, whose caller died, is taken over instead of charging again. Without `seen`,
-        a new measurement is made regardless of other callers. The caller must release the reservation's receipt with
-        `let_go`. Raises AskedElsewhere if the wait is too long.
+        In that case wait until the answer is done and return None: the caller should look at the releases again. So it
+        is for a charge whose purpose `overlaps`: as it takes its share, two callers may plan the same question
+        differently. An unused charge for exactly the same, whose caller died, is taken over instead of charging again.
+        Without `seen`, a new measurement is made regardless of other callers. The caller must release the reservation's
+        receipt with `let_go`. Raises AskedElsewhere if the wait is too long.
         """
         asked = self._wanted(event, analyst, key, purpose, version)
 
@@ -99,7 +108,7 @@ class Ledger:
             if own is not None:
                 return self._again(own)
             if seen is not None:
-                if book.released_after(seen, wanted):
+                if book.released_after(seen, wanted) or book.overlapped_after(seen, wanted, overlaps):
                     return None
                 book.hold_spending(analyst)
                 for other in book.unanswered(wanted):
@@ -108,6 +117,10 @@ class Ledger:
                     if other.redeemed or not self._keeper.hold(other.receipt.id):
                         return other.receipt.id
                     return Reservation(other.receipt, taken_over=True)
+                others = (own.id for own in book.overlapping(wanted, overlaps))
+                waited = next(filter(self._keeper.held, others), None)
+                if waited is not None:
+                    return waited
             return Reservation(self._written(book, write, wanted), taken_over=False)
 
         found = self._keeper.run(act)
