@@ -240,7 +240,9 @@ def script(session: Session, found: Broken) -> str:
     if dataset.rows <= 60:
         frame = table(dataset).frame
         written = {name: _listed(frame[name]) for name in frame}
-        lines.append("frame = pd.DataFrame({" + ", ".join(f"{name!r}: {own}" for name, own in written.items()) + "})")
+        kinds = "" if len(frame) else f".astype({ {name: str(own) for name, own in frame.dtypes.items()} })"
+        columns = ", ".join(f"{name!r}: {own}" for name, own in written.items())
+        lines.append(f"frame = pd.DataFrame({{{columns}}}){kinds}")
     else:
         lines += [f"from tests.sessions.session import session  # {dataset.rows} rows, seed {dataset.seed}"]
         lines += ["from tests.sessions.dataset import *", f"frame = table({dataset!r}).frame"]
