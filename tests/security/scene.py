@@ -106,13 +106,15 @@ def of(rows: Sequence[Row], neighbours: Neighbours = Neighbours.ADD_REMOVE, **op
     return curator(told, kept, neighbours, rungs=options.get("rungs", OPTIONAL_RUNGS))
 
 
-def charge(asked: Curator, question: object, **price: object) -> Event | str:
-    """What a question is charged, or the whole text of the error."""
+def charge(asked: Curator, question: object, **price: object) -> Event | str | None:
+    """What a question is charged, None where it is free, or the whole text of the error."""
+    ledger = asked._dataset.ledger
+    before = ledger.state().charges
     try:
         asked.ask(question, key=str(next(_KEY)), **price)  # type: ignore[arg-type]
     except DodonaError as error:
         return f"{type(error).__name__} {error.code} {error.exit_code} {error.http_status} {error.sqlstate} {error}"
-    return charged(asked._dataset.ledger)
+    return charged(ledger) if ledger.state().charges > before else None
 
 
 def outline(answer: Answer) -> str:
