@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def project(belief: DenseBelief, query: Query, *, target: Numbers) -> DenseBelief:
-    """Return the nearest distribution whose answers are the targets; the belief passed in is spent.
+    """Return the nearest distribution whose answers are the targets; the belief passed in is consumed.
 
     Theorem: kl-projection
     """
@@ -38,10 +38,10 @@ _CLOSE = 1e-14
 
 
 def guarded_target(believed: float, *, told: float, margin: float, doubt: float) -> float:
-    """Return the target for a share that preserves the guaranteed drop of relative entropy although `told` is noisy.
+    """Return a target for a share that preserves the guaranteed drop of relative entropy although the answer is noisy.
 
-    `margin` is the least distance between truth and belief, `doubt` the largest error of `told`. If `told` is above
-    `believed`, the target is max(believed + margin, told - doubt); if below, the mirror image. If `doubt` exceeds the
+    `margin` is the least distance between truth and belief, `doubt` the largest error of `noisy`. If `noisy` is above
+    `believed`, the target is max(believed + margin, noisy - doubt); if below, the mirror image. If `doubt` exceeds the
     gap, the belief moves by the margin alone.
 
     >>> guarded_target(0.3, told=0.5, margin=0.05, doubt=0.02), guarded_target(0.3, told=0.31, margin=0.05, doubt=0.02)
@@ -94,7 +94,7 @@ def odds_factor(inside: float, outside: float, target: float) -> float:
 
 
 def validate_share(target: float, *, place: str = "target") -> float:
-    """Return a target that is a share strictly between none and all of the rows."""
+    """Return a target that is a share strictly between 0 and 1."""
     if not LEAST_SHARE <= target <= 1 - LEAST_SHARE:
         accepted = "write a share between 0 and 1, both excluded: cells without weight never come back"
         raise InvalidArgument(place, target, accepted)

@@ -1,4 +1,4 @@
-"""Exact samplers that serving does not need: noise by name, single choices, noisy maxima, coins and dice.
+"""Exact samplers that serving does not need: noise by name, single selections, noisy maxima, coins and dice.
 
 They draw from the same keystream and by the same exact comparisons as `dodona.trusted`.
 """

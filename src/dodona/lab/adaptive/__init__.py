@@ -1,4 +1,4 @@
-"""Adaptive data analysis: answers about a population that stay right though questions follow earlier answers."""
+"""Adaptive data analysis: estimates for a population that stay valid when queries depend on earlier answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many questions rows can answer, how many rows questions need, and which route is best."""
+"""How many queries a sample can answer, how many rows queries need, and which route is best."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dodona.lab.adaptive.routes import certificate
 from dodona.numbers import smallest_integer
 
 SERVED = (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.CONCENTRATED, Route.LAPLACE)
-"""The routes that can be best; each other one is never better than one of these."""
+"""The routes that can be best; every other route is dominated by one of these."""
 
 
 def best(
@@ -21,7 +21,7 @@ def best(
     values: Values = Values.SHARES,
     routes: Iterable[Route] = SERVED,
 ) -> Certificate:
-    """Return the certificate with the smallest error; on a tie, the first route.
+    """Return the certificate with the smallest error; ties go to the first route.
 
     Theorem: statistical-query-oracle
     """
@@ -32,7 +32,7 @@ def best(
 def answerable(
     route: Route, *, rows: int, within: float, confidence: float = 0.95, values: Values = Values.SHARES
 ) -> int:
-    """Return the most adaptive queries that a route answers within an error; 0 if not even one."""
+    """Return the largest number of adaptive queries that a route answers within an error; 0 if not even one."""
     wanted = chance(within, argument="within")
 
     def met(queries: int) -> bool:
@@ -49,7 +49,7 @@ def rows_needed(
     values: Values = Values.SHARES,
     routes: Iterable[Route] = SERVED,
 ) -> int | None:
-    """Return about the least number of rows, within 2%, for queries within an error; None if out of reach."""
+    """Return the least number of rows, to about 2%, that answers the queries within an error; None if out of reach."""
     wanted, tried = chance(within, argument="within"), tuple(routes)
 
     def met(rows: int) -> bool:

@@ -1,7 +1,7 @@
-"""Noise as it looks once everything is answered: its mean given the transcript, which is spread less than the noise.
+"""The mean of the noise given the transcript, which is less spread than the noise itself.
 
-An answer is the mean of the query over the rows and the mean of the noise, both given the transcript. The second is
-bounded here: P(|E[Z | π]| > a for some answer) ≤ β. Units are those of the scale.
+An answer is the conditional mean of the query over the rows plus the conditional mean of the noise, given the
+transcript. These functions bound the second term: P(|E[Z | π]| > a for some answer) ≤ β. Units are those of the scale.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NORMAL = NormalDist()
 
 
 def averaged_gaussian(*, scale: float, answers: int, failing: float) -> float:
-    """Return σ·φ(z)/p with p = β/(2k) = Φ(-z): the mean of normal noise in its worst share p of cases.
+    """Return σ·φ(z)/p with p = β/(2k) = Φ(-z): the mean of normal noise in its worst fraction p of cases.
 
-    For discrete Gaussian noise of the same scale, one step more is enough.
+    Discrete Gaussian noise of the same scale adds at most one step.
 
     Theorem: averaged-noise
     """
@@ -28,7 +28,7 @@ def averaged_gaussian(*, scale: float, answers: int, failing: float) -> float:
 
 
 def averaged_laplace(*, scale: float, answers: int, failing: float) -> float:
-    """Return b·(1 + ln(k/β)): the same for Laplace noise; for discrete noise, one step more is enough.
+    """Return b·(1 + ln(k/β)): the same bound for Laplace noise; discrete noise adds at most one step.
 
     Theorem: averaged-noise
     """
@@ -37,9 +37,9 @@ def averaged_laplace(*, scale: float, answers: int, failing: float) -> float:
 
 
 def averaged_verdicts(*, threshold: float, question: float, thresholds: int, questions: int, failing: float) -> float:
-    """Return a with P(E[max τ + max ν | π] > a) ≤ β, for so many Laplace draws τ and ν of two scales.
+    """Return a with P(E[max τ + max ν | π] > a) ≤ β, for Laplace draws τ (thresholds) and ν (questions).
 
-    For discrete noise, two steps more are enough.
+    Discrete noise adds at most two steps.
 
     Theorem: averaged-noise
     """
@@ -56,9 +56,9 @@ def averaged_verdicts(*, threshold: float, question: float, thresholds: int, que
 
 
 def largest_verdict(*, threshold: float, question: float, thresholds: int, questions: int, failing: float) -> float:
-    """Return a with P(max τ + max ν > a) ≤ β: how far noise alone may carry a verdict.
+    """Return a with P(max τ + max ν > a) ≤ β: how far noise alone may move a comparison with the threshold.
 
-    For discrete noise, two steps more are enough.
+    Discrete noise adds at most two steps.
 
     Theorem: averaged-noise
     """
@@ -71,9 +71,9 @@ def largest_verdict(*, threshold: float, question: float, thresholds: int, quest
 
 
 def _tails(threshold: float, question: float, thresholds: int, questions: int) -> tuple[float, float, float]:
-    """Return where the two exponential tails that are no smaller than those of the maxima begin, and their scales."""
+    """Return the start and the scales of two exponential tails that dominate those of the maxima."""
     first, second = positive(threshold, argument="threshold"), positive(question, argument="question")
-    # P(max of m > x) ≤ (m/2)·e^{-x/b} for x ≥ 0; below b·ln(m/2) it is taken to be 1, and m is taken to be 2 at least.
+    # P(max of m > x) ≤ (m/2)·e^{-x/b} for x ≥ 0. Below b·ln(m/2) we use 1, and m is at least 2.
     base = first * math.log(max(2, thresholds) / 2) + second * math.log(max(2, questions) / 2)
     if abs(first - second) < 1e-6 * second:  # the formulas divide by the difference; a larger scale is no less safe
         first = second * (1 + 1e-6)
@@ -81,7 +81,7 @@ def _tails(threshold: float, question: float, thresholds: int, questions: int) -
 
 
 def _beyond(depth: float, first: float, second: float) -> float:
-    """Return P(bE + b'E' > z) for two independent exponential draws."""
+    """Return P(bE + b'E' > z) for two independent exponential variables."""
     return (first * math.exp(-depth / first) - second * math.exp(-depth / second)) / (first - second)
 
 

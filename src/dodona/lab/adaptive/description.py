@@ -10,7 +10,7 @@ from dodona.lab.conversion import add_rounding_margin
 
 
 def tree(queries: int, levels: int) -> float:
-    """Return ln of how many questions an analyst may ever ask who is told one of L levels each time: Σ L^j for j < k.
+    """Return ln of the number of queries an analyst may ever ask who sees one of L levels each time: Σ L^j for j < k.
 
     Theorem: description-length
     """
@@ -20,22 +20,22 @@ def tree(queries: int, levels: int) -> float:
 
 
 def sparse_tree(queries: int, *, positives: int, levels: int) -> float:
-    """Return ln of the same where all but c - 1 earlier answers are known: at least ln Σ C(k, i+1)·L^i over i < c.
+    """Return ln of the same number when only c - 1 earlier answers are unknown: at least ln Σ C(k, i+1)·L^i over i < c.
 
     Theorem: description-length
     """
     last = min(positives, queries) - 1
-    # One term is ratio times the one before it; the ratio falls, so that terms rise to a peak.
+    # The ratio of successive terms falls, so terms rise to a peak.
     peak = min(last, max(0, ((queries - 1) * levels - 2) // (levels + 1) + 1))
     largest = math.lgamma(queries + 1) - math.lgamma(peak + 2) - math.lgamma(queries - peak) + peak * math.log(levels)
     ratio = (queries - last) * levels / (last + 1) if peak == last > 0 else 0.0
     terms = min(last + 1.0, ratio / (ratio - 1)) if ratio > 1 else last + 1.0
-    # The three logarithms cancel, and each has a few roundings of 2^-53.
+    # The three logarithms cancel; each carries a few roundings of 2^-53.
     return max(0.0, largest) + math.log(terms) + 1e-14 * math.lgamma(queries + 1) + 1e-9
 
 
 def chosen_within(rows: int, *, ways: float, failing: float) -> float:
-    """Return how far the mean of any of e^ways questions may be from the population's; each is fixed beforehand.
+    """Return how far the sample mean of any of e^ways fixed queries may be from the population mean.
 
     Theorem: description-length
     """

@@ -1,4 +1,4 @@
-"""The grid of answers: values from 0 to 1 become whole steps, so that sums and noise are exact integers."""
+"""The grid of answers: values from 0 to 1 become integer steps, so sums and noise are exact integers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDEST = 10**12  # steps in a sum; noise of a tenth of that is still drawn
 
 
 def resolution(rows: int) -> int:
-    """Return how many steps a value from 0 to 1 has: 2^20, or fewer where there are more than a million rows.
+    """Return the number of steps between 0 and 1: 2^20, or fewer for more than a million rows.
 
     >>> resolution(1000), resolution(10**9)
     (1048576, 512)
@@ -27,7 +27,7 @@ def resolution(rows: int) -> int:
 
 
 def moved(steps: int) -> Sensitivity:
-    """Return how far one row can move a sum of values with so many steps, where rows are replaced.
+    """Return the sensitivity of a sum of values on the grid when one row is replaced.
 
     Theorem: statistical-query-oracle
     """
@@ -35,7 +35,7 @@ def moved(steps: int) -> Sensitivity:
 
 
 def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
-    """Return the sum of the values, each rounded to the grid, as a whole number of steps.
+    """Return the sum of the values, each rounded to the grid, in steps.
 
     Theorem: statistical-query-oracle
     """
@@ -45,7 +45,7 @@ def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
 
 
 def levelled(total: int, whole: int, *, levels: int) -> float:
-    """Return the middle of the level that a share total/whole falls on, of so many of equal width.
+    """Return the midpoint of the level that contains total/whole, among levels of equal width.
 
     >>> levelled(3, 10, levels=5), levelled(10, 10, levels=5)
     (0.3, 0.9)
@@ -62,7 +62,7 @@ def rough(steps: int) -> float:
 
 
 def apart(scale: float, *, answers: int) -> float:
-    """Return k/(16σ²): how far discrete Gaussian answers are in total variation from normal ones that are rounded.
+    """Return k/(16σ²): the total variation between k discrete Gaussian answers and k rounded normal ones.
 
     Theorem: rounded-normal
     """

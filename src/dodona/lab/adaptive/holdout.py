@@ -1,4 +1,4 @@
-"""The reusable holdout: a holdout that may be asked again and again, and stays honest."""
+"""The reusable holdout: a holdout set that can be queried many times without overfitting to it."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PerRow = Callable[[Any, Any, Any], Any]
-"""Gives each row a number from 0 to 1 for a model: (estimator, X, y) -> array."""
+"""Assigns a number from 0 to 1 to each row for a model: (estimator, X, y) -> array."""
 
 _LEAST_HOLDOUT = 2
 _DESIGNERS: dict[Method, Designer] = {Method.ROUNDING: rounding_design, Method.NOISE: noise_design}
 
 
 def correct(estimator: Any, features: Any, labels: Any) -> NDArray[np.bool_]:  # noqa: ANN401  any model, any rows
-    """Return which rows a model predicts right: the accuracy, row by row."""
+    """Return which rows a model predicts correctly: its accuracy, row by row."""
     right: NDArray[np.bool_] = np.asarray(estimator.predict(features)) == np.asarray(labels)
     return right
 
 
 class ReusableHoldout(Single):
-    """Tells the training score of a question while that is right, and corrects it from the holdout where it overfits.
+    """Returns the training score while it generalizes, and corrects it from the holdout when it overfits.
 
-    All answers are within `design.within` of the population, however questions follow from answers. Training rows may
-    be looked at freely; the holdout's are for this alone, and must be an independent sample.
+    All answers are within `design.within` of the population, however queries depend on answers. The training rows may
+    be inspected freely. The holdout rows must be an independent sample and must not be used for anything else.
 
     Theorem: reusable-holdout
     """
@@ -61,9 +61,9 @@ class ReusableHoldout(Single):
         methods: Iterable[Method] = tuple(Method),
         draw: Callable[[Noise], int] = draw_one,
     ) -> None:
-        """Plan so many questions, of which so many may be corrected; without `within`, as near as these rows allow.
+        """Plan the number of queries and of corrections; without `within`, choose the smallest error these rows allow.
 
-        Queries are tried on the training rows first, where a fault costs nothing.
+        Queries run on the training rows first, where a fault costs nothing.
         """
         super().__init__()
         self._train, self._holdout = Rows(train, name="train"), Rows(holdout, name="holdout")
@@ -92,31 +92,31 @@ class ReusableHoldout(Single):
 
     @property
     def left(self) -> int:
-        """How many questions it still answers."""
+        """Number of queries that can still be answered."""
         return self.design.queries - self._asked if self.overfits_left else 0
 
     @property
     def overfits_left(self) -> int:
-        """How many questions it still corrects; with the last it ends."""
+        """Number of corrections left; after the last one the holdout is closed."""
         return self.design.overfits - self._corrected
 
     def ask(self, query: Query) -> Told:
         """Return the mean of a query over the population, within the design's error.
 
-        A query takes the rows, (X, y) where they were given as a tuple, and gives each a number from 0 to 1.
+        A query takes the rows, as (X, y) if they were given as a tuple, and returns a number from 0 to 1 for each.
         """
         return self._told(query, None)[0]
 
     def ask_many(self, query: Query, *, answers: int) -> tuple[Told, ...]:
-        """Return a mean for each column that a query returns; fewer, if the last correction comes before."""
+        """Return a mean for each column that a query returns; fewer if the corrections run out."""
         return self._told(query, validate_count(answers, argument="answers"))
 
     def score(self, estimator: Any, *, per_row: PerRow = correct) -> Told:  # noqa: ANN401  any model
-        """Return the accuracy of a model on the population, or the mean of what `per_row` gives each row."""
+        """Return the accuracy of a model on the population, or the mean of what `per_row` returns."""
         return self.ask(lambda features, labels: per_row(estimator, features, labels))
 
     def scorer(self, *, per_row: PerRow = correct) -> Callable[..., float]:
-        """Return a scorer as scikit-learn wants it; it asks the holdout, and not the rows that it is handed."""
+        """Return a scorer for scikit-learn; it queries the holdout and ignores the rows that it is handed."""
 
         def scored(estimator: Any, features: object = None, labels: object = None) -> float:  # noqa: ANN401
             del features, labels
@@ -146,18 +146,18 @@ class ReusableHoldout(Single):
             return tuple(found)
 
     def _held(self, query: Query, answers: int | None) -> Given | str:
-        """Return what a query gives the holdout, a column for each answer; a text where it failed there."""
+        """Return the query's values on the holdout, one column for each answer; a message if it failed there."""
         try:
             return self._holdout.values(query, self._values, answers=answers).reshape(self._holdout.size, -1)
         except QueryFault as fault:
             return fault.message
 
     def _one(self, trained: Given, held: Given) -> Told:
-        """Return the training mean, or a correction where it is, or seems, far from the holdout's."""
+        """Return the training mean, or a correction if it is, or seems, far from the holdout mean."""
         design = self.design
         whole = self._holdout.size * design.resolution
         total = summed(held, design.resolution)
-        # The training sum in the holdout's steps, to the nearest.
+        # The training sum, rounded to the holdout's steps.
         estimate = (2 * summed(trained, design.resolution) * self._holdout.size + self._train.size) // (
             2 * self._train.size
         )

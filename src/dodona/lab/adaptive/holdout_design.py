@@ -1,4 +1,4 @@
-"""The design of a reusable holdout: all of its numbers, and what is promised, before any row is read."""
+"""The design of a reusable holdout: its parameters and its guarantee, fixed before any row is read."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _WIDEST = 0.999
 
 
 class Method(Enum):
-    """How a holdout keeps its rows from being learned by heart."""
+    """How a holdout prevents overfitting to its rows."""
 
     ROUNDING = "rounding"
-    """No noise: corrections are few and told coarsely, so that all that may ever be asked can be counted."""
+    """No noise: corrections are few and rounded, so that a union bound covers every query that may be asked."""
     NOISE = "noise"
-    """Thresholdout: a sparse vector finds overfitting, and corrections carry fresh noise."""
+    """Thresholdout: a sparse vector detects overfitting, and corrections carry fresh noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldoutCase:
-    """What is known beforehand."""
+    """The public parameters of a holdout."""
 
     rows: int
     queries: int
@@ -38,35 +38,35 @@ class HoldoutCase:
 
     @property
     def steps(self) -> int:
-        """How many steps a value from 0 to 1 has."""
+        """Number of steps between 0 and 1."""
         return resolution(self.rows)
 
     @property
     def whole(self) -> int:
-        """How many steps a sum over all rows can have."""
+        """The largest sum over all rows, in steps."""
         return self.rows * self.steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldoutDesign:
-    """Answers are within `within` of the population, all together, with the confidence."""
+    """All answers are simultaneously within `within` of the population at `confidence`."""
 
     method: Method
     rows: int
     queries: int
     overfits: int
-    """How many questions are answered from the holdout; with the last of them it ends."""
+    """Number of queries answered from the holdout; after the last one it is closed."""
     within: float
     corrected: float
-    """Corrections are this near, which may be nearer than `within`."""
+    """The error of corrections, which may be smaller than `within`."""
     confidence: float
     threshold: int
-    """In steps of the sum: a training answer is told unless the holdout's is, or seems, this far from it."""
+    """In steps of the sum: the training answer is returned unless the holdout's is, or seems, this far from it."""
     tolerates: float
-    """A gap up to this is not taken for overfitting in any question; with noise, with the confidence."""
+    """Gaps up to this size never count as overfitting; with noise, at the confidence."""
     resolution: int
     levels: int | None = None
-    """How many different corrections there are, where they are told coarsely."""
+    """Number of possible corrections, for the design that rounds."""
     test: SparseVector | None = None
     answer: Gaussian | Laplace | None = None
 
@@ -78,7 +78,7 @@ class HoldoutDesign:
 
 
 Designer = Callable[[HoldoutCase, float], HoldoutDesign | None]
-"""Returns the design of an error that tolerates the largest gap; None if the error cannot be kept."""
+"""Returns the design for an error that tolerates the largest gap; None if the error is out of reach."""
 
 
 @lru_cache(maxsize=64)
@@ -92,9 +92,9 @@ def chosen(  # noqa: PLR0913  all that is fixed beforehand
     within: float | None,
     confidence: float,
 ) -> HoldoutDesign:
-    """Return the design that tolerates most within an error; without one, the nearest that tolerates honest questions.
+    """Return the design that tolerates most for an error; without one, the least error that tolerates honest queries.
 
-    Questions that were fixed beforehand differ by √(ln(2k/β)·(1/n + 1/m)/2) between the two samples, at most.
+    Queries that were fixed beforehand differ by at most √(ln(2k/β)·(1/n + 1/m)/2) between the two samples.
 
     Theorem: reusable-holdout
     """
@@ -123,14 +123,14 @@ def chosen(  # noqa: PLR0913  all that is fixed beforehand
 
 
 def _best(designers: tuple[Designer, ...], case: HoldoutCase, within: float) -> HoldoutDesign | None:
-    """Return the design that tolerates most; None if none tolerates anything."""
+    """Return the design that tolerates the largest gap; None if none tolerates any."""
     found = [design for designer in designers if (design := designer(case, within)) is not None]
     kept = [design for design in found if design.tolerates > 0]
     return max(kept, key=lambda design: design.tolerates) if kept else None
 
 
 def _nearest(designers: tuple[Designer, ...], case: HoldoutCase, gap: float) -> HoldoutDesign | None:
-    """Return the design of the least error that tolerates a gap; None if there is none."""
+    """Return the design with the least error that tolerates a gap; None if there is none."""
     found: HoldoutDesign | None = None
     for designer in designers:
         low, high = gap, _WIDEST if found is None else found.within

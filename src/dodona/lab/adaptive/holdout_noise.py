@@ -22,10 +22,10 @@ _LOOKS = 24
 
 
 def noise_design(case: HoldoutCase, within: float) -> HoldoutDesign | None:
-    """Return the design of an error that tolerates the largest gap; None if the error cannot be kept.
+    """Return the Thresholdout design for an error that tolerates the largest gap; None if the error is out of reach.
 
-    With t the transfer's bound, a training answer is within T + E[τ - ν | π] + t of the population and a correction
-    within E[Z | π] + t. The noise of corrections is as wide as the error allows, and T takes what verdicts leave.
+    With t the transfer bound, a training answer is within T + E[τ - ν | π] + t of the population, and a correction
+    within E[Z | π] + t. Corrections get as much noise as the error allows; T takes what comparisons leave.
 
     Theorem: reusable-holdout
     """
@@ -35,7 +35,7 @@ def noise_design(case: HoldoutCase, within: float) -> HoldoutDesign | None:
 
 @dataclass(frozen=True, slots=True)
 class _Currency:
-    """What the whole run is paid in, and which parts of what may fail go where."""
+    """How privacy is accounted for, and how the failure probability is split."""
 
     law: type[Gaussian | Laplace]
     transfer: float
@@ -43,19 +43,19 @@ class _Currency:
     answers: float
 
     def gap(self, test: Event, answer: Event, case: HoldoutCase) -> float:
-        """Return how far the transfer is off for all tests and corrections together.
+        """Return the transfer bound for all tests and corrections together.
 
         Theorem: reusable-holdout
         """
         times = case.overfits
         if self.law is Laplace:
             return pure_transfer(float(times * (_pure(test) + _pure(answer))))
-        # The tests' own event is for all of them, restarts and all.
+        # The event of the test covers all instances.
         price = float(test.rho() + times * answer.rho())
         return concentrated_transfer(price * (1 + 1e-12), failing=case.failing * self.transfer)
 
     def unit(self, case: HoldoutCase) -> float:
-        """Return how far corrections may be off, for noise of scale 1."""
+        """Return the error of corrections for noise of scale 1."""
         often = case.failing * self.answers
         if self.law is Laplace:
             return averaged_laplace(scale=1.0, answers=case.overfits, failing=often)
@@ -76,7 +76,7 @@ def _widest(case: HoldoutCase, within: float, currency: _Currency) -> HoldoutDes
         found = _at(case, within, currency, math.exp(position))
         return math.inf if found is None else -found.tolerates
 
-    # Losses at which nothing fits lie on both sides, so that a coarse look comes first.
+    # No design fits at either end of the range, so a coarse search comes first.
     low, high = (math.log(each) for each in _LOSSES)
     step = (high - low) / _LOOKS
     start = min((low + index * step for index in range(_LOOKS + 1)), key=refused)
@@ -86,7 +86,7 @@ def _widest(case: HoldoutCase, within: float, currency: _Currency) -> HoldoutDes
 
 
 def _at(case: HoldoutCase, within: float, currency: _Currency, loss: float) -> HoldoutDesign | None:
-    """Return the design whose tests each lose so much; None if the error cannot be kept."""
+    """Return the design whose tests each have this privacy loss; None if the error is out of reach."""
     test = _test(case, loss)
     if test is None:
         return None
@@ -108,7 +108,7 @@ def _at(case: HoldoutCase, within: float, currency: _Currency, loss: float) -> H
         questions=case.queries,
         failing=case.failing,
     )
-    # Discrete noise is two steps further; a query and its training answer are both rounded to the grid.
+    # Discrete noise adds two steps; the query and its training answer are both rounded to the grid.
     room = math.floor((within - gap - verdicts - 2 * rough(case.steps)) * case.whole) - 2
     if room < 1:
         return None
@@ -129,9 +129,9 @@ def _at(case: HoldoutCase, within: float, currency: _Currency, loss: float) -> H
 
 
 def _test(case: HoldoutCase, loss: float) -> SparseVector | None:
-    """Return the sparse vector whose instances each lose so much; None where its noise cannot be drawn.
+    """Return the sparse vector whose instances have this privacy loss; None if its noise cannot be drawn.
 
-    Errors b₁·ln(c/β) and b₂·ln(k/β) are least together at ε₁ : ε₂ = √B : √(2A), where ε = 1/b₁ + 2/b₂.
+    The sum of b₁·ln(c/β) and b₂·ln(k/β) is least at ε₁ : ε₂ = √B : √(2A), where ε = 1/b₁ + 2/b₂.
     """
     first = math.sqrt(math.log(case.overfits / case.failing))
     second = math.sqrt(2 * math.log(case.queries / case.failing))
@@ -149,7 +149,7 @@ def _test(case: HoldoutCase, loss: float) -> SparseVector | None:
 def _settled(
     case: HoldoutCase, within: float, currency: _Currency, test: SparseVector
 ) -> tuple[Gaussian | Laplace | None, float]:
-    """Return the widest noise on corrections that keeps the error, and how far the transfer is then off."""
+    """Return the largest noise on corrections that keeps the error, and the transfer bound it gives."""
     instance = test.event(Sensitivity.scores(case.steps, Neighbours.REPLACE))
     if currency.law is Laplace:
         instance = _single(test).event(Sensitivity.scores(case.steps, Neighbours.REPLACE))
@@ -169,5 +169,5 @@ def _settled(
 
 
 def _single(test: SparseVector) -> SparseVector:
-    """Return one instance of the tests."""
+    """Return a single instance of the test."""
     return SparseVector(threshold_scale=test.threshold_scale, question_scale=test.question_scale, positives=1)

@@ -12,10 +12,10 @@ _FINE = 10**4
 
 
 def rounding_design(case: HoldoutCase, within: float) -> HoldoutDesign | None:
-    """Return the design of an error that tolerates the largest gap; None if the error cannot be kept.
+    """Return the SparseValidate design for an error that tolerates the largest gap; None if the error is out of reach.
 
-    With h how far any question that may ever be asked is off, a training answer is within T + h of the population
-    and a correction on L levels within 1/(2L) + h, so T = τ - h and L is the least number with 1/(2L) ≤ T.
+    With h the sampling error of every query that may ever be asked, a training answer is within T + h of the population
+    and a correction on L levels within 1/(2L) + h. So T = τ - h, and L is the least number with 1/(2L) ≤ T.
 
     Theorem: reusable-holdout
     """
@@ -23,7 +23,7 @@ def rounding_design(case: HoldoutCase, within: float) -> HoldoutDesign | None:
     while True:
         ways = sparse_tree(case.queries, positives=case.overfits, levels=levels)
         sampled = chosen_within(case.rows, ways=ways, failing=case.failing)
-        # A query, and what it gives the training rows, are both rounded to the grid.
+        # The query and its values on the training rows are both rounded to the grid.
         room = within - sampled - 2 * rough(case.steps)
         if room <= 0.5 / _FINE:
             return None

@@ -1,7 +1,7 @@
-"""The lecture's calculators for the total-variation route, with constants: noise, sample size, and Laplace's ε.
+"""The lecture's calculators for total-variation stability, with constants: noise, sample size, and Laplace's ε.
 
-They bound the expected gap between sample and population of the query that an analyst comes to after k answers. The
-certificates bound the error of every answer, and need less noise; these are kept as what the lecture promises.
+They bound the expected gap between sample and population for the query that an analyst arrives at after k answers. The
+certificates bound the error of every answer and need less noise; these functions show what the lecture proves.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _WIDEST = 1e12
 
 
 def noise_for(*, rows: int, queries: int, within: float, failing: float) -> float:
-    """Return the least standard deviation of Gaussian noise at which the expected gap is within a bound.
+    """Return the least standard deviation of Gaussian noise that keeps the expected gap within a bound.
 
-    It is of the order k·√(ln(1/β)/m)/τ where TV is added over queries, and √k in place of k by the exact TV used here.
+    It is of the order √k·√(ln(1/β)/m)/τ by the exact total variation used here, and k·√(ln(1/β)/m)/τ by adding it up
+    over queries.
 
     Theorem: expected-generalization
     """
@@ -38,7 +39,7 @@ def noise_for(*, rows: int, queries: int, within: float, failing: float) -> floa
 
 
 def gaussian_gap(*, rows: int, queries: int, scale: float, failing: float) -> float:
-    """Return the expected gap after so many Gaussian answers.
+    """Return the expected gap after `queries` Gaussian answers.
 
     Theorem: expected-generalization
     """
@@ -47,7 +48,7 @@ def gaussian_gap(*, rows: int, queries: int, scale: float, failing: float) -> fl
 
 
 def added_noise(*, rows: int, queries: int, within: float, failing: float) -> float:
-    """Return the lecture's own σ, with constants: k·(1 + 3√(m·ln(2/β)/2))/(√(2π)·m·τ), where that is at most k/√(2π).
+    """Return the lecture's σ with constants: k·(1 + 3√(m·ln(2/β)/2))/(√(2π)·m·τ), where that is at most k/√(2π).
 
     Theorem: expected-generalization
     """
@@ -60,9 +61,9 @@ def added_noise(*, rows: int, queries: int, within: float, failing: float) -> fl
 
 
 def rows_for(*, queries: int, scale: float, within: float, failing: float) -> int:
-    """Return the least number of rows at which Gaussian noise of a scale has the expected gap within a bound.
+    """Return the least number of rows at which Gaussian noise of this scale keeps the expected gap within a bound.
 
-    It grows as k·ln(1/β)/τ²; where TV is added over queries, as k²·ln(1/β)/τ².
+    It grows as k·ln(1/β)/τ², and as k²·ln(1/β)/τ² if total variation is added up over queries.
 
     Theorem: expected-generalization
     """
@@ -78,9 +79,9 @@ def rows_for(*, queries: int, scale: float, within: float, failing: float) -> in
 
 
 def laplace_epsilon(*, rows: int, queries: int, within: float, failing: float) -> float:
-    """Return the largest ε of each Laplace answer at which the expected gap is within a bound.
+    """Return the largest ε per Laplace answer that keeps the expected gap within a bound.
 
-    Through advanced composition and the stability of privacy, with the best slack. Of the order τ/√(k·m).
+    It uses advanced composition with the best slack and the stability of privacy. Of the order τ/√(k·m).
 
     Theorem: expected-generalization
     """
@@ -97,7 +98,7 @@ def laplace_epsilon(*, rows: int, queries: int, within: float, failing: float) -
 
 
 def laplace_stability(*, epsilon: float, queries: int) -> float:
-    """Return what k answers that are each ε-differentially private are stable to: the sum, or advanced composition.
+    """Return the stability of k ε-differentially private answers: the smaller of basic and advanced composition.
 
     Theorem: tv-stability
     """

@@ -1,4 +1,4 @@
-"""The statistical query oracle: adaptive questions about a population, from one sample of it."""
+"""The statistical query oracle: adaptive queries about a population, answered from one sample."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _KEYS = Laplace(scale=10**12)  # rows in the order of such draws are in random o
 
 
 class StatisticalQueryOracle(Single):
-    """Answers so many questions about the population that rows were sampled from, each allowed to follow all answers.
+    """Answers a declared number of adaptive queries about the population that the rows were sampled from.
 
-    A question is a function of rows that gives each a number from 0 to 1; the answer is about its mean over the
-    population. The way to answer, its noise and its error are fixed before the rows are touched; nothing is asked of
-    who asks. It keeps from overfitting, not from spying: queries are run on the rows themselves.
+    A query assigns a number from 0 to 1 to each row; the answer estimates its mean over the population. The route, the
+    noise and the error are fixed before the rows are read. The oracle prevents overfitting but does not hide the rows:
+    queries run on them directly.
 
     Theorem: statistical-query-oracle
     """
@@ -50,10 +50,10 @@ class StatisticalQueryOracle(Single):
         example: object | None = None,
         draw: Callable[[Noise], int] = draw_one,
     ) -> None:
-        """Plan so many questions; without `within`, as near as these rows allow.
+        """Plan the number of queries; without `within`, choose the smallest error these rows allow.
 
-        A query that fails on `example`, a few rows that need not be kept, has cost nothing. One that fails on the data
-        closes the oracle, as a failure tells something that no proof covers.
+        A query that fails on `example`, a few rows that need not be secret, costs nothing. A query that fails on the
+        data closes the oracle, because the failure reveals something that no proof covers.
         """
         super().__init__()
         self._rows = Rows(data, name="data")
@@ -75,7 +75,7 @@ class StatisticalQueryOracle(Single):
 
     @property
     def left(self) -> int:
-        """How many questions it still answers."""
+        """Number of queries that can still be answered."""
         return self.certificate.queries - self._asked
 
     def ask(self, query: Query) -> Told:
@@ -83,7 +83,7 @@ class StatisticalQueryOracle(Single):
         return self._told(query, None)[0]
 
     def ask_many(self, query: Query, *, answers: int) -> tuple[Told, ...]:
-        """Return several means at once, for a query that returns a column for each; each is one of the questions."""
+        """Return several means at once, for a query that returns a column for each; each column counts as a query."""
         return self._told(query, validate_count(answers, argument="answers"))
 
     def _told(self, query: Query, answers: int | None) -> tuple[Told, ...]:
@@ -110,7 +110,7 @@ class StatisticalQueryOracle(Single):
         )
 
     def _whole(self, query: Query, answers: int | None) -> list[float]:
-        """Return means over all rows, with noise on their sums, or told on few levels."""
+        """Return means over all rows, with noise on their sums or rounded to levels."""
         found = self.certificate
         values = self._rows.values(query, self._values, answers=answers)
         sums = [summed(each, found.resolution) for each in ([values] if answers is None else values.T)]
@@ -121,7 +121,7 @@ class StatisticalQueryOracle(Single):
         return [(each + self._draw(found.noise)) / whole for each in sums]
 
     def _fresh(self, query: Query, start: int, answers: int | None) -> list[float]:
-        """Return means over rows that no question has seen."""
+        """Return means over rows that no earlier query has used."""
         assert self._order is not None  # noqa: S101  narrows the type
         each, steps = self.certificate.rows_each, self.certificate.resolution
         shares = []
@@ -136,7 +136,7 @@ class StatisticalQueryOracle(Single):
 def plan(
     *, rows: int, queries: int, within: float | None = None, confidence: float = 0.95, values: Values = Values.SHARES
 ) -> Certificate:
-    """Return the best certificate, from public numbers alone; Unreachable where it does not meet `within`.
+    """Return the best certificate for public parameters; raise UnreachableError if it does not meet `within`.
 
     Theorem: statistical-query-oracle
     """
@@ -158,6 +158,6 @@ def plan(
 
 
 def _shuffled(rows: int) -> NDArray[np.int64]:
-    """Return the rows' numbers in random order, as files are often sorted."""
+    """Return the row numbers in random order, because files are often sorted."""
     keys: NDArray[Any] = draw_many(_KEYS, rows)
     return np.argsort(keys, kind="stable").astype(np.int64)

@@ -1,4 +1,4 @@
-"""Pictures of adaptive data analysis: a holdout that is used again and again, and how many questions rows answer."""
+"""Pictures of adaptive data analysis: a holdout used many times, and how many queries a sample answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dodona.lab.adaptive.told import Told
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of the palette of Okabe and Ito, which colour-blind readers can tell apart.
+# From the palette of Okabe and Ito, which colour-blind readers can distinguish.
 _COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8A8A8A")
 _BLUE = "#0072B2"
 
@@ -22,9 +22,9 @@ _BLUE = "#0072B2"
 def draw_reuse(
     path: str | Path, *, sizes: Sequence[int], told: Sequence[Told], others: Mapping[str, Sequence[float]]
 ) -> None:
-    """Write a picture of what a reusable holdout told of growing models, beside other scores of the same models.
+    """Plot the reusable holdout's estimates for growing models, beside other scores of the same models.
 
-    It needs the extra `plot`.
+    Needs the extra `plot`.
     """
     if not sizes or any(len(each) != len(sizes) for each in (told, *others.values())):
         raise InvalidArgument("sizes", sizes, "write at least one size, and a score of each kind for each")
@@ -50,9 +50,9 @@ def draw_reuse(
 def draw_answerable(
     path: str | Path, *, rows: Sequence[int], within: float, routes: Sequence[Route] = tuple(Route)
 ) -> None:
-    """Write a picture of how many adaptive queries rows answer within an error at 95%, by each route.
+    """Plot how many adaptive queries a sample answers within an error at 95%, for each route.
 
-    It is made of formulas alone; no data is read. It needs the extra `plot`.
+    It is computed from formulas; no data is read. Needs the extra `plot`.
     """
     figure = _figure((7.5, 4.6))
     axes: Axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""Two published ways from privacy to the population, kept for comparison: ours is sharper."""
+"""Two published transfer theorems, kept for comparison; ours is sharper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NORMAL = NormalDist()
 
 
 def plain_gaussian(*, scale: float, answers: int, failing: float) -> float:
-    """Return σ·√(2·ln(2k/β)), which no one of k discrete Gaussian draws passes but with probability β.
+    """Return σ·√(2·ln(2k/β)): k discrete Gaussian draws all stay below it, except with probability β.
 
     Theorem: published-transfer
     """
@@ -24,7 +24,7 @@ def plain_gaussian(*, scale: float, answers: int, failing: float) -> float:
 
 
 def information_gap(*, rows: int, queries: int, scale: float, failing: float) -> float:
-    """Return √(min over λ of (2ρn - ln(1 - λ))/(4nλβ)), with ρ = k/(2(nσ)²) that bounds the mutual information by ρn.
+    """Return √(min over λ of (2ρn - ln(1 - λ))/(4nλβ)), where ρn = k/(2nσ²) bounds the mutual information.
 
     This is theorem 2.1 of Rogers et al. 2020, before its failure probability is halved.
 
@@ -44,7 +44,7 @@ def information_gap(*, rows: int, queries: int, scale: float, failing: float) ->
 def jung_gap(mu: float, *, failing: float) -> float:
     """Return the least (e^ε - 1) + 2d with δ(ε)/d ≤ β on the curve of μ-Gaussian differential privacy.
 
-    Jung et al. 2021: the conditional mean of a query is so near to the population, but with probability β.
+    Jung et al. 2021: the conditional mean of a query is this close to the population, except with probability β.
 
     Theorem: published-transfer
     """
@@ -60,7 +60,7 @@ def jung_gap(mu: float, *, failing: float) -> float:
 def jung_noise(*, scale: float, answers: int, failing: float) -> float:
     """Return the least a + c with P(max|Z| > a) ≤ cβ for k normal draws.
 
-    Jung et al. 2021: an answer is so near to the conditional mean of its query, but with probability β.
+    Jung et al. 2021: an answer is this close to the conditional mean of its query, except with probability β.
 
     Theorem: published-transfer
     """

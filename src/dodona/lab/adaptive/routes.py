@@ -1,4 +1,4 @@
-"""The best certificate of each route for so many rows and questions: public numbers alone."""
+"""The best certificate of each route, computed from public parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST = 0.25  # noise of a larger scale on answers from 0 to 1 is not looked at
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known beforehand."""
+    """The public parameters of a certificate."""
 
     rows: int
     queries: int
@@ -34,12 +34,12 @@ class Case:
     steps: int
 
     def mean(self, scale: float) -> float:
-        """Return a scale on the sum, in steps, as one on the mean."""
+        """Return the scale on the mean of a scale on the sum in steps."""
         return scale / (self.rows * self.steps)
 
 
 Width = Callable[[Case, float, float], float]
-"""The error that a scale on the mean gives, at a share of what may fail that goes to the transfer; infinite if none."""
+"""The error for a scale on the mean and the fraction of β spent on the transfer; infinite if nothing is proved."""
 
 
 def certificate(
@@ -93,7 +93,7 @@ def _split(case: Case, values: Values) -> float:
 
 
 def coarseness(case: Case) -> int:
-    """Return how many levels of answers give the least error."""
+    """Return the number of levels with the least error."""
     found = minimize_unimodal(
         lambda place: _rounded(case, round(math.exp(place))), math.log(2), math.log(10**4), near=1e-3
     )
@@ -102,7 +102,7 @@ def coarseness(case: Case) -> int:
 
 
 def _rounded(case: Case, levels: int) -> float:
-    """Return the error of answers told on so many levels: of a mean, of its level, and of the grid."""
+    """Return the error of rounded answers: of sampling, of the levels, and of the grid."""
     return (
         chosen_within(case.rows, ways=tree(case.queries, levels), failing=case.failing)
         + 0.5 / levels
@@ -111,10 +111,10 @@ def _rounded(case: Case, levels: int) -> float:
 
 
 def _noisy(case: Case, width: Width, law: type[Gaussian | Laplace]) -> tuple[float, Gaussian | Laplace]:
-    """Return the smallest error over scales and shares of what may fail, at a scale that can be drawn."""
+    """Return the smallest error over scales and splits of β, with noise of a scale that can be drawn."""
     low = math.log(max(1e-3 / (case.rows * case.steps), 1e-5 * math.sqrt(case.queries) / case.rows))
     high, share, position = math.log(_MOST), 0.6, 0.0
-    # Scale and share hardly depend on each other: three rounds, in narrowing brackets.
+    # Scale and split hardly interact: three rounds with narrowing brackets.
     for reach in (math.inf, 0.3, 0.1):
         near = position - reach, position + reach
         position = minimize_unimodal(
@@ -156,7 +156,7 @@ def _added_stability(case: Case, scale: float, share: float) -> float:
 
 
 def _rounded_normal(case: Case, scale: float, share: float, transfer: Callable[[float, float], float]) -> float:
-    """Return the error of normal noise that is rounded, with what discrete noise differs from it taken off first.
+    """Return the error of rounded normal noise, after the distance of discrete noise from it is subtracted from β.
 
     Theorem: rounded-normal
     """
@@ -183,7 +183,7 @@ def _laplace(case: Case, scale: float, share: float) -> float:
 
 
 def _composed_laplace(case: Case, scale: float, share: float) -> float:
-    """Return the error of discrete Laplace noise, each answer at its zCDP price."""
+    """Return the error of discrete Laplace noise, with each answer at its zCDP price."""
     width = scale * case.rows * case.steps
     each = float(_laplace_price(case.steps, width))
     noise = averaged_laplace(scale=scale, answers=case.queries, failing=case.failing * (1 - share))
@@ -191,7 +191,7 @@ def _composed_laplace(case: Case, scale: float, share: float) -> float:
 
 
 def _laplace_price(steps: int, scale: float) -> float:
-    """Return the zCDP price of one answer with discrete Laplace noise, ε - (1 - e^-ε)/(b·sinh(1/b)), raised.
+    """Return the zCDP price of one answer with discrete Laplace noise, ε - (1 - e^-ε)/(b·sinh(1/b)), rounded up.
 
     Theorem: laplace-rho
     """
@@ -203,7 +203,7 @@ def _laplace_price(steps: int, scale: float) -> float:
 
 
 def _sum(case: Case, scale: float, gap: float, noise: float) -> float:
-    """Return the errors' sum and a step of noise; where the transfer says nothing, more noise is the way to go."""
+    """Return the total error with one step for discreteness; if the transfer proves nothing, prefer more noise."""
     return gap + noise + 1 / (case.rows * case.steps) if gap < 1 else _NOTHING - math.log(scale)
 
 

@@ -1,4 +1,4 @@
-"""Rows of any kind: an array, a frame, a table, a list, or a tuple of these that belong together, such as (X, y)."""
+"""Rows of any kind: an array, a frame, a table, a list, or a tuple of parts such as (X, y)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dodona.lab.adaptive.certificate import Values
 from dodona.lab.adaptive.faults import QueryFault
 
 Query = Callable[..., Any]
-"""Takes rows, as many arguments as a tuple of rows has parts, and returns a number from 0 to 1 for each row.
+"""Takes the rows, one argument for each part, and returns a number from 0 to 1 for each row.
 
-What it gives a row may depend on that row and on what was told before, and on no other row. It must not change rows:
-it is handed those that all later questions are about.
+The value of a row may depend on that row and on earlier answers, but on no other row. A query must not modify the rows,
+because later queries use the same ones.
 """
 
 Given = NDArray[np.float64] | NDArray[np.bool_]
-"""What rows were given: numbers from 0 to 1, or yes and no."""
+"""The values that a query assigns to rows: numbers from 0 to 1, or booleans."""
 
 _INSTEAD = "Return an array with one number from 0 to 1 for each row: divide by the largest value, or clip"
 
 
 class Rows:
-    """Rows that are kept to themselves: nothing is shown of them."""
+    """A sample whose contents are never displayed."""
 
     def __init__(self, data: object, *, name: str) -> None:
-        """Take anything that has a length and can be indexed."""
+        """Accept anything that has a length and can be indexed."""
         self._parts: tuple[Any, ...] = data if isinstance(data, tuple) else (data,)
         sizes = {_length(part, name) for part in self._parts}
         if len(sizes) != 1:
@@ -43,14 +43,14 @@ class Rows:
         return f"<{self.size} rows>"
 
     def taken(self, numbers: NDArray[np.int64]) -> Rows:
-        """Return the rows of these numbers."""
+        """Return the rows with these numbers."""
         picked = tuple(_taken(part, numbers) for part in self._parts)
         return Rows(picked if len(picked) > 1 else picked[0], name=self.name)
 
     def values(self, query: Query, kind: Values, *, answers: int | None = None) -> Given:
-        """Return what a query gives the rows: one number each, or a column for each of so many answers.
+        """Return a query's values: one number for each row, or one column for each answer.
 
-        QueryFault says what is wrong, and nothing of a value.
+        QueryFault says what is wrong without quoting a value.
         """
         where = f"the {self.name} rows"
         try:

@@ -9,13 +9,13 @@ from dodona.lab.adaptive.faults import AnotherProcess
 
 
 class Single:
-    """Is not copied, and answers nothing in a forked process: a second one would count its own questions.
+    """Cannot be copied, and refuses to answer in a forked process, where it would start a second count of queries.
 
-    All that is proved is proved of the answers of both together.
+    The guarantee covers the answers of both processes together, so there must be one count.
     """
 
     def __init__(self) -> None:
-        """Belong to this process."""
+        """Remember the current process."""
         self._process = os.getpid()
 
     def _alone(self) -> None:

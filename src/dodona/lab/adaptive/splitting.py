@@ -15,14 +15,14 @@ _PARTS = 4  # of each stretch of p between two jumps
 
 
 def each_failing(failing: float, *, queries: int) -> float:
-    """Return how often one answer may fail: rows are fresh, so all hold with probability (1 - p)^k."""
+    """Return the failure probability of one answer: rows are fresh, so all hold with probability (1 - p)^k."""
     return -math.expm1(math.log1p(-failing) / queries)
 
 
 def hoeffding_within(rows: int, *, failing: float) -> float:
-    """Return t with 2·((1 - t)/(1 + t))^{mt} = p: how far a mean of m values from 0 to 1 may be from what is expected.
+    """Return t with 2·((1 - t)/(1 + t))^{mt} = p: how far a mean of m values in [0, 1] may be from its expectation.
 
-    It is below √(ln(2/p)/(2m)), the usual form.
+    It is below the usual √(ln(2/p)/(2m)).
 
     Theorem: sample-splitting
     """
@@ -30,7 +30,7 @@ def hoeffding_within(rows: int, *, failing: float) -> float:
 
 
 def within_of(rows: int, logarithm: float) -> float:
-    """Return `hoeffding_within` for a probability of which ln(2/p) is given; 1 where it says nothing.
+    """Return `hoeffding_within` for a given ln(2/p); 1 where the bound says nothing.
 
     Theorem: sample-splitting
     """
@@ -45,9 +45,9 @@ def within_of(rows: int, logarithm: float) -> float:
 
 
 def binomial_within(rows: int, *, failing: float) -> float:
-    """Return how far the share of yes among m answers may be from its probability, by the binomial law itself.
+    """Return how far the mean of m yes/no answers may be from its probability, by the binomial distribution itself.
 
-    For questions that are answered 0 or 1 alone. With very many rows it is `hoeffding_within`.
+    Only for queries with values 0 and 1. For very many rows it equals `hoeffding_within`.
 
     Theorem: sample-splitting
     """
@@ -65,17 +65,17 @@ def binomial_within(rows: int, *, failing: float) -> float:
 
 
 def worst(rows: int, gap: float) -> float:
-    """Return a bound on P(|X/m - p| > t) for X ~ Bin(m, p), whatever p is.
+    """Return a bound on P(|X/m - p| > t) for X ~ Bin(m, p) over all p.
 
-    Between two points where a bound of X jumps, the upper tail grows with p and the lower falls: on each part of such
-    a stretch, the sum is no more than the one at its right end and the other at its left.
+    Between two jumps of the bounds on X, the upper tail grows with p and the lower tail falls. On each part of such an
+    interval, the sum is at most the upper tail at its right end plus the lower tail at its left end.
 
     Theorem: sample-splitting
     """
     from scipy.special import bdtr, bdtrc
 
     whole = np.arange(rows + 1) / rows
-    # What holds of p holds of 1 - p, so that p up to a half is enough.
+    # By symmetry, p up to 1/2 is enough.
     jumps = np.unique(np.clip(np.concatenate([whole - gap, whole + gap, [0.0, 0.5]]), 0.0, 0.5))
     parts = np.linspace(jumps[:-1], jumps[1:], _PARTS + 1)
     left, right = parts[:-1], parts[1:]

@@ -1,7 +1,6 @@
-"""Total-variation stability: how much a transcript may change in law when one row is replaced.
+"""Total-variation stability: how much the distribution of a transcript may change when one row is replaced.
 
-Everything here is about continuous noise of standard deviation `scale` on a mean, over `rows` rows, of values from 0
-to 1.
+Noise here is continuous with standard deviation `scale`, added to means over `rows` values from 0 to 1.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dodona.lab.conversion import add_rounding_margin
 
 
 def gaussian_stability(*, rows: int, scale: float, queries: int = 1) -> float:
-    """Return the total variation of Gaussian answers to so many adaptive queries: 2Φ(√k/(2mσ)) - 1, exact.
+    """Return the total variation of Gaussian answers to k adaptive queries: 2Φ(√k/(2mσ)) - 1, exact.
 
     For one query it is at most 1/(√(2π)·m·σ).
 
@@ -26,7 +25,7 @@ def gaussian_stability(*, rows: int, scale: float, queries: int = 1) -> float:
 
 
 def added(stabilities: Iterable[float]) -> float:
-    """Return Σε, at most 1: what a sequence of ε-stable steps is stable to, each chosen after those before it.
+    """Return Σε, at most 1: the stability of adaptively chosen ε-stable steps by addition.
 
     Theorem: tv-stability
     """
@@ -34,7 +33,7 @@ def added(stabilities: Iterable[float]) -> float:
 
 
 def composed(stabilities: Iterable[float]) -> float:
-    """Return 1 - ∏(1 - ε): the same, sharp; there are steps for which it is attained.
+    """Return 1 - ∏(1 - ε): the sharp bound, which some steps attain.
 
     >>> round(composed([0.1] * 10), 4)
     0.6513
@@ -48,12 +47,12 @@ def composed(stabilities: Iterable[float]) -> float:
 
 
 def stability_of_privacy(*, epsilon: float, delta: float = 0.0) -> float:
-    """Return (e^ε - 1 + 2δ)/(e^ε + 1): what an (ε, δ)-differentially private mechanism is stable to.
+    """Return (e^ε - 1 + 2δ)/(e^ε + 1): the total-variation stability of an (ε, δ)-differentially private mechanism.
 
     Theorem: tv-stability
     """
     loss = positive(epsilon, argument="epsilon")
-    # Divided through by e^ε, so that nothing grows.
+    # Divided by e^ε to avoid overflow.
     inverse = math.exp(-loss)
     return min(
         1.0, add_rounding_margin((-math.expm1(-loss) + 2 * share(delta, argument="delta") * inverse) / (1 + inverse))
@@ -61,9 +60,9 @@ def stability_of_privacy(*, epsilon: float, delta: float = 0.0) -> float:
 
 
 def expected_gap(*, stability: float, rows: int, failing: float) -> float:
-    """Return a bound on |E[q(S) - q(D)]| over the mechanism's own chance, but with probability `failing` over the rows.
+    """Return a bound on |E[q(S) - q(D)]| over the mechanism's randomness, except with probability β over the rows.
 
-    It is ε + (2εm + 1)·√(ln(2/β)/(2m)) for a query that an ε-stable interaction comes to.
+    It is ε + (2εm + 1)·√(ln(2/β)/(2m)) for a query that results from an ε-stable interaction.
 
     Theorem: expected-generalization
     """

@@ -1,4 +1,4 @@
-"""An answer about the population, with how far it may be off."""
+"""An estimate for the population, and the process that counts queries."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ Source = Literal["noisy", "rounded", "fresh-rows", "train", "holdout"]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The mean of a query over the population lies from `low` to `high`; so do all others, with the confidence."""
+    """The population mean of a query lies between `low` and `high`, simultaneously for all queries at `confidence`."""
 
     value: float
     within: float
     confidence: float
-    """Of all answers together, as many as were declared, whatever was asked after which answer."""
+    """For all declared queries together, however they depend on earlier answers."""
     source: Source
-    """Whether it is noisy, told coarsely, from rows of its own, from the training rows, or from the holdout."""
+    """Whether it is noisy, rounded, from fresh rows, from the training rows, or from the holdout."""
 
     @property
     def low(self) -> float:
-        """The least that it may be."""
+        """Lower end of the interval."""
         return max(0.0, self.value - self.within)
 
     @property
     def high(self) -> float:
-        """The most that it may be."""
+        """Upper end of the interval."""
         return min(1.0, self.value + self.within)
 
     def __float__(self) -> float:
@@ -37,5 +37,5 @@ class Told:
 
 
 def told(value: float, *, within: float, confidence: float, source: Source) -> Told:
-    """Return the answer, drawn in to the range that means have, which brings it no further from any of them."""
+    """Return an estimate clipped to [0, 1], which moves it no further from any mean."""
     return Told(min(1.0, max(0.0, value)), within, confidence, source)

@@ -1,8 +1,8 @@
-"""From privacy to the population: how far an analyst's queries may be from the truth, given all that was answered.
+"""Transfer theorems, from privacy to the population: how far a query's conditional mean may be from its expectation.
 
-Rows are drawn independently from P, and π is everything that was answered. With Q the law of a row chosen at random,
-given π, every query q from 0 to 1 that depends on π alone has |q(Q) - q(P)| ≤ t, all at once, but with probability β.
-Each function returns t for one way to state privacy under replacement of a row.
+Rows are drawn independently from P, and π is the transcript. Let Q be the distribution of a uniformly chosen row given
+π. Then every query q with values in [0, 1] that depends only on π has |q(Q) - q(P)| ≤ t simultaneously, except with
+probability β. Each function returns t for one definition of privacy under replacement of a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST_ORDER = 2.0
 
 
 def pure_transfer(epsilon: float) -> float:
-    """Return tanh(ε/4) for ε-differential privacy, whatever was answered.
+    """Return tanh(ε/4) for ε-differential privacy, for every transcript.
 
     Theorem: posterior-transfer
     """
@@ -30,7 +30,7 @@ def pure_transfer(epsilon: float) -> float:
 
 
 def pair_transfer(*, epsilon: float, delta: float, failing: float) -> float:
-    """Return t with (1 + t)² = e^ε(1 - t)² + 4δ/β for (ε, δ)-differential privacy; 1 where there is none below.
+    """Return t with (1 + t)² = e^ε(1 - t)² + 4δ/β for (ε, δ)-differential privacy; 1 if there is no smaller solution.
 
     Theorem: posterior-transfer
     """
@@ -55,7 +55,7 @@ def curve_transfer(delta_at: Callable[[float], float], *, failing: float) -> flo
     def bound(position: float) -> float:
         epsilon = math.exp(position)
         delta = min(1.0, delta_at(epsilon))
-        # Where nothing is promised, the one with the smaller δ is nearer to a promise.
+        # Where nothing is proved, prefer the smaller δ.
         return max(delta / often, pair_transfer(epsilon=epsilon, delta=delta, failing=often))
 
     return min(1.0, bound(minimize_unimodal(bound, math.log(1e-8), math.log(50.0), near=1e-4)))
@@ -64,7 +64,7 @@ def curve_transfer(delta_at: Callable[[float], float], *, failing: float) -> flo
 def gaussian_transfer(mu: float, *, failing: float) -> float:
     """Return t with Φ⁻¹(β((1 + t)/2)²) - Φ⁻¹(β((1 - t)/2)²) = μ for μ-Gaussian differential privacy.
 
-    Past the condition β((1 - t)/2)² ≤ Φ(-μ/2) it is (2Φ(μ/2) - 1)/β, which is always true.
+    Beyond the condition β((1 - t)/2)² ≤ Φ(-μ/2) it is (2Φ(μ/2) - 1)/β, which always holds.
 
     Theorem: posterior-transfer
     """
@@ -85,7 +85,7 @@ def gaussian_transfer(mu: float, *, failing: float) -> float:
 def concentrated_transfer(rho: float, *, failing: float) -> float:
     """Return t with 2·ln((1 + t)/(1 - t)) = 2√(ρL) - ρ, L = ln(4/(β(1 - t)²)), for ρ-zCDP.
 
-    The order √(L/ρ) is taken no smaller than 2.
+    The order √(L/ρ) is at least 2.
 
     Theorem: posterior-transfer
     """
@@ -101,7 +101,7 @@ def concentrated_transfer(rho: float, *, failing: float) -> float:
 
 
 def renyi_transfer(price: float, *, order: float, failing: float) -> float:
-    """Return t with 2·ln((1 + t)/(1 - t)) = (α - 1)R/α + L/α for a Rényi price R at one order α from 2 up.
+    """Return t with 2·ln((1 + t)/(1 - t)) = (α - 1)R/α + L/α for a Rényi divergence R at one order α ≥ 2.
 
     Theorem: posterior-transfer
     """
@@ -119,7 +119,7 @@ def renyi_transfer(price: float, *, order: float, failing: float) -> float:
 
 
 def stable_transfer(stability: float, *, failing: float) -> float:
-    """Return ε/β for ε-TV-stability: Markov's inequality, which holds for whatever is stable.
+    """Return ε/β for ε-TV-stability, by Markov's inequality.
 
     Theorem: posterior-transfer
     """

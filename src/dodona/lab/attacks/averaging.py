@@ -1,4 +1,4 @@
-"""Averaging: ask the same question until its noise is gone. It works wherever noise is fresh and nobody counts."""
+"""Averaging and differencing: simple attacks that succeed where noise is fresh and queries are not limited."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dodona.lab.attacks.target import Secrets, Target, guessed
 
 
 def attack(target: Target, *, times: int) -> Secrets:
-    """Return every person's secret by the mean of the answers to a question that is asked again and again.
+    """Return every person's secret by averaging repeated answers to the same question.
 
-    Where an answer is refused, those that were told must do.
+    If an answer is refused, the earlier ones are averaged.
     """
     if type(times) is not int or times < 1:
         raise InvalidArgument("times", times, "write how often to ask, 1 or more")

@@ -1,4 +1,4 @@
-"""Every attack with the tables that it is tried on, against exact answers, too little noise, and Dodona."""
+"""Every attack with the tables it runs on, against exact answers, too little noise, and Dodona."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from dodona.lab.attacks.target import Exact, Noise, Secrets, Target, UnderNoised
 
 
 class Kind(StrEnum):
-    """Who is attacked."""
+    """What is attacked."""
 
     EXACT = "exact"
     UNDER_NOISED = "under-noised"
     MUTANT = "mutant"
-    """Dodona without its noise: the same way through the door, so that the attack is known to bite there."""
+    """Dodona without its noise, through the same interface, which shows that the attack works there."""
     DODONA = "dodona"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many secrets were recovered, of how many."""
+    """The number of secrets recovered, out of the total."""
 
     recovered: int
     total: int
@@ -38,12 +38,12 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """Which part of the secrets was recovered."""
+        """The share of the secrets that was recovered."""
         return self.recovered / self.total
 
     @property
     def wrong(self) -> int:
-        """How many were not."""
+        """The number of secrets that were not recovered."""
         return self.total - self.recovered
 
 
@@ -52,18 +52,18 @@ Tried = Callable[[Kind, Chance, Budget], Outcome]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """An attack, how many values a secret has in it, and on how many tables it is tried."""
+    """An attack, the number of values of a secret, and the number of tables it runs on."""
 
     name: str
     tried: Tried
     runs: int
     values: int = 2
     weak: str
-    """What the under-noised target does."""
+    """A description of the under-noised target."""
 
 
 UNIFORM = 1
-"""How far off the answers are at most that the exponential adversary is given."""
+"""The largest error of the answers given to the exponential adversary."""
 MEMBERS = 5
 """The k of the k-anonymous tables."""
 _SCALE = 1.0

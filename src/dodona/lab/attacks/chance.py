@@ -1,4 +1,4 @@
-"""Chance for made-up tables, for an attacker's choices and for noise that protects too little. It is never private."""
+"""Randomness for synthetic tables, for an attacker's choices and for insufficient noise. It never protects anybody."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Chance = Generator
 
 
 def seeded(seed: int) -> Chance:
-    """Return chance that can be repeated: the same seed makes the same tables."""
+    """Return a reproducible generator: the same seed makes the same tables."""
     if type(seed) is not int or seed < 0:
         raise InvalidArgument("seed", seed, "write a whole number, 0 or above")
     return default_rng(seed)

@@ -28,10 +28,10 @@ def attack(  # noqa: PLR0913  the options of a command
     seed: Annotated[int, typer.Option(help="The tables are made up from this number.")] = 1,
     only: Annotated[str | None, typer.Option(help="Part of the name of an attack.")] = None,
 ) -> None:
-    """Try to get the secrets out of made-up tables: by reconstruction, averaging, differencing, tracing and linkage.
+    """Try to recover the secrets of made-up people: by reconstruction, averaging, differencing, tracing and linkage.
 
-    The exit code is 0 only if every attack breaks what has no noise and none gets more out of Dodona than its budget
-    allows. A false alarm comes once in a million for each attack.
+    The exit code is 0 only if every attack breaks the targets without noise and none recovers more from Dodona than its
+    budget allows. Each attack raises a false alarm once in a million runs.
     """
     with report_errors():
         passed = _attack(as_json=as_json, plot=plot, epsilon=epsilon, delta=delta, people=people, seed=seed, only=only)

@@ -1,6 +1,6 @@
-"""Differencing: two harmless counts of crowds that differ in one person. Their difference is that person's secret.
+"""Differencing: two harmless counts of groups that differ in one person. Their difference is that person's secret.
 
-A rule that refuses small counts does not see it, and no question comes twice: the crowds differ every time.
+A rule that refuses small counts does not notice, and no query repeats: the groups differ every time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MOST_QUESTIONS = 1 << 16
 
 
 def crowds(people: int, *, number: int, chance: Chance) -> Sets:
-    """Return random crowds, each followed by itself with one person put in or left out, for every person."""
+    """Return random groups, each followed by the same group with one person added or removed, for every person."""
     if type(number) is not int or number < 1:
         raise InvalidArgument("number", number, "write how many crowds to ask about, 1 or more")
     if number * (people + 1) > MOST_QUESTIONS:
@@ -27,7 +27,7 @@ def crowds(people: int, *, number: int, chance: Chance) -> Sets:
 
 
 def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
-    """Return the secrets by the mean difference between a crowd with somebody and the same crowd without."""
+    """Return the secrets by the mean difference between a group with a person and the same group without."""
     people = sets.shape[1]
     asked, told = sets.reshape(-1, people + 1, people), answers.reshape(-1, people + 1)
     taken_out = asked[:, 0]
@@ -36,6 +36,6 @@ def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
 
 
 def attack(target: Target, *, number: int, chance: Chance) -> Secrets:
-    """Return every person's secret by differences of crowds."""
+    """Return every person's secret by differences of groups."""
     sets = crowds(target.people, number=number, chance=chance)
     return reconstructed(sets, target.counts(sets))

@@ -1,4 +1,4 @@
-"""Dodona as an attacker meets it: a table is opened with a budget, and nothing is used but questions and answers."""
+"""Dodona as an attacker sees it: a table with a budget, used only through queries and answers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _WORDINGS = (
 
 
 def opened(frame: object, schema: Schema, budget: Budget) -> Curator:
-    """Return `dodona.open` of a frame whose ledger is in memory, as is right for people who were made up."""
+    """Return `dodona.open` of a frame with an in-memory ledger, which is enough for made-up people."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The ledger is in memory")
         return dodona.open(frame, schema=schema, budget=budget, max_price=1)
 
 
 def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
-    """Return the largest ε at which an untouched budget pays for the questions, asked together.
+    """Return the largest ε at which an untouched budget pays for the queries, asked together.
 
-    Where prices are pure that is all of it; else it is found by quotes, which cost nothing.
+    Under pure accounting that is the whole budget; otherwise it is found by free quotes.
     """
     total = curator.budget.total
     if total.accountant is Accountant.PURE:
@@ -60,12 +60,12 @@ def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
 
 
 def bought(curator: Curator, questions: Sequence[Question]) -> tuple[Answer, ...]:
-    """Return answers to questions that are asked together, for all of an untouched budget."""
+    """Return answers to queries asked together, for the whole of an untouched budget."""
     return cast("tuple[Answer, ...]", curator.ask_many(questions, epsilon=affordable(curator, questions)))
 
 
 def asked(curator: Curator, questions: Sequence[Question]) -> Numbers:
-    """Return the values of questions with one answer each, for all of an untouched budget."""
+    """Return the values of queries with one answer each, for the whole of an untouched budget."""
     return np.array([known(answer.value.value) for answer in bought(curator, questions)])
 
 
@@ -78,7 +78,7 @@ def known(value: EstimateValue | None) -> float:
 
 @dataclass(slots=True)
 class Served:
-    """Dodona with people and their secrets behind it; it is a context manager."""
+    """Dodona with people and their secrets behind it; a context manager."""
 
     secrets: Secrets
     budget: Budget
@@ -87,7 +87,7 @@ class Served:
     _wordings: Iterator[int] = field(init=False, default_factory=count)
 
     def __post_init__(self) -> None:
-        """Open the table. A neighbour replaces one person, so that one secret is one step."""
+        """Open the table. Neighbours replace one person, so changing one secret is one step."""
         import pyarrow as pa
 
         frame = pa.table({"id": np.arange(self.people), "secret": self.secrets.astype(np.bool_)})
@@ -95,11 +95,11 @@ class Served:
 
     @property
     def people(self) -> int:
-        """How many people are in the table: the schema says it."""
+        """The number of people in the table, which is public."""
         return self.secrets.size
 
     def counts(self, sets: Sets, /) -> Numbers:
-        """Return an answer for each set, for all of the budget together."""
+        """Return an answer for each set, for the whole budget together."""
         if sets.ndim != 2 or sets.shape[1] != self.people:  # noqa: PLR2004
             raise InvalidArgument("sets", sets.shape, f"write a row for each set, with {self.people} columns")
         domain = self._curator.schema.domain
@@ -109,7 +109,7 @@ class Served:
         return asked(self._curator, [Query.count(domain, having & people) for people in meant])
 
     def again(self) -> Numbers:
-        """Return an answer for each person alone: all of the budget goes on the first time, other words follow."""
+        """Return an answer for each person: the first call spends the whole budget, later ones rephrase the query."""
         wording = _WORDINGS[next(self._wordings) % len(_WORDINGS)]
         if self._epsilon is None:
             self._epsilon = affordable(self._curator, [wording])
@@ -123,7 +123,7 @@ class Served:
         return self._curator.budget.left
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
         self._curator.close()
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Reconstruction by linear programming: a few counts of random sets for each person, and the table that fits them best.
+"""Reconstruction by linear programming: count a few random sets for each person, and find the table that fits best.
 
-Dinur and Nissim 2003; with the sum of deviations as what is made least, Dwork, McSherry and Talwar 2007. It succeeds
-where the noise of each answer is well below √n.
+Dinur and Nissim 2003; minimizing the sum of deviations follows Dwork, McSherry and Talwar 2007. It succeeds where the
+noise of each answer is well below √n.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PER_PERSON = 4
 
 
 class SolverMissing(InvalidRequest):
-    """There is no SciPy, whose solver this attack needs."""
+    """SciPy is missing, whose solver this attack needs."""
 
     code = "solver-missing"
 
@@ -28,17 +28,17 @@ class SolverMissing(InvalidRequest):
 
 
 class SolverFailed(Unavailable):
-    """The solver gave up, so nothing was recovered."""
+    """The solver failed, so nothing was recovered."""
 
     code = "solver-failed"
 
     def __init__(self, status: int) -> None:
-        """Say with which status of SciPy it ended."""
+        """Give SciPy's status."""
         super().__init__(f"The linear program was not solved (status {status}). Ask fewer questions.")
 
 
 def random_sets(people: int, *, questions: int, chance: Chance) -> Sets:
-    """Return sets that each person is in by a fair coin."""
+    """Return random sets; each contains a person with probability 1/2."""
     checked(people)
     if not people <= questions <= MOST_QUESTIONS:
         accepted = f"ask from {people}, one for each person, to {MOST_QUESTIONS} questions"
@@ -47,14 +47,14 @@ def random_sets(people: int, *, questions: int, chance: Chance) -> Sets:
 
 
 def checked(people: int) -> int:
-    """Return how many people there are, if the solver can take so many."""
+    """Return the number of people, if the solver can handle it."""
     if type(people) is not int or not 1 <= people <= MOST_PEOPLE:
         raise InvalidArgument("people", people, f"this attack is for 1 to {MOST_PEOPLE} people: attack a part of them")
     return people
 
 
 def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
-    """Return the secrets, rounded, of the table between 0 and 1 whose counts deviate least in all from the answers."""
+    """Return the rounded table in [0, 1]^n whose counts have the least total deviation from the answers."""
     questions, people = sets.shape
     if answers.shape != (questions,) or not np.isfinite(answers).all():
         raise InvalidArgument("answers", answers.shape, f"write a number for each of the {questions} sets")
@@ -63,7 +63,7 @@ def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
         from scipy.sparse import csr_array, eye_array, hstack
     except ImportError as error:
         raise SolverMissing from error
-    # set · secrets + below - above = answer, with below + above as small as can be
+    # set · secrets + below - above = answer; minimize below + above
     each = eye_array(questions)
     equal = hstack([csr_array(sets.astype(np.float64)), each, -each], format="csc")
     cost = np.repeat((0.0, 1.0), (people, 2 * questions))
@@ -75,6 +75,6 @@ def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
 
 
 def attack(target: Target, *, chance: Chance, per_person: int = PER_PERSON) -> Secrets:
-    """Return every person's secret, as far as answers about random sets give them away."""
+    """Return every person's secret, as far as answers about random sets reveal them."""
     sets = random_sets(target.people, questions=per_person * target.people, chance=chance)
     return reconstructed(sets, target.counts(sets))

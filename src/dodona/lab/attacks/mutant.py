@@ -1,4 +1,4 @@
-"""Dodona without noise: what the attacks must break, or they would prove nothing about Dodona with it."""
+"""Dodona without noise: the attacks must break it, or they would prove nothing about Dodona with noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables behind Dodona that are not about sets of people: marks to be traced by, and a ward to be linked with."""
+"""Tables behind Dodona that are not about sets of people: marks for tracing, and a ward for linkage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dodona.query.column import columns
 
 
 def marks(budget: Budget) -> Published:
-    """Return how many have each mark, as Dodona tells it for all of a budget."""
+    """Return a function that counts each mark through Dodona, for the whole of a budget."""
 
     def published(table: Marks) -> Numbers:
         import pyarrow as pa
@@ -30,7 +30,7 @@ def marks(budget: Budget) -> Published:
 
 
 def ward(table: Ward, budget: Budget) -> Looked:
-    """Return how many rows fit each person and diagnosis, as Dodona tells it for all of a budget."""
+    """Return a function that counts rows for each person and diagnosis through Dodona, for the whole of a budget."""
 
     def looked(roll: Traits) -> Counts:
         import pyarrow as pa

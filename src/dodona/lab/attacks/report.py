@@ -1,4 +1,4 @@
-"""What attacks found, for people and for programs."""
+"""Reports of attacks, for people and for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAMES = {
 
 
 def rows(findings: Sequence[Finding]) -> list[Row]:
-    """Return a row for each attack and target."""
+    """Return a table row for each attack and target."""
     return [
         (
             finding.attack if finding.target is Kind.EXACT else "",
@@ -36,7 +36,7 @@ def rows(findings: Sequence[Finding]) -> list[Row]:
 
 
 def notes(order: Order, findings: Sequence[Finding]) -> list[str]:
-    """Return what is to be known about the table, a line each."""
+    """Return notes that explain the table, one line each."""
     budget = order.budget
     epsilon, delta = float(budget.epsilon), float(budget.delta)
     promise = f"ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "")
@@ -54,7 +54,7 @@ def notes(order: Order, findings: Sequence[Finding]) -> list[str]:
 
 
 def summary(order: Order, findings: Sequence[Finding]) -> dict[str, object]:
-    """Return the findings as plain numbers."""
+    """Return the results as plain data."""
     return {
         "epsilon": float(order.budget.epsilon),
         "delta": float(order.budget.delta),
@@ -78,6 +78,6 @@ def summary(order: Order, findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def _verdict(finding: Finding) -> str:
-    """Return what came of it; capitals where it is not as it should be."""
+    """Return the verdict, in capitals if the result is not as expected."""
     words = "beyond" if finding.beyond else "within"
     return words if finding.passed else words.upper()

@@ -19,12 +19,12 @@ from dodona.lab.attacks.mutant import NOISE_OFF
 from dodona.numbers import to_fraction
 
 ERROR = 1e-6
-"""How often a run of an attack may look as if Dodona told too much, although it did not."""
+"""The false-alarm rate for one run of an attack on Dodona."""
 NEARLY_ALL = 0.99
-"""What an attack must recover where there is no noise: else it proves nothing."""
+"""The share that an attack must recover without noise; otherwise it proves nothing."""
 
 Progress = Callable[[int, int, str], None]
-"""Called with how many attacks are done, of how many, and the name of the last."""
+"""Called with the number of finished attacks, their total, and the name of the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +35,9 @@ class Finding:
     target: Kind
     outcome: Outcome
     bound: float
-    """The largest expected share with the budget's ε and δ."""
+    """The largest expected share at the budget's ε and δ."""
     luck: float
-    """How likely at most so much is with the budget's ε and δ."""
+    """The largest probability of this outcome at the budget's ε and δ."""
     about: str = ""
 
     @property
@@ -47,7 +47,7 @@ class Finding:
 
     @property
     def passed(self) -> bool:
-        """Whether nearly all is recovered without noise, too much with too little of it, and no more from Dodona."""
+        """Whether nearly everything is recovered without noise, too much with little noise, and no more from Dodona."""
         if self.target is Kind.DODONA:
             return not self.beyond
         return self.beyond and (self.target is Kind.UNDER_NOISED or self.outcome.share >= NEARLY_ALL)
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is attacked, in one process."""
+    """What to attack, in one process."""
 
     seed: int
     epsilon: str
@@ -65,18 +65,18 @@ class Order:
 
     @property
     def budget(self) -> Budget:
-        """The budget that Dodona is given: pure, or with Rényi prices where there is a δ."""
+        """Dodona's budget: pure, or with Rényi accounting if δ > 0."""
         delta = to_fraction(self.delta, argument="delta", lower=Fraction(0), upper=Fraction(1))
         return Budget(self.epsilon, delta, "pure" if delta == 0 else "renyi")
 
     @property
     def attacks(self) -> tuple[Attack, ...]:
-        """The attacks that are named."""
+        """The selected attacks."""
         return tuple(attack for attack in attacks(people=self.people) if attack.name in self.names)
 
 
 def ordered(*, seed: int, epsilon: str, delta: str, people: int, only: str | None) -> Order:
-    """Return what is to be attacked; refused before anything is tried."""
+    """Return what to attack, validated before anything runs."""
     seeded(seed)
     names = tuple(attack.name for attack in attacks(people=people) if only is None or only.casefold() in attack.name)
     if names == ():
@@ -88,7 +88,7 @@ def ordered(*, seed: int, epsilon: str, delta: str, people: int, only: str | Non
 
 
 def attacked(order: Order, *, progress: Progress) -> tuple[Finding, ...]:
-    """Return what every attack recovers from every target; the mutant is tried in a process of its own meanwhile."""
+    """Return what every attack recovers from every target; the copy without noise runs in a separate process."""
     budget, found = order.budget, dict[tuple[str, Kind], Outcome]()
     steps = [(attack, kind) for attack in order.attacks for kind in Kind if kind is not Kind.MUTANT]
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -102,7 +102,7 @@ def attacked(order: Order, *, progress: Progress) -> tuple[Finding, ...]:
 
 
 def without_noise(order: Order) -> dict[str, Outcome]:
-    """Return what attacks recover from a copy of Dodona that adds no noise, in a fresh process."""
+    """Return what attacks recover from a copy of Dodona without noise, in a fresh process."""
     written = json.dumps({**asdict(order), "patches": [asdict(NOISE_OFF)]})
     command = [sys.executable, "-m", "dodona.lab.attacks.trial", written]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
@@ -115,7 +115,7 @@ def without_noise(order: Order) -> dict[str, Outcome]:
 
 
 def chance_of(order: Order, attack: Attack, kind: Kind) -> Chance:
-    """Return chance of an attack's own, so that leaving others out changes nothing."""
+    """Return an attack's own random generator, so that leaving out others does not change it."""
     place = [one.name for one in attacks()].index(attack.name)
     return seeded(order.seed).spawn((place + 1) * len(Kind))[place * len(Kind) + list(Kind).index(kind)]
 
@@ -133,5 +133,5 @@ def _finding(attack: Attack, kind: Kind, outcome: Outcome, budget: Budget) -> Fi
 
 
 def failed(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return the findings that are not as they should be."""
+    """Return the results that are not as expected."""
     return tuple(finding for finding in findings if not finding.passed)

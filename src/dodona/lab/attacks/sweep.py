@@ -1,4 +1,4 @@
-"""What is recovered by how much noise there is, and by ε: the points of the picture."""
+"""What is recovered by noise and by ε: the points of the picture."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What was recovered at one amount of noise, or at one ε."""
+    """What was recovered at one noise level or one ε."""
 
     outcome: Outcome
     noise: float
     """The root mean square of the noise in an answer."""
     epsilon: float
-    """Infinity where there is no account."""
+    """Infinity if nothing is accounted for."""
 
     @property
     def share(self) -> float:
-        """Which part of the secrets was recovered."""
+        """The share of the secrets that was recovered."""
         return self.outcome.share
 
     @property
     def total(self) -> int:
-        """How many secrets there were."""
+        """The number of secrets."""
         return self.outcome.total
 
 
@@ -54,13 +54,13 @@ class Sweep:
     questions: int
     tables: int
     noised: tuple[Point, ...]
-    """Linear programming where noise has no account."""
+    """Linear programming against noise without accounting."""
     served: tuple[Point, ...]
     """Linear programming against Dodona."""
     alone: tuple[Point, ...]
-    """One person, for all of Dodona's budget."""
+    """One person, for Dodona's whole budget."""
     together: tuple[Point, ...]
-    """Everybody's own count, for all of Dodona's budget."""
+    """A count for every person, for Dodona's whole budget."""
 
 
 def swept(chance: Chance, *, progress: Progress, people: int = 128, tables: int = _TABLES) -> Sweep:
@@ -117,7 +117,7 @@ def _programmed(secrets: Secrets, target: Target, epsilon: float, chance: Chance
 
 
 def _alone(epsilon: float, chance: Chance) -> Point:
-    """Return what one count tells of one person in a small table."""
+    """Return what one count reveals about one person in a small table."""
     secrets = made_up(5, chance)
     with Served(secrets, Budget(epsilon, 0, "pure")) as target:
         only_first: Sets = np.eye(1, secrets.size, dtype=np.bool_)

@@ -1,9 +1,9 @@
-"""Tries attacks on Dodona in a fresh process, with patches applied if there are any, and prints what they recover.
+"""Runs attacks on Dodona in a fresh process, with patches applied if given, and prints what they recover.
 
     python -m dodona.lab.attacks.trial '{"seed": 1, "epsilon": "1", "delta": "0", "people": 128,
         "names": ["linear program"], "patches": []}'
 
-Each outcome is one line of JSON. Exit code 70: a patched module was never imported, so that nothing was tried.
+Each outcome is one line of JSON. Exit code 70: a patched module was never imported, so nothing was tested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER_IMPORTED = 70
 
 
 def main(written: str) -> int:
-    """Return the exit code of what is ordered."""
+    """Return the exit code of the requested run."""
     order = json.loads(written)
     finder = install(read(patch) for patch in order.pop("patches"))
     from dodona.lab.attacks.catalogue import (

@@ -1,4 +1,4 @@
-"""The whole audit: every right mechanism must stay below its claim, and every mutant must be caught above it."""
+"""The whole audit: every correct mechanism must stay below its claim, and every mutant must be caught above it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from dodona.lab.audit.mutants.mutant import Mutant
 from dodona.lab.audit.patch import Patch
 
 FULL = 1_000_000
-"""Samples of each table for the right mechanisms."""
+"""Samples per table for the correct mechanisms."""
 REDUCED = 200_000
 """Samples for mutants, which are further from their claims, and for a quick audit."""
 _SLOW = 400_000  # of which slow cases take their share; more would take minutes and prove little more
 
 Progress = Callable[[int, int, str], None]
-"""Called with how many trials are done, of how many, and the name of the last."""
+"""Called with the number of finished trials, their total, and the name of the last one."""
 
 Run = Callable[[str, str], "subprocess.CompletedProcess[str]"]
-"""Runs a module with one argument in a process that has imported nothing of Dodona."""
+"""Runs a module with one argument in a process that has not imported Dodona."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one fresh process is asked to examine."""
+    """What one fresh process examines."""
 
     name: str
     count: int
@@ -40,44 +40,44 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What became of one mutant."""
+    """The result for one mutant."""
 
     mutant: Mutant
     findings: tuple[Finding, ...]
 
     @property
     def caught(self) -> bool:
-        """Whether one of its cases was found violated."""
+        """Whether one of its cases was violated."""
         return any(finding.violated for finding in self.findings)
 
     @property
     def clearest(self) -> Finding:
-        """The finding that is furthest above its claim."""
+        """The result that is furthest above its claim."""
         return max(self.findings, key=lambda finding: finding.tightness)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What the right mechanisms and the mutants proved."""
+    """The results for the correct mechanisms and the mutants."""
 
     findings: tuple[Finding, ...]
     captures: tuple[Capture, ...]
 
     @property
     def violations(self) -> tuple[Finding, ...]:
-        """Right mechanisms that lose more than they claim."""
+        """Correct mechanisms that lose more privacy than they claim."""
         return tuple(finding for finding in self.findings if finding.violated)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing right is violated and nothing wrong is missed."""
+        """Whether no correct mechanism is violated and no mutant is missed."""
         return not self.violations and all(capture.caught for capture in self.captures)
 
 
 def audited(
     count: int, *, mutants: Iterable[Mutant] = MUTANTS, only: str | None = None, progress: Progress, workers: int = 2
 ) -> Audit:
-    """Return the audit with `count` samples of each table, for what `only` names or for everything."""
+    """Run the audit with `count` samples per table, for what `only` names or for everything."""
     chosen = [mutant for mutant in mutants if only is None or only.casefold() in mutant.name.casefold()]
     right = list(right_trials(count, only))
     if not right and not chosen:
@@ -99,7 +99,7 @@ def audited(
 
 
 def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
-    """Return the trials of right mechanisms: slow cases alone, quick ones together to save starting a process."""
+    """Yield the trials of correct mechanisms: slow cases alone, quick ones together to save starting processes."""
     groups: dict[tuple[str, int], dict[str, None]] = {}
     for case in all_cases():
         if only is None or only in case.mechanism or only.casefold() in case.name.casefold():
@@ -110,13 +110,13 @@ def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
 
 
 def fresh(module: str, argument: str) -> subprocess.CompletedProcess[str]:
-    """Return what became of a module that was run in a process of its own."""
+    """Return the result of running a module in its own process."""
     command = [sys.executable, "-m", module, argument]
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
 
 
 def tried(trial: Trial, *, run: Run = fresh) -> tuple[Finding, ...]:
-    """Return what a process found; one that failed is a fault of the audit, not a mutant caught."""
+    """Return the results of a trial; a process that failed is a fault of the audit, not a caught mutant."""
     done = run("dodona.lab.audit.trial", json.dumps(asdict(trial)))
     findings = tuple(Finding(**json.loads(line)) for line in done.stdout.splitlines())
     if done.returncode != 0 or {finding.case for finding in findings} != set(trial.cases):

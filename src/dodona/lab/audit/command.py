@@ -29,7 +29,7 @@ def audit(
     only: Annotated[str | None, typer.Option(help="Part of the name of a mechanism, a case or a mutant.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw claimed against certified losses.")] = None,
 ) -> None:
-    """Sample every mechanism on neighbouring tables and prove how much it loses at least.
+    """Sample every mechanism on neighbouring tables and prove a lower bound on its privacy loss.
 
     The exit code is 0 only if no claim is refuted and every mutant is caught.
     """

@@ -1,4 +1,4 @@
-"""Auditing one case: draw, look at every feature, and compare what is proved with what is claimed."""
+"""Auditing one case: sample, try every feature, and compare the certified loss with the claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dodona.lab.audit.cases.case import Case, Currency
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one audit found."""
+    """The result of one audit."""
 
     case: str
     mechanism: str
@@ -22,22 +22,22 @@ class Finding:
     claim: float
     certified: float
     feature: str
-    """The one that proves most."""
+    """The feature with the largest certified loss."""
     count: int
 
     @property
     def violated(self) -> bool:
-        """Whether more is proved to be lost than is claimed."""
+        """Whether the certified loss is above the claim."""
         return self.certified > self.claim
 
     @property
     def tightness(self) -> float:
-        """How much of the claim the audit confirms."""
+        """The share of the claim that the audit certifies."""
         return self.certified / self.claim
 
 
 def all_cases() -> Iterator[Case]:
-    """Return every case, the slow families first."""
+    """Yield every case, the slow families first."""
     yield from watched.cases()
     yield from batch.cases()
     yield from served.cases()
@@ -51,7 +51,7 @@ def all_cases() -> Iterator[Case]:
 
 
 def examine(case: Case, count: int) -> Finding:
-    """Return what `count` samples of each table, or the case's share of that, prove; the features split the error."""
+    """Audit a case with `count` samples per table, or its share of that; the features split the error."""
     samples = max(count // case.share, 1)
     first, second = case.draw(samples)
     error = ERROR / len(case.features)

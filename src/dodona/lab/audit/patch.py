@@ -28,8 +28,8 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 class Patch:
     """A fault: in `module`, the lines `old`, which occur exactly once, become `new`.
 
-    Lines are compared token by token: how they are indented, wrapped or commented on does not matter. Where `symbol` is
-    named, a function, a class, `Class.method` or a constant, only its source is searched.
+    Lines are compared token by token: indentation, wrapping and comments do not matter. If `symbol` is given (a
+    function, a class, `Class.method` or a constant), only its source is searched.
     """
 
     module: str
@@ -46,12 +46,12 @@ class _Token:
 
 
 def replacing(module: str, old: str, new: str, symbol: str = "") -> Patch:
-    """Return the patch that turns one text of whole lines into another, which may be empty."""
+    """Return the patch that replaces whole lines of text with others, or with nothing."""
     return Patch(module, tuple(old.split("\n")), tuple(new.split("\n")) if new else (), symbol)
 
 
 def read(written: Mapping[str, Any]) -> Patch:
-    """Return the patch that `asdict` wrote, after a way through JSON."""
+    """Return the patch that `asdict` made, after a round trip through JSON."""
     return Patch(written["module"], tuple(written["old"]), tuple(written["new"]), written.get("symbol", ""))
 
 
@@ -74,7 +74,7 @@ def apply(patch: Patch, text: str) -> str:
 
 
 def places(patch: Patch, text: str) -> list[tuple[int, int]]:
-    """Return where the old lines stand in the source text, each place by its first and last offset."""
+    """Return where the old lines occur in the source text, as start and end offsets."""
     within = spans(patch.symbol, text) if patch.symbol else [(0, len(text))]
     tokens, old = _tokens(text), [token.text for token in _tokens("\n".join(patch.old))]
     found: list[tuple[int, int]] = []
@@ -91,7 +91,7 @@ def places(patch: Patch, text: str) -> list[tuple[int, int]]:
 
 
 def spans(symbol: str, text: str) -> list[tuple[int, int]]:
-    """Return where a symbol of a module is defined, each place by its first and last offset."""
+    """Return where a symbol of a module is defined, as start and end offsets."""
     found: list[ast.AST] = [ast.parse(text)]
     for name in symbol.split("."):
         found = [node for owner in found for node in _defined(owner) if name in _names(node)]
@@ -100,7 +100,7 @@ def spans(symbol: str, text: str) -> list[tuple[int, int]]:
 
 
 def _defined(owner: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is defined in a block and in the conditional blocks in it."""
+    """Yield the definitions in a block and in its conditional blocks."""
     for node in ast.iter_child_nodes(owner):
         if _names(node):
             yield node
@@ -125,7 +125,7 @@ def _first_line(node: ast.AST) -> int:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Return the tokens of any part of a source text: brackets need not be closed, nor blocks be complete."""
+    """Return the tokens of any part of a source text; brackets and blocks may be incomplete."""
     return [_Token(one[0], *one.span()) for one in _TOKEN.finditer(text) if one["gap"] is None]
 
 
@@ -146,7 +146,7 @@ def _indent(line: str) -> str:
 
 
 def _moved(lines: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
-    """Return lines whose indentation of `before` has become one of `after`."""
+    """Return lines with the indentation `before` replaced by `after`."""
     if before == after:
         return lines
     return tuple(after + line.removeprefix(before) if line.strip() else line for line in lines)
@@ -169,7 +169,7 @@ class _PatchedLoader(SourceFileLoader):
 
 
 class PatchFinder(MetaPathFinder):
-    """Finds patched modules before anything else does, and remembers which it was asked for."""
+    """Finds patched modules before any other finder, and remembers which were requested."""
 
     def __init__(self, *patches: Patch) -> None:
         self.patches = patches
@@ -183,7 +183,7 @@ class PatchFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to load the module if it is a patched one."""
+        """Return how to load the module if it is patched."""
         patches = [patch for patch in self.patches if patch.module == fullname]
         spec = PathFinder.find_spec(fullname, path, target) if patches else None
         if spec is None or spec.origin is None:
@@ -198,7 +198,7 @@ class PatchFinder(MetaPathFinder):
 
 
 def install(patches: Iterable[Patch]) -> PatchFinder:
-    """Have the patches applied to what this process imports from now on."""
+    """Apply the patches to everything this process imports from now on."""
     finder = PatchFinder(*patches)
     for patch in finder.patches:
         if patch.module in sys.modules:

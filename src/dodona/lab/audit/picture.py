@@ -1,4 +1,4 @@
-"""The picture of an audit: what is claimed against what is proved to be lost."""
+"""The picture of an audit: claimed against certified losses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dodona.lab.audit.examine import Finding
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which people with any colour vision tell apart; shapes differ as well.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; shapes differ as well.
 _RIGHT, _WRONG = "#0072B2", "#D55E00"
 _SHADE, _WORDS = "#fbeee6", "#8a3c00"
 _LEAST, _LARGEST = 0.005, 30.0  # what is certified below the least is drawn on the edge
@@ -20,7 +20,7 @@ _RATIOS = (0.05, 50.0)
 
 
 def draw(audit: Audit, path: Path) -> None:
-    """Draw the right mechanisms, under the diagonal, and the mutants above it; beside it the ratios by mechanism."""
+    """Plot correct mechanisms, below the diagonal, and mutants, above it; beside it the ratios by mechanism."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -52,7 +52,7 @@ def _by_mechanism(axes: Axes, right: Sequence[Finding], wrong: Sequence[Finding]
     names = sorted({finding.mechanism for finding in (*right, *wrong)}, reverse=True)
     axes.axvspan(1, _RATIOS[1], color=_SHADE, linewidth=0)
     axes.axvline(1, color="black", linewidth=1)
-    # Mutants stand a little above the right ones of their mechanism, so that neither hides the other.
+    # Mutants are drawn a little above the correct mechanisms, so that neither hides the other.
     for findings, lift, colour, marker in ((wrong, 0.16, _WRONG, "^"), (right, -0.16, _RIGHT, "o")):
         places = [names.index(finding.mechanism) + lift for finding in findings]
         shown = [min(max(finding.tightness, _RATIOS[0]), _RATIOS[1]) for finding in findings]

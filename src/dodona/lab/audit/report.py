@@ -1,4 +1,4 @@
-"""What an audit says to people and to programs."""
+"""Reports of an audit, for people and for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SYMBOLS = {"epsilon": "ε", "mu": "μ", "rho": "ρ"}
 
 
 def summary(audit: Audit) -> dict[str, object]:
-    """Return the audit as plain numbers: tightness is the best that a mechanism's cases reached."""
+    """Return the audit as plain data: tightness is the best ratio of a mechanism's cases."""
     tightness: dict[str, float] = {}
     for finding in audit.findings:
         tightness[finding.mechanism] = max(finding.tightness, tightness.get(finding.mechanism, 0.0))
@@ -26,7 +26,7 @@ def summary(audit: Audit) -> dict[str, object]:
 
 
 def case_rows(audit: Audit) -> list[Row]:
-    """Return a row for each right case."""
+    """Return a table row for each correct case."""
     return [
         (finding.case, finding.neighbours, *_numbers(finding), "VIOLATED" if finding.violated else "holds")
         for finding in audit.findings
@@ -34,7 +34,7 @@ def case_rows(audit: Audit) -> list[Row]:
 
 
 def mutant_rows(audit: Audit) -> list[Row]:
-    """Return a row for each mutant, with the finding that gives it away most clearly."""
+    """Return a table row for each mutant, with its clearest result."""
     return [
         (
             capture.mutant.name,

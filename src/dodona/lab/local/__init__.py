@@ -1,4 +1,4 @@
-"""The local model: answers become noisy on the respondents' own devices, and nobody is trusted with the truth."""
+"""The local model: answers are randomized on the respondents' devices, so nobody needs to be trusted with the truth."""
 
 from __future__ import annotations
 

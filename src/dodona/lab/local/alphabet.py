@@ -1,4 +1,4 @@
-"""The labels that answers are made of, and how a channel reads them."""
+"""The labels of answers, and the keys by which a channel reads them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Found = TypeVar("Found")
 
 _LONGEST = 1_000
 _HALVES = re.compile("[\ud800-\udfff]")
-"""Halves of characters, which no text has in UTF-8."""
+"""Surrogate halves of characters, which UTF-8 text cannot contain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closed:
-    """A list of labels, one of which is every answer."""
+    """A fixed list of labels; every answer is one of them."""
 
     labels: tuple[str, ...]
     numbers: Mapping[str, int]
     keyed: Keys
-    """What the channel reads for each label."""
+    """The key that the channel reads for each label."""
 
     @classmethod
     def numbered(cls, labels: Iterable[str]) -> Self:
@@ -44,7 +44,7 @@ class Closed:
         return cls(listed, _numbers(listed), np.array([fingerprint(label) for label in listed], dtype=np.uint64))
 
     def keys(self, question: str, values: object) -> Keys:
-        """Return what the channel reads for each answer; an array of integers is taken as numbers of labels."""
+        """Return the key of each answer; an array of integers is taken as label numbers."""
         accepted = f"write one of {shown(self.labels)}"
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.ndim == 1:
             numbers: Numbers = np.asarray(values)  # what a mask covers is an answer too
@@ -59,7 +59,7 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Every text is an answer; which ones to count is said when reports are collected."""
+    """Any text is an answer; candidates to count are named when reports are collected."""
 
     labels: None = None
 
@@ -72,7 +72,7 @@ class Open:
 
 
 def listed_labels(labels: Iterable[str], *, argument: str) -> tuple[str, ...]:
-    """Return labels that can all be told apart, also by people and by their fingerprints."""
+    """Return the labels if they are all distinct, also after normalization and by their fingerprints."""
     accepted = f"write a list of texts of 1 to {_LONGEST} characters"
     if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
         raise InvalidArgument(argument, labels, accepted)
@@ -96,14 +96,14 @@ def listed_labels(labels: Iterable[str], *, argument: str) -> tuple[str, ...]:
 
 
 def plain(value: object) -> str:
-    """Return a text in Unicode's composed form, in which equal texts have equal characters."""
+    """Return a text in Unicode's composed form (NFC), in which equal texts have equal characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST or _HALVES.search(value):
         raise TypeError
     return unicodedata.normalize("NFC", value)
 
 
 def shown(labels: Sequence[str], most: int = 6) -> str:
-    """Return a few labels and how many more there are."""
+    """Return the first labels and how many more there are."""
     told = ", ".join(repr(label) for label in labels[:most])
     return told if len(labels) <= most else f"{told} or one of {len(labels) - most:,} more"
 
@@ -120,7 +120,7 @@ def _numbers(labels: tuple[str, ...]) -> dict[str, int]:
 
 
 def _read(values: object, read: Callable[[object], Found]) -> list[Found] | None:
-    """Return what each answer means; None where one means nothing, as an error from here would quote it."""
+    """Return what each answer means; None if one is invalid, because an error from here would quote it."""
     try:
         return [read(value) for value in _several(values)]
     except (KeyError, TypeError):

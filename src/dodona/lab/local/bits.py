@@ -1,4 +1,4 @@
-"""Rows of bits in words: noise that is one bit of many, and the sums of columns without unpacking them."""
+"""Rows of bits in words: noise for one-hot rows, and column sums without unpacking."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FEW = 8  # rows that are rather unpacked than added
 
 
 def marked(places: Words, bits: int, core: Core) -> Words:
-    """Return a row of bits for each place: one there with chance `keep`, elsewhere with chance `lend`.
+    """Return a noisy one-hot row for each place: its bit is set with probability `keep`, every other with `lend`.
 
     Theorem: local-channels
     """
@@ -35,19 +35,19 @@ def marked(places: Words, bits: int, core: Core) -> Words:
 
 
 def flipped(rows: Words, bits: int, second: Core) -> Words:
-    """Return rows of bits, each flipped with the chance of a second look."""
+    """Return rows of bits, each flipped with the probability of a second response."""
     noise = direct.coins(second.lend, rows.size).reshape(rows.shape)
     noise[:, -1] &= padding(bits)
     return rows ^ noise
 
 
 def padding(bits: int) -> np.uint64:
-    """Return the mask of the bits of a last word that are in use."""
+    """Return the mask of the bits in use in the last word."""
     return np.uint64((1 << (bits - 1) % 64 + 1) - 1)
 
 
 def totals(rows: Words, bits: int) -> Numbers:
-    """Return how many rows have each bit.
+    """Return how many rows set each bit.
 
     Three rows of one weight are one row of that weight and one of twice the weight: a full adder on 64 columns at once.
     """
@@ -72,7 +72,7 @@ def _unpacked(rows: Words, bits: int) -> Numbers:
 
 
 def chance_of(row: Sequence[int], place: int, bits: int, core: Core) -> Fraction:
-    """Return the chance of a row of bits, given the place of the mark."""
+    """Return the probability of a row of bits, given the place of the true bit."""
     ones = sum(word.bit_count() for word in row)
     own = row[place // 64] >> place % 64 & 1
     others = ones - own
@@ -81,7 +81,7 @@ def chance_of(row: Sequence[int], place: int, bits: int, core: Core) -> Fraction
 
 
 def every_row(bits: int, rows: int = 1) -> Iterator[tuple[int, ...]]:
-    """Return all rows of so few bits, each as one word, and all tuples of several such rows."""
+    """Return all rows of this many bits, each as one word, or all tuples of several such rows."""
     if bits * rows > math.log2(MOST_OUTCOMES):
         raise TooManyOutcomes(1 << bits * rows, MOST_OUTCOMES)
     return itertools.product(range(1 << bits), repeat=rows)

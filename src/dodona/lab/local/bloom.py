@@ -1,4 +1,4 @@
-"""A Bloom filter told bit by bit, after RAPPOR: several hashes of a label each mark a bit of their own row."""
+"""A Bloom filter with randomized bits, after RAPPOR: each hash of a label sets a bit in its own row."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _MOST_HASHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Bloom:
-    """Rows of bits, one marked in each by a hash of the label, and every bit told by response.
+    """Rows of bits, in each of which a hash of the label sets one bit; every bit is randomized.
 
-    Respondents draw their own hash functions where RAPPOR has a few cohorts, so that what collides is chance and not
+    Each respondent draws their own hash functions where RAPPOR has a few cohorts, so collisions are random rather than
     fixed, and intervals are exact.
 
     Theorem: local-channels, local-hashing
     """
 
     bits: int
-    """In one row."""
+    """Bits in one row."""
     hashes: int
     epsilon: Fraction
     core: Core
 
     @classmethod
     def of(cls, *, epsilon: Exact, bits: int = 128, hashes: int = 2) -> Self:
-        """Return the channel with so many bits in all; each bit is told with odds e^(ε/(2·hashes)).
+        """Return the channel with this many bits in total; each bit is randomized with odds e^(ε/(2·hashes)).
 
         >>> Bloom.of(epsilon=2).width
         8
@@ -54,31 +54,31 @@ class Bloom:
 
     @property
     def width(self) -> int:
-        """The functions of all rows, then their bits."""
+        """Words in a report: the hash functions of all rows, then their bits."""
         return self.hashes * (SEED_WORDS + words_for(self.bits))
 
     @property
     def places(self) -> int:
-        """Every bit is looked at on its own."""
+        """Every bit is a separate mark."""
         return self.bits * self.hashes
 
     @property
     def support(self) -> Support:
-        """A report speaks for a label in each row whose bit of the label is set."""
+        """A report supports a label once for each row that sets the label's bit."""
         same = collision(self.bits)
         return Support(self.core.keep, same * self.core.keep + (1 - same) * self.core.lend, self.hashes)
 
     @property
     def ratio(self) -> Fraction:
-        """Another answer moves at most two bits in each row."""
+        """Another answer changes at most two bits in each row."""
         return two_bits(self.core) ** self.hashes
 
     def look(self, odds: Fraction) -> Core:
-        """Return the chances of telling a bit once more."""
+        """Return the probabilities of randomizing a bit once more."""
         return telling(odds)
 
     def after(self, second: Core) -> Self:
-        """Return the channel of bits that were told twice."""
+        """Return the channel of bits that were randomized twice."""
         composed = replace(self, core=self.core.then(second))
         return replace(composed, epsilon=min(self.epsilon, loss_above(composed.ratio)))
 
@@ -87,7 +87,7 @@ class Bloom:
         return drawn(count, self.hashes)
 
     def tell(self, keys: Keys, seeds: Words) -> Words:
-        """Return the functions and the told bits for each answer.
+        """Return the hash functions and the randomized bits for each answer.
 
         Theorem: local-channels
         """
@@ -98,12 +98,12 @@ class Bloom:
         return np.column_stack((seeds, *rows))
 
     def retell(self, told: Words, second: Core) -> Words:
-        """Return each report with its bits told once more."""
+        """Return each report with its bits randomized once more."""
         functions, rows = self._parts(told)
         return np.column_stack((*functions, *(flipped(row, self.bits, second) for row in rows)))
 
     def fits(self, told: Words) -> Flags:
-        """Return which reports hold functions of the family and set no bit beyond their rows."""
+        """Return which reports contain functions of the family and set no bit beyond their rows."""
         functions, rows = self._parts(told)
         known = (np.column_stack(functions) < PRIME).all(axis=1)
         inside = [(row[:, -1] & ~padding(self.bits)) == 0 for row in rows]
@@ -111,7 +111,7 @@ class Bloom:
         return fits
 
     def marks(self, told: Words, keys: Keys) -> Numbers:
-        """Return how many bits in all rows speak for each label."""
+        """Return how many bits in all rows support each label."""
         found = np.zeros(keys.shape[0], dtype=np.int64)
         for start in range(0, told.shape[0], _ROWS):
             functions, rows = self._parts(np.asfortranarray(told[start : start + _ROWS]))
@@ -124,7 +124,7 @@ class Bloom:
         return found
 
     def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of these bits, given the functions."""
+        """Return the probability of these bits, given the hash functions."""
         start, step = self.hashes * SEED_WORDS, words_for(self.bits)
         chance = Fraction(1)
         for number in range(self.hashes):
@@ -134,7 +134,7 @@ class Bloom:
         return chance
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return the functions with all rows of bits, for few bits."""
+        """Yield the hash functions with all rows of bits, for few bits."""
         return ((*seed, *rows) for rows in every_row(self.bits, self.hashes))
 
     def _parts(self, told: Words) -> tuple[list[Words], list[Words]]:

@@ -1,4 +1,4 @@
-"""The privacy of a channel, decided in fractions: by going through all its reports, or by its formula."""
+"""The privacy of a channel, decided in exact fractions: by enumerating its reports, or by its formula."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dodona.lab.local.odds import is_within
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How much a report can tell at most."""
+    """How much a report can reveal at most."""
 
     ratio: Fraction
-    """The largest ratio of a report's chances under two answers; exact."""
+    """The largest ratio of a report's probabilities under two answers; exact."""
     private: bool
     """Whether the ratio is at most e^ε; decided exactly."""
 
 
 def formula(channel: Channel) -> Verdict:
-    """Return the verdict by the channel's own formula, for alphabets of any size.
+    """Check a channel by its formula, for alphabets of any size.
 
     Theorem: local-channels
     """
@@ -31,9 +31,9 @@ def formula(channel: Channel) -> Verdict:
 
 
 def enumerated(channel: Channel, keys: Sequence[Sequence[int]], seed: Sequence[int] = ()) -> Verdict:
-    """Return the verdict over all reports with this seed and all pairs of these answers.
+    """Check a channel over all reports with this seed and all pairs of these answers.
 
-    Seeds are drawn before the answer is looked at, so that their chance is the same under every answer.
+    Seeds are drawn before the answer is known, so their probability is the same under every answer.
 
     >>> from dodona.lab.local.kary import KaryResponse
     >>> enumerated(KaryResponse.coins(), [(0,), (1,)])

@@ -1,4 +1,4 @@
-"""A respondent's diary: permanent answers, so that being asked again and again does not wear the noise away."""
+"""A respondent's diary: permanent responses, so that repeated questions do not average the noise away."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ Kept = Mapping[tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a respondent's reports of one question have cost so far, said for two kinds of histories."""
+    """The privacy loss of a respondent's reports to one question so far, against two kinds of histories."""
 
     values: int
-    """How many different answers were reported."""
+    """The number of distinct answers reported."""
     reports: int
-    """How often."""
+    """The number of reports."""
     same_moments: Fraction
-    """Against a history with other answers that changed at the same moments: a permanent report for each answer.
-    Where the answer never changed, that is one, however often it was reported."""
+    """Against histories that changed at the same moments: a permanent response for each distinct answer."""
     any_history: Fraction | None
-    """Against any history at all. None means that there is no bound: whoever sees a report change knows that the answer
-    did. Only a second look at each report hides that, and then every report costs."""
+    """Against any history; None if unbounded, because a changed report reveals a changed answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diary:
-    """What one respondent's device keeps. It is private: it must never leave the device.
+    """The state of one respondent's device. It is private and must never leave the device.
 
     Theorem: local-memory
     """
 
     question: Question
     seed: tuple[int, ...]
-    """One for all answers: a new seed would tell that the answer has changed."""
+    """The same for all answers: a new seed would reveal that the answer has changed."""
     kept: Kept = field(default_factory=lambda: MappingProxyType({}), repr=False)
     reports: int = 0
 
@@ -57,7 +55,7 @@ class Diary:
     def respond(self, value: object) -> tuple[Report, Self]:
         """Return a report and the diary to keep from now on. Store the diary before the report is sent.
 
-        An answer that was given before is told from its permanent report; a new one draws its own.
+        A repeated answer reuses its permanent response; a new answer draws one.
 
         Theorem: local-memory
         """
@@ -75,7 +73,7 @@ class Diary:
         return report, replace(self, kept=kept, reports=self.reports + 1)
 
     def cost(self) -> Cost:
-        """Return what the reports so far have cost.
+        """Return the privacy loss of the reports so far.
 
         Theorem: local-memory
         """
@@ -85,7 +83,7 @@ class Diary:
         return Cost(values, self.reports, values * permanent.epsilon, anything)
 
     def to_json(self) -> str:
-        """Return the diary as text, to be kept on the device alone."""
+        """Return the diary as text, to be kept only on the device."""
         kept = [[_hex(key), _hex(told)] for key, told in sorted(self.kept.items())]
         fields = {
             "format": FORMAT, "kept": kept, "question": self.question.digest, "reports": self.reports,
@@ -95,7 +93,7 @@ class Diary:
 
     @classmethod
     def from_json(cls, text: str, *, question: Question) -> Self:
-        """Return the diary that a text spells, for the question that it was kept for."""
+        """Return the diary that a text encodes, for the question that it was kept for."""
         wrong = InvalidRequest(
             "The text is no diary of this question: write what `to_json` returned, and ask with the same settings. "
             "Do not start an empty diary instead: new permanent answers would cost once more."

@@ -1,4 +1,4 @@
-"""Optimal local hashing: a label of any alphabet falls in one of few buckets, and the bucket is told by response."""
+"""Optimal local hashing: a label of any alphabet falls into one of few buckets, and the bucket is randomized."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS = 1 << 13  # reports that the near caches hold while candidates are looked
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """Each respondent draws a hash function, tells it, and answers with the bucket of the label or another one.
+    """Each respondent sends a random hash function, and the bucket of the label or another one.
 
     Theorem: local-channels, local-hashing
     """
@@ -33,7 +33,7 @@ class Hashed:
 
     @classmethod
     def of(cls, *, epsilon: Exact, buckets: int | None = None) -> Self:
-        """Return the channel; about e^ε + 1 buckets have the least variance, and are taken if none are given.
+        """Return the channel; without `buckets`, about e^ε + 1 buckets, which have the least variance.
 
         >>> Hashed.of(epsilon=1).buckets, Hashed.of(epsilon=3).buckets
         (4, 21)
@@ -45,17 +45,17 @@ class Hashed:
 
     @property
     def support(self) -> Support:
-        """A report speaks for all labels that its function puts in its bucket."""
+        """A report supports all labels that its function puts in its bucket."""
         same = collision(self.buckets)
         return Support(self.core.keep, same * self.core.keep + (1 - same) * self.core.lend)
 
     @property
     def ratio(self) -> Fraction:
-        """Given the function, the odds of the true bucket against any other."""
+        """The odds of the true bucket against any other, given the function."""
         return max(self.core.keep / self.core.lend, self.core.lend / self.core.keep)
 
     def look(self, odds: Fraction) -> Core:
-        """Return the chances of a second response to the bucket that the first one said."""
+        """Return the probabilities of a second response to the bucket of the first."""
         return answering(odds, self.buckets)
 
     def after(self, second: Core) -> Self:
@@ -81,12 +81,12 @@ class Hashed:
         return np.column_stack((told[:, :SEED_WORDS], again))
 
     def fits(self, told: Words) -> Flags:
-        """Return which reports hold a function of the family and a bucket."""
+        """Return which reports contain a function of the family and a valid bucket."""
         fits: Flags = (told[:, :SEED_WORDS] < PRIME).all(axis=1) & (told[:, SEED_WORDS] < self.buckets)
         return fits
 
     def marks(self, told: Words, keys: Keys) -> Numbers:
-        """Return how many reports speak for each label."""
+        """Return how many reports support each label."""
         found = np.zeros(keys.shape[0], dtype=np.int64)
         for start in range(0, told.shape[0], _ROWS):
             block = np.asfortranarray(told[start : start + _ROWS])
@@ -95,10 +95,10 @@ class Hashed:
         return found
 
     def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of this bucket, given the function."""
+        """Return the probability of this bucket, given the function."""
         own = hashed_one(told[:SEED_WORDS], key, self.buckets)
         return self.core.keep if told[SEED_WORDS] == own else self.core.lend
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return the function with every bucket."""
+        """Yield the function with every bucket."""
         return ((*seed, bucket) for bucket in range(self.buckets))

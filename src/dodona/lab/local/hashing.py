@@ -1,7 +1,7 @@
-"""A family of hash functions over a prime field, of which every respondent draws one, and fingerprints of labels.
+"""A family of hash functions over a prime field, from which every respondent draws, and fingerprints of labels.
 
-A function maps the pair x to a·x + b in the field of 2^31 - 1 elements, and the field to buckets of nearly equal size.
-For two different labels the pair of hashes is uniform over all pairs, so chances of collisions are exact fractions.
+A function maps a pair x to a·x + b in the field of 2^31 - 1 elements, and the field to buckets of nearly equal size.
+For two different labels the pair of hashes is uniform over all pairs, so collision probabilities are exact fractions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def fingerprint(label: str) -> tuple[int, int]:
 
 
 def drawn(count: int, functions: int = 1) -> Words:
-    """Return for each respondent the seeds of so many functions, drawn uniformly from the whole family."""
+    """Return seeds of `functions` hash functions for each respondent, drawn uniformly from the whole family."""
     return direct.dice(PRIME, count * functions * SEED_WORDS).reshape(count, functions * SEED_WORDS)
 
 
@@ -54,7 +54,7 @@ def hashed_one(seed: Sequence[int], key: Sequence[int], buckets: int) -> int:
 
 @lru_cache(maxsize=256)
 def collision(buckets: int) -> Fraction:
-    """Return the chance that two different labels fall in one bucket: the sum of the squared shares of buckets.
+    """Return the probability that two different labels fall into one bucket: the sum of squared bucket shares.
 
     >>> float(collision(4))
     0.25

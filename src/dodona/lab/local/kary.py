@@ -1,4 +1,4 @@
-"""Randomized response over k labels: the true one with the best odds, else any other alike."""
+"""Randomized response over k labels: the true one with the best odds, otherwise any other uniformly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_LABELS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class KaryResponse:
-    """The truth with R times the chance of any other label, R a fraction just below e^ε. Two labels: yes and no.
+    """The truth with R times the probability of any other label, R a fraction just below e^ε. Two labels: yes and no.
 
     Theorem: local-channels
     """
@@ -33,7 +33,7 @@ class KaryResponse:
 
     @classmethod
     def of(cls, size: int, *, epsilon: Exact) -> Self:
-        """Return the channel for so many labels.
+        """Return the channel for this many labels.
 
         >>> KaryResponse.of(4, epsilon=1).ratio < Fraction("2.71828182845904523537")
         True
@@ -44,7 +44,7 @@ class KaryResponse:
 
     @classmethod
     def coins(cls) -> Self:
-        """Return the classic with two coins: the truth on tails, else a second coin's yes or no. It costs ln 3.
+        """Return the classic with two coins: the truth on tails, otherwise a second coin's yes or no. It costs ln 3.
 
         >>> KaryResponse.coins().core.keep
         Fraction(3, 4)
@@ -53,7 +53,7 @@ class KaryResponse:
 
     @property
     def support(self) -> Support:
-        """A report speaks for the label that it names."""
+        """A report supports the label that it names."""
         return Support(self.core.keep, self.core.lend)
 
     @property
@@ -62,7 +62,7 @@ class KaryResponse:
         return max(self.core.keep / self.core.lend, self.core.lend / self.core.keep)
 
     def look(self, odds: Fraction) -> Core:
-        """Return the chances of a second response to what the first one said."""
+        """Return the probabilities of a second response to the label of the first."""
         return answering(odds, self.size)
 
     def after(self, second: Core) -> Self:
@@ -71,11 +71,11 @@ class KaryResponse:
         return replace(composed, epsilon=min(self.epsilon, loss_above(composed.ratio)))
 
     def seeds(self, count: int) -> Words:
-        """Return nothing for each respondent: this channel has no seeds."""
+        """Return no seeds: this channel has none."""
         return np.empty((count, 0), dtype=np.uint64)
 
     def tell(self, keys: Keys, seeds: Words) -> Words:
-        """Return a label's number for each answer.
+        """Return a label number for each answer.
 
         Theorem: local-channels
         """
@@ -96,21 +96,21 @@ class KaryResponse:
         return named[keys.astype(np.int64)].astype(np.int64)
 
     def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of naming this label."""
+        """Return the probability of naming this label."""
         return self.core.keep if told[0] == key[0] else self.core.lend
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return the number of every label."""
+        """Yield the number of every label."""
         return ((*seed, label) for label in range(self.size))
 
 
 def answering(odds: Fraction, size: int) -> Core:
-    """Return the chance of the truth and of each other label: R/(R + k - 1) and 1/(R + k - 1)."""
+    """Return the probabilities of the truth and of each other label: R/(R + k - 1) and 1/(R + k - 1)."""
     return Core(odds / (odds + size - 1), 1 / (odds + size - 1))
 
 
 def respond(keys: Keys, size: int, keep: Fraction) -> Keys:
-    """Return each number with chance `keep`, else one of the others alike; both are drawn, whichever is used."""
+    """Return each number with probability `keep`, otherwise another one; both are always drawn."""
     honest = rows_of(direct.coins(keep, words_for(keys.size)), keys.size)
     other = direct.dice(size - 1, keys.size)
     other += other >= keys  # the labels without the true one, in their order

@@ -1,4 +1,4 @@
-"""Noise on the input against noise on the output: one question, asked of people who trust nobody or one curator."""
+"""Noise on the input against noise on the output: one question in the local and in the central model."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _INPUT, _OUTPUT, _SAMPLE = "#D55E00", "#0072B2", "#555555"  # Okabe and Ito's co
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The errors of a share at one number of respondents: what runs showed and what is promised."""
+    """The errors of a share at one number of respondents: observed and guaranteed."""
 
     respondents: int
     input_errors: tuple[float, ...]
-    """Of randomized response: every respondent's answer is noisy."""
+    """Randomized response: every answer is noisy."""
     output_errors: tuple[float, ...]
-    """Of the Laplace mechanism: the exact count is noisy."""
+    """The Laplace mechanism: the exact count is noisy."""
     input_within: float
     output_within: float
     sampling_within: float
-    """How far a sample without any noise may be from its population."""
+    """How far a sample without noise may be from its population."""
 
 
 def compared(
@@ -48,7 +48,7 @@ def compared(
     runs: int = 200,
     confidence: float = 0.95,
 ) -> tuple[Point, ...]:
-    """Return both kinds of error on made-up people, of whom this share would say yes.
+    """Return both kinds of error for synthetic respondents, of whom this share would say yes.
 
     >>> point = compared([1_000], runs=3)[0]
     >>> round(point.input_within, 3), round(point.output_within, 4)
@@ -75,7 +75,7 @@ def compared(
 
 
 def draw_noise(path: str | Path, points: Sequence[Point] | None = None) -> None:
-    """Write a picture of both kinds of error against the number of respondents. It needs the extra `plot`."""
+    """Plot both kinds of error against the number of respondents. Needs the extra `plot`."""
     found = compared() if points is None else points
     try:
         from matplotlib.figure import Figure
@@ -90,7 +90,7 @@ def draw_noise(path: str | Path, points: Sequence[Point] | None = None) -> None:
 
 
 def _errors(axes: Axes, points: Sequence[Point]) -> None:
-    """Draw promised errors as lines, and as marks what nineteen of twenty runs stayed within."""
+    """Draw guaranteed errors as lines, and the 95% quantile of the runs as marks."""
     across = [point.respondents for point in points]
     for name, colour, marker, shown, promised in (
         ("on every answer", _INPUT, "o", [p.input_errors for p in points], [p.input_within for p in points]),
@@ -123,7 +123,7 @@ def _middle(axes: Axes, point: Point) -> None:
 
 
 def _input_error(question: Question, yes: int, respondents: int) -> float:
-    """Return how far the estimate of one survey is off."""
+    """Return the error of the estimate of one survey."""
     answers = np.arange(respondents) < yes
     found = question.collect(question.batches(answers.astype(np.int64)))
     return float(found.support.share(found.marks[1], respondents)) - yes / respondents

@@ -1,4 +1,4 @@
-"""A question of a survey: how respondents tell their answers, and what their reports say about everyone."""
+"""A question of a survey: how respondents randomize their answers, and what their reports say together."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Question:
     encoder: Encoder
     alphabet: Closed | Open
     permanent: Channel
-    """What is drawn once for an answer."""
+    """The channel that is drawn once for each answer."""
     each: Fraction | None
-    """The ε of the second look with which every report tells the permanent one; None where there is none."""
+    """The ε of the second response to the permanent one in every report; None without a second response."""
     channel: Channel
-    """What a report is, from answer to collector."""
+    """The whole channel, from answer to collector."""
     shape: tuple[int, int] | None = None
     """Bits and hashes of a Bloom filter."""
     digest: str = field(init=False)
-    """What all reports of this question carry: it changes with everything that changes their law."""
+    """Identifies the question in its reports: it changes with everything that changes their distribution."""
 
     def __post_init__(self) -> None:
-        """Derive the digest once; every report carries it."""
+        """Compute the digest once; every report carries it."""
         object.__setattr__(self, "digest", sha256(self.to_json().encode()).hexdigest()[:16])
 
     @classmethod
@@ -77,7 +77,7 @@ class Question:
         encoder: Encoder | None = None,
         each: Exact | None = None,
     ) -> Self:
-        """Return a question with listed answers; unless an encoder is given, that of least variance is taken.
+        """Return a question with listed answers; without `encoder`, the one of least variance is used.
 
         >>> [Question.choice("q", map(str, range(size)), epsilon=1).encoder.value for size in (10, 11)]
         ['kary', 'optimized-unary']
@@ -112,11 +112,11 @@ class Question:
 
     @property
     def epsilon(self) -> Fraction:
-        """What one report costs the respondent."""
+        """The privacy loss of one report."""
         return self.channel.epsilon
 
     def event(self) -> PureEvent:
-        """Return the priced act of one report, for an accountant.
+        """Return the event of one report, for an accountant.
 
         Theorem: local-channels
         """
@@ -125,7 +125,7 @@ class Question:
     def accuracy(
         self, confidence: float = 0.95, *, respondents: int, answers: int = 1, against: Against = Against.TABLE
     ) -> Accuracy:
-        """Return how far off a share will be at most, or so many shares at once, before anyone has answered.
+        """Return the error of a share, or of several shares simultaneously, before anyone has answered.
 
         >>> round(Question.yes_no("ill", epsilon=1).accuracy(respondents=1_000_000).within, 6)
         0.002939
@@ -138,7 +138,7 @@ class Question:
         return Accuracy(within=within, confidence=confidence, against=against)
 
     def respondents_for(self, target: Accuracy, *, answers: int = 1) -> int:
-        """Return how many people to ask for a share, or so many shares at once, within the target.
+        """Return how many people to ask for a share, or for several simultaneously, within the target.
 
         >>> Question.yes_no("ill", epsilon=1).respondents_for(Accuracy(within=0.01))
         86370
@@ -155,16 +155,16 @@ class Question:
         return self.alphabet.keys(self.name, values)
 
     def respond(self, value: object) -> Report:
-        """Return a report of one answer, with fresh randomness. Asking again costs again: keep a diary for that.
+        """Return a report of one answer, with fresh randomness. Asking again costs again: use a diary for that.
 
         Theorem: local-channels
         """
         return next(iter(next(self.batches([value]))))
 
     def batches(self, values: object) -> Iterator[Batch]:
-        """Return reports of many answers, one a respondent, in blocks that memory holds easily.
+        """Yield reports of many answers, one for each respondent, in blocks that fit into memory.
 
-        Answers to listed questions may also be an array of the labels' numbers.
+        Answers to listed questions may also be an array of label numbers.
         """
         keys = self.keys(values)
         rows = max(1, (_ROWS * 16) // self.channel.width)
@@ -178,7 +178,7 @@ class Question:
     def collect(
         self, reports: Iterable[Report | Batch], *, candidates: Iterable[str] | None = None, confidence: float = 0.95
     ) -> Estimates:
-        """Return the estimated shares of all labels, or of the candidates that are declared for open texts.
+        """Return the estimated shares of all labels, or of the declared candidates for open texts.
 
         A report that this question cannot have sent is refused with its number, and nothing is estimated.
         """
@@ -210,7 +210,7 @@ class Question:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the question that a text spells."""
+        """Return the question that a text encodes."""
         wrong = InvalidRequest("The text spells no question of this version: write what `to_json` returned.")
         try:
             fields = json.loads(text)

@@ -1,4 +1,4 @@
-"""What leaves a respondent's device: one report, or many in a block, with one spelling in JSON."""
+"""What leaves a respondent's device: one report, or many in a block, with a canonical JSON encoding."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _KEYS = {"channel", "format", "question", "told"}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One respondent's report: safe to send, to store and to show."""
+    """One respondent's report: safe to send, to store and to display."""
 
     question: str
     channel: str
-    """The digest of the question, so that reports of two questions or of two privacy losses are never mixed."""
+    """The digest of the question, so that reports of two questions or two privacy losses are never mixed."""
     told: tuple[int, ...]
 
     def to_json(self) -> str:
-        """Return the one spelling of the report. Words are in hexadecimal, as JavaScript's numbers hold 53 bits."""
+        """Return the canonical JSON. Words are in hexadecimal, because JavaScript's numbers hold 53 bits."""
         told = "".join(f"{word:016x}" for word in self.told)
         fields = {"channel": self.channel, "format": FORMAT, "question": self.question, "told": told}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the report that a text spells."""
+        """Return the report that a text encodes."""
         try:
             fields = json.loads(text)
         except (ValueError, TypeError, RecursionError):
@@ -53,7 +53,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Reports of many respondents, one a row of words."""
+    """Reports of many respondents, one in each row of words."""
 
     question: str
     channel: str
@@ -67,7 +67,7 @@ class Batch:
 
 
 def blocks(reports: Iterable[Report | Batch], *, question: str, channel: str, width: int) -> Iterator[Batch]:
-    """Go through reports in blocks; one that belongs to another question is refused with its number."""
+    """Yield reports in blocks; one that belongs to another question is refused with its number."""
     seen, waiting = 0, list[Report]()
     for report in (reports,) if isinstance(reports, Report | Batch) else reports:
         if not isinstance(report, Report | Batch):

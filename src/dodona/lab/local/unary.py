@@ -1,4 +1,4 @@
-"""Unary encodings: one bit for each label, each flipped by its own coin."""
+"""Unary encodings: one bit for each label, each randomized independently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dodona.numbers import Exact, to_integer
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """One bit a label: the true one is set with chance p, each other with chance q.
+    """One bit for each label: the true one is set with probability p, each other with probability q.
 
     Theorem: local-channels
     """
@@ -29,13 +29,13 @@ class Unary:
 
     @classmethod
     def symmetric(cls, size: int, *, epsilon: Exact) -> Self:
-        """Return the encoding whose bits are all told with the same honesty: odds e^(ε/2) each."""
+        """Return the encoding whose bits are all randomized alike, with odds e^(ε/2)."""
         loss = local_epsilon(epsilon)
         return cls(_labels(size), loss, telling(odds_below(loss / 2)))
 
     @classmethod
     def optimized(cls, size: int, *, epsilon: Exact) -> Self:
-        """Return the encoding of least variance: the true bit by a fair coin, the others with chance 1/(1 + e^ε).
+        """Return the encoding of least variance: the true bit by a fair coin, the others with probability 1/(1 + e^ε).
 
         >>> Unary.optimized(1_000, epsilon=1).core.keep
         Fraction(1, 2)
@@ -50,30 +50,30 @@ class Unary:
 
     @property
     def places(self) -> int:
-        """Every bit is looked at on its own."""
+        """Every bit is a separate mark."""
         return self.size
 
     @property
     def support(self) -> Support:
-        """A report speaks for the labels whose bits are set."""
+        """A report supports the labels whose bits are set."""
         return Support(self.core.keep, self.core.lend)
 
     @property
     def ratio(self) -> Fraction:
-        """Another answer moves two bits: p(1 - q)/((1 - p)q)."""
+        """Another answer changes two bits: p(1 - q)/((1 - p)q)."""
         return two_bits(self.core)
 
     def look(self, odds: Fraction) -> Core:
-        """Return the chances of telling a bit once more."""
+        """Return the probabilities of randomizing a bit once more."""
         return telling(odds)
 
     def after(self, second: Core) -> Self:
-        """Return the channel of bits that were told twice."""
+        """Return the channel of bits that were randomized twice."""
         composed = replace(self, core=self.core.then(second))
         return replace(composed, epsilon=min(self.epsilon, loss_above(composed.ratio)))
 
     def seeds(self, count: int) -> Words:
-        """Return nothing for each respondent: this channel has no seeds."""
+        """Return no seeds: this channel has none."""
         return np.empty((count, 0), dtype=np.uint64)
 
     def tell(self, keys: Keys, seeds: Words) -> Words:
@@ -85,7 +85,7 @@ class Unary:
         return marked(keys, self.size, self.core)
 
     def retell(self, told: Words, second: Core) -> Words:
-        """Return each report with its bits told once more."""
+        """Return each report with its bits randomized once more."""
         return flipped(told, self.size, second)
 
     def fits(self, told: Words) -> Flags:
@@ -98,21 +98,21 @@ class Unary:
         return totals(told, self.size)[keys.astype(np.int64)]
 
     def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of these bits."""
+        """Return the probability of these bits."""
         return chance_of(told, key[0], self.size, self.core)
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return every row of bits, for few labels."""
+        """Yield every row of bits, for few labels."""
         return ((*seed, *row) for row in every_row(self.size))
 
 
 def telling(odds: Fraction) -> Core:
-    """Return the chances of a bit that is told with such odds for the truth."""
+    """Return the probabilities of a bit that is randomized with these odds for the truth."""
     return Core(odds / (1 + odds), 1 / (1 + odds))
 
 
 def two_bits(core: Core) -> Fraction:
-    """Return the largest ratio where a mark moves from one bit to another."""
+    """Return the largest ratio if a mark moves from one bit to another."""
     odds = core.keep * (1 - core.lend) / ((1 - core.keep) * core.lend)
     return max(odds, 1 / odds)
 

@@ -1,4 +1,4 @@
-"""What to expect: the error that every mechanism guarantees, before a row is read or anything is charged."""
+"""Planning: the error that every mechanism guarantees, before a row is read or anything is charged."""
 
 from dodona.lab.plan.advice import advice
 from dodona.lab.plan.forecast import Forecast, forecast, promised

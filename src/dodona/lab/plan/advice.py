@@ -1,4 +1,4 @@
-"""Advice: what to use, and why, in a sentence."""
+"""Advice: which mechanism to use, and why, in a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROMISED = {
 
 
 def advice(found: Forecast, asked: Asked) -> str:
-    """Return which mechanism promises most, and how far others are behind.
+    """Return which mechanism gives the best guarantee, and how far others are behind.
 
     >>> from dodona.lab.plan.forecast import forecast
     >>> from dodona.lab.plan.setting import Setting
@@ -39,7 +39,7 @@ def advice(found: Forecast, asked: Asked) -> str:
 
 
 def sentences(found: Forecast) -> dict[str, str]:
-    """Return the advice for questions that come in turn and for those that are all known, if the two differ."""
+    """Return the advice for adaptive questions and for questions known in advance, if the two differ."""
     together, in_turn = advice(found, Asked.TOGETHER), advice(found, Asked.IN_TURN)
     if found.task is Task.LARGEST or together == in_turn:
         return {"": together}
@@ -50,7 +50,7 @@ def sentences(found: Forecast) -> dict[str, str]:
 
 
 def _others(found: Forecast, best: Promise, asked: Asked) -> list[Promise]:
-    """Return the nearest of other families, and the lecture's online mechanism, where they hold for such questions."""
+    """Return the nearest mechanisms of other families, and the lecture's online mechanism, if they hold."""
     seen, others = {best.method.spoken}, []
     for promise in found.promises:
         fits = asked is Asked.TOGETHER or promise.method.asked is Asked.IN_TURN
@@ -76,7 +76,7 @@ def _behind(other: Promise, best: Promise) -> str:
 
 
 def _nothing(found: Forecast) -> str:
-    """Return how many rows would be needed for a promise of a tenth."""
+    """Return how many rows a guarantee of 10% would need."""
     usual = (_PURE if found.setting.delta == 0 else _USUAL)[found.task]
     said = "No mechanism that can be run promises anything here."
     try:

@@ -24,14 +24,14 @@ _NUMBERS = ("within", "rows", "needs")
 
 
 class NeighbourRelation(StrEnum):
-    """Which two tables must look alike."""
+    """Which tables are neighbours."""
 
     REPLACE = "replace"
     ADD_REMOVE = "add-remove"
 
 
 class PlanTask(StrEnum):
-    """What is wanted of the questions."""
+    """What is wanted from the questions."""
 
     ANSWERS = "answers"
     LARGEST = "largest"
@@ -39,7 +39,7 @@ class PlanTask(StrEnum):
 
 
 class PlanUnknown(StrEnum):
-    """A side of a plan."""
+    """A parameter of a plan."""
 
     ROWS = "rows"
     EPSILON = "epsilon"
@@ -79,7 +79,7 @@ def plan(  # noqa: PLR0913  each is an option
     over: Annotated[PlanUnknown, typer.Option(help="Along which side to draw.")] = PlanUnknown.ROWS,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what every mechanism guarantees, and which one to use.
+    """Show what every mechanism guarantees, and which one to use.
 
     Nothing is read and nothing is charged. Try: dodona plan --rows 100000 --questions 1000 --cells 1024 --delta 1e-6
     """
@@ -125,7 +125,7 @@ def plan(  # noqa: PLR0913  each is an option
 
 @dataclass(frozen=True, slots=True)
 class _Public:
-    """What a dataset file says of a plan."""
+    """What a dataset file contributes to a plan."""
 
     rows: int
     columns: str
@@ -135,7 +135,7 @@ class _Public:
 
 
 def _public(dataset: Path, columns: str | None) -> _Public:
-    """Return the public size, how many values the named columns have, or all of them, the budget and the neighbours."""
+    """Return the public size, the number of values of the named columns or all, the budget and the neighbours."""
     from dodona.dataset import DatasetFile
 
     file = DatasetFile.read(dataset)
@@ -152,7 +152,7 @@ def _public(dataset: Path, columns: str | None) -> _Public:
 
 
 def _parse_target_error(within: str | None, find: PlanUnknown | None) -> float | None:
-    """Return the error that is wanted, as a share of the rows; --within and --find go together."""
+    """Return the wanted error as a share of the rows; --within and --find go together."""
     if within is None and find is None:
         return None
     if within is None or find is None:
@@ -165,7 +165,7 @@ def _parse_target_error(within: str | None, find: PlanUnknown | None) -> float |
 
 
 def _given_rows(rows: int | None, find: PlanUnknown | None) -> int:
-    """Return the number of rows; where it is looked for, any one does to begin with."""
+    """Return the number of rows; if it is searched for, any starting value."""
     if rows is None and find is PlanUnknown.ROWS:
         return _START
     if rows is None:

@@ -1,4 +1,4 @@
-"""The lecture's example: all monotone conjunctions of d yes-no columns, 2^d questions over 2^d cells."""
+"""The lecture's example: all monotone conjunctions of d yes/no columns, 2^d questions over 2^d cells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def conjunctions(  # noqa: PLR0913  the sides of a promise
     confidence: float = 0.95,
     neighbours: Neighbours = Neighbours.REPLACE,
 ) -> Setting:
-    """Return the setting: a question for each set of columns, how many rows say yes to all of them.
+    """Return the setting: for each set of columns, how many rows say yes to all of them.
 
     >>> conjunctions(20, rows=10**6, epsilon=1).questions
     1048576
@@ -43,7 +43,7 @@ def conjunctions(  # noqa: PLR0913  the sides of a promise
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the lecture writes for the example: orders of magnitude, all constants left out."""
+    """The lecture's orders of magnitude for the example, without constants."""
 
     laplace: float
     """2^d·d/(εn)."""
@@ -58,7 +58,7 @@ def order(columns: int, *, rows: int, epsilon: float) -> Order:
 
 
 def compared(setting: Setting) -> dict[str, float]:
-    """Return the promises of the lecture's mechanisms and of their rivals, with real constants."""
+    """Return the guarantees of the lecture's mechanisms and of their rivals, with real constants."""
     found = {}
     for name in COMPARED:
         try:
@@ -69,7 +69,7 @@ def compared(setting: Setting) -> dict[str, float]:
 
 
 def rows_needed(setting: Setting, *, within: float) -> dict[str, int | None]:
-    """Return how many rows each mechanism needs to promise an error; None where 10^11 are not enough."""
+    """Return how many rows each mechanism needs for an error; None if 10^11 are not enough."""
     found: dict[str, int | None] = {}
     for name in COMPARED:
         try:

@@ -1,4 +1,4 @@
-"""A forecast: every mechanism's promise in a setting, the best first."""
+"""A forecast: every mechanism's guarantee in a setting, the best first."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ METHODS: dict[str, Method] = {
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What can be promised, and why some mechanisms are not among it."""
+    """What can be guaranteed, and why some mechanisms are left out."""
 
     setting: Setting
     task: Task
     promises: tuple[Promise, ...]
     """The smallest error first."""
     left_out: tuple[tuple[Method, str], ...]
-    """Mechanisms without a promise in this setting, each with the reason."""
+    """Mechanisms without a guarantee in this setting, each with the reason."""
 
     def best(self, asked: Asked = Asked.TOGETHER) -> Promise | None:
-        """Return the best promise that can be run; for questions in turn, of those that hold for them."""
+        """Return the best guarantee that can be run; for questions in turn, among those that hold for them."""
         fitting = (
             promise
             for promise in self.promises
@@ -46,7 +46,7 @@ class Forecast:
 
 
 def forecast(setting: Setting, task: Task = Task.ANSWERS) -> Forecast:
-    """Return all promises for a task.
+    """Return all guarantees for a task.
 
     >>> found = forecast(Setting(rows=10**5, questions=1000, cells=1024, epsilon=1, delta="1e-6"))
     >>> found.best(Asked.IN_TURN).method.name, round(found.best(Asked.IN_TURN).within, 5)
@@ -65,7 +65,7 @@ def forecast(setting: Setting, task: Task = Task.ANSWERS) -> Forecast:
 
 
 def promised(setting: Setting, mechanism: str) -> Promise:
-    """Return one mechanism's promise; Unsuitable where it has none in this setting.
+    """Return one mechanism's guarantee; raise Unsuitable if it has none in this setting.
 
     >>> promised(Setting(rows=10**4, questions=1000, epsilon=1), "laplace-basic").within
     0.9878

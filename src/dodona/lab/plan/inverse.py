@@ -1,4 +1,4 @@
-"""The other way round: how many rows, what price or how few questions a wanted error needs."""
+"""Inverse planning: how many rows, what price or how few questions an error needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEAR = 2e-4
 
 
 class Unknown(Enum):
-    """What is looked for."""
+    """The parameter to solve for."""
 
     ROWS = "rows"
     """The least number of rows."""
@@ -33,12 +33,12 @@ class Unknown(Enum):
 
 
 class Unreachable(Refused):
-    """No number of rows, price or number of questions makes a mechanism as accurate as is wanted."""
+    """No number of rows, price or number of questions gives a mechanism the wanted error."""
 
     code = "plan-unreachable"
 
     def __init__(self, method: Method, within: float, unknown: Unknown) -> None:
-        """Say for what nothing was found."""
+        """Say what was searched for."""
         super().__init__(
             f"{method.title}: no {unknown.value} in range make it promise {shown(within)} of the rows. "
             "Ask for less accuracy, or take another mechanism."
@@ -47,7 +47,7 @@ class Unreachable(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """What a mechanism needs for a wanted error; None where nothing is enough."""
+    """What a mechanism needs for an error; None if nothing is enough."""
 
     method: Method
     value: int | Fraction | None
@@ -56,7 +56,7 @@ class Needed:
 
 
 def needed(setting: Setting, *, within: float, unknown: Unknown, task: Task = Task.ANSWERS) -> tuple[Needed, ...]:
-    """Return what each mechanism that is suitable needs for an error of a share of the rows, the least first."""
+    """Return what each suitable mechanism needs for an error as a share of the rows, the least first."""
     _share(within)
     found = []
     for method in METHODS.values():
@@ -72,7 +72,7 @@ def needed(setting: Setting, *, within: float, unknown: Unknown, task: Task = Ta
 
 
 def solved(setting: Setting, mechanism: str, *, within: float, unknown: Unknown) -> int | Fraction:
-    """Return what one mechanism needs; Unreachable where nothing is enough.
+    """Return what one mechanism needs; raise UnreachablePlan if nothing is enough.
 
     >>> plan = Setting(rows=10**5, questions=1000, epsilon=1, delta="1e-6")
     >>> solved(plan, "gaussian-zcdp", within=0.01, unknown=Unknown.ROWS)
@@ -90,7 +90,7 @@ def solved(setting: Setting, mechanism: str, *, within: float, unknown: Unknown)
 
 
 def rows_for(setting: Setting, mechanism: str, *, within: float) -> int:
-    """Return the least number of rows at which a mechanism's promise is within a share of them."""
+    """Return the least number of rows at which a mechanism's guarantee is within a share of them."""
 
     def enough(rows: int) -> bool:
         return promised(setting.with_rows(rows), mechanism).within <= _share(within)
@@ -101,9 +101,9 @@ def rows_for(setting: Setting, mechanism: str, *, within: float) -> int:
 
 
 def questions_for(setting: Setting, mechanism: str, *, within: float) -> int:
-    """Return the largest number of questions for which a mechanism's promise is within a share of the rows.
+    """Return the largest number of questions at which a mechanism's guarantee is within a share of the rows.
 
-    Where a composition is computed up to some number alone, that is the most.
+    If a composition is computed only up to some number, that is the largest.
     """
     if setting.workload is not None:
         raise InvalidArgument("questions", "searched", "a workload has its own number of questions: leave it out")
@@ -123,7 +123,7 @@ def questions_for(setting: Setting, mechanism: str, *, within: float) -> int:
 
 
 def epsilon_for(setting: Setting, mechanism: str, *, within: float) -> Fraction:
-    """Return the least ε, to four digits and rounded up, at which a promise is within a share of the rows."""
+    """Return the least ε, rounded up to four digits, at which a guarantee is within a share of the rows."""
     wanted = _share(within)
 
     def enough(epsilon: float) -> bool:
@@ -145,7 +145,7 @@ def epsilon_for(setting: Setting, mechanism: str, *, within: float) -> Fraction:
 
 
 def _first(holds: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the least number from which on it holds; it does at the most, and is searched from a start."""
+    """Return the least number from which on a condition holds, searching from `start`; it must hold at `most`."""
     low, high = _bracket(holds, min(max(start, 1), most), most)
     while high - low > 1:
         middle = math.isqrt(low * high) if high > 4 * low > 0 else (low + high) // 2
@@ -154,7 +154,7 @@ def _first(holds: Callable[[int], bool], *, start: int, most: int) -> int:
 
 
 def _bracket(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, int]:
-    """Return a number where it does not hold, or 0, and one where it does, by growing steps away from the start."""
+    """Return a number at which the condition fails, or 0, and one at which it holds, by growing steps from `start`."""
     step = 2
     if start == most or holds(start):
         high = start
@@ -173,7 +173,7 @@ def _bracket(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, 
 
 
 def _rounded(epsilon: float) -> Fraction:
-    """Return it to four digits, rounded up."""
+    """Return ε rounded up to four digits."""
     return Fraction(_DIGITS.create_decimal(Decimal(min(max(epsilon, 1e-12), _MOST_EPSILON))))
 
 

@@ -1,4 +1,4 @@
-"""A workload of marginals: each by itself, or all of them from residuals, which are measured once and shared."""
+"""A workload of marginals: each by itself, or all of them from shared residuals that are measured once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dodona.query.residual import Classes
 from dodona.schema.schema import Neighbours, Unit
 
 MOST_RESIDUALS = 6000
-"""So many residuals are allotted together, in some seconds."""
+"""The most residuals that are allotted together, which takes some seconds."""
 _WIDEST = 4096  # values of a column that are written out
 
 
 def residuals(setting: Setting) -> Found:
-    """Return what residuals promise for all cells of all marginals, allotted at the least price.
+    """Return the guarantee of residuals for all cells of all marginals, allotted at the least price.
 
     Theorem: workload-accuracy
     """
@@ -36,9 +36,9 @@ def residuals(setting: Setting) -> Found:
 
 
 def marginals(setting: Setting) -> Found:
-    """Return what noise on every cell of every marginal promises: the better of Gaussian and Laplace noise.
+    """Return the guarantee of noise on every cell of every marginal: the better of Gaussian and Laplace noise.
 
-    A row is in one cell of each marginal, so M marginals move by M in all, or 2M where rows are replaced.
+    A row is in one cell of each marginal, so M marginals have l1 sensitivity M, or 2M under replacement.
 
     Theorem: workload-accuracy
     """
@@ -73,7 +73,7 @@ def _ratio(workload: Marginals, neighbours: Neighbours) -> Fraction:
         Classes(f"{place:03}", values, tuple(1 << code for code in range(values)))
         for place, values in enumerate(workload.columns)
     ]
-    # All cells of a marginal have the same variance: that of the first.
+    # All cells of a marginal have the variance of the first.
     firsts = [Factor(own, (1, *[0] * (own.number - 1))) for own in classes]
     targets = [VarianceTarget(chosen, Fraction(1)) for chosen in combinations(firsts, workload.ways)]
     unit = Unit.each_row(neighbours)
@@ -81,7 +81,7 @@ def _ratio(workload: Marginals, neighbours: Neighbours) -> Fraction:
 
 
 def _number(workload: Marginals) -> int:
-    """Return how many residuals lie below the marginals."""
+    """Return the number of residuals below the marginals."""
     return sum(math.comb(len(workload.columns), size) for size in range(workload.ways + 1))
 
 

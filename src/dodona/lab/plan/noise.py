@@ -24,7 +24,7 @@ _LARGEST_RESPONSE = 700.0
 
 
 def response(setting: Setting) -> Found:
-    """Return what k answers of every person promise, each flipped with the probability that its ε leaves.
+    """Return the guarantee of k randomized answers per person, each with its share of ε.
 
     Theorem: randomized-response-accuracy
     """
@@ -34,13 +34,13 @@ def response(setting: Setting) -> Found:
     if loss < SMALLEST_EPSILON:
         return Found(math.inf, f"a loss of {loss:.4g} an answer, which is not told", runs=False)
     told = RandomizedResponse(epsilon=Fraction(min(loss, _LARGEST_RESPONSE)))
-    # All k estimates hold at once if each fails with probability β/k at most (Hoeffding, √(ln(2k/β)/2n)).
+    # All k estimates hold simultaneously if each fails with probability at most β/k (Hoeffding, √(ln(2k/β)/2n)).
     width = math.sqrt(math.log(2 * setting.questions / setting.failing) / (2 * setting.rows))
     return Found(width / math.tanh(float(told.epsilon) / 2), f"the truth with probability {told.honesty:.4g}")
 
 
 def laplace(setting: Setting, loss: Fraction | float) -> Found:
-    """Return what discrete Laplace noise promises where each answer costs so much.
+    """Return the guarantee of discrete Laplace noise at a given ε per answer.
 
     Theorem: laplace-accuracy
     """
@@ -52,7 +52,7 @@ def laplace(setting: Setting, loss: Fraction | float) -> Found:
 
 
 def gaussian(setting: Setting, scale: Fraction | float) -> Found:
-    """Return what discrete Gaussian noise of a scale promises.
+    """Return the guarantee of discrete Gaussian noise of a scale.
 
     Theorem: gaussian-accuracy
     """
@@ -63,7 +63,7 @@ def gaussian(setting: Setting, scale: Fraction | float) -> Found:
 
 
 def gaussian_zcdp(setting: Setting) -> Found:
-    """Return what Gaussian noise of σ = √(k/2ρ) promises: as a curator charges it.
+    """Return the guarantee of Gaussian noise with σ = √(k/2ρ), as a curator charges it.
 
     Theorem: gaussian-rho, gaussian-accuracy
     """

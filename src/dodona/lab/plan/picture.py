@@ -1,4 +1,4 @@
-"""Promises as a picture: how the error of each mechanism falls or rises along one side of a setting."""
+"""A picture of guarantees: the error of each mechanism along one parameter of a setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = (
     "randomized-response", "laplace-basic", "laplace-zcdp", "gaussian-zcdp", "histogram", "histogram-any",
     "residuals", "blr", "mwem-mean", "pmw",
 )  # fmt: skip
-"""What is drawn where nothing else is asked for: one line a family."""
+"""The default mechanisms: one line for each family."""
 _POINTS = 25
 _DECADES = 2
 _AXES = {Unknown.ROWS: "rows", Unknown.EPSILON: "epsilon", Unknown.QUESTIONS: "questions"}
@@ -30,7 +30,7 @@ def draw(
     mechanisms: Sequence[str] | None = None,
     task: Task = Task.ANSWERS,
 ) -> None:
-    """Write a picture of promised errors, two decades to each side of the setting. It needs the extra `plot`."""
+    """Plot guaranteed errors, two decades to each side of the setting. Needs the extra `plot`."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -67,7 +67,7 @@ def _drawn(method: Method, task: Task) -> bool:
 
 
 def _around(setting: Setting, over: Unknown) -> list[tuple[float, Setting]]:
-    """Return settings along a side, with the place of each on it."""
+    """Return settings along a parameter, with the value of each."""
     found: dict[float, Setting] = {}
     for number in range(_POINTS):
         factor = 10 ** (_DECADES * (2 * number / (_POINTS - 1) - 1))
@@ -93,7 +93,7 @@ def _place(setting: Setting, over: Unknown) -> float:
 
 
 def _within(setting: Setting, name: str) -> float | None:
-    """Return the promise, if there is one that can be drawn."""
+    """Return the guaranteed error if it can be plotted."""
     try:
         within = promised(setting, name).within
     except Unsuitable:

@@ -1,4 +1,4 @@
-"""A purse: what is paid with, pure losses or zCDP prices, and what a share of it buys."""
+"""Payment by pure losses or by zCDP prices, and what a share of the budget buys."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Losses:
     epsilon: float
 
     def test(self, share: float) -> float:
-        """Return the share."""
+        """Return the ε of a share of the budget."""
         return self.epsilon * share
 
     def choice(self, share: float) -> float:
-        """Return the share."""
+        """Return the ε of a share of the budget."""
         return self.epsilon * share
 
     def counts(self, setting: Setting, share: float) -> Found:
-        """Return what Laplace noise promises."""
+        """Return the guarantee of Laplace noise."""
         return noise.laplace(setting, self.epsilon * share / setting.questions)
 
 
@@ -44,7 +44,7 @@ class Prices:
         return math.sqrt(8 * self.rho * share)
 
     def counts(self, setting: Setting, share: float) -> Found:
-        """Return what Gaussian noise promises."""
+        """Return the guarantee of Gaussian noise."""
         return noise.gaussian(setting, math.sqrt(setting.questions / (2 * self.rho * share)))
 
 
@@ -52,7 +52,7 @@ Purse = Losses | Prices
 
 
 def purses(setting: Setting) -> tuple[Purse, ...]:
-    """Return what may be paid with: pure loss always, zCDP where there is a δ."""
+    """Return the ways to pay: pure loss always, zCDP if δ > 0."""
     pure = Losses(float(setting.epsilon))
     try:
         return (pure,) if setting.delta == 0 else (pure, Prices(shares.rho_of(setting)))

@@ -1,4 +1,4 @@
-"""Forecasts and needs as rows of a table and as plain data."""
+"""Forecasts and requirements as table rows and as plain data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE = 100  # from here on a number of rows is shown without digits after the 
 
 
 def rows(found: Forecast) -> list[tuple[str, ...]]:
-    """Return a row of text for each promise: its error as a share and in rows."""
+    """Return a table row for each promise: its error as a share and in rows."""
     return [
         (
             promise.method.title,
@@ -33,7 +33,7 @@ def rows(found: Forecast) -> list[tuple[str, ...]]:
 
 
 def need_rows(needs: tuple[Needed, ...]) -> list[tuple[str, ...]]:
-    """Return a row of text for each mechanism: what it needs, or why nothing is enough."""
+    """Return a table row for each mechanism: what it needs, or why nothing is enough."""
     return [
         (need.method.title, need.reason if need.value is None else _value(need.value), _ASKED[need.method.asked])
         for need in needs
@@ -52,7 +52,7 @@ def heading(setting: Setting) -> str:
 
 
 def summary(found: Forecast) -> dict[str, object]:
-    """Return a forecast as plain data, for JSON; an error that says nothing has no number.
+    """Return a forecast as plain data for JSON; an error that says nothing has no number.
 
     Numbers are shares of the rows.
     """
@@ -69,7 +69,7 @@ def summary(found: Forecast) -> dict[str, object]:
 
 
 def need_summary(setting: Setting, needs: tuple[Needed, ...], *, within: float, unknown: Unknown) -> dict[str, object]:
-    """Return what mechanisms need as plain data."""
+    """Return requirements as plain data."""
     return {
         "setting": {name: value for name, value in plain(setting).items() if name != unknown.value},
         "within": within,

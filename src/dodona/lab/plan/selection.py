@@ -1,4 +1,4 @@
-"""Which question has the largest answer: how far the chosen one may be below the best."""
+"""Which question has the largest answer: how far the selected one may be below the best."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Choice = type[Exponential] | type[NoisyMax] | type[PermuteAndFlip]
 
 
 def chosen(setting: Setting, choice: _Choice) -> Found:
-    """Return how far the chosen count may be below the largest of k counts.
+    """Return how far the selected count may be below the largest of k counts.
 
     Theorem: choice-accuracy
     """
@@ -32,13 +32,13 @@ def chosen(setting: Setting, choice: _Choice) -> Found:
 
 
 def measured(setting: Setting, answers: Callable[[Setting], Found]) -> Found:
-    """Return how far the largest noisy answer's count may be below the best, if all are measured: twice their error."""
+    """Return how far the largest noisy answer may be below the best if all are measured: twice their error."""
     found = answers(setting)
     return Found(2 * found.within, found.law, found.runs)
 
 
 def scores(neighbours: Neighbours) -> Sensitivity:
-    """Return the sensitivity of counts as scores: they are monotone where rows come or go, not where one is replaced.
+    """Return the sensitivity of counts as scores: monotone under add-remove, not under replacement.
 
     Theorem: choice-privacy
     """

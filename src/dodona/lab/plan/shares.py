@@ -1,4 +1,4 @@
-"""What each of k answers may cost, so that all of them together cost no more than (ε, δ)."""
+"""The price of each of k answers, so that all of them together cost at most (ε, δ)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def basic(setting: Setting) -> Fraction:
 
 
 def advanced(setting: Setting) -> float:
-    """Return the largest ε of each answer that advanced composition allows, with all of δ as its slack.
+    """Return the largest ε per answer that advanced composition allows, with all of δ as its slack.
 
     Theorem: advanced-composition
     """
@@ -66,7 +66,7 @@ def advanced(setting: Setting) -> float:
 
 
 def zcdp(setting: Setting) -> float:
-    """Return the ε of each answer with k·ε·tanh(ε/2) = ρ: what a count with discrete Laplace noise costs.
+    """Return the ε per answer with k·ε·tanh(ε/2) = ρ: the price of a count with discrete Laplace noise.
 
     Theorem: zcdp-composition, laplace-rho
     """
@@ -82,7 +82,7 @@ def pure_loss(price: float) -> float:
 
 
 def optimal(setting: Setting) -> float:
-    """Return the largest ε of each answer that optimal composition allows, to six digits.
+    """Return the largest ε per answer that optimal composition allows, to six digits.
 
     Theorem: optimal-composition
     """
@@ -90,7 +90,7 @@ def optimal(setting: Setting) -> float:
 
 
 def best(setting: Setting) -> float:
-    """Return the largest ε of each answer that any composition allows, for pure mechanisms of this ε.
+    """Return the largest ε per answer that any composition allows, for pure mechanisms of this ε.
 
     Theorem: optimal-composition, zcdp-composition
     """
@@ -105,11 +105,11 @@ def best(setting: Setting) -> float:
 @lru_cache(maxsize=4096)
 def _optimal(times: int, epsilon: Fraction, delta: Fraction) -> float:
     def excess(loss: float) -> float:
-        """Return ln(δ(ε)/δ): above 0 where the answers cost too much."""
+        """Return ln(δ(ε)/δ): above 0 if the answers cost too much."""
         found = homogeneous_delta(MechanismGroup(Fraction(loss), times=times), epsilon=epsilon)
         return math.log(max(found, 1e-300)) - math.log(delta)
 
-    # Basic composition always fits, rounding apart; for many answers the normal law is a good guess.
+    # Basic composition always fits, apart from rounding; for many answers the normal approximation is a good guess.
     low = float(epsilon) / times * (1 - 1e-12)
     try:
         guess = gdp_limit(epsilon, delta=delta) / math.sqrt(times)
@@ -125,7 +125,7 @@ def _optimal(times: int, epsilon: Fraction, delta: Fraction) -> float:
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return nearly the largest number at which a growing function is not above 0, by regula falsi (Illinois)."""
+    """Return nearly the largest number at which an increasing function is at most 0, by regula falsi (Illinois)."""
     at_low, at_high = excess(low), excess(high)
     while high - low > _NEAR * low:
         middle = high - at_high * (high - low) / (at_high - at_low)
@@ -140,7 +140,7 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
 
 
 def normal_scale(setting: Setting) -> Fraction:
-    """Return σ of k counts as a declared plan: the exact curve's, raised until the discrete law is within (ε, δ).
+    """Return σ of k counts as a declared plan: from the exact curve, raised until the discrete noise is within (ε, δ).
 
     Theorem: declared-plan, dominating-losses
     """
@@ -165,7 +165,7 @@ def _normal(times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _counted(setting: Setting) -> int:
-    """Return the number of questions, if it is one that is composed exactly."""
+    """Return the number of questions, if it can be composed exactly."""
     if setting.questions > MOST_TIMES:
         raise Unsuitable(f"this composition is computed for at most {MOST_TIMES:,} questions; for more, take zCDP")
     if basic(setting) < 2 * SMALLEST_EPSILON:

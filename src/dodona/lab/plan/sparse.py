@@ -1,7 +1,7 @@
-"""Which questions are above a threshold, if few are: the sparse vector, and choosing the largest again and again.
+"""Which questions are above a threshold, if few are: the sparse vector, and repeated selection of the largest.
 
-Right to α means: what is told to be above is above T - α, what is not is below T + α, and told values are within α. It
-is promised where fewer than `positives` questions are above T - α.
+An error of α means: reported positives are above T - α, the others are below T + α, and released values are within α.
+It is guaranteed if fewer than `positives` questions are above T - α.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DIVISIONS = tuple(part / 100 for part in range(1, 100))
 
 
 def sparse_textbook(setting: Setting) -> Found:
-    """Return what Sparse promises with the text's constants; verdicts alone.
+    """Return the guarantee of Sparse with the text's constants; verdicts only.
 
     Theorem: sparse-vector-accuracy
     """
@@ -31,7 +31,7 @@ def sparse_textbook(setting: Setting) -> Found:
 
 
 def numeric_textbook(setting: Setting) -> Found:
-    """Return what NumericSparse promises with the text's constants, as they hold.
+    """Return the guarantee of NumericSparse with the text's constants, as they hold.
 
     Theorem: sparse-vector-accuracy
     """
@@ -39,7 +39,7 @@ def numeric_textbook(setting: Setting) -> Found:
 
 
 def sparse(setting: Setting) -> Found:
-    """Return what the sparse vector promises with the best split: one threshold, or one for each positive.
+    """Return the guarantee of the sparse vector with the best split: one threshold, or one for each positive.
 
     Theorem: sparse-vector-accuracy
     """
@@ -48,7 +48,7 @@ def sparse(setting: Setting) -> Found:
 
 
 def numeric(setting: Setting) -> Found:
-    """Return what the sparse vector promises with fresh answers to its positives, the price shared as is best.
+    """Return the guarantee of the sparse vector with fresh answers to its positives, at the best split of the price.
 
     Theorem: sparse-vector-accuracy
     """
@@ -65,7 +65,7 @@ def numeric(setting: Setting) -> Found:
 
 
 def iterated(setting: Setting) -> Found:
-    """Return what c choices by the exponential mechanism promise, each followed by a noisy count.
+    """Return the guarantee of c selections by the exponential mechanism, each followed by a noisy count.
 
     Theorem: iterated-selection
     """
@@ -94,8 +94,8 @@ def _textbook(setting: Setting, theorem: Callable[..., float]) -> Found:
 def _verdicts(setting: Setting, share: float, failing: float, purse: Purse) -> tuple[float, str]:
     """Return the error of the verdicts for a share of the price, in rows, and how thresholds are drawn.
 
-    (√A + √B)²/ε, A = 2·ln(k/β₁) and B = ln(c/β₂) for restarts at ε each; A = 2c·ln(k/β₁), B = ln(1/β₂) for one
-    threshold. Where rows come or go counts are monotone, and A is half of it. Two draws may each be a step beyond.
+    (√A + √B)²/ε, with A = 2·ln(k/β₁) and B = ln(c/β₂) for restarts at ε each, and A = 2c·ln(k/β₁), B = ln(1/β₂) for one
+    threshold. Under add-remove counts are monotone, which halves A. Discreteness adds one step for each of two draws.
     """
     sides, told = _sides(setting), setting.positives
 
@@ -117,14 +117,14 @@ def _verdicts(setting: Setting, share: float, failing: float, purse: Purse) -> t
 
 
 def _chosen(setting: Setting, share: float, failing: float, purse: Purse) -> float:
-    """Return how far each of c choices may be below the best one that is left, in rows."""
+    """Return how far each of c selections may be below the best remaining one, in rows."""
     told = setting.positives
     scale = _sides(setting) / purse.choice(share / told)
     return exponential_error(scale, confidence=1 - failing / told, candidates=setting.questions)
 
 
 def _told(setting: Setting, share: float, failing: float, purse: Purse) -> float:
-    """Return the error of c noisy counts for what is left of the price, in rows."""
+    """Return the error of c noisy counts for the rest of the price, in rows."""
     counts = setting.with_questions(setting.positives).with_confidence(1 - failing)
     return purse.counts(counts, 1 - share).within * setting.rows
 
@@ -134,7 +134,7 @@ def _sides(setting: Setting) -> int:
 
 
 def _balanced(falling: Callable[[float], float], rising: Callable[[float], float]) -> tuple[float, float]:
-    """Return the least maximum of two errors over the share of the price that the first gets, and that share."""
+    """Return the least maximum of two errors over the share of the price for the first, and that share."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2

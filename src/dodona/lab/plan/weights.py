@@ -22,12 +22,12 @@ from dodona.privacy.scores import MOST_BITS, MOST_DATABASES, count_databases
 from dodona.synth.methods import MAX_THEOREM_ROUNDS, mwem_error, mwem_error_parts
 
 MOST_MODELLED = 1 << 27
-"""So many cells a dense hypothesis has."""
+"""The largest number of cells of a dense hypothesis."""
 _Promise = Callable[..., float]
 
 
 def blr(setting: Setting) -> Found:
-    """Return what the exponential mechanism over all small tables promises, the best of all their sizes.
+    """Return the guarantee of the exponential mechanism over all small tables, for the best size.
 
     Theorem: synthetic-table
     """
@@ -35,18 +35,18 @@ def blr(setting: Setting) -> Found:
 
 
 def blr_textbook(setting: Setting) -> Found:
-    """Return what the lecture's theorem 5 promises, where it does.
+    """Return the guarantee of the lecture's theorem 5, where it applies.
 
     Theorem: synthetic-table
     """
     # It is stated for two questions or more; one is no harder.
     found = _synthetic(setting if setting.questions > 1 else setting.with_questions(2), blr_theorem)
-    # Its proof needs an error of at most 1, which is where it says something.
+    # Its proof needs an error of at most 1, where it says something.
     return found if found.within <= 1 else Found(math.inf, found.law, runs=False)
 
 
 def blr_run(setting: Setting) -> Found:
-    """Return what the mechanism promises as it is run: over ordered tables, of the few rows that can all be compared.
+    """Return the guarantee of the mechanism as run: over ordered tables with few enough rows to compare them all.
 
     Theorem: blr-accuracy
     """
@@ -56,7 +56,7 @@ def blr_run(setting: Setting) -> Found:
     if universe > MOST_DATABASES:
         raise Unsuitable(f"a synthetic table is chosen among {MOST_DATABASES:,} at most, and there are more cells")
     most = next(size for size in count(1) if _beyond(universe, size + 1))
-    # One choice costs ε in pure loss, or ε²/8 at most under zCDP.
+    # One selection costs ε in pure loss, or at most ε²/8 under zCDP.
     losses = [purse.choice(1.0) for purse in purses(setting)]
     within, rows = min(
         (
@@ -76,12 +76,12 @@ def blr_run(setting: Setting) -> Found:
 
 
 def _beyond(universe: int, size: int) -> bool:
-    """Return whether there are more tables of so many rows than are walked through."""
+    """Return whether there are too many tables of this size to enumerate."""
     return count_databases(universe, size) > MOST_DATABASES or size * math.log2(universe) > MOST_BITS
 
 
 def mwem(setting: Setting) -> Found:
-    """Return what MWEM promises with all its choices within their bounds, at the best number of rounds.
+    """Return the guarantee of MWEM with all its selections within their bounds, at the best number of rounds.
 
     Theorem: mwem-accuracy
     """
@@ -89,7 +89,7 @@ def mwem(setting: Setting) -> Found:
 
 
 def mwem_mean(setting: Setting) -> Found:
-    """Return what MWEM promises where only the mean of what its choices miss counts, at the best number of rounds.
+    """Return the guarantee of MWEM from the mean loss of its selections, at the best number of rounds.
 
     Theorem: mwem-accuracy
     """
@@ -97,7 +97,7 @@ def mwem_mean(setting: Setting) -> Found:
 
 
 def pmw(setting: Setting) -> Found:
-    """Return what private multiplicative weights promise with the best explicit constants.
+    """Return the guarantee of private multiplicative weights with the best explicit constants.
 
     Theorem: weights-accuracy
     """
@@ -105,7 +105,7 @@ def pmw(setting: Setting) -> Found:
 
 
 def pmw_textbook(setting: Setting) -> Found:
-    """Return what the lecture's algorithm 2 promises: theorem 9 with a δ, theorem 8 without.
+    """Return the guarantee of the lecture's algorithm 2: theorem 9 with a δ, theorem 8 without.
 
     Theorem: interactive-mechanism
     """
@@ -131,7 +131,7 @@ def _rounds(setting: Setting, promise: _Promise) -> Found:
 
 @lru_cache(maxsize=1024)
 def _best_rounds(setting: Setting, promise: _Promise, purse: Purse) -> tuple[float, int]:
-    """Return the least error over the number of rounds, and that number: it falls and then rises with it."""
+    """Return the least error over the number of rounds, and that number: the error falls and then rises."""
 
     def error(rounds: int) -> float:
         return promise(
@@ -205,7 +205,7 @@ def mwem_mean_error(  # noqa: PLR0913  the parameters of the bound
 ) -> float:
     """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), where G is the 1 - β quantile of the sum of c exponential variables.
 
-    The mechanism is the same: only the mean loss of the choices counts, and a mean is more concentrated.
+    The mechanism is the same, but only the mean loss of the selections counts, and a mean is more concentrated.
 
     Theorem: mwem-accuracy
     """

@@ -1,4 +1,4 @@
-"""Asking a curator many times: what it tells of two tables, and the event that it was charged for."""
+"""Asking a curator many times: its answers on two neighbouring tables, and the event that it charged."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Rows = tuple[Row, ...]
 Tables = tuple[Rows, Rows]
 Read = Callable[[Answer], tuple[int, ...]]
 TOGETHER = 500
-"""Copies of the questions in one charge: they are independent, and each costs its part of it."""
+"""Copies of the queries in one charge: they are independent, and each costs its share."""
 _CHARGES = 1000  # of a ledger, for questions that are asked one by one
 _FAILED = -(1 << 40)  # what a failure is written as: an adversary sees it
 
 
 def values(answer: Answer) -> tuple[int, ...]:
-    """Return the noisy integers that an answer carries."""
+    """Return the noisy integers of an answer."""
     return tuple(int(value) for value in answer.measured.values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Questions about two neighbours, each time at a price of ε = 1 for all of them."""
+    """Queries about two neighbouring tables, at a price of ε = 1 for all of them together."""
 
     texts: tuple[str, ...]
     neighbours: Neighbours
@@ -42,29 +42,29 @@ class Asked:
     read: Read = values
     """What an adversary looks at in an answer, as integers."""
     width: int = 1
-    """How many integers that is."""
+    """The number of these integers."""
     delta: str = "0"
-    """Above 0 noise is Gaussian where that is cheaper."""
+    """Above 0, noise is Gaussian where that is cheaper."""
     accountant: str = "renyi"
-    """Of a budget with a δ above 0."""
+    """The accountant of a budget with δ > 0."""
     singly: bool = False
-    """Whether each run has a charge of its own."""
+    """Whether each run has its own charge."""
     person: str | None = None
-    """The column of people, where these are protected and not rows."""
+    """The id column, if the privacy unit is a person and not a row."""
 
     def event(self) -> Event:
-        """Return the event that the ledger holds after one charge on the first table; of many runs, of all of them."""
+        """Return the event in the ledger after one charge on the first table, which covers all runs of that charge."""
         ledger = ledger_of(schema_of(self.neighbours, person=self.person), self.delta, self.accountant)
         self._charge(self._curator(self.tables[0], ledger=ledger), key=None)
         return charged(ledger)
 
     @property
     def times(self) -> int:
-        """How many runs are in a charge."""
+        """The number of runs in a charge."""
         return 1 if self.singly else TOGETHER
 
     def draw(self, count: int) -> tuple[Outputs, Outputs]:
-        """Return what is told in so many runs, of the one table and of its neighbour."""
+        """Return outputs of `count` runs on each of the two tables."""
         first, second = (self._told(rows, count) for rows in self.tables)
         return first, second
 

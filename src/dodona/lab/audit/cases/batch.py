@@ -1,7 +1,7 @@
-"""Batches of choices, as a release of a workload makes them, on tables that differ in one row.
+"""Batches of choices, as a synthetic release makes them, on tables that differ in one row.
 
-All marginals but one are chosen, the farthest from what is believed first. Another row takes the last one farther away
-and brings all others nearer, so each choice that passes it by shows the row once more.
+All marginals but one are chosen, starting with the one furthest from the model. An additional row moves the last
+marginal further away and all others closer, so each choice that skips the last one reveals the row again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _ROWS = 10
 _COLUMNS = tuple("abcdef")
 _CELLS = 2
 _FAR = 100
-"""Rows that are believed to be in each cell of all marginals but the last: more than there are."""
+"""The model's rows in each cell of all marginals but the last: more than there are."""
 _SCHEMA = Schema.of("stays", *(Boolean(name, otherwise=False) for name in _COLUMNS), size=_ROWS)
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of a batch of choices: at a price that shows a row, and at one that hides it well."""
+    """Yield the audits of a batch of choices: at a high price and at a low one."""
     for epsilon, name, share in (("2", "served batch", 50), ("1/2", "served batch at a low price", 200)):
         yield Case(
             name=name,
@@ -54,7 +54,7 @@ def _both(epsilon: str, count: int) -> tuple[Outputs, Outputs]:
 
 
 def _left_out(epsilon: str, rows: int, count: int) -> Outputs:
-    """Return which marginal was not chosen, in so many charges; a ledger is left before it is full."""
+    """Return which marginal was not chosen, for each charge; a ledger is replaced before it is full."""
     source = MemorySource(_SCHEMA, {name: [False] * rows for name in _COLUMNS}, key=bytes(32))
     told: list[int] = []
     while len(told) < count:
@@ -74,7 +74,7 @@ def _choose(curator: Curator, epsilon: str, number: int) -> int:
 
 @cache
 def _scores(epsilon: str) -> DistanceScores:
-    """Return scores that are all the same without the other row."""
+    """Return scores that are all equal without the additional row."""
     query = Query(_SCHEMA.domain, tuple(marginal_block(_SCHEMA.domain, [name]) for name in _COLUMNS))
     others, ones = len(_COLUMNS) - 1, (1,) * len(_COLUMNS)
     believed = (_FAR,) * (_CELLS * others) + (0,) * _CELLS
@@ -84,7 +84,7 @@ def _scores(epsilon: str) -> DistanceScores:
 
 
 def _price(epsilon: str) -> float:
-    """Return the price that the ledger holds after one charge."""
+    """Return the price in the ledger after one charge."""
     ledger = ledger_of(_SCHEMA)
     source = MemorySource(_SCHEMA, {name: [False] * _ROWS for name in _COLUMNS}, key=bytes(32))
     _choose(served(_SCHEMA, source, ledger), epsilon, 0)

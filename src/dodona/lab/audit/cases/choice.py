@@ -1,4 +1,4 @@
-"""Randomized response, and the choices between candidates."""
+"""Randomized response, and the selection mechanisms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MANY = 100
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of a response or a choice."""
+    """Yield the audits of responses and selections."""
     yield from _responses()
     for neighbours in Neighbours:
         yield from _choices(neighbours)
@@ -88,7 +88,7 @@ def _choices(neighbours: Neighbours) -> Iterator[Case]:
 
 
 def _maxima() -> Iterator[Case]:
-    """Noisy max, looked at with and without its gap."""
+    """Noisy max, observed with and without its gap."""
     general, added = (
         Sensitivity.scores(1, neighbours, monotone=monotone)
         for neighbours, monotone in ((Neighbours.REPLACE, False), (Neighbours.ADD_REMOVE, True))

@@ -1,4 +1,4 @@
-"""Two answers of which a forked process gives the second: it must not have the first one's noise."""
+"""Two answers, the second of which a forked process gives: it must not repeat the noise of the first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sample = Callable[[Noise, tuple[int, ...], int], Outputs]
 
 
 def answered_across_a_fork(sample: Sample, few: int, mechanism: Noise, row: tuple[int, ...], times: int) -> Outputs:
-    """Return pairs of answers, the first of each from this process and the second from a child, one for every few."""
+    """Return pairs of answers, one from this process and one from a child, with a new child for every `few` pairs."""
     return np.concatenate([_few(sample, mechanism, row, min(few, times - at)) for at in range(0, times, few)])
 
 
@@ -35,7 +35,7 @@ def _few(sample: Sample, mechanism: Noise, row: tuple[int, ...], times: int) -> 
 
 
 def _tell(sample: Sample, mechanism: Noise, value: int, times: int, sending: int) -> None:
-    """Answer in the child and leave without running what the parent has planned for its own end."""
+    """Answer in the child and leave without running the parent's exit handlers."""
     code = 1
     try:
         with os.fdopen(sending, "wb") as pipe:

@@ -1,4 +1,4 @@
-"""What the ladder buys: a table of counts, a lattice of residuals, and a short stream that is answered from a table."""
+"""What the ladder buys: a table of counts, a lattice of residuals, and a short stream answered from a table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LONGEST_STAY = ("female", 3.0, math.nan)
 
 
 def cases() -> Iterator[Case]:
-    """Return the audits of bundles."""
+    """Yield the audits of bundles."""
     for neighbours in Neighbours:
         tables = joined(neighbours, CROWD, FEMALE)
         yield _table(neighbours, tables)
@@ -57,7 +57,7 @@ def cases() -> Iterator[Case]:
 
 @dataclass(frozen=True, slots=True)
 class _Bought:
-    """A measurement that is bought again and again, each time with a charge of its own."""
+    """A measurement that is bought repeatedly, with a separate charge each time."""
 
     neighbours: Neighbours
     tables: Tables
@@ -65,13 +65,13 @@ class _Bought:
     delta: str
 
     def event(self) -> Event:
-        """Return what the ledger holds after one charge."""
+        """Return the event in the ledger after one charge."""
         ledger = self._ledger()
         self._once(ledger, source_of(schema_of(self.neighbours), self.tables[0]))
         return charged(ledger)
 
     def draw(self, count: int) -> tuple[Outputs, Outputs]:
-        """Return what was released so many times, of the one table and of its neighbour."""
+        """Return `count` releases on each of the two tables."""
         first, second = (self._told(rows, count) for rows in self.tables)
         return first, second
 
@@ -117,9 +117,9 @@ def _table(neighbours: Neighbours, tables: Tables) -> Case:
 
 
 def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> Case:
-    """Return the audit of residuals of two columns, seen along the line on which the neighbours differ most.
+    """Return the audit of residuals of two columns, projected on the direction in which the neighbours differ most.
 
-    Of ranges only residuals with waves are measured: others would hide a wrong price of waves among their own.
+    For ranges only residuals with waves are measured, because the others would hide a wrong price of waves.
     """
     schema = schema_of(neighbours)
     stay = schema.domain["stay"]
@@ -195,12 +195,12 @@ def _asked(neighbours: Neighbours, rows: Rows, ledger: Ledger) -> tuple[int, ...
 
 
 def _counted(residuals: ResidualMeasurement, neighbours: Neighbours, rows: Rows) -> list[int]:
-    """Return the exact marginals of a made-up table, which the audit knows."""
+    """Return the exact marginals of a synthetic table, which the audit may know."""
     return [int(value) for value in read_exact(source_of(schema_of(neighbours), rows), residuals.query)]
 
 
 def _mu(bought: _Bought) -> float:
-    """Return the μ of the event; why it is not √(2ρ) is said in `noise`."""
+    """Return the μ of the event; `noise` explains why it is not √(2ρ)."""
     rho = float(bought.event().rho())
     return math.sqrt(2 * rho) * (1 + 2 * rho / 22)
 

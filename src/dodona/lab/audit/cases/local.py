@@ -1,4 +1,4 @@
-"""Channels of the local model: one respondent's answer is replaced by another, and all that is seen is the report."""
+"""Local-model channels: one respondent's answer is replaced by another, and only the report is observed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOOM = (32, 2)
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of a report."""
+    """Yield the audits of reports."""
     questions = {
         "yes and no": (Question.yes_no("q", epsilon=1), _whole),
         "k-ary response": (Question.choice("q", _LABELS, epsilon=1, encoder=Encoder.KARY), _whole),
@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 def _told(
     question: Question, view: Callable[[Question, Told], Outputs], answer: tuple[int, ...], count: int
 ) -> Outputs:
-    """Return what a collector who wonders about the first two answers sees in the reports of one of them."""
+    """Return what a collector who distinguishes the first two answers sees in the reports of one of them."""
     known = question.alphabet.labels
     value = (_LABELS if known is None else known)[answer[0]]
     return np.concatenate([view(question, batch.told) for batch in question.batches([value] * count)])
@@ -63,7 +63,7 @@ def _whole(question: Question, told: Told) -> Outputs:
 
 
 def _bucket(question: Question, told: Told) -> Outputs:
-    """Return for which of the two answers the report speaks, under its own function."""
+    """Return which of the two answers a report supports, under its own hash function."""
     channel = question.channel
     assert isinstance(channel, Hashed)  # noqa: S101  narrows the type; the question above names the encoder
     first, second = (hashed(told, key, channel.buckets) == told[:, SEED_WORDS] for key in question.keys(_LABELS[:2]))

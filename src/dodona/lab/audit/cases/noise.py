@@ -26,7 +26,7 @@ _SINGLY = 5  # a call for each sample is about ten times as slow as a call for a
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of noise."""
+    """Yield the audits of noise."""
     for neighbours in Neighbours:
         yield from _laplace(neighbours)
         yield from _gaussian(neighbours)
@@ -79,8 +79,8 @@ def _gaussian(neighbours: Neighbours) -> Iterator[Case]:
         ("singly", total, Gaussian(scale=8), ((100,), (108,)), (VALUE,), _singly, _SINGLY),
     )
     for name, sensitivity, mechanism, tables, features, sample, share in audited:
-        # The discrete law is not exactly μ-Gaussian: below a scale of 2 it has too few steps, and from there its curve
-        # passes that of μ = √(2ρ) by a share of at most 1/(22·scale²).
+        # The discrete distribution is not exactly μ-Gaussian. Below a scale of 2 it has too few steps; from there on
+        # its curve exceeds that of μ = √(2ρ) by a factor of at most 1 + 1/(22·scale²).
         excess = 1 + 1 / (22 * float(mechanism.scale) ** 2)
         yield Case(
             name=f"gaussian {name}",
@@ -116,7 +116,7 @@ def _gaussian(neighbours: Neighbours) -> Iterator[Case]:
 
 
 def _rounded(neighbours: Neighbours) -> Iterator[Case]:
-    """Yield audits of rounded normal noise, whose μ is exact: no law that is drawn tells more than the normal one."""
+    """Yield audits of rounded normal noise, whose μ is exact: rounding reveals no more than the normal distribution."""
     large = Sensitivity(l1=24, l2_squared=24**2, linf=24, neighbours=neighbours)  # μ = 3, where a few percent show
     count, total = Sensitivity.count(neighbours), Sensitivity(l1=8, l2_squared=64, linf=8, neighbours=neighbours)
     moved = ((5, 5), (5, 6)) if neighbours is Neighbours.ADD_REMOVE else ((5, 5), (4, 6))
@@ -191,13 +191,13 @@ def _drawn(
 
 
 def _answers(mechanism: Noise, row: Row, times: int) -> Outputs:
-    """Return the noisy row so many times, from one call."""
+    """Return the noisy row `times` times, from one call."""
     noisy = run(mechanism, np.tile(np.array(row), times))
     return noisy if len(row) == 1 else noisy.reshape(times, len(row))
 
 
 def _singly(mechanism: Noise, row: Row, times: int) -> Outputs:
-    """Return the noisy number so many times, from a call each."""
+    """Return the noisy number `times` times, from one call each."""
     return np.array([run(mechanism, row[0]) for _ in range(times)])
 
 

@@ -1,7 +1,7 @@
-"""The path itself: what a table could tell before it was paid for, and what a failure costs.
+"""The order of steps: what a table could reveal before it is paid for, and what a failure costs.
 
-An adversary may stop the process at any moment, and may know of rows that a table stumbles over. So nothing may be
-read before the charge is durable, and what is charged may not depend on whether reading succeeds.
+An adversary may stop the process at any moment, and may know rows that make reading fail. So nothing may be read before
+the charge is durable, and the charge must not depend on whether reading succeeds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ASKED: dict[str, Ask] = {
 
 
 def cases() -> Iterator[Case]:
-    """Return the cases. Nothing is drawn in them, so that one run stands for all; a right path tells nothing at all."""
+    """Yield the cases. They are deterministic, so one run stands for all; a correct path reveals nothing."""
     for neighbours in Neighbours:
         tables = joined(neighbours, CROWD, FEMALE)
         for name, ask in _ASKED.items():
@@ -52,13 +52,13 @@ def cases() -> Iterator[Case]:
 
 
 class Noting:
-    """A source that notes when it is asked, and that fails over as many women as it is told to.
+    """A source that records whether it was read, and fails at a given number of women.
 
-    The number of rows is neither noted nor failed over where it is public: it says nothing of what is in them.
+    The number of rows is exempt where it is public, because it says nothing about their contents.
     """
 
     def __init__(self, source: Source, rows: Rows, schema: Schema, *, fails_at: int | None) -> None:
-        """Take the source behind it and what it would fail over."""
+        """Wrap a source, with the number of women at which it fails."""
         self._public = Query.count(schema.domain) if schema.unit.neighbours is Neighbours.REPLACE else None
         self.version = source.version
         self.asked = 0
@@ -75,14 +75,14 @@ class Noting:
         return self._source.exact(query)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Nothing to close."""
 
 
 class _Stuck:
-    """A ledger whose disk is full when a receipt is to be used."""
+    """A ledger whose disk is full when a receipt is redeemed."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Take the ledger behind it."""
+        """Wrap a ledger."""
         self._ledger = ledger
 
     def __getattr__(self, name: str) -> object:
@@ -98,7 +98,7 @@ class _Stuck:
 
 
 def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
-    """Return what the source told although no receipt was used: -1 where it was not asked."""
+    """Return what the source revealed although no receipt was redeemed: -1 if it was not read."""
     schema = schema_of(neighbours)
     source = Noting(source_of(schema, rows), rows, schema, fails_at=None)
     with suppress(Unavailable):
@@ -107,7 +107,7 @@ def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
 
 
 def _spent(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
-    """Return how many charges stand after the source has failed over the one table and not over the other."""
+    """Return how many charges remain after the source failed on one table and not on the other."""
     schema = schema_of(neighbours)
     ledger = ledger_of(schema)
     with suppress(Unavailable):

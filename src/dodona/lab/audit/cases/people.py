@@ -1,4 +1,4 @@
-"""Questions on tables that differ in one person, who has more rows than count, or has them in several groups."""
+"""Queries on tables that differ in one person, who has more rows than the cap or rows in several groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_SEX = "SELECT sex, count(DISTINCT who) FROM stays GROUP BY sex"
 
 
 def cases() -> Iterator[Case]:
-    """Return the audits of people as the unit."""
+    """Yield the audits with people as the privacy unit."""
     for neighbours in Neighbours:
         asked = partial(Asked, neighbours=neighbours, person=PERSON)
         busy = _joined(neighbours, *[_row("female", "busy")] * 5)
@@ -38,9 +38,9 @@ def cases() -> Iterator[Case]:
 
 
 def _among_busy(neighbours: Neighbours) -> Tables:
-    """Return neighbours in which many people have more rows than count, half of them of women.
+    """Return neighbours in which many people have more rows than the cap, half of them of women.
 
-    The new person comes before all others, and whose rows count of the others must not hang on that.
+    The new person sorts before all others, and must not change which rows of the others count.
     """
     crowd: Rows = tuple(_row(sex, f"{who}") for who in range(_BUSY) for sex in ("female", "male") * 2)
     gone: Rows = () if neighbours is Neighbours.ADD_REMOVE else (_row("male", "busy"),)
@@ -58,7 +58,7 @@ def _row(sex: str, who: str) -> Row:
 
 
 def _joined(neighbours: Neighbours, *rows: Row) -> Tables:
-    """Return neighbours: a crowd, and the crowd with one person more, or with one in the place of another."""
+    """Return neighbours: a crowd, and the crowd with one person added, or with one replaced."""
     crowd: Rows = tuple(_row(sex, f"{place}") for place, sex in enumerate(("female", "male", "male", "other")))
     gone: Rows = () if neighbours is Neighbours.ADD_REMOVE else (_row("male", "quiet"), _row("male", "quiet"))
     return (*crowd, *gone), (*crowd, *rows)

@@ -1,4 +1,4 @@
-"""Questions through the curator: compiled, planned, charged, measured and shown, on tables that differ in one row."""
+"""Queries through the curator: compiled, planned, charged, measured and displayed, on tables that differ in one row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS_OF_SEX = ("female", "male", "other", "<missing>", "<outside>")
 FEMALE: Row = ("female", 1.0, math.nan)
 MALE: Row = ("male", 2.0, math.nan)
 CROWD: Rows = (FEMALE, FEMALE, MALE, MALE, (None, 0.5, math.nan), ("?", 0.5, math.nan))
-"""Somebody is in every group but `other`."""
+"""Every group but `other` is occupied."""
 
 _OTHER: Row = ("other", 1.0, math.nan)
 _LONG, _SHORT = ("female", 1e9, math.nan), ("female", -1e9, math.nan)
@@ -32,7 +32,7 @@ _STEP = 26  # sums of incomes are looked at in steps of 2^26
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of a question that is asked of a curator."""
+    """Yield the audits of queries through a curator."""
     for neighbours in Neighbours:
         yield from _counts(neighbours)
         yield from _groups(neighbours)
@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
 
 
 def joined(neighbours: Neighbours, rows: Rows, new: Row, *, old: Row = MALE) -> Tables:
-    """Return neighbours: the rows, and the rows with a new one, which is added or takes the place of an old one."""
+    """Return neighbours: the rows, and the rows with a new one, which is added or replaces an old one."""
     return rows if neighbours is Neighbours.ADD_REMOVE else (*rows, old), (*rows, new)
 
 
@@ -107,7 +107,7 @@ def _sums(neighbours: Neighbours) -> Iterator[Case]:
 
 
 def served_case(name: str, asked: Asked, *features: Feature, share: int = 10) -> Case:
-    """Return the case of questions that were asked, at a pure price."""
+    """Return the audit case of these queries, at a pure price."""
     return Case(
         name=f"served {name}",
         mechanism="served",
@@ -120,7 +120,7 @@ def served_case(name: str, asked: Asked, *features: Feature, share: int = 10) ->
 
 
 def _mu(asked: Asked) -> float:
-    """Return the μ of a count; why it is not √(2ρ) is said in `noise`, and the variance is 1/(2ρ)."""
+    """Return the μ of a count; `noise` explains why it is not √(2ρ), and the variance is 1/(2ρ)."""
     rho = float(asked.event().rho()) / asked.times
     return math.sqrt(2 * rho) * (1 + 2 * rho / 22)
 
@@ -130,7 +130,7 @@ def _two(answer: Answer) -> tuple[int, ...]:
 
 
 def _shown(answer: Answer) -> tuple[int, ...]:
-    """Return which keys are shown in which order, how many rows there are, and the value of `other`."""
+    """Return which keys are displayed in which order, the number of rows, and the value of `other`."""
     shown = {str(row.keys[0]): row.estimates[0].value for row in answer.rows}
     places = sum(
         (GROUPS_OF_SEX.index(key) + 1) * (len(GROUPS_OF_SEX) + 1) ** number for number, key in enumerate(shown)

@@ -23,18 +23,18 @@ _BELOW, _UNASKED = (0, 0, 0), (-1, 0, 0)
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of a sparse vector."""
+    """Yield the audits of sparse vectors."""
     for neighbours in Neighbours:
         yield from _everywhere(neighbours)
     yield from _swapped()
 
 
 def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
-    """Streams on which one person counts everywhere; under replace the last question falls while others rise."""
+    """Streams in which one person counts everywhere; under replace the last query falls while others rise."""
     questions = 6
     sensitivity = Sensitivity.counts(questions, neighbours)
     last = 0 if neighbours is Neighbours.ADD_REMOVE else -2
-    # One step below the threshold and on it: where the grid lets the verdict tell most.
+    # One step below the threshold and on it, where the grid makes the comparison most revealing.
     tables = ((-1,) * questions, (0,) * (questions - 1) + (last,))
     one = {
         "above threshold": above_threshold(1, sensitivity),
@@ -44,13 +44,13 @@ def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
         yield _case(name, mechanism, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
     longer = Sensitivity.counts(16, neighbours)
     numeric = numeric_sparse(4, longer, positives=1)
-    # What gives a faulty answer away is a long row of negatives, which is rare: this one is longer and run more often.
+    # A long run of negatives reveals a faulty answer; that is rare, so this stream is longer and run more often.
     streams = ((-1,) * 16, (0,) * 15 + (last,))
     yield replace(_case("numeric", numeric, longer, streams, PATTERN_AND_ANSWER, PATTERN_AND_GAP), share=2)
 
 
 def _swapped() -> Iterator[Case]:
-    """Streams on which some questions rise and others fall, as in the paper's counterexamples."""
+    """Streams in which some queries rise and others fall, as in the paper's counterexamples."""
     for neighbours in Neighbours:
         sensitivity = Sensitivity.counts(16, neighbours)
         falling = 0 if neighbours is Neighbours.ADD_REMOVE else -1
@@ -84,7 +84,7 @@ def _case(
 
 
 def _watched(mechanism: SparseVector, stream: Stream, times: int) -> Outputs:
-    """Return for each run and question (above, gap, answer), and (-1, 0, 0) for what it no longer answers."""
+    """Return for each run and query (above, gap, answer), and (-1, 0, 0) after it has halted."""
     told: list[int] = []
     for _ in range(times):
         opened = watch(mechanism)

@@ -23,9 +23,9 @@ _REACH = 400
 
 
 def cases() -> Iterator[Case]:
-    """Return every audit of a choice or an alert that is asked of a curator."""
+    """Yield the audits of choices and alerts through a curator."""
     for neighbours in Neighbours:
-        # Two groups are even before the new row, and a count reaches the threshold with it.
+        # Two groups tie before the new row, and with it a count reaches the threshold.
         choice, alert = joined(neighbours, CROWD, MALE, old=FEMALE), joined(neighbours, CROWD, FEMALE)
         for name, ask, tables, features in (
             ("choice", _chosen, choice, (VALUE,)),
@@ -48,7 +48,7 @@ def _both(neighbours: Neighbours, tables: Tables, ask: Ask, count: int) -> tuple
 
 
 def _told(neighbours: Neighbours, rows: Rows, ask: Ask, count: int) -> Outputs:
-    """Return what is told in so many charges; a ledger is left before it is full."""
+    """Return the outputs of `count` charges; a ledger is replaced before it is full."""
     schema = schema_of(neighbours)
     source = source_of(schema, rows)
     told: list[tuple[int, ...]] = []
@@ -60,7 +60,7 @@ def _told(neighbours: Neighbours, rows: Rows, ask: Ask, count: int) -> Outputs:
 
 
 def _chosen(curator: Curator, number: int) -> tuple[int, ...]:
-    """Return which group is largest; a key of its own keeps it from being told again."""
+    """Return which group is largest; a new key prevents a replay."""
     return (GROUPS_OF_SEX.index(curator.choose(GROUPS, epsilon=1, key=str(number)).name),)
 
 
@@ -71,7 +71,7 @@ def _alerted(curator: Curator, _: int) -> tuple[int, ...]:
 
 
 def _price(neighbours: Neighbours, ask: Ask) -> float:
-    """Return the price that the ledger holds after one charge."""
+    """Return the price in the ledger after one charge."""
     schema = schema_of(neighbours)
     ledger = ledger_of(schema)
     ask(served(schema, source_of(schema, CROWD), ledger), 0)

@@ -1,4 +1,4 @@
-"""The catalogue of faults that the audit must catch: data only, nothing of the product is imported."""
+"""The catalogue of faults that the audit must catch. It is data only: no product module is imported."""
 
 from dodona.lab.audit.mutants import choice, keystream, ladder, local, noise, people, price, served, sparse
 from dodona.lab.audit.mutants.mutant import Mutant

@@ -1,4 +1,4 @@
-"""Faults in where randomness comes from: every single answer has the right law, but two of them share noise."""
+"""Faults in the source of randomness: each answer has the right distribution, but two of them share noise."""
 
 from __future__ import annotations
 

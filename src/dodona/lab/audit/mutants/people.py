@@ -1,4 +1,4 @@
-"""Faults where people are protected: more of their rows count, or fewer are paid for."""
+"""Faults where the privacy unit is a person: too many of their rows count, or too few are paid for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in what is charged: the mechanism is right and its price is not."""
+"""Faults in the price: the mechanism is right and the charge is not."""
 
 from __future__ import annotations
 

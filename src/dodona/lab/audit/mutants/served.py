@@ -1,4 +1,4 @@
-"""Faults on the way from a question to an answer: the mechanism is right, and what surrounds it is not."""
+"""Faults between query and answer: the mechanism is right, but not the code around it."""
 
 from __future__ import annotations
 
