@@ -84,7 +84,7 @@ def advanced(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
     Theorem: advanced-composition
     """
     found = require_groups(parts)
-    return _advanced(found, slack, textbook_drift(found))
+    return _advanced_pair(found, slack, textbook_drift(found))
 
 
 def advanced_sharp(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
@@ -93,7 +93,7 @@ def advanced_sharp(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonD
     Theorem: advanced-composition
     """
     found = require_groups(parts)
-    return _advanced(found, slack, sharp_drift(found))
+    return _advanced_pair(found, slack, sharp_drift(found))
 
 
 def advanced_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
@@ -179,7 +179,7 @@ def product_sharp(epsilon: Exact, *, times: int) -> EpsilonDelta:
     return epsilon_delta(add_rounding_margin(3 * square), add_rounding_margin(math.exp(-square * (1 - 1e-12) * 25 / 8)))
 
 
-def _advanced(parts: tuple[MechanismGroup, ...], slack: Exact, drift: float) -> EpsilonDelta:
+def _advanced_pair(parts: tuple[MechanismGroup, ...], slack: Exact, drift: float) -> EpsilonDelta:
     spare = validate_positive_delta(slack, argument="slack")
     epsilon = add_rounding_margin(math.sqrt(2 * _logarithm(spare) * _squares(parts)) + drift)
     return EpsilonDelta(Fraction(epsilon), min(spare + basic(parts).delta, Fraction(1)))

@@ -30,7 +30,7 @@ class Move:
 
     def swap(self) -> Move:
         """Return the same mechanism with the neighbours exchanged."""
-        return Move(self.event, tuple((-loss, math.exp(loss) * chance) for loss, chance in self.outcomes))
+        return Move(self.event, tuple((-loss, math.exp(loss) * probability) for loss, probability in self.outcomes))
 
 
 def response_move(epsilon: Fraction, neighbours: Neighbours = Neighbours.REPLACE) -> Move:
@@ -53,8 +53,8 @@ def laplace_move(distance: int, scale: Fraction, neighbours: Neighbours = Neighb
 def exponential_move(epsilon: Fraction, part: Fraction, neighbours: Neighbours = Neighbours.REPLACE) -> Move:
     """Return the exponential mechanism between two candidates, whose losses are part·ε and (part - 1)·ε."""
     high, low = part * epsilon, (part - 1) * epsilon
-    chance = (1 - math.exp(low)) / (math.exp(high) - math.exp(low))
-    return Move(ExponentialEvent(epsilon, neighbours), ((high, chance), (low, 1 - chance)))
+    probability = (1 - math.exp(low)) / (math.exp(high) - math.exp(low))
+    return Move(ExponentialEvent(epsilon, neighbours), ((high, probability), (low, 1 - probability)))
 
 
 def worst_delta(budget: PrivacyFilter, moves: Sequence[Move], rounds: int) -> float:
@@ -81,8 +81,8 @@ def worst_delta(budget: PrivacyFilter, moves: Sequence[Move], rounds: int) -> fl
         for move in menu:
             after = budget.after(spent, move.event)
             if after is not None:
-                outcomes = ((chance, value(after, loss + more, done + 1)) for more, chance in move.outcomes)
-                best = max(best, math.fsum(chance * worth for chance, worth in outcomes))
+                outcomes = ((probability, value(after, loss + more, done + 1)) for more, probability in move.outcomes)
+                best = max(best, math.fsum(probability * worth for probability, worth in outcomes))
         return best
 
     return value(Spending(), Fraction(0), 0)

@@ -72,7 +72,7 @@ def answer_conjunctions(
     watch = OpenSparseVector(design.checker.test, lambda scale: draw(laplace(scale)))
     hypothesis, updates = Distribution.uniform(data.size), 0
     numbers = np.arange(data.size)
-    told = np.empty(data.size)
+    answers = np.empty(data.size)
     estimates = evaluate_conjunctions(hypothesis.values).tolist()
     for number, count in enumerate(exact):
         estimate = estimates[number]
@@ -81,14 +81,14 @@ def answer_conjunctions(
         except Halted:
             raise UpdatesUsed(design.updates) from None
         if fresh is None:
-            told[number] = estimate
+            answers[number] = estimate
             continue
-        told[number] = fresh / design.rows
+        answers[number] = fresh / design.rows
         inside = ((numbers & number) == number).astype(np.float64)
-        rate = design.step if told[number] > estimate else -design.step
+        rate = design.step if answers[number] > estimate else -design.step
         hypothesis, updates = hypothesis.tilted(inside, rate), updates + 1
         estimates = evaluate_conjunctions(hypothesis.values).tolist()
-    return told, updates
+    return answers, updates
 
 
 def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
@@ -126,8 +126,8 @@ def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
         )
     except NoUsefulGuarantee:
         return (*found, MechanismComparison(name, float("inf"), None))
-    told, _ = answer_conjunctions(design, data, draw=draw)
-    error = float(np.abs(told - exact / rows).max())
+    answers, _ = answer_conjunctions(design, data, draw=draw)
+    error = float(np.abs(answers - exact / rows).max())
     return (*found, MechanismComparison(name, design.within, error))
 
 

@@ -391,7 +391,7 @@ _WIDEST_VARIANCE = Fraction(2**28)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DeclaredPlan:
     """Events, each repeated any number of times, declared in advance under one neighbour relation.
 
     Theorem: declared-plan

@@ -106,8 +106,8 @@ def run(  # noqa: PLR0911  one case a mechanism
             return values + draw_many(mechanism, values.size)
         case RandomizedResponse() | Coins():
             single = isinstance(value, bool | np.bool_)
-            told = _respond(mechanism, _booleans([value] if single else value))
-            return bool(told[0]) if single else told
+            responses = _respond(mechanism, _booleans([value] if single else value))
+            return bool(responses[0]) if single else responses
         case Exponential() | PermuteAndFlip():
             return int(repeat(mechanism, value, 1)[0])
         case NoisyMax():
@@ -182,13 +182,13 @@ def interactive(checker: EstimateChecker) -> Interactive:
     return Interactive(checker)
 
 
-def coins(chance: Exact, words: int) -> NDArray[np.uint64]:
+def coins(probability: Exact, words: int) -> NDArray[np.uint64]:
     """Return words of 64 independent coins each, which are 1 with exactly this rational probability.
 
     >>> coins(1, 2).tolist() == [2**64 - 1] * 2
     True
     """
-    chosen = to_fraction(chance, argument="chance", lower=Fraction(0), upper=Fraction(1))
+    chosen = to_fraction(probability, argument="probability", lower=Fraction(0), upper=Fraction(1))
     return sampling.toss_coins(chosen, to_integer(words, argument="words", lower=0, upper=_MOST_DRAWN))
 
 
@@ -207,8 +207,8 @@ def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[
             return np.equal(truth, honest)
         case Coins():
             heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0
-            told: NDArray[np.bool_] = np.where(heads, second, truth)
-            return told
+            responses: NDArray[np.bool_] = np.where(heads, second, truth)
+            return responses
         case _:
             assert_never(mechanism)
 

@@ -46,7 +46,7 @@ class ExactResiduals:
         empty = Residual()
         return cls({empty: np.array(Fraction(rows), dtype=object)}, {empty: Fraction(0)})
 
-    def learned(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
+    def learn(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
         """Return the knowledge after a release; a residual that was known before is combined with the new one.
 
         Two measurements are weighted by their inverse variances.
@@ -57,11 +57,11 @@ class ExactResiduals:
             raise InvalidArgument("values", len(values), f"the residuals have {len(measured.noises)} rows")
         known, start = self, 0
         for residual, variance in measured.parts:
-            known = known.topped(residual, values[start : start + residual.number], variance)
+            known = known.add_residual(residual, values[start : start + residual.number], variance)
             start += residual.number
         return known
 
-    def topped(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
+    def add_residual(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
         """Return the knowledge after one residual was measured with a variance; values are in the order of its rows."""
         rows, variances = dict(self.rows), dict(self.variances)
         new = np.empty(residual.shape, dtype=object)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dodona.lab.composition import advanced, basic, product
     from dodona.lab.composition_game import play, worst_delta
     from dodona.lab.direct import interactive, run, watch
-    from dodona.lab.local.question import Question as LocalQuestion
+    from dodona.lab.local.question import SurveyQuestion as LocalQuestion
     from dodona.lab.mechanisms import (
         Coins,
         Exponential,
@@ -108,7 +108,7 @@ _HOMES = {
 }  # fmt: skip
 _OTHER_NAMES = {
     "interactive_design": ("dodona.lab.weights", "interactive_design"),
-    "LocalQuestion": ("dodona.lab.local.question", "Question"),
+    "LocalQuestion": ("dodona.lab.local.question", "SurveyQuestion"),
 }
 _LAZY = {name: (module, name) for module, names in _HOMES.items() for name in names} | _OTHER_NAMES
 

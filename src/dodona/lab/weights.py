@@ -129,9 +129,9 @@ class MultiplicativeWeights:
             rate = self.step if estimate - truth < -self.threshold else -self.step
             self.hypothesis = self.hypothesis.tilted(weights, rate)
             self._potential = self.data.divergence(self.hypothesis)
-        told = Round(truth, estimate, updated, self._potential, before - self._potential)
-        self.rounds.append(told)
-        return told
+        outcome = Round(truth, estimate, updated, self._potential, before - self._potential)
+        self.rounds.append(outcome)
+        return outcome
 
 
 def least_drop(*, step: float, gap: float) -> float:
@@ -272,11 +272,11 @@ def square_root(  # noqa: PLR0913  the sides of the promise
     def design(step: float) -> WeightsDesign:
         return _algorithm_two(rows, universe, questions, step, scale(step), failing)
 
-    def kept(step: float) -> bool:
+    def fits(step: float) -> bool:
         return design(step).checker.threshold <= math.ceil(4 * step * rows)
 
     low = 1.001 * math.sqrt(_potential(universe) / 10**6)
-    return design(smallest_number(kept, low, 1.0, near=1e-4, geometric=True))
+    return design(smallest_number(fits, low, 1.0, near=1e-4, geometric=True))
 
 
 def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
@@ -296,9 +296,9 @@ def _algorithm_two(  # noqa: PLR0913, PLR0917  all that was chosen
 ) -> WeightsDesign:
     """Return the design with this step and noise, and τ so large that no noise exceeds τ/2."""
     draft = _checker(scale, _updates(universe, step), 1)
-    told = min(draft.updates, validate_count(questions, argument="questions"))
+    answers = min(draft.updates, validate_count(questions, argument="questions"))
     off = verdict_error_bound(draft.test, questions=questions, failing=failing / 2)
-    missed = laplace_bound(draft.answer.scale, answers=told, failing=failing / 2)
+    missed = laplace_bound(draft.answer.scale, answers=answers, failing=failing / 2)
     noise = max(off, missed) + 1  # a step for what is rounded to whole rows
     threshold = max(math.ceil(4 * step * rows), 2 * noise)
     return WeightsDesign(

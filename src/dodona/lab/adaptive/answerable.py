@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dodona.lab.adaptive.certificate import Certificate, Route, Values
-from dodona.lab.adaptive.quantity import MOST_QUERIES, MOST_ROWS, chance
+from dodona.lab.adaptive.certificate import MOST_QUERIES, MOST_ROWS, Certificate, Route, Values, validate_probability
 from dodona.lab.adaptive.routes import certificate
 from dodona.numbers import smallest_integer
 
@@ -13,7 +12,7 @@ SERVED = (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.CONCENTRATED, R
 """The routes that can be best; every other route is dominated by one of these."""
 
 
-def best(
+def best_certificate(
     *,
     rows: int,
     queries: int,
@@ -29,16 +28,16 @@ def best(
     return min(found, key=lambda each: each.within)
 
 
-def answerable(
+def most_queries(
     route: Route, *, rows: int, within: float, confidence: float = 0.95, values: Values = Values.SHARES
 ) -> int:
     """Return the largest number of adaptive queries that a route answers within an error; 0 if not even one."""
-    wanted = chance(within, argument="within")
+    wanted = validate_probability(within, argument="within")
 
-    def met(queries: int) -> bool:
+    def is_met(queries: int) -> bool:
         return certificate(route, rows=rows, queries=queries, confidence=confidence, values=values).within <= wanted
 
-    return largest_integer(met, 0, MOST_QUERIES)
+    return largest_integer(is_met, 0, MOST_QUERIES)
 
 
 def rows_needed(
@@ -50,19 +49,22 @@ def rows_needed(
     routes: Iterable[Route] = SERVED,
 ) -> int | None:
     """Return the least number of rows, to about 2%, that answers the queries within an error; None if out of reach."""
-    wanted, tried = chance(within, argument="within"), tuple(routes)
+    wanted, tried = validate_probability(within, argument="within"), tuple(routes)
 
-    def met(rows: int) -> bool:
-        return best(rows=rows, queries=queries, confidence=confidence, values=values, routes=tried).within <= wanted
+    def is_met(rows: int) -> bool:
+        return (
+            best_certificate(rows=rows, queries=queries, confidence=confidence, values=values, routes=tried).within
+            <= wanted
+        )
 
     low, high = 1, 16
-    while not met(high):
+    while not is_met(high):
         low, high = high, 4 * high
         if high > MOST_ROWS:
             return None
     while high > low * 1.02 + 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if met(middle) else (middle, high)
+        low, high = (low, middle) if is_met(middle) else (middle, high)
     return high
 
 

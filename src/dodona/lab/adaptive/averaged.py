@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from dodona.lab.adaptive.quantity import chance, positive, queries_of
+from dodona.lab.adaptive.certificate import validate_positive, validate_probability, validate_queries
 from dodona.lab.conversion import add_rounding_margin
 from dodona.privacy.bounds import minimize_unimodal, smallest_number
 
@@ -23,8 +23,8 @@ def averaged_gaussian(*, scale: float, answers: int, failing: float) -> float:
 
     Theorem: averaged-noise
     """
-    often = chance(failing, argument="failing") / (2 * queries_of(answers))
-    return add_rounding_margin(positive(scale, argument="scale") * _NORMAL.pdf(_NORMAL.inv_cdf(often)) / often)
+    often = validate_probability(failing, argument="failing") / (2 * validate_queries(answers))
+    return add_rounding_margin(validate_positive(scale, argument="scale") * _NORMAL.pdf(_NORMAL.inv_cdf(often)) / often)
 
 
 def averaged_laplace(*, scale: float, answers: int, failing: float) -> float:
@@ -32,8 +32,10 @@ def averaged_laplace(*, scale: float, answers: int, failing: float) -> float:
 
     Theorem: averaged-noise
     """
-    width = positive(scale, argument="scale")
-    return add_rounding_margin(width * (1 + math.log(queries_of(answers) / chance(failing, argument="failing"))))
+    width = validate_positive(scale, argument="scale")
+    return add_rounding_margin(
+        width * (1 + math.log(validate_queries(answers) / validate_probability(failing, argument="failing")))
+    )
 
 
 def averaged_verdicts(*, threshold: float, question: float, thresholds: int, questions: int, failing: float) -> float:
@@ -43,7 +45,7 @@ def averaged_verdicts(*, threshold: float, question: float, thresholds: int, que
 
     Theorem: averaged-noise
     """
-    often = chance(failing, argument="failing")
+    often = validate_probability(failing, argument="failing")
     base, first, second = _tails(threshold, question, thresholds, questions)
 
     def bound(depth: float) -> float:
@@ -62,7 +64,7 @@ def largest_verdict(*, threshold: float, question: float, thresholds: int, quest
 
     Theorem: averaged-noise
     """
-    often = chance(failing, argument="failing")
+    often = validate_probability(failing, argument="failing")
     base, first, second = _tails(threshold, question, thresholds, questions)
     high = 1000 * max(first, second)
     return add_rounding_margin(
@@ -72,7 +74,7 @@ def largest_verdict(*, threshold: float, question: float, thresholds: int, quest
 
 def _tails(threshold: float, question: float, thresholds: int, questions: int) -> tuple[float, float, float]:
     """Return the start and the scales of two exponential tails that dominate those of the maxima."""
-    first, second = positive(threshold, argument="threshold"), positive(question, argument="question")
+    first, second = validate_positive(threshold, argument="threshold"), validate_positive(question, argument="question")
     # P(max of m > x) ≤ (m/2)·e^{-x/b} for x ≥ 0. Below b·ln(m/2) we use 1, and m is at least 2.
     base = first * math.log(max(2, thresholds) / 2) + second * math.log(max(2, questions) / 2)
     if abs(first - second) < 1e-6 * second:  # the formulas divide by the difference; a larger scale is no less safe

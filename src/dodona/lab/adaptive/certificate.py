@@ -2,10 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Real
 
+from dodona.errors import InvalidArgument
+from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Gaussian, Laplace
+
+MOST_ROWS = 10**9
+MOST_QUERIES = 10**9
+
+
+def validate_rows(value: int) -> int:
+    """Return the number of sampled rows, if valid."""
+    return validate_count(value, argument="rows", upper=MOST_ROWS)
+
+
+def validate_queries(value: int) -> int:
+    """Return the number of queries, if valid."""
+    return validate_count(value, argument="queries", upper=MOST_QUERIES)
+
+
+def validate_positive(value: float, *, argument: str) -> float:
+    """Return a finite number above 0, if it is one."""
+    if not _is_number(value) or not 0 < value < math.inf:
+        raise InvalidArgument(argument, value, "write a number above 0")
+    return float(value)
+
+
+def validate_fraction(value: float, *, argument: str) -> float:
+    """Return a number from 0 to 1, if it is one."""
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InvalidArgument(argument, value, "write a number from 0 to 1")
+    return float(value)
+
+
+def validate_probability(value: float, *, argument: str) -> float:
+    """Return a probability strictly between 0 and 1, if it is one."""
+    if not _is_number(value) or not 0 < value < 1:
+        raise InvalidArgument(argument, value, "write a number between 0 and 1, such as 0.05")
+    return float(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 class Values(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dodona.errors import InvalidRequest, Refused
 
 
-class Unreachable(Refused):
+class UnreachableAccuracy(Refused):
     """Too few rows, or too many queries, for the requested error."""
 
     code = "unreachable-within"

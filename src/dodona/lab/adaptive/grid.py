@@ -26,7 +26,7 @@ def resolution(rows: int) -> int:
     return 1 << min(_FINEST, math.floor(math.log2(_WIDEST / rows)))
 
 
-def moved(steps: int) -> Sensitivity:
+def sum_sensitivity(steps: int) -> Sensitivity:
     """Return the sensitivity of a sum of values on the grid when one row is replaced.
 
     Theorem: statistical-query-oracle
@@ -34,7 +34,7 @@ def moved(steps: int) -> Sensitivity:
     return Sensitivity(l1=steps, l2_squared=steps**2, linf=steps, neighbours=Neighbours.REPLACE)
 
 
-def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
+def grid_sum(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
     """Return the sum of the values, each rounded to the grid, in steps.
 
     Theorem: statistical-query-oracle
@@ -44,7 +44,7 @@ def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
     return int(np.rint(values * steps).astype(np.int64).sum())
 
 
-def levelled(total: int, whole: int, *, levels: int) -> float:
+def round_to_level(total: int, whole: int, *, levels: int) -> float:
     """Return the midpoint of the level that contains total/whole, among levels of equal width.
 
     >>> levelled(3, 10, levels=5), levelled(10, 10, levels=5)
@@ -56,12 +56,12 @@ def levelled(total: int, whole: int, *, levels: int) -> float:
     return (2 * level + 1) / (2 * levels)
 
 
-def rough(steps: int) -> float:
+def rounding_error(steps: int) -> float:
     """Return how far rounding to the grid may move a mean."""
     return 0.5 / steps
 
 
-def apart(scale: float, *, answers: int) -> float:
+def rounded_normal_distance(scale: float, *, answers: int) -> float:
     """Return k/(16σ²): the total variation between k discrete Gaussian answers and k rounded normal ones.
 
     Theorem: rounded-normal

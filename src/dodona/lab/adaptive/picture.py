@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.lab.adaptive.answerable import answerable
+from dodona.lab.adaptive.answer import PopulationEstimate
+from dodona.lab.adaptive.answerable import most_queries
 from dodona.lab.adaptive.certificate import Route
-from dodona.lab.adaptive.told import Told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,26 +20,31 @@ _BLUE = "#0072B2"
 
 
 def draw_reuse(
-    path: str | Path, *, sizes: Sequence[int], told: Sequence[Told], others: Mapping[str, Sequence[float]]
+    path: str | Path,
+    *,
+    sizes: Sequence[int],
+    estimates: Sequence[PopulationEstimate],
+    others: Mapping[str, Sequence[float]],
 ) -> None:
     """Plot the reusable holdout's estimates for growing models, beside other scores of the same models.
 
     Needs the extra `plot`.
     """
-    if not sizes or any(len(each) != len(sizes) for each in (told, *others.values())):
+    if not sizes or any(len(each) != len(sizes) for each in (estimates, *others.values())):
         raise InvalidArgument("sizes", sizes, "write at least one size, and a score of each kind for each")
     figure = _figure((7.5, 4.2))
     axes: Axes = figure.subplots()
     for colour, (name, scores) in zip(_COLOURS, others.items(), strict=False):
         axes.plot(sizes, scores, marker=".", color=colour, label=name)
+    within = max(each.within for each in estimates)
     axes.errorbar(
         sizes,
-        [each.value for each in told],
-        yerr=[[each.value - each.low for each in told], [each.high - each.value for each in told]],
+        [each.value for each in estimates],
+        yerr=[[each.value - each.low for each in estimates], [each.high - each.value for each in estimates]],
         color=_BLUE,
         marker="o",
         capsize=3,
-        label=f"reusable holdout, all within ±{max(each.within for each in told):.2g} at {told[0].confidence:.0%}",
+        label=f"reusable holdout, all within ±{within:.2g} at {estimates[0].confidence:.0%}",
     )
     axes.set_xscale("log")
     axes.set_xlabel("features that were selected")
@@ -57,7 +62,7 @@ def draw_answerable(
     figure = _figure((7.5, 4.6))
     axes: Axes = figure.subplots()
     for number, route in enumerate(routes):
-        found = [answerable(route, rows=each, within=within) for each in rows]
+        found = [most_queries(route, rows=each, within=within) for each in rows]
         shown = [(each, queries) for each, queries in zip(rows, found, strict=True) if queries]
         colour = _BLUE if route is Route.GAUSSIAN else _COLOURS[number % len(_COLOURS)]
         axes.plot(

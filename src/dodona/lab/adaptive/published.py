@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from dodona.lab.adaptive.quantity import chance, positive, queries_of, rows_of
+from dodona.lab.adaptive.certificate import validate_positive, validate_probability, validate_queries, validate_rows
 from dodona.lab.conversion import add_rounding_margin
 from dodona.privacy.bounds import minimize_unimodal
 
@@ -17,9 +17,9 @@ def plain_gaussian(*, scale: float, answers: int, failing: float) -> float:
 
     Theorem: published-transfer
     """
-    often = chance(failing, argument="failing")
+    often = validate_probability(failing, argument="failing")
     return add_rounding_margin(
-        positive(scale, argument="scale") * math.sqrt(2 * math.log(2 * queries_of(answers) / often))
+        validate_positive(scale, argument="scale") * math.sqrt(2 * math.log(2 * validate_queries(answers) / often))
     )
 
 
@@ -30,9 +30,9 @@ def information_gap(*, rows: int, queries: int, scale: float, failing: float) ->
 
     Theorem: published-transfer
     """
-    count, asked = rows_of(rows), queries_of(queries)
-    rho = asked / (2 * (count * positive(scale, argument="scale")) ** 2)
-    often = chance(failing, argument="failing")
+    count, asked = validate_rows(rows), validate_queries(queries)
+    rho = asked / (2 * (count * validate_positive(scale, argument="scale")) ** 2)
+    often = validate_probability(failing, argument="failing")
 
     def inside(part: float) -> float:
         return (2 * rho * count - math.log1p(-part)) / part
@@ -48,7 +48,7 @@ def jung_gap(mu: float, *, failing: float) -> float:
 
     Theorem: published-transfer
     """
-    ratio, often = positive(mu, argument="mu"), chance(failing, argument="failing")
+    ratio, often = validate_positive(mu, argument="mu"), validate_probability(failing, argument="failing")
 
     def bound(position: float) -> float:
         epsilon = math.exp(position)
@@ -64,8 +64,8 @@ def jung_noise(*, scale: float, answers: int, failing: float) -> float:
 
     Theorem: published-transfer
     """
-    often, asked = chance(failing, argument="failing"), queries_of(answers)
-    spread = positive(scale, argument="scale")
+    often, asked = validate_probability(failing, argument="failing"), validate_queries(answers)
+    spread = validate_positive(scale, argument="scale")
 
     def bound(position: float) -> float:
         more = math.exp(position)

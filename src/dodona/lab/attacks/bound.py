@@ -22,7 +22,7 @@ def largest_share(epsilon: float, *, delta: float = 0.0, values: int = 2) -> flo
 
     Theorem: recovered-secrets
     """
-    epsilon, delta = _checked(epsilon, delta)
+    epsilon, delta = _validate_privacy(epsilon, delta)
     others = _others(values)
     return (math.exp(epsilon) + others * delta) / (math.exp(epsilon) + others)
 
@@ -34,17 +34,17 @@ def luck(recovered: int, total: int, *, epsilon: float, delta: float = 0.0, valu
 
     Theorem: recovered-secrets
     """
-    epsilon, delta = _checked(epsilon, delta)
+    epsilon, delta = _validate_privacy(epsilon, delta)
     if not 0 <= recovered <= total:
         raise InvalidArgument("recovered", recovered, f"write a number of secrets from 0 to the {total} there are")
     from scipy.special import bdtrc  # loaded late: it takes longer than everything else here
 
-    chance = largest_share(epsilon, values=values)
-    tail = 1.0 if recovered == 0 else float(bdtrc(recovered - 1, total, chance))
+    probability = largest_share(epsilon, values=values)
+    tail = 1.0 if recovered == 0 else float(bdtrc(recovered - 1, total, probability))
     return min(1.0, tail + total * _others(values) * delta / (math.exp(epsilon) + _others(values)))
 
 
-def _checked(epsilon: float, delta: float) -> tuple[float, float]:
+def _validate_privacy(epsilon: float, delta: float) -> tuple[float, float]:
     if not 0 <= epsilon <= _LARGEST_EPSILON:
         raise InvalidArgument("epsilon", epsilon, f"write a number from 0 to {_LARGEST_EPSILON:g}")
     if not 0 <= delta <= 1:

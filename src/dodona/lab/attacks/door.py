@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.curator.curator import Curator
 
-Question = str | Query
+SqlOrQuery = str | Query
 _HALVINGS = 7  # how finely a price is found that what is left can pay
 _WORDINGS = (
     "SELECT id, count(*) FROM people WHERE secret GROUP BY id",
@@ -34,14 +34,14 @@ _WORDINGS = (
 )
 
 
-def opened(frame: object, schema: Schema, budget: Budget) -> Curator:
+def open_table(frame: object, schema: Schema, budget: Budget) -> Curator:
     """Return `dodona.open` of a frame with an in-memory ledger, which is enough for made-up people."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The ledger is in memory")
         return dodona.open(frame, schema=schema, budget=budget, max_price=1)
 
 
-def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
+def affordable(curator: Curator, questions: Sequence[SqlOrQuery]) -> Fraction:
     """Return the largest ε at which an untouched budget pays for the queries, asked together.
 
     Under pure accounting that is the whole budget; otherwise it is found by free quotes.
@@ -51,25 +51,25 @@ def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
         return total.epsilon
     low, high = Fraction(0), total.epsilon
     for _ in range(_HALVINGS):
-        tried = (low + high) / 2
-        if curator.quote(questions, epsilon=tried).price.share <= 1:
-            low = tried
+        middle = (low + high) / 2
+        if curator.quote(questions, epsilon=middle).price.share <= 1:
+            low = middle
         else:
-            high = tried
+            high = middle
     return low
 
 
-def bought(curator: Curator, questions: Sequence[Question]) -> tuple[Answer, ...]:
+def buy_answers(curator: Curator, questions: Sequence[SqlOrQuery]) -> tuple[Answer, ...]:
     """Return answers to queries asked together, for the whole of an untouched budget."""
     return cast("tuple[Answer, ...]", curator.ask_many(questions, epsilon=affordable(curator, questions)))
 
 
-def asked(curator: Curator, questions: Sequence[Question]) -> Numbers:
+def ask_values(curator: Curator, questions: Sequence[SqlOrQuery]) -> Numbers:
     """Return the values of queries with one answer each, for the whole of an untouched budget."""
-    return np.array([known(answer.value.value) for answer in bought(curator, questions)])
+    return np.array([to_number(answer.value.value) for answer in buy_answers(curator, questions)])
 
 
-def known(value: EstimateValue | None) -> float:
+def to_number(value: EstimateValue | None) -> float:
     """Return a value as a number; a count always has one."""
     if value is None:
         raise InvariantBroken("A count has no value.")
@@ -77,7 +77,7 @@ def known(value: EstimateValue | None) -> float:
 
 
 @dataclass(slots=True)
-class Served:
+class DodonaTarget:
     """Dodona with people and their secrets behind it; a context manager."""
 
     secrets: Secrets
@@ -91,7 +91,7 @@ class Served:
         import pyarrow as pa
 
         frame = pa.table({"id": np.arange(self.people), "secret": self.secrets.astype(np.bool_)})
-        self._curator = opened(frame, _schema(self.people), self.budget)
+        self._curator = open_table(frame, _schema(self.people), self.budget)
 
     @property
     def people(self) -> int:
@@ -106,16 +106,16 @@ class Served:
         having, identity = columns(domain)["secret"].isin([True]), domain["id"]
         each = np.array([comparison_mask(identity, EQUAL, person) for person in range(self.people)], dtype=object)
         meant = (among_mask(identity, int(each[row].sum())) for row in sets)
-        return asked(self._curator, [Query.count(domain, having & people) for people in meant])
+        return ask_values(self._curator, [Query.count(domain, having & people) for people in meant])
 
-    def again(self) -> Numbers:
+    def individual_counts(self) -> Numbers:
         """Return an answer for each person: the first call spends the whole budget, later ones rephrase the query."""
         wording = _WORDINGS[next(self._wordings) % len(_WORDINGS)]
         if self._epsilon is None:
             self._epsilon = affordable(self._curator, [wording])
         answer = self._curator.ask(wording, epsilon=self._epsilon)
-        told = {row.keys[0]: known(row.estimates[0].value) for row in answer.rows}
-        return np.array([told[person] for person in range(self.people)])
+        counts = {row.keys[0]: to_number(row.estimates[0].value) for row in answer.rows}
+        return np.array([counts[person] for person in range(self.people)])
 
     @property
     def left(self) -> Fraction:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.lab.attacks.target import Numbers, Secrets, Sets, Target
+from dodona.lab.attacks.target import AttackTarget, Numbers, Secrets, Sets
 
 MOST_PEOPLE = 20
 
 
 def every_set(people: int) -> Sets:
     """Return all 2^n sets of n people: person i is in set s if bit i of s is 1."""
-    numbers = np.arange(1 << _checked(people), dtype=np.int64)
+    numbers = np.arange(1 << _validate_people(people), dtype=np.int64)
     return (numbers[:, None] >> np.arange(people) & 1).astype(np.bool_)
 
 
@@ -31,18 +31,18 @@ def violations(answers: Numbers) -> Numbers:
     people = _people(answers)
     over, under = -answers.astype(np.float64), answers.astype(np.float64)
     for person in range(people):
-        over = _joined(over, person, 1.0)
-        under = _joined(under, person, -1.0)
+        over = _merge_person(over, person, 1.0)
+        under = _merge_person(under, person, -1.0)
     return np.maximum(over, under)
 
 
-def surviving(answers: Numbers, *, within: float) -> Sets:
+def consistent_tables(answers: Numbers, *, within: float) -> Sets:
     """Return the tables that remain if no answer is off by more than `within`."""
     found = np.flatnonzero(violations(answers) <= within)
     return (found[:, None] >> np.arange(_people(answers)) & 1).astype(np.bool_)
 
 
-def reconstructed(answers: Numbers) -> Secrets:
+def reconstruct(answers: Numbers) -> Secrets:
     """Return the table with the smallest maximal error, which is ruled out last as `within` decreases."""
     best = int(np.argmin(violations(answers)))
     return best >> np.arange(_people(answers)) & 1
@@ -61,12 +61,12 @@ def most_wrong(within: float) -> int:
     return 2 * int(2 * within)
 
 
-def attack(target: Target) -> Secrets:
+def attack(target: AttackTarget) -> Secrets:
     """Return every person's secret, as far as the answers about all sets reveal them."""
-    return reconstructed(target.counts(every_set(target.people)))
+    return reconstruct(target.counts(every_set(target.people)))
 
 
-def _joined(values: Numbers, person: int, gain: float) -> Numbers:
+def _merge_person(values: Numbers, person: int, gain: float) -> Numbers:
     """Return the maximum over sets with and without a person, for tables without and with that person."""
     pairs = values.reshape(-1, 2, 1 << person)
     without, having = pairs[:, 0], pairs[:, 1]
@@ -78,10 +78,10 @@ def _people(answers: Numbers) -> int:
     people = max(answers.size.bit_length() - 1, 0)
     if answers.ndim != 1 or answers.size != 1 << people:
         raise InvalidArgument("answers", answers.shape, "write an answer for each of the 2^n sets of n people")
-    return _checked(people)
+    return _validate_people(people)
 
 
-def _checked(people: int) -> int:
+def _validate_people(people: int) -> int:
     if not 1 <= people <= MOST_PEOPLE:
         accepted = (
             f"trying all 2^n tables works for 1 to {MOST_PEOPLE} people; for hundreds use the linear-programming attack"

@@ -20,7 +20,7 @@ Traits = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class AnonymousTable:
     """A k-anonymous table as published: ranges of traits, and the unordered secrets of each class."""
 
     lowest: Traits
@@ -36,20 +36,22 @@ class Release:
         return found
 
 
-def anonymised(traits: Traits, secrets: Secrets, *, k: int, values: int, order: Sequence[int]) -> Release:
+def anonymise(traits: Traits, secrets: Secrets, *, k: int, values: int, order: Sequence[int]) -> AnonymousTable:
     """Return a k-anonymous table, whose classes are split by the first trait in `order` that can be split."""
     people = len(traits)
     if type(k) is not int or not 1 <= k <= people:
         raise InvalidArgument("k", k, f"write the size of the smallest class, 1 to the {people} people there are")
-    classes = list(_parted(traits, np.arange(people), k, tuple(order)))
+    classes = list(_split_classes(traits, np.arange(people), k, tuple(order)))
     counts = np.zeros((len(classes), values), dtype=np.int64)
     for number, members in enumerate(classes):
         counts[number] = np.bincount(secrets[members], minlength=values)
     lowest, highest = (np.stack([end(traits[members], axis=0) for members in classes]) for end in (np.min, np.max))
-    return Release(lowest, highest, counts)
+    return AnonymousTable(lowest, highest, counts)
 
 
-def _parted(traits: Traits, members: NDArray[np.int64], k: int, order: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+def _split_classes(
+    traits: Traits, members: NDArray[np.int64], k: int, order: Sequence[int]
+) -> Iterator[NDArray[np.int64]]:
     """Yield the classes of these members; each split is at the median or next to it."""
     for trait in order:
         known = traits[members, trait]
@@ -57,7 +59,7 @@ def _parted(traits: Traits, members: NDArray[np.int64], k: int, order: Sequence[
         for cut in (middle, middle + 1):
             left, right = members[known < cut], members[known >= cut]
             if min(len(left), len(right)) >= k:
-                yield from _parted(traits, left, k, order)
-                yield from _parted(traits, right, k, order)
+                yield from _split_classes(traits, left, k, order)
+                yield from _split_classes(traits, right, k, order)
                 return
     yield members

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
-from dodona.lab.attacks.chance import Chance
-from dodona.lab.attacks.target import Numbers, Secrets, Sets, Target, guessed
+from dodona.lab.attacks.target import AttackTarget, Numbers, RandomGenerator, Secrets, Sets, guess_bits
 
 MOST_PEOPLE = 1000
 MOST_QUESTIONS = 8000
@@ -37,23 +36,23 @@ class SolverFailed(Unavailable):
         super().__init__(f"The linear program was not solved (status {status}). Ask fewer questions.")
 
 
-def random_sets(people: int, *, questions: int, chance: Chance) -> Sets:
+def random_sets(people: int, *, questions: int, generator: RandomGenerator) -> Sets:
     """Return random sets; each contains a person with probability 1/2."""
-    checked(people)
+    validate_people(people)
     if not people <= questions <= MOST_QUESTIONS:
         accepted = f"ask from {people}, one for each person, to {MOST_QUESTIONS} questions"
         raise InvalidArgument("questions", questions, accepted)
-    return chance.integers(0, 2, (questions, people)).astype(np.bool_)
+    return generator.integers(0, 2, (questions, people)).astype(np.bool_)
 
 
-def checked(people: int) -> int:
+def validate_people(people: int) -> int:
     """Return the number of people, if the solver can handle it."""
     if type(people) is not int or not 1 <= people <= MOST_PEOPLE:
         raise InvalidArgument("people", people, f"this attack is for 1 to {MOST_PEOPLE} people: attack a part of them")
     return people
 
 
-def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
+def reconstruct(sets: Sets, answers: Numbers) -> Secrets:
     """Return the rounded table in [0, 1]^n whose counts have the least total deviation from the answers."""
     questions, people = sets.shape
     if answers.shape != (questions,) or not np.isfinite(answers).all():
@@ -71,10 +70,10 @@ def reconstructed(sets: Sets, answers: Numbers) -> Secrets:
     solved = linprog(cost, A_eq=equal, b_eq=answers, bounds=bounds, method="highs")
     if solved.x is None:
         raise SolverFailed(int(solved.status))
-    return guessed(solved.x[:people])
+    return guess_bits(solved.x[:people])
 
 
-def attack(target: Target, *, chance: Chance, per_person: int = PER_PERSON) -> Secrets:
+def attack(target: AttackTarget, *, generator: RandomGenerator, per_person: int = PER_PERSON) -> Secrets:
     """Return every person's secret, as far as answers about random sets reveal them."""
-    sets = random_sets(target.people, questions=per_person * target.people, chance=chance)
-    return reconstructed(sets, target.counts(sets))
+    sets = random_sets(target.people, questions=per_person * target.people, generator=generator)
+    return reconstruct(sets, target.counts(sets))

@@ -7,23 +7,34 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.random import Generator, default_rng  # noqa: TID251  made-up data comes from a seeded generator
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.lab.attacks.chance import Chance
+
+RandomGenerator = Generator
+"""Randomness for synthetic tables, for an attacker's choices and for insufficient noise. It never protects anybody."""
+
+
+def seeded_generator(seed: int) -> RandomGenerator:
+    """Return a reproducible generator: the same seed makes the same tables."""
+    if type(seed) is not int or seed < 0:
+        raise InvalidArgument("seed", seed, "write a whole number, 0 or above")
+    return default_rng(seed)
+
 
 Secrets = NDArray[np.int64]
 """A number for each person: 1 for yes and 0 for no."""
 Sets = NDArray[np.bool_]
 """A row for each query, a column for each person who may be in the set."""
 Numbers = NDArray[np.float64]
-Noise = Callable[[int], Numbers]
+NoiseFunction = Callable[[int], Numbers]
 """Returns an array of the given number of noise values."""
 
 _HALF = 0.5
 
 
-class Target(Protocol):
+class AttackTarget(Protocol):
     """Counts how many people of a set have the secret. An attack sees nothing else."""
 
     @property
@@ -33,7 +44,7 @@ class Target(Protocol):
     def counts(self, sets: Sets, /) -> Numbers:
         """Return an answer for each set."""
 
-    def again(self) -> Numbers:
+    def individual_counts(self) -> Numbers:
         """Return an answer for each person; may be called repeatedly."""
 
 
@@ -54,7 +65,7 @@ class Exact:
             raise InvalidArgument("sets", sets.shape, f"write a row for each set, with {self.people} columns")
         return sets.astype(np.float64) @ self.secrets.astype(np.float64)
 
-    def again(self) -> Numbers:
+    def individual_counts(self) -> Numbers:
         """Return an answer for each person."""
         return self.secrets.astype(np.float64)
 
@@ -64,7 +75,7 @@ class UnderNoised:
     """Adds fresh noise to every answer, without limiting their number."""
 
     exact: Exact
-    noise: Noise
+    noise: NoiseFunction
 
     @property
     def people(self) -> int:
@@ -76,29 +87,29 @@ class UnderNoised:
         answers = self.exact.counts(sets)
         return answers + self.noise(answers.size)
 
-    def again(self) -> Numbers:
+    def individual_counts(self) -> Numbers:
         """Return an answer for each person, with new noise."""
-        return self.exact.again() + self.noise(self.people)
+        return self.exact.individual_counts() + self.noise(self.people)
 
 
-def guessed(values: Numbers) -> Secrets:
+def guess_bits(values: Numbers) -> Secrets:
     """Return 1 where an estimate is above one half."""
     guess: Secrets = (values > _HALF).astype(np.int64)
     return guess
 
 
-def made_up(people: int, chance: Chance) -> Secrets:
+def random_secrets(people: int, generator: RandomGenerator) -> Secrets:
     """Return uniformly random secrets, 0 or 1 for each person."""
     if type(people) is not int or people < 1:
         raise InvalidArgument("people", people, "write how many people there are, 1 or more")
-    return chance.integers(0, 2, people)
+    return generator.integers(0, 2, people)
 
 
-def bounded(largest: int, chance: Chance) -> Noise:
+def bounded_noise(largest: int, generator: RandomGenerator) -> NoiseFunction:
     """Return noise that is uniform on the integers up to `largest` in size."""
-    return lambda count: chance.integers(-largest, largest, count, endpoint=True).astype(np.float64)
+    return lambda count: generator.integers(-largest, largest, count, endpoint=True).astype(np.float64)
 
 
-def laplace(scale: float, chance: Chance) -> Noise:
+def laplace_noise(scale: float, generator: RandomGenerator) -> NoiseFunction:
     """Return Laplace noise: at scale 1 it protects one answer, and only one, at ε = 1."""
-    return lambda count: chance.laplace(0.0, scale, count)
+    return lambda count: generator.laplace(0.0, scale, count)

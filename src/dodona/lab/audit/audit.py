@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 
 from dodona.errors import InvalidArgument, InvariantBroken
-from dodona.lab.audit.examine import Finding, all_cases
+from dodona.lab.audit.examine import AuditResult, all_cases
 from dodona.lab.audit.mutants import MUTANTS
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import Patch
+from dodona.lab.audit.patch import Mutant, Patch
 
 FULL = 1_000_000
 """Samples per table for the correct mechanisms."""
@@ -43,30 +42,30 @@ class Capture:
     """The result for one mutant."""
 
     mutant: Mutant
-    findings: tuple[Finding, ...]
+    results: tuple[AuditResult, ...]
 
     @property
     def caught(self) -> bool:
         """Whether one of its cases was violated."""
-        return any(finding.violated for finding in self.findings)
+        return any(result.violated for result in self.results)
 
     @property
-    def clearest(self) -> Finding:
+    def clearest(self) -> AuditResult:
         """The result that is furthest above its claim."""
-        return max(self.findings, key=lambda finding: finding.tightness)
+        return max(self.results, key=lambda result: result.tightness)
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
     """The results for the correct mechanisms and the mutants."""
 
-    findings: tuple[Finding, ...]
+    results: tuple[AuditResult, ...]
     captures: tuple[Capture, ...]
 
     @property
-    def violations(self) -> tuple[Finding, ...]:
+    def violations(self) -> tuple[AuditResult, ...]:
         """Correct mechanisms that lose more privacy than they claim."""
-        return tuple(finding for finding in self.findings if finding.violated)
+        return tuple(result for result in self.results if result.violated)
 
     @property
     def passed(self) -> bool:
@@ -74,18 +73,18 @@ class Audit:
         return not self.violations and all(capture.caught for capture in self.captures)
 
 
-def audited(
+def run_audit(
     count: int, *, mutants: Iterable[Mutant] = MUTANTS, only: str | None = None, progress: Progress, workers: int = 2
 ) -> Audit:
     """Run the audit with `count` samples per table, for what `only` names or for everything."""
     chosen = [mutant for mutant in mutants if only is None or only.casefold() in mutant.name.casefold()]
-    right = list(right_trials(count, only))
+    right = list(correct_trials(count, only))
     if not right and not chosen:
         raise InvalidArgument("only", only, "write (part of) the name of a mechanism, a case or a mutant")
     wrong = [Trial(mutant.name, min(count, REDUCED), mutant.cases, mutant.patches) for mutant in chosen]
-    found: dict[Trial, tuple[Finding, ...]] = {}
+    found: dict[Trial, tuple[AuditResult, ...]] = {}
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        running = {pool.submit(tried, trial): trial for trial in (*right, *wrong)}
+        running = {pool.submit(run_trial, trial): trial for trial in (*right, *wrong)}
         try:
             for done in as_completed(running):
                 trial = running[done]
@@ -95,10 +94,10 @@ def audited(
             pool.shutdown(cancel_futures=True)
             raise
     captures = tuple(Capture(mutant, found[trial]) for mutant, trial in zip(chosen, wrong, strict=True))
-    return Audit(tuple(finding for trial in right for finding in found[trial]), captures)
+    return Audit(tuple(result for trial in right for result in found[trial]), captures)
 
 
-def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
+def correct_trials(count: int, only: str | None = None) -> Iterator[Trial]:
     """Yield the trials of correct mechanisms: slow cases alone, quick ones together to save starting processes."""
     groups: dict[tuple[str, int], dict[str, None]] = {}
     for case in all_cases():
@@ -109,17 +108,17 @@ def right_trials(count: int, only: str | None = None) -> Iterator[Trial]:
         yield Trial(name, samples, tuple(names))
 
 
-def fresh(module: str, argument: str) -> subprocess.CompletedProcess[str]:
+def run_module(module: str, argument: str) -> subprocess.CompletedProcess[str]:
     """Return the result of running a module in its own process."""
     command = [sys.executable, "-m", module, argument]
     return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
 
 
-def tried(trial: Trial, *, run: Run = fresh) -> tuple[Finding, ...]:
+def run_trial(trial: Trial, *, run: Run = run_module) -> tuple[AuditResult, ...]:
     """Return the results of a trial; a process that failed is a fault of the audit, not a caught mutant."""
     done = run("dodona.lab.audit.trial", json.dumps(asdict(trial)))
-    findings = tuple(Finding(**json.loads(line)) for line in done.stdout.splitlines())
-    if done.returncode != 0 or {finding.case for finding in findings} != set(trial.cases):
+    results = tuple(AuditResult(**json.loads(line)) for line in done.stdout.splitlines())
+    if done.returncode != 0 or {result.case for result in results} != set(trial.cases):
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise InvariantBroken(f"The trial of {trial.name} did not finish: {reason}")
-    return findings
+    return results

@@ -32,7 +32,7 @@ def certified_epsilon(first: Codes, second: Codes, *, delta: float = 0.0, error:
 
     Theorem: audit-bound
     """
-    return _certified(first, second, partial(_epsilon, delta=delta), error)
+    return _certify(first, second, partial(_epsilon, delta=delta), error)
 
 
 def certified_mu(first: Codes, second: Codes, *, error: float = ERROR) -> float:
@@ -42,7 +42,7 @@ def certified_mu(first: Codes, second: Codes, *, error: float = ERROR) -> float:
 
     Theorem: audit-bound
     """
-    return _certified(first, second, _mu, error)
+    return _certify(first, second, _mu, error)
 
 
 def certified_rho(first: Codes, second: Codes, *, error: float = ERROR) -> float:
@@ -50,7 +50,7 @@ def certified_rho(first: Codes, second: Codes, *, error: float = ERROR) -> float
 
     Theorem: audit-bound
     """
-    return _certified(first, second, _rho, error)
+    return _certify(first, second, _rho, error)
 
 
 def lowest(count: int, total: int, error: float) -> float:
@@ -65,14 +65,14 @@ def highest(count: int, total: int, error: float) -> float:
     return 1 - lowest(total - count, total, error)
 
 
-def _certified(first: Codes, second: Codes, measure: Measure, error: float) -> float:
+def _certify(first: Codes, second: Codes, measure: Measure, error: float) -> float:
     """Return the larger bound of the two directions; each of the four probabilities takes a quarter of the error."""
     for argument, sample in (("first", first), ("second", second)):
         if sample.size < _FEWEST:
             raise InvalidArgument(argument, sample.size, f"draw at least {_FEWEST} samples of each table")
     found = 0.0
     for near, far in ((first, second), (second, first)):
-        event = _chosen(near[: near.size // 2], far[: far.size // 2], measure, error / 4)
+        event = _choose_event(near[: near.size // 2], far[: far.size // 2], measure, error / 4)
         fresh, other = near[near.size // 2 :], far[far.size // 2 :]
         low = lowest(int(np.isin(fresh, event).sum()), fresh.size, error / 4)
         high = highest(int(np.isin(other, event).sum()), other.size, error / 4)
@@ -80,7 +80,7 @@ def _certified(first: Codes, second: Codes, measure: Measure, error: float) -> f
     return found
 
 
-def _chosen(near: Codes, far: Codes, measure: Measure, error: float) -> Codes:
+def _choose_event(near: Codes, far: Codes, measure: Measure, error: float) -> Codes:
     """Return the values of the most distinguishing event, after a penalty for chance.
 
     Events are prefixes of the values in some order: by the ratio of counts in the first half of these samples, smoothed

@@ -41,13 +41,13 @@ def audit(
 def _audit(*, as_json: bool, reduced: bool, mutants: bool, only: str | None, plot: Path | None) -> bool:
     check_picture(plot, argument="plot")
     from dodona.lab.audit import report
-    from dodona.lab.audit.audit import FULL, REDUCED, audited
+    from dodona.lab.audit.audit import FULL, REDUCED, run_audit
     from dodona.lab.audit.mutants import MUTANTS
 
     began = time.monotonic()
     with show_progress("auditing") as progress:
         count = REDUCED if reduced else FULL
-        done = audited(count, mutants=MUTANTS if mutants else (), only=only, progress=progress)
+        done = run_audit(count, mutants=MUTANTS if mutants else (), only=only, progress=progress)
     if plot is not None:
         from dodona.lab.audit import picture
 

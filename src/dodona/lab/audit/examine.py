@@ -8,17 +8,17 @@ from typing import assert_never
 
 from dodona.lab.audit.bound import ERROR, Codes, certified_epsilon, certified_mu, certified_rho
 from dodona.lab.audit.cases import batch, choice, ladder, local, noise, path, people, served, sparse, watched
-from dodona.lab.audit.cases.case import Case, Currency
+from dodona.lab.audit.cases.case import AuditCase, LossMeasure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class AuditResult:
     """The result of one audit."""
 
     case: str
     mechanism: str
     neighbours: str
-    currency: str
+    measure: str
     claim: float
     certified: float
     feature: str
@@ -36,7 +36,7 @@ class Finding:
         return self.certified / self.claim
 
 
-def all_cases() -> Iterator[Case]:
+def all_cases() -> Iterator[AuditCase]:
     """Yield every case, the slow families first."""
     yield from watched.cases()
     yield from batch.cases()
@@ -50,32 +50,32 @@ def all_cases() -> Iterator[Case]:
     yield from local.cases()
 
 
-def examine(case: Case, count: int) -> Finding:
+def examine(case: AuditCase, count: int) -> AuditResult:
     """Audit a case with `count` samples per table, or its share of that; the features split the error."""
     samples = max(count // case.share, 1)
     first, second = case.draw(samples)
     error = ERROR / len(case.features)
-    proved = [(_proved(case, feature.of(first), feature.of(second), error), feature) for feature in case.features]
+    proved = [(_certify(case, feature.of(first), feature.of(second), error), feature) for feature in case.features]
     certified, feature = max(proved, key=lambda entry: entry[0])
-    return Finding(
+    return AuditResult(
         case=case.name,
         mechanism=case.mechanism,
         neighbours=case.neighbours.value,
-        currency=case.currency.value,
-        claim=case.claimed(),
+        measure=case.measure.value,
+        claim=case.claim_value(),
         certified=certified,
         feature=feature.name,
         count=samples,
     )
 
 
-def _proved(case: Case, first: Codes, second: Codes, error: float) -> float:
-    match case.currency:
-        case Currency.EPSILON:
+def _certify(case: AuditCase, first: Codes, second: Codes, error: float) -> float:
+    match case.measure:
+        case LossMeasure.EPSILON:
             return certified_epsilon(first, second, delta=case.delta, error=error)
-        case Currency.MU:
+        case LossMeasure.MU:
             return certified_mu(first, second, error=error)
-        case Currency.RHO:
+        case LossMeasure.RHO:
             return certified_rho(first, second, error=error)
         case _:
-            assert_never(case.currency)
+            assert_never(case.measure)

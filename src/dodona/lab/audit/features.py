@@ -49,7 +49,7 @@ def _row(outputs: Outputs, *, reach: int) -> Codes:
     return code
 
 
-def _compared(outputs: Outputs, *, at: tuple[int, ...]) -> Codes:
+def _compare(outputs: Outputs, *, at: tuple[int, ...]) -> Codes:
     powers: Codes = 1 << np.arange(len(at))
     code: Codes = ((outputs.astype(np.int64) >= np.array(at)) * powers).sum(axis=1)
     return code
@@ -104,9 +104,9 @@ def pair(reach: int) -> Feature:
     return Feature("pair", partial(_row, reach=reach))
 
 
-def compared(*at: int) -> Feature:
+def comparison(*at: int) -> Feature:
     """Return the feature of which answers in a row are at least these."""
-    return Feature("compared", partial(_compared, at=at))
+    return Feature("compared", partial(_compare, at=at))
 
 
 def tally(rising: tuple[bool, ...]) -> Feature:

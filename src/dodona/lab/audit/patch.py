@@ -45,12 +45,12 @@ class _Token:
     end: int
 
 
-def replacing(module: str, old: str, new: str, symbol: str = "") -> Patch:
+def replace_lines(module: str, old: str, new: str, symbol: str = "") -> Patch:
     """Return the patch that replaces whole lines of text with others, or with nothing."""
     return Patch(module, tuple(old.split("\n")), tuple(new.split("\n")) if new else (), symbol)
 
 
-def read(written: Mapping[str, Any]) -> Patch:
+def patch_from_json(written: Mapping[str, Any]) -> Patch:
     """Return the patch that `asdict` made, after a round trip through JSON."""
     return Patch(written["module"], tuple(written["old"]), tuple(written["new"]), written.get("symbol", ""))
 
@@ -66,7 +66,7 @@ def apply(patch: Patch, text: str) -> str:
     began = text.rfind("\n", 0, start) + 1
     new = patch.new
     if not text[began:start].strip():
-        new, start = _moved(new, _indent(first), text[began:start]), began
+        new, start = _reindent(new, _indent(first), text[began:start]), began
         end += not new and text.startswith("\n", end)
     elif new:
         new = (new[0].lstrip(), *new[1:])
@@ -94,18 +94,18 @@ def spans(symbol: str, text: str) -> list[tuple[int, int]]:
     """Return where a symbol of a module is defined, as start and end offsets."""
     found: list[ast.AST] = [ast.parse(text)]
     for name in symbol.split("."):
-        found = [node for owner in found for node in _defined(owner) if name in _names(node)]
+        found = [node for owner in found for node in _definitions(owner) if name in _names(node)]
     lines = [0, *(place + 1 for place, letter in enumerate(text) if letter == "\n"), len(text)]
     return [(lines[_first_line(node) - 1], lines[getattr(node, "end_lineno", -1)]) for node in found]
 
 
-def _defined(owner: ast.AST) -> Iterator[ast.AST]:
+def _definitions(owner: ast.AST) -> Iterator[ast.AST]:
     """Yield the definitions in a block and in its conditional blocks."""
     for node in ast.iter_child_nodes(owner):
         if _names(node):
             yield node
         elif isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
-            yield from _defined(node)
+            yield from _definitions(node)
 
 
 def _names(node: ast.AST) -> list[str]:
@@ -145,7 +145,7 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _moved(lines: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
+def _reindent(lines: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
     """Return lines with the indentation `before` replaced by `after`."""
     if before == after:
         return lines
@@ -205,3 +205,15 @@ def install(patches: Iterable[Patch]) -> PatchFinder:
             raise RuntimeError(f"{patch.module} was imported before it could be patched")
     sys.meta_path.insert(0, finder)
     return finder
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A fault as patches of real modules. Describing it imports nothing that could be patched."""
+
+    name: str
+    story: str
+    """What is wrong, in a line."""
+    patches: tuple[Patch, ...]
+    cases: tuple[str, ...]
+    """Names of cases; every pair of neighbours under that name is tried."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dodona.lab.audit.audit import Audit
-from dodona.lab.audit.examine import Finding
+from dodona.lab.audit.examine import AuditResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,34 +28,34 @@ def draw(audit: Audit, path: Path) -> None:
     FigureCanvasAgg(figure)
     plane, ratios = figure.subplots(1, 2)
     wrong = [capture.clearest for capture in audit.captures]
-    _plane(plane, audit.findings, wrong)
-    _by_mechanism(ratios, audit.findings, wrong)
+    _plane(plane, audit.results, wrong)
+    _by_mechanism(ratios, audit.results, wrong)
     figure.suptitle("What samples prove to be lost, against what is claimed")
     figure.savefig(path, dpi=150)
 
 
-def _plane(axes: Axes, right: Sequence[Finding], wrong: Sequence[Finding]) -> None:
+def _plane(axes: Axes, right: Sequence[AuditResult], wrong: Sequence[AuditResult]) -> None:
     edges = (_LEAST, _LARGEST)
     axes.fill_between(edges, edges, [_LARGEST] * 2, color=_SHADE, linewidth=0)
     axes.plot(edges, edges, color="black", linewidth=1)
     axes.text(0.007, 12, "more is lost than claimed", color=_WORDS)
-    for findings, label, colour, marker in ((wrong, "mutant", _WRONG, "^"), (right, "right mechanism", _RIGHT, "o")):
-        claims = [finding.claim for finding in findings]
-        proved = [max(finding.certified, _LEAST) for finding in findings]
-        _points(axes, claims, proved, f"{label} ({len(findings)})", colour, marker)
+    for results, label, colour, marker in ((wrong, "mutant", _WRONG, "^"), (right, "right mechanism", _RIGHT, "o")):
+        claims = [result.claim for result in results]
+        proved = [max(result.certified, _LEAST) for result in results]
+        _points(axes, claims, proved, f"{label} ({len(results)})", colour, marker)
     axes.set(xscale="log", yscale="log", xlim=edges, ylim=edges)
     axes.set(xlabel="claimed loss (ε, μ or ρ)", ylabel="certified loss")
     axes.legend(loc="lower right")
 
 
-def _by_mechanism(axes: Axes, right: Sequence[Finding], wrong: Sequence[Finding]) -> None:
-    names = sorted({finding.mechanism for finding in (*right, *wrong)}, reverse=True)
+def _by_mechanism(axes: Axes, right: Sequence[AuditResult], wrong: Sequence[AuditResult]) -> None:
+    names = sorted({result.mechanism for result in (*right, *wrong)}, reverse=True)
     axes.axvspan(1, _RATIOS[1], color=_SHADE, linewidth=0)
     axes.axvline(1, color="black", linewidth=1)
     # Mutants are drawn a little above the correct mechanisms, so that neither hides the other.
-    for findings, lift, colour, marker in ((wrong, 0.16, _WRONG, "^"), (right, -0.16, _RIGHT, "o")):
-        places = [names.index(finding.mechanism) + lift for finding in findings]
-        shown = [min(max(finding.tightness, _RATIOS[0]), _RATIOS[1]) for finding in findings]
+    for results, lift, colour, marker in ((wrong, 0.16, _WRONG, "^"), (right, -0.16, _RIGHT, "o")):
+        places = [names.index(result.mechanism) + lift for result in results]
+        shown = [min(max(result.tightness, _RATIOS[0]), _RATIOS[1]) for result in results]
         _points(axes, shown, places, "", colour, marker)
     axes.set(xscale="log", xlim=_RATIOS, xlabel="certified / claimed", ylim=(-0.6, len(names) - 0.4))
     axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])

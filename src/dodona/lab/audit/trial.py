@@ -12,7 +12,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from dodona.lab.audit.patch import install, read
+from dodona.lab.audit.patch import install, patch_from_json
 
 NEVER_IMPORTED = 70
 
@@ -20,7 +20,7 @@ NEVER_IMPORTED = 70
 def main(order: str) -> int:
     """Return the exit code of the requested run."""
     ordered = json.loads(order)
-    finder = install(read(patch) for patch in ordered["patches"])
+    finder = install(patch_from_json(patch) for patch in ordered["patches"])
     from dodona.lab.audit.examine import (
         all_cases,
         examine,  # only now: these import what is patched

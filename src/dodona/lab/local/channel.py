@@ -22,20 +22,20 @@ Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class MarkProbabilities:
     """The probabilities of a mark at the true answer (`keep`) and elsewhere (`lend`)."""
 
     keep: Fraction
     lend: Fraction
 
-    def then(self, second: Core) -> Core:
+    def then(self, second: MarkProbabilities) -> MarkProbabilities:
         """Return the probabilities after a second channel has randomized each mark."""
         keep, lend = (mark * second.keep + (1 - mark) * second.lend for mark in (self.keep, self.lend))
-        return Core(keep, lend)
+        return MarkProbabilities(keep, lend)
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class SupportProbabilities:
     """How often reports support a label: in each of `trials` marks, with probability `keep` if it is true, else `lend`.
 
     Theorem: local-estimates
@@ -67,11 +67,11 @@ class Channel(Protocol):
         """The privacy loss of one report, exact."""
 
     @property
-    def core(self) -> Core:
+    def probabilities(self) -> MarkProbabilities:
         """The probabilities of its marks."""
 
     @property
-    def support(self) -> Support:
+    def support(self) -> SupportProbabilities:
         """The probabilities that a report supports a label."""
 
     @property
@@ -89,32 +89,32 @@ class Channel(Protocol):
     def seeds(self, count: int) -> Words:
         """Return what respondents draw before they look at their answers."""
 
-    def tell(self, keys: Keys, seeds: Words) -> Words:
+    def randomize(self, keys: Keys, seeds: Words) -> Words:
         """Return a fresh report for each answer."""
 
-    def look(self, odds: Fraction) -> Core:
+    def second_response(self, odds: Fraction) -> MarkProbabilities:
         """Return the probabilities of a second response to one mark, with these odds for the truth."""
 
-    def retell(self, told: Words, second: Core) -> Words:
+    def randomize_again(self, words: Words, second: MarkProbabilities) -> Words:
         """Return each report after a second, fresh randomization."""
 
-    def after(self, second: Core) -> Channel:
+    def after(self, second: MarkProbabilities) -> Channel:
         """Return the channel of reports that were randomized a second time."""
 
-    def fits(self, told: Words) -> Flags:
+    def fits(self, words: Words) -> Flags:
         """Return which reports this channel can send."""
 
-    def marks(self, told: Words, keys: Keys) -> Numbers:
+    def marks(self, words: Words, keys: Keys) -> Numbers:
         """Return how many marks in all the reports support each label."""
 
-    def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
+    def probability(self, words: Sequence[int], key: Sequence[int]) -> Fraction:
         """Return the probability of this report, given its seed and this answer."""
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
         """Yield every possible report with this seed."""
 
 
-def rows_of(bits: Words, count: int) -> Flags:
+def unpack_bits(bits: Words, count: int) -> Flags:
     """Return the first `count` bits of words as booleans."""
     return np.unpackbits(bits.astype("<u8").view(np.uint8), count=count, bitorder="little").view(np.bool_)
 

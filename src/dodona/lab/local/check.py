@@ -13,7 +13,7 @@ from dodona.lab.local.odds import is_within
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PrivacyCheck:
     """How much a report can reveal at most."""
 
     ratio: Fraction
@@ -22,15 +22,15 @@ class Verdict:
     """Whether the ratio is at most e^ε; decided exactly."""
 
 
-def formula(channel: Channel) -> Verdict:
+def check_by_formula(channel: Channel) -> PrivacyCheck:
     """Check a channel by its formula, for alphabets of any size.
 
     Theorem: local-channels
     """
-    return Verdict(channel.ratio, is_within(channel.ratio, channel.epsilon))
+    return PrivacyCheck(channel.ratio, is_within(channel.ratio, channel.epsilon))
 
 
-def enumerated(channel: Channel, keys: Sequence[Sequence[int]], seed: Sequence[int] = ()) -> Verdict:
+def check_by_enumeration(channel: Channel, keys: Sequence[Sequence[int]], seed: Sequence[int] = ()) -> PrivacyCheck:
     """Check a channel over all reports with this seed and all pairs of these answers.
 
     Seeds are drawn before the answer is known, so their probability is the same under every answer.
@@ -44,7 +44,7 @@ def enumerated(channel: Channel, keys: Sequence[Sequence[int]], seed: Sequence[i
     if len(keys) <= 1:
         raise InvalidArgument("keys", keys, "write at least two answers to tell apart")
     ratio = Fraction(0)
-    for told in channel.outcomes(seed):
-        chances = [channel.chance(told, key) for key in keys]
-        ratio = max(ratio, *(one / other for one, other in itertools.permutations(chances, 2)))
-    return Verdict(ratio, is_within(ratio, channel.epsilon))
+    for words in channel.outcomes(seed):
+        probabilities = [channel.probability(words, key) for key in keys]
+        ratio = max(ratio, *(one / other for one, other in itertools.permutations(probabilities, 2)))
+    return PrivacyCheck(ratio, is_within(ratio, channel.epsilon))

@@ -14,10 +14,10 @@ import numpy as np
 from dodona.errors import InvalidRequest
 from dodona.lab.local.channel import Words
 from dodona.lab.local.odds import odds_below
-from dodona.lab.local.question import Question
+from dodona.lab.local.question import SurveyQuestion
 from dodona.lab.local.report import FORMAT, Report
 
-Kept = Mapping[tuple[int, ...], tuple[int, ...]]
+PermanentReports = Mapping[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Diary:
     Theorem: local-memory
     """
 
-    question: Question
+    question: SurveyQuestion
     seed: tuple[int, ...]
     """The same for all answers: a new seed would reveal that the answer has changed."""
-    kept: Kept = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    kept: PermanentReports = field(default_factory=lambda: MappingProxyType({}), repr=False)
     reports: int = 0
 
     @classmethod
-    def empty(cls, question: Question) -> Self:
+    def empty(cls, question: SurveyQuestion) -> Self:
         """Return a new respondent's diary."""
         return cls(question, tuple(question.permanent.seeds(1)[0].tolist()))
 
@@ -64,12 +64,12 @@ class Diary:
         channel = self.question.permanent
         kept = self.kept
         if key not in kept:
-            fresh = channel.tell(keys, _row(self.seed))
+            fresh = channel.randomize(keys, _row(self.seed))
             kept = MappingProxyType({**kept, key: tuple(fresh[0].tolist())})
-        told = _row(kept[key])
+        words = _row(kept[key])
         if self.question.each is not None:
-            told = channel.retell(told, channel.look(odds_below(self.question.each)))
-        report = Report(self.question.name, self.question.digest, tuple(told[0].tolist()))
+            words = channel.randomize_again(words, channel.second_response(odds_below(self.question.each)))
+        report = Report(self.question.name, self.question.digest, tuple(words[0].tolist()))
         return report, replace(self, kept=kept, reports=self.reports + 1)
 
     def cost(self) -> Cost:
@@ -84,7 +84,7 @@ class Diary:
 
     def to_json(self) -> str:
         """Return the diary as text, to be kept only on the device."""
-        kept = [[_hex(key), _hex(told)] for key, told in sorted(self.kept.items())]
+        kept = [[_hex(key), _hex(words)] for key, words in sorted(self.kept.items())]
         fields = {
             "format": FORMAT, "kept": kept, "question": self.question.digest, "reports": self.reports,
             "seed": _hex(self.seed),
@@ -92,7 +92,7 @@ class Diary:
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str, *, question: Question) -> Self:
+    def from_json(cls, text: str, *, question: SurveyQuestion) -> Self:
         """Return the diary that a text encodes, for the question that it was kept for."""
         wrong = InvalidRequest(
             "The text is no diary of this question: write what `to_json` returned, and ask with the same settings. "
@@ -100,7 +100,7 @@ class Diary:
         )
         try:
             fields = json.loads(text)
-            kept = {_words(key): _words(told) for key, told in fields["kept"]}
+            kept = {_words(key): _words(words) for key, words in fields["kept"]}
             found = cls(question, _words(fields["seed"]), MappingProxyType(kept), fields["reports"])
         except (ValueError, TypeError, LookupError, RecursionError):
             raise wrong from None

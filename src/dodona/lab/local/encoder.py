@@ -9,7 +9,7 @@ from typing import assert_never
 from dodona.errors import InvalidArgument
 from dodona.lab.local.bloom import Bloom
 from dodona.lab.local.channel import Channel
-from dodona.lab.local.hashed import Hashed
+from dodona.lab.local.hashed import LocalHashing
 from dodona.lab.local.kary import KaryResponse
 from dodona.lab.local.odds import local_epsilon
 from dodona.lab.local.unary import Unary
@@ -38,13 +38,13 @@ class Encoder(Enum):
         return self in {Encoder.HASHED, Encoder.BLOOM}
 
 
-def best(labels: int, epsilon: Exact) -> Encoder:
+def best_encoder(labels: int, epsilon: Exact) -> Encoder:
     """Return the encoder of least variance for listed labels (Wang et al. 2017): k-ary response while k < 3·e^ε + 2."""
     few = labels < 3 * math.exp(local_epsilon(epsilon)) + 2
     return Encoder.KARY if few else Encoder.OPTIMIZED
 
 
-def channel_of(encoder: Encoder, labels: int | None, epsilon: Exact | None, shape: tuple[int, int] | None) -> Channel:
+def make_channel(encoder: Encoder, labels: int | None, epsilon: Exact | None, shape: tuple[int, int] | None) -> Channel:
     """Return the channel of an encoder for this many labels, or None for open texts."""
     if not isinstance(encoder, Encoder):
         raise InvalidArgument("encoder", encoder, "write one of dodona.lab.local.Encoder")
@@ -53,7 +53,7 @@ def channel_of(encoder: Encoder, labels: int | None, epsilon: Exact | None, shap
     if epsilon is None:
         raise InvalidArgument("epsilon", epsilon, "write what one report may cost, such as 1")
     if encoder is Encoder.HASHED:
-        return Hashed.of(epsilon=epsilon)
+        return LocalHashing.of(epsilon=epsilon)
     if encoder is Encoder.BLOOM:
         bits, hashes = (128, 2) if shape is None else shape
         return Bloom.of(epsilon=epsilon, bits=bits, hashes=hashes)

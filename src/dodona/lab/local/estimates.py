@@ -11,9 +11,9 @@ from typing import Self
 
 from dodona.answer.estimate import Estimate, to_float
 from dodona.errors import InvalidArgument
-from dodona.lab.local.alphabet import shown
-from dodona.lab.local.channel import Support
-from dodona.lab.local.interval import of_population, of_table
+from dodona.lab.local.alphabet import preview_labels
+from dodona.lab.local.channel import SupportProbabilities
+from dodona.lab.local.interval import population_interval, table_interval
 from dodona.numbers import Exact, to_fraction
 from dodona.privacy.accuracy import Accuracy, Against, to_failure_probability
 
@@ -40,7 +40,7 @@ class Estimates:
     marks: tuple[int, ...]
     """The number of marks in all reports that support each label."""
     respondents: int
-    support: Support
+    support: SupportProbabilities
     confidence: float = 0.95
     against: Against = Against.TABLE
     together: int = 1
@@ -77,7 +77,7 @@ class Estimates:
         if self.against is not Against.TABLE:
             raise InvalidArgument("against", self.against, "counts are of the respondents; the population has shares")
         number = self._number(label)
-        low, high = of_table(self.marks[number], self.respondents, self.support, self._failing)
+        low, high = table_interval(self.marks[number], self.respondents, self.support, self._failing)
         value = self.support.share(self.marks[number], self.respondents) * self.respondents
         return Estimate(float(value), low, high)
 
@@ -124,19 +124,19 @@ class Estimates:
 
     def _number(self, label: str) -> int:
         if label not in self.labels:
-            raise InvalidArgument("label", label, f"write one of {shown(self.labels)}")
+            raise InvalidArgument("label", label, f"write one of {preview_labels(self.labels)}")
         return self.labels.index(label)
 
     def _share(self, number: int) -> Estimate:
         marks, failing = self.marks[number], self._failing
         value = float(self.support.share(marks, self.respondents))
         if self.against is Against.POPULATION:
-            return Estimate(value, *of_population(marks, self.respondents, self.support, failing))
-        low, high = of_table(marks, self.respondents, self.support, failing)
+            return Estimate(value, *population_interval(marks, self.respondents, self.support, failing))
+        low, high = table_interval(marks, self.respondents, self.support, failing)
         return Estimate(value, low / self.respondents, high / self.respondents)
 
 
-def expected_width(support: Support, respondents: int, failing: float, *, against: Against) -> float:
+def expected_width(support: SupportProbabilities, respondents: int, failing: float, *, against: Against) -> float:
     """Return a bound on the error of a share before anyone has answered: Hoeffding's inequality.
 
     For the population, the marks of one respondent depend on each other, so respondents are counted instead.
@@ -147,7 +147,7 @@ def expected_width(support: Support, respondents: int, failing: float, *, agains
     return math.sqrt(math.log(2 / failing) / (2 * independent)) / float(support.keep - support.lend)
 
 
-def needed(support: Support, target: Accuracy, failing: float) -> int:
+def respondents_needed(support: SupportProbabilities, target: Accuracy, failing: float) -> int:
     """Return the least number of respondents whose shares are within the target by that bound."""
     marks = math.log(2 / failing) / (2 * (target.within * float(support.keep - support.lend)) ** 2)
     near = max(1, math.floor(marks / (support.trials if target.against is Against.TABLE else 1)))

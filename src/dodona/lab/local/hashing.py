@@ -30,12 +30,12 @@ def fingerprint(label: str) -> tuple[int, int]:
     return int.from_bytes(digest[:16], "big") % PRIME, int.from_bytes(digest[16:], "big") % PRIME
 
 
-def drawn(count: int, functions: int = 1) -> Words:
+def draw_functions(count: int, functions: int = 1) -> Words:
     """Return seeds of `functions` hash functions for each respondent, drawn uniformly from the whole family."""
     return direct.dice(PRIME, count * functions * SEED_WORDS).reshape(count, functions * SEED_WORDS)
 
 
-def hashed(seeds: Words, keys: Keys, buckets: int) -> Words:
+def hash_keys(seeds: Words, keys: Keys, buckets: int) -> Words:
     """Return the bucket of each key under the function of its row; keys are rows of two, or one such row for all.
 
     Theorem: local-hashing
@@ -47,7 +47,7 @@ def hashed(seeds: Words, keys: Keys, buckets: int) -> Words:
     return (value * np.uint64(buckets)) >> _SHIFT
 
 
-def hashed_one(seed: Sequence[int], key: Sequence[int], buckets: int) -> int:
+def hash_key(seed: Sequence[int], key: Sequence[int], buckets: int) -> int:
     """Return the bucket of one key, in integers."""
     return (seed[0] * key[0] + seed[1] * key[1] + seed[2]) % PRIME * buckets >> 31
 

@@ -12,10 +12,10 @@ from typing import Self
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.lab.local.alphabet import Closed, Open, listed_labels, plain
+from dodona.lab.local.alphabet import ClosedAlphabet, OpenAlphabet, distinct_labels, normalize_text
 from dodona.lab.local.channel import Channel, Keys, local_event
-from dodona.lab.local.encoder import Encoder, best, channel_of
-from dodona.lab.local.estimates import Estimates, expected_width, needed
+from dodona.lab.local.encoder import Encoder, best_encoder, make_channel
+from dodona.lab.local.estimates import Estimates, expected_width, respondents_needed
 from dodona.lab.local.faults import BadReport, NoReports
 from dodona.lab.local.odds import local_epsilon, odds_below
 from dodona.lab.local.report import FORMAT, Batch, Report, blocks
@@ -28,7 +28,7 @@ _ROWS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class SurveyQuestion:
     """One question. Respondents call `respond`, the collector calls `collect`.
 
     >>> question = Question.yes_no("ever-smoked", epsilon=1)
@@ -41,7 +41,7 @@ class Question:
 
     name: str
     encoder: Encoder
-    alphabet: Closed | Open
+    alphabet: ClosedAlphabet | OpenAlphabet
     permanent: Channel
     """The channel that is drawn once for each answer."""
     each: Fraction | None
@@ -60,12 +60,12 @@ class Question:
     @classmethod
     def yes_no(cls, name: str, *, epsilon: Exact, each: Exact | None = None) -> Self:
         """Return a question that is answered yes or no."""
-        return cls._made(name, Encoder.KARY, (NO, YES), epsilon, each=each)
+        return cls._make(name, Encoder.KARY, (NO, YES), epsilon, each=each)
 
     @classmethod
     def coins(cls, name: str) -> Self:
         """Return a question that is answered yes or no with two coins; it costs ln 3."""
-        return cls._made(name, Encoder.COINS, (NO, YES), None)
+        return cls._make(name, Encoder.COINS, (NO, YES), None)
 
     @classmethod
     def choice(
@@ -82,9 +82,9 @@ class Question:
         >>> [Question.choice("q", map(str, range(size)), epsilon=1).encoder.value for size in (10, 11)]
         ['kary', 'optimized-unary']
         """
-        listed = listed_labels(labels, argument="labels")
-        chosen = best(len(listed), epsilon) if encoder is None else encoder
-        return cls._made(name, chosen, listed, epsilon, each=each)
+        listed = distinct_labels(labels, argument="labels")
+        chosen = best_encoder(len(listed), epsilon) if encoder is None else encoder
+        return cls._make(name, chosen, listed, epsilon, each=each)
 
     @classmethod
     def text(
@@ -92,22 +92,22 @@ class Question:
         shape: tuple[int, int] = (128, 2)
     ) -> Self:  # fmt: skip
         """Return a question whose answers are any texts; candidates are declared when reports are collected."""
-        return cls._made(name, encoder, None, epsilon, each=each, shape=shape if encoder is Encoder.BLOOM else None)
+        return cls._make(name, encoder, None, epsilon, each=each, shape=shape if encoder is Encoder.BLOOM else None)
 
     @classmethod
-    def _made(  # noqa: PLR0913, PLR0917  what a question is spelled with
+    def _make(  # noqa: PLR0913, PLR0917  what a question is spelled with
         cls, name: str, encoder: Encoder, labels: Iterable[str] | None, epsilon: Exact | None,
         each: Exact | None = None, shape: tuple[int, int] | None = None
     ) -> Self:  # fmt: skip
         try:
-            called = plain(name)
+            called = normalize_text(name)
         except TypeError:
             raise InvalidArgument("name", name, "write a text") from None
-        alphabet = Open() if labels is None else _alphabet(encoder, labels)
+        alphabet = OpenAlphabet() if labels is None else _alphabet(encoder, labels)
         size = None if alphabet.labels is None else len(alphabet.labels)
-        permanent = channel_of(encoder, size, epsilon, shape)
+        permanent = make_channel(encoder, size, epsilon, shape)
         second = None if each is None else local_epsilon(each, argument="each")
-        channel = permanent if second is None else permanent.after(permanent.look(odds_below(second)))
+        channel = permanent if second is None else permanent.after(permanent.second_response(odds_below(second)))
         return cls(called, encoder, alphabet, permanent, second, channel, shape)
 
     @property
@@ -146,7 +146,7 @@ class Question:
         if target.within == 0:
             raise InvalidArgument("within", target.within, "write a number above 0: noise never vanishes")
         failing = to_failure_probability(target.confidence) / validate_count(answers, argument="answers")
-        return needed(self.channel.support, target, failing)
+        return respondents_needed(self.channel.support, target, failing)
 
     def keys(self, values: object) -> Keys:
         """Return answers as the channel reads them; True and False are yes and no."""
@@ -170,10 +170,10 @@ class Question:
         rows = max(1, (_ROWS * 16) // self.channel.width)
         for start in range(0, keys.shape[0], rows):
             block = keys[start : start + rows]
-            told = self.permanent.tell(block, self.permanent.seeds(block.shape[0]))
+            words = self.permanent.randomize(block, self.permanent.seeds(block.shape[0]))
             if self.each is not None:
-                told = self.permanent.retell(told, self.permanent.look(odds_below(self.each)))
-            yield Batch(self.name, self.digest, told)
+                words = self.permanent.randomize_again(words, self.permanent.second_response(odds_below(self.each)))
+            yield Batch(self.name, self.digest, words)
 
     def collect(
         self, reports: Iterable[Report | Batch], *, candidates: Iterable[str] | None = None, confidence: float = 0.95
@@ -183,15 +183,15 @@ class Question:
         A report that this question cannot have sent is refused with its number, and nothing is estimated.
         """
         to_failure_probability(confidence)
-        labels = self._counted(candidates)
+        labels = self._labels_to_count(candidates)
         keys = self.alphabet.keys(self.name, list(labels))
         marks, respondents = np.zeros(len(labels), dtype=np.int64), 0
         width = self.channel.width
         for batch in blocks(reports, question=self.name, channel=self.digest, width=width):
-            unfit = np.flatnonzero(~self.channel.fits(batch.told))
+            unfit = np.flatnonzero(~self.channel.fits(batch.words))
             if unfit.size:
                 raise BadReport("this question's channel never sends it", number=respondents + int(unfit[0]))
-            marks += self.channel.marks(batch.told, keys)
+            marks += self.channel.marks(batch.words, keys)
             respondents += len(batch)
         if respondents == 0:
             raise NoReports(self.name)
@@ -215,7 +215,7 @@ class Question:
         try:
             fields = json.loads(text)
             shape = None if fields["shape"] is None else (fields["shape"][0], fields["shape"][1])
-            made = cls._made(
+            made = cls._make(
                 fields["name"], Encoder(fields["encoder"]), fields["labels"], fields["epsilon"], fields["each"], shape
             )
         except (ValueError, TypeError, LookupError, RecursionError):
@@ -224,14 +224,14 @@ class Question:
             raise wrong
         return made
 
-    def _counted(self, candidates: Iterable[str] | None) -> tuple[str, ...]:
+    def _labels_to_count(self, candidates: Iterable[str] | None) -> tuple[str, ...]:
         known = self.alphabet.labels
         if known is not None and candidates is None:
             return known
         if candidates is None:
             raise InvalidArgument("candidates", candidates, "the answers are open texts: write those to be counted")
-        return listed_labels(candidates, argument="candidates")
+        return distinct_labels(candidates, argument="candidates")
 
 
-def _alphabet(encoder: Encoder, labels: Iterable[str]) -> Closed:
-    return Closed.printed(labels) if encoder.hashes else Closed.numbered(labels)
+def _alphabet(encoder: Encoder, labels: Iterable[str]) -> ClosedAlphabet:
+    return ClosedAlphabet.by_fingerprint(labels) if encoder.hashes else ClosedAlphabet.by_number(labels)

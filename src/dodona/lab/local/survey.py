@@ -11,7 +11,7 @@ from typing import Self
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.local.estimates import Estimates
 from dodona.lab.local.faults import BadReport, CollidingLabels, NoReports
-from dodona.lab.local.question import Question
+from dodona.lab.local.question import SurveyQuestion
 from dodona.lab.local.report import FORMAT, Report
 from dodona.privacy.events import ComposedEvent, PureEvent
 
@@ -30,11 +30,11 @@ class Survey:
     ['smokes', 'fuel']
     """
 
-    questions: tuple[Question, ...]
+    questions: tuple[SurveyQuestion, ...]
 
     def __post_init__(self) -> None:
         """Refuse a survey without questions and duplicate names."""
-        if not self.questions or any(not isinstance(question, Question) for question in self.questions):
+        if not self.questions or any(not isinstance(question, SurveyQuestion) for question in self.questions):
             raise InvalidArgument("questions", self.questions, "write a tuple of at least one Question")
         names = set[str]()
         for question in self.questions:
@@ -103,7 +103,7 @@ class Survey:
             spelled = [json.dumps(part, sort_keys=True, separators=(",", ":")) for part in parts]
         except (ValueError, TypeError, LookupError, RecursionError):
             spelled = []
-        made = cls(tuple(map(Question.from_json, spelled))) if spelled else None
+        made = cls(tuple(map(SurveyQuestion.from_json, spelled))) if spelled else None
         if made is None or made.to_json() != text:
             raise InvalidRequest("The text spells no survey of this version: write what `to_json` returned.")
         return made

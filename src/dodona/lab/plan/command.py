@@ -16,7 +16,7 @@ from dodona.errors import InvalidArgument
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dodona.lab.plan import Forecast, Setting, Task, Unknown
+    from dodona.lab.plan import Forecast, PlanParameter, Setting, Task
 
 _WIDTH = 150  # of a table in a file, where no terminal says how wide it is
 _START = 100_000  # rows, where their number is looked for
@@ -84,7 +84,7 @@ def plan(  # noqa: PLR0913  each is an option
     Nothing is read and nothing is charged. Try: dodona plan --rows 100000 --questions 1000 --cells 1024 --delta 1e-6
     """
     with report_errors():
-        from dodona.lab.plan import Marginals, Neighbours, Setting, Task, Unknown
+        from dodona.lab.plan import Marginals, Neighbours, PlanParameter, Setting, Task
         from dodona.lab.plan.conjunctions import conjunctions as conjunctions_of
 
         check_picture(plot, argument="plot")
@@ -114,13 +114,13 @@ def plan(  # noqa: PLR0913  each is an option
             workload=workload,
         )
         if share is not None and find is not None:
-            _needs(setting, share, Unknown(find.value), Task(task.value), as_json=as_json)
+            _needs(setting, share, PlanParameter(find.value), Task(task.value), as_json=as_json)
         else:
             _forecast(setting, Task(task.value), as_json=as_json)
         if plot is not None:
             from dodona.lab.plan import picture
 
-            picture.draw(plot, setting, over=Unknown(over.value), task=Task(task.value))
+            picture.draw(plot, setting, over=PlanParameter(over.value), task=Task(task.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +200,17 @@ def _forecast(setting: Setting, task: Task, *, as_json: bool) -> None:
     screen.print(exposure.describe(), markup=False, highlight=False)
 
 
-def _needs(setting: Setting, within: float, unknown: Unknown, task: Task, *, as_json: bool) -> None:
-    from dodona.lab.plan import needed, report
-    from dodona.lab.plan.promise import shown
+def _needs(setting: Setting, within: float, unknown: PlanParameter, task: Task, *, as_json: bool) -> None:
+    from dodona.lab.plan import report, requirements
+    from dodona.lab.plan.promise import format_share
 
-    needs = needed(setting, within=within, unknown=unknown, task=task)
+    needs = requirements(setting, within=within, unknown=unknown, task=task)
     if as_json:
         print(json.dumps(report.need_summary(setting, needs, within=within, unknown=unknown), ensure_ascii=False))
         return
     screen = make_console(_WIDTH)
     wanted = {"rows": "how many rows are needed", "epsilon": "what price is needed", "questions": "how many questions"}
-    said = f"Within {shown(within)} of the rows: {wanted[unknown.value]}"
+    said = f"Within {format_share(within)} of the rows: {wanted[unknown.value]}"
     screen.print(said, style="bold", markup=False, highlight=False)
     _table(screen, report.NEED_HEADINGS, report.need_rows(needs))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dodona.lab.plan.forecast import promised
-from dodona.lab.plan.inverse import Unreachable, rows_for
+from dodona.lab.plan.forecast import promise_for
+from dodona.lab.plan.inverse import UnreachablePlan, rows_for
 from dodona.lab.plan.promise import Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.numbers import Exact, to_integer
@@ -42,7 +42,7 @@ def conjunctions(  # noqa: PLR0913  the sides of a promise
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class LectureOrders:
     """The lecture's orders of magnitude for the example, without constants."""
 
     laplace: float
@@ -51,18 +51,18 @@ class Order:
     """(d²/(εn))^{1/3}."""
 
 
-def order(columns: int, *, rows: int, epsilon: float) -> Order:
+def lecture_orders(columns: int, *, rows: int, epsilon: float) -> LectureOrders:
     """Return the lecture's orders of magnitude."""
     scale = epsilon * rows
-    return Order(2.0**columns * columns / scale, (columns**2 / scale) ** (1 / 3))
+    return LectureOrders(2.0**columns * columns / scale, (columns**2 / scale) ** (1 / 3))
 
 
-def compared(setting: Setting) -> dict[str, float]:
+def compare_promises(setting: Setting) -> dict[str, float]:
     """Return the guarantees of the lecture's mechanisms and of their rivals, with real constants."""
     found = {}
     for name in COMPARED:
         try:
-            found[name] = promised(setting, name).within
+            found[name] = promise_for(setting, name).within
         except Unsuitable:
             continue
     return found
@@ -74,7 +74,7 @@ def rows_needed(setting: Setting, *, within: float) -> dict[str, int | None]:
     for name in COMPARED:
         try:
             found[name] = rows_for(setting, name, within=within)
-        except Unreachable:
+        except UnreachablePlan:
             found[name] = None
         except Unsuitable:
             continue

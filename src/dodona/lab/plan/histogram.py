@@ -10,7 +10,7 @@ import numpy as np
 
 from dodona.answer.laws import NoiseTerm, upper_quantile
 from dodona.errors import InvalidArgument
-from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable, counted
+from dodona.lab.plan.promise import Adaptivity, FormulaResult, PlannedMechanism, Task, Unsuitable, format_count
 from dodona.lab.plan.setting import Setting
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace, gaussian_normalizer
 from dodona.query.sensitivity import Sensitivity
@@ -28,23 +28,23 @@ _SUMS = 1 << 40  # sums of up to so many draws have a sharper quantile
 _SUMMED = 2000.0  # up to this scale the moments of Gaussian noise above 0 are summed
 
 
-def fixed(setting: Setting) -> Found:
+def fixed_counts(setting: Setting) -> FormulaResult:
     """Return the histogram's guarantee for k counts that do not depend on its noise.
 
     Theorem: histogram-accuracy
     """
-    return min((_fixed(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
+    return min((_fixed_counts(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
 
 
-def every(setting: Setting) -> Found:
+def all_counts(setting: Setting) -> FormulaResult:
     """Return the histogram's guarantee for all sets of cells simultaneously, hence also for adaptively chosen counts.
 
     Theorem: histogram-accuracy
     """
-    return min((_every(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
+    return min((_all_counts(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
 
 
-def _fixed(setting: Setting, noise: Noise) -> Found:
+def _fixed_counts(setting: Setting, noise: Noise) -> FormulaResult:
     """Return a bound on k sums of cells; each of at most half the cells if the number of rows is public."""
     cells = _cells(setting)
     most = cells if setting.neighbours is Neighbours.ADD_REMOVE else max(1, cells // 2)
@@ -53,12 +53,12 @@ def _fixed(setting: Setting, noise: Noise) -> Found:
     error = _least(noise, _log_moment, most, failing)
     if most <= _SUMS:
         error = min(error, upper_quantile((NoiseTerm.of(1.0, noise, most),), failing))
-    return _found(setting, error, noise)
+    return _result(setting, error, noise)
 
 
-def _every(setting: Setting, noise: Noise) -> Found:
+def _all_counts(setting: Setting, noise: Noise) -> FormulaResult:
     """Return a bound on the sum of all positive noise; negative noise has the same distribution."""
-    return _found(setting, _least(noise, _log_moment_above, _cells(setting), setting.failing / 2), noise)
+    return _result(setting, _least(noise, _log_moment_above, _cells(setting), setting.failing / 2), noise)
 
 
 def _least(noise: Noise, log_moment: Callable[[Noise, Array], Array], draws: int, failing: float) -> float:
@@ -123,33 +123,33 @@ def _cells(setting: Setting) -> int:
     return setting.cells
 
 
-def _found(setting: Setting, error: float, noise: Noise) -> Found:
+def _result(setting: Setting, error: float, noise: Noise) -> FormulaResult:
     cells = _cells(setting)
-    return Found(error / setting.rows, _law(noise, cells), runs=cells <= MOST_CELLS)
+    return FormulaResult(error / setting.rows, _law(noise, cells), runs=cells <= MOST_CELLS)
 
 
 def _law(noise: Noise, cells: int) -> str:
     name = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
-    return f"{name} noise of scale {float(noise.scale):,.4g} on {counted(cells)} cells"
+    return f"{name} noise of scale {float(noise.scale):,.4g} on {format_count(cells)} cells"
 
 
 METHODS = (
-    Method(
+    PlannedMechanism(
         name="histogram",
         title="whole histogram, questions fixed",
         task=Task.ANSWERS,
-        asked=Asked.TOGETHER,
+        adaptivity=Adaptivity.TOGETHER,
         theorem="histogram-accuracy",
-        formula=fixed,
+        formula=fixed_counts,
         short="the whole histogram",
     ),
-    Method(
+    PlannedMechanism(
         name="histogram-any",
         title="whole histogram, any questions",
         task=Task.ANSWERS,
-        asked=Asked.IN_TURN,
+        adaptivity=Adaptivity.IN_TURN,
         theorem="histogram-accuracy",
-        formula=every,
+        formula=all_counts,
         short="the whole histogram",
     ),
 )

@@ -10,7 +10,7 @@ from itertools import combinations
 from dodona.knowledge.residuals import Factor, VarianceTarget, allot_variances
 from dodona.lab.plan import shares
 from dodona.lab.plan.marginals import Marginals
-from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable
+from dodona.lab.plan.promise import Adaptivity, FormulaResult, PlannedMechanism, Task, Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
 from dodona.privacy.measurement import worst_ratio
@@ -22,7 +22,7 @@ MOST_RESIDUALS = 6000
 _WIDEST = 4096  # values of a column that are written out
 
 
-def residuals(setting: Setting) -> Found:
+def residuals(setting: Setting) -> FormulaResult:
     """Return the guarantee of residuals for all cells of all marginals, allotted at the least price.
 
     Theorem: workload-accuracy
@@ -32,10 +32,10 @@ def residuals(setting: Setting) -> Found:
     variance = float(_ratio(workload, setting.neighbours)) / (2 * price)
     error = math.sqrt(2 * variance * math.log(2 * setting.questions / setting.failing))
     law = f"{_number(workload):,} residuals; standard deviation {math.sqrt(variance):,.4g} a count"
-    return Found(error / setting.rows * (1 + 1e-9), law, runs=math.sqrt(variance) < LARGEST_SCALE)
+    return FormulaResult(error / setting.rows * (1 + 1e-9), law, runs=math.sqrt(variance) < LARGEST_SCALE)
 
 
-def marginals(setting: Setting) -> Found:
+def marginals(setting: Setting) -> FormulaResult:
     """Return the guarantee of noise on every cell of every marginal: the better of Gaussian and Laplace noise.
 
     A row is in one cell of each marginal, so M marginals have l1 sensitivity M, or 2M under replacement.
@@ -51,13 +51,15 @@ def marginals(setting: Setting) -> Found:
         scale = max(math.sqrt(moved / (2 * shares.rho_of(setting))), float(SMALLEST_SCALE))
         if scale < LARGEST_SCALE:
             found.append(_cellwise(setting, Gaussian(scale=round_scale_up(scale))))
-    return min(found, key=lambda one: one.within, default=Found(math.inf, "noise that is not drawn", runs=False))
+    return min(
+        found, key=lambda one: one.within, default=FormulaResult(math.inf, "noise that is not drawn", runs=False)
+    )
 
 
-def _cellwise(setting: Setting, noise: Laplace | Gaussian) -> Found:
+def _cellwise(setting: Setting, noise: Laplace | Gaussian) -> FormulaResult:
     name = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
     within = noise.accuracy(setting.confidence, answers=setting.questions).within / setting.rows
-    return Found(within, f"{name} noise of scale {float(noise.scale):,.4g} on every cell")
+    return FormulaResult(within, f"{name} noise of scale {float(noise.scale):,.4g} on every cell")
 
 
 @lru_cache(maxsize=64)
@@ -92,20 +94,20 @@ def _workload(setting: Setting) -> Marginals:
 
 
 METHODS = (
-    Method(
+    PlannedMechanism(
         name="residuals",
         title="residuals below the marginals",
         short="the residual basis",
         task=Task.ANSWERS,
-        asked=Asked.TOGETHER,
+        adaptivity=Adaptivity.TOGETHER,
         theorem="workload-accuracy",
         formula=residuals,
     ),
-    Method(
+    PlannedMechanism(
         name="marginals",
         title="noise on every marginal",
         task=Task.ANSWERS,
-        asked=Asked.TOGETHER,
+        adaptivity=Adaptivity.TOGETHER,
         theorem="workload-accuracy",
         formula=marginals,
     ),

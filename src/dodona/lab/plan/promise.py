@@ -27,7 +27,7 @@ class Task(Enum):
     """Which questions are above a threshold, if few are."""
 
 
-class Asked(Enum):
+class Adaptivity(Enum):
     """When the questions must be known."""
 
     IN_TURN = "in turn"
@@ -37,7 +37,7 @@ class Asked(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FormulaResult:
     """The result of a formula in a setting."""
 
     within: float
@@ -49,20 +49,20 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
+class PlannedMechanism:
     """A mechanism for planning: its name, its purpose and its formula."""
 
     name: str
     title: str
     task: Task
-    asked: Asked
+    adaptivity: Adaptivity
     theorem: str
-    formula: Callable[[Setting], Found]
+    formula: Callable[[Setting], FormulaResult]
     short: str = ""
     """The name within a sentence, if the title is long."""
 
     @property
-    def spoken(self) -> str:
+    def spoken_name(self) -> str:
         """The short name, or the title."""
         return self.short or self.title
 
@@ -71,7 +71,7 @@ class Method:
 class Promise:
     """All answers are within this share of the rows, at the setting's confidence."""
 
-    method: Method
+    method: PlannedMechanism
     within: float
     law: str
     runs: bool
@@ -97,7 +97,7 @@ class Unsuitable(InvalidRequest):
         super().__init__(f"{reason[0].upper()}{reason[1:]}.")
 
 
-def shown(share: float) -> str:
+def format_share(share: float) -> str:
     """Return a share of the rows for display.
 
     >>> shown(0.00541), shown(0.2301), shown(2.5), shown(3e-7)
@@ -106,7 +106,7 @@ def shown(share: float) -> str:
     return format_percent(share) if share < 1 else "nothing"
 
 
-def counted(number: int) -> str:
+def format_count(number: int) -> str:
     """Return an integer for display: large powers of two and of ten as powers, others in digits.
 
     >>> counted(1024), counted(2**40), counted(10**12), counted(10**12 + 7)
@@ -115,7 +115,7 @@ def counted(number: int) -> str:
     return f"{number:,}" if number < _MANY else exact_shown(Fraction(number)) if _plain(number) else f"{number:.4g}"
 
 
-def small(number: float) -> str:
+def format_small(number: float) -> str:
     """Return a small number for display.
 
     >>> small(1e-6), small(0.5)

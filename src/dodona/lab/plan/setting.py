@@ -66,11 +66,11 @@ class Setting:
             raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
         put(self, "neighbours", neighbours)
         put(self, "workload", workload)
-        asked = _agreed("questions", questions, None if workload is None else workload.questions)
+        asked = _agree("questions", questions, None if workload is None else workload.questions)
         if asked is None:
             raise InvalidArgument("questions", None, "write how many questions there are, or a workload of marginals")
         put(self, "questions", validate_count(asked, argument="questions", upper=MOST_QUESTIONS))
-        known = _agreed("cells", cells, None if workload is None else workload.cells)
+        known = _agree("cells", cells, None if workload is None else workload.cells)
         if known is not None and validate_count(known, argument="cells", upper=MOST_CELLS) == 1:
             raise InvalidArgument("cells", known, "write at least 2: one cell holds all rows")
         put(self, "cells", known)
@@ -105,7 +105,7 @@ class Setting:
         return replace(self, questions=questions, positives=min(self.positives, max(1, questions)))
 
 
-def _agreed(argument: str, said: int | None, workload: int | None) -> int | None:
+def _agree(argument: str, said: int | None, workload: int | None) -> int | None:
     """Return a number that may be given twice, if both values agree."""
     if said is not None and workload is not None and said != workload:
         accepted = f"the columns and ways make {workload} of them: leave this out, or leave the columns out"

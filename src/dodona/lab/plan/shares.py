@@ -13,7 +13,7 @@ from dodona.curator.weights_design import ZcdpLimit
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import MechanismGroup, calibrate_epsilon, homogeneous_delta
 from dodona.lab.conversion import MOST_TIMES
-from dodona.lab.convolution import Plan
+from dodona.lab.convolution import DeclaredPlan
 from dodona.lab.gaussian_composition import gdp_limit
 from dodona.lab.plan.promise import Unsuitable
 from dodona.lab.plan.setting import Setting
@@ -31,10 +31,10 @@ def rho_of(setting: Setting) -> float:
 
     Theorem: renyi-conversion
     """
-    return _rho(setting.epsilon, failing_privately(setting))
+    return _rho(setting.epsilon, positive_delta(setting))
 
 
-def failing_privately(setting: Setting) -> Fraction:
+def positive_delta(setting: Setting) -> Fraction:
     """Return δ, which must be above 0."""
     if setting.delta == 0:
         raise Unsuitable(_NEEDS_DELTA)
@@ -62,7 +62,7 @@ def advanced(setting: Setting) -> float:
 
     Theorem: advanced-composition
     """
-    return float(calibrate_epsilon(setting.epsilon, slack=failing_privately(setting), times=_counted(setting)))
+    return float(calibrate_epsilon(setting.epsilon, slack=positive_delta(setting), times=_validate_times(setting)))
 
 
 def zcdp(setting: Setting) -> float:
@@ -86,7 +86,7 @@ def optimal(setting: Setting) -> float:
 
     Theorem: optimal-composition
     """
-    return _optimal(_counted(setting), setting.epsilon, failing_privately(setting))
+    return _optimal(_validate_times(setting), setting.epsilon, positive_delta(setting))
 
 
 def best(setting: Setting) -> float:
@@ -144,7 +144,7 @@ def normal_scale(setting: Setting) -> Fraction:
 
     Theorem: declared-plan, dominating-losses
     """
-    return _normal(_counted(setting), setting.epsilon, failing_privately(setting))
+    return _normal(_validate_times(setting), setting.epsilon, positive_delta(setting))
 
 
 @lru_cache(maxsize=4096)
@@ -158,13 +158,13 @@ def _normal(times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     while True:
         tried = round_scale_up(min(max(scale, float(SMALLEST_SCALE)), float(LARGEST_SCALE)))
         event = GaussianEvent(1, tried * tried, Neighbours.REPLACE)
-        over = Plan(((event, times),)).delta(epsilon) / float(delta)
+        over = DeclaredPlan(((event, times),)).delta(epsilon) / float(delta)
         if over <= 1:
             return tried
         scale = float(tried) * (1 + 1.02 * math.log(over) / slope + 1e-7)
 
 
-def _counted(setting: Setting) -> int:
+def _validate_times(setting: Setting) -> int:
     """Return the number of questions, if it can be composed exactly."""
     if setting.questions > MOST_TIMES:
         raise Unsuitable(f"this composition is computed for at most {MOST_TIMES:,} questions; for more, take zCDP")

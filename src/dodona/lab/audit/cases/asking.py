@@ -11,7 +11,7 @@ import numpy as np
 from dodona.answer.answer import Answer
 from dodona.curator.curator import Curator
 from dodona.curator.ladder import OPTIONAL_RUNGS
-from dodona.lab.audit.cases.scene import Row, charged, ledger_of, schema_of, served, source_of
+from dodona.lab.audit.cases.scene import Row, last_event, ledger_of, make_curator, schema_of, source_of
 from dodona.lab.audit.features import Outputs
 from dodona.ledger.ledger import Ledger
 from dodona.privacy.events import Event
@@ -33,7 +33,7 @@ def values(answer: Answer) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RepeatedQueries:
     """Queries about two neighbouring tables, at a price of ε = 1 for all of them together."""
 
     texts: tuple[str, ...]
@@ -56,7 +56,7 @@ class Asked:
         """Return the event in the ledger after one charge on the first table, which covers all runs of that charge."""
         ledger = ledger_of(schema_of(self.neighbours, person=self.person), self.delta, self.accountant)
         self._charge(self._curator(self.tables[0], ledger=ledger), key=None)
-        return charged(ledger)
+        return last_event(ledger)
 
     @property
     def times(self) -> int:
@@ -65,19 +65,19 @@ class Asked:
 
     def draw(self, count: int) -> tuple[Outputs, Outputs]:
         """Return outputs of `count` runs on each of the two tables."""
-        first, second = (self._told(rows, count) for rows in self.tables)
+        first, second = (self._outputs(rows, count) for rows in self.tables)
         return first, second
 
-    def _told(self, rows: Rows, count: int) -> Outputs:
-        told: list[tuple[int, ...]] = []
-        while len(told) < count:
+    def _outputs(self, rows: Rows, count: int) -> Outputs:
+        collected: list[tuple[int, ...]] = []
+        while len(collected) < count:
             curator = self._curator(rows)
             if self.singly:
-                for number in range(min(_CHARGES, count - len(told))):
-                    told += self._charge(curator, key=str(number))
+                for number in range(min(_CHARGES, count - len(collected))):
+                    collected += self._charge(curator, key=str(number))
             else:
-                told += self._charge(curator, key=None)
-        outputs = np.array(told[:count], dtype=np.int64)
+                collected += self._charge(curator, key=None)
+        outputs = np.array(collected[:count], dtype=np.int64)
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def _charge(self, curator: Curator, *, key: str | None) -> list[tuple[int, ...]]:
@@ -98,4 +98,4 @@ class Asked:
         rungs = (
             frozenset[str]() if self.singly else OPTIONAL_RUNGS
         )  # one by one, each is measured and none is told again
-        return served(schema, source_of(schema, rows), kept, rungs=rungs)
+        return make_curator(schema, source_of(schema, rows), kept, rungs=rungs)

@@ -14,8 +14,8 @@ import numpy as np
 from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, Purchase
 from dodona.engines.memory import MemorySource
-from dodona.lab.audit.cases.case import Case, pure
-from dodona.lab.audit.cases.scene import charged, ledger_of, served
+from dodona.lab.audit.cases.case import AuditCase, pure_epsilon
+from dodona.lab.audit.cases.scene import last_event, ledger_of, make_curator
 from dodona.lab.audit.features import VALUE, Outputs
 from dodona.privacy.scores import DistanceScores, distance_sensitivity
 from dodona.privacy.selection import Exponential
@@ -34,10 +34,10 @@ _FAR = 100
 _SCHEMA = Schema.of("stays", *(Boolean(name, otherwise=False) for name in _COLUMNS), size=_ROWS)
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[AuditCase]:
     """Yield the audits of a batch of choices: at a high price and at a low one."""
     for epsilon, name, share in (("2", "served batch", 50), ("1/2", "served batch at a low price", 200)):
-        yield Case(
+        yield AuditCase(
             name=name,
             mechanism="served",
             neighbours=Neighbours.ADD_REMOVE,
@@ -56,11 +56,11 @@ def _both(epsilon: str, count: int) -> tuple[Outputs, Outputs]:
 def _left_out(epsilon: str, rows: int, count: int) -> Outputs:
     """Return which marginal was not chosen, for each charge; a ledger is replaced before it is full."""
     source = MemorySource(_SCHEMA, {name: [False] * rows for name in _COLUMNS}, key=bytes(32))
-    told: list[int] = []
-    while len(told) < count:
-        curator = served(_SCHEMA, source, ledger_of(_SCHEMA))
-        told += [_choose(curator, epsilon, number) for number in range(min(_CHARGES, count - len(told)))]
-    return np.array(told, dtype=np.int64)
+    collected: list[int] = []
+    while len(collected) < count:
+        curator = make_curator(_SCHEMA, source, ledger_of(_SCHEMA))
+        collected += [_choose(curator, epsilon, number) for number in range(min(_CHARGES, count - len(collected)))]
+    return np.array(collected, dtype=np.int64)
 
 
 def _choose(curator: Curator, epsilon: str, number: int) -> int:
@@ -87,5 +87,5 @@ def _price(epsilon: str) -> float:
     """Return the price in the ledger after one charge."""
     ledger = ledger_of(_SCHEMA)
     source = MemorySource(_SCHEMA, {name: [False] * _ROWS for name in _COLUMNS}, key=bytes(32))
-    _choose(served(_SCHEMA, source, ledger), epsilon, 0)
-    return pure(charged(ledger))
+    _choose(make_curator(_SCHEMA, source, ledger), epsilon, 0)
+    return pure_epsilon(last_event(ledger))

@@ -15,7 +15,7 @@ Draw = Callable[[int], tuple[Outputs, Outputs]]
 """Returns `count` outputs on each of two neighbouring tables."""
 
 
-class Currency(Enum):
+class LossMeasure(Enum):
     """The measure of privacy loss that a claim uses."""
 
     EPSILON = "epsilon"
@@ -24,7 +24,7 @@ class Currency(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class AuditCase:
     """A claim, and the samples that could refute it."""
 
     name: str
@@ -34,24 +34,26 @@ class Case:
     """The largest privacy loss; a function if the price is known only after a query."""
     draw: Draw
     features: tuple[Feature, ...]
-    currency: Currency = Currency.EPSILON
+    measure: LossMeasure = LossMeasure.EPSILON
     delta: float = 0.0
     """For claims about ε at some δ."""
     share: int = 1
     """Slow cases take one out of `share` samples."""
 
-    def claimed(self) -> float:
+    def claim_value(self) -> float:
         """Return the claimed bound on the privacy loss."""
         return self.claim() if callable(self.claim) else self.claim
 
 
-def pure(event: Event) -> float:
+def pure_epsilon(event: Event) -> float:
     """Return the event's pure ε."""
     if event.epsilon is None:
         raise InvariantBroken("This event has no pure price.")
     return float(event.epsilon)
 
 
-def on_both(sample: Callable[[tuple[int, ...], int], Outputs], first: tuple[int, ...], second: tuple[int, ...]) -> Draw:
+def sample_both(
+    sample: Callable[[tuple[int, ...], int], Outputs], first: tuple[int, ...], second: tuple[int, ...]
+) -> Draw:
     """Return a function that samples both tables in the same way."""
     return lambda count: (sample(first, count), sample(second, count))

@@ -16,9 +16,9 @@ import numpy as np
 from dodona.curator.curator import Curator
 from dodona.errors import Unavailable
 from dodona.lab.audit.cases.asking import Rows, Tables
-from dodona.lab.audit.cases.case import Case
-from dodona.lab.audit.cases.scene import ledger_of, schema_of, served, source_of
-from dodona.lab.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, joined
+from dodona.lab.audit.cases.case import AuditCase
+from dodona.lab.audit.cases.scene import ledger_of, make_curator, schema_of, source_of
+from dodona.lab.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, neighbouring_tables
 from dodona.lab.audit.features import VALUE, Outputs
 from dodona.ledger.entries import Receipt
 from dodona.ledger.errors import LedgerUnavailable
@@ -28,30 +28,30 @@ from dodona.schema.schema import Neighbours, Schema
 from dodona.trusted.source import Sealed, Source
 
 Ask = Callable[[Curator], object]
-_ASKED: dict[str, Ask] = {
+_REQUESTS: dict[str, Ask] = {
     "question": lambda curator: curator.ask(COUNT, epsilon=1),
     "choice": lambda curator: curator.choose(GROUPS, epsilon=1),
     "watch": lambda curator: curator.above(1, epsilon=1).ask(COUNT),
 }
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[AuditCase]:
     """Yield the cases. They are deterministic, so one run stands for all; a correct path reveals nothing."""
     for neighbours in Neighbours:
-        tables = joined(neighbours, CROWD, FEMALE)
-        for name, ask in _ASKED.items():
-            for story, seen in (("before its charge", _told_unpaid), ("on a table that fails", _spent)):
-                yield Case(
+        tables = neighbouring_tables(neighbours, CROWD, FEMALE)
+        for name, ask in _REQUESTS.items():
+            for story, seen in (("before its charge", _read_unpaid), ("on a table that fails", _charges_after_failure)):
+                yield AuditCase(
                     name=f"{name} {story}",
                     mechanism="served",
                     neighbours=neighbours,
                     claim=1.0,
-                    draw=partial(_repeated, neighbours, tables, partial(seen, ask)),
+                    draw=partial(_repeat, neighbours, tables, partial(seen, ask)),
                     features=(VALUE,),
                 )
 
 
-class Noting:
+class RecordingSource:
     """A source that records whether it was read, and fails at a given number of women.
 
     The number of rows is exempt where it is public, because it says nothing about their contents.
@@ -78,7 +78,7 @@ class Noting:
         """Nothing to close."""
 
 
-class _Stuck:
+class _FullDiskLedger:
     """A ledger whose disk is full when a receipt is redeemed."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -97,25 +97,25 @@ class _Stuck:
         raise LedgerUnavailable
 
 
-def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
+def _read_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
     """Return what the source revealed although no receipt was redeemed: -1 if it was not read."""
     schema = schema_of(neighbours)
-    source = Noting(source_of(schema, rows), rows, schema, fails_at=None)
+    source = RecordingSource(source_of(schema, rows), rows, schema, fails_at=None)
     with suppress(Unavailable):
-        ask(served(schema, source, cast("Ledger", _Stuck(ledger_of(schema)))))
+        ask(make_curator(schema, source, cast("Ledger", _FullDiskLedger(ledger_of(schema)))))
     return source.women if source.asked else -1
 
 
-def _spent(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
+def _charges_after_failure(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
     """Return how many charges remain after the source failed on one table and not on the other."""
     schema = schema_of(neighbours)
     ledger = ledger_of(schema)
     with suppress(Unavailable):
-        ask(served(schema, Noting(source_of(schema, rows), rows, schema, fails_at=3), ledger))
+        ask(make_curator(schema, RecordingSource(source_of(schema, rows), rows, schema, fails_at=3), ledger))
     return ledger.state().charges
 
 
-def _repeated(
+def _repeat(
     neighbours: Neighbours, tables: Tables, seen: Callable[[Neighbours, Rows], int], count: int
 ) -> tuple[Outputs, Outputs]:
     first, second = (np.full(count, seen(neighbours, rows)) for rows in tables)

@@ -71,7 +71,7 @@ def ledger_of(schema: Schema, delta: str = "0", accountant: str = "renyi") -> Le
     )
 
 
-def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = OPTIONAL_RUNGS) -> Curator:
+def make_curator(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = OPTIONAL_RUNGS) -> Curator:
     """Return a curator for a schema, a source and a ledger."""
     return Curator(dataset_of(schema, source, ledger), rungs=rungs)
 
@@ -81,7 +81,7 @@ def dataset_of(schema: Schema, source: Source, ledger: Ledger) -> Dataset:
     return Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
 
 
-def charged(ledger: Ledger) -> Event:
+def last_event(ledger: Ledger) -> Event:
     """Return the event of the ledger's last charge."""
     entries = (entry_from_json(line.text, number=line.number) for line in reversed(ledger.lines()))
     return next(entry.event for entry in entries if isinstance(entry, Charged))

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from dodona.errors import Halted
-from dodona.lab.audit.cases.case import Case, on_both, pure
+from dodona.lab.audit.cases.case import AuditCase, pure_epsilon, sample_both
 from dodona.lab.audit.features import PATTERN, PATTERN_AND_ANSWER, PATTERN_AND_GAP, Feature, Outputs, tally
 from dodona.lab.direct import watch
 from dodona.lab.mechanisms import SparseVector
@@ -22,14 +22,14 @@ _SHARE = 5
 _BELOW, _UNASKED = (0, 0, 0), (-1, 0, 0)
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[AuditCase]:
     """Yield the audits of sparse vectors."""
     for neighbours in Neighbours:
-        yield from _everywhere(neighbours)
-    yield from _swapped()
+        yield from _common_streams(neighbours)
+    yield from _swapped_streams()
 
 
-def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
+def _common_streams(neighbours: Neighbours) -> Iterator[AuditCase]:
     """Streams in which one person counts everywhere; under replace the last query falls while others rise."""
     questions = 6
     sensitivity = Sensitivity.counts(questions, neighbours)
@@ -49,7 +49,7 @@ def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
     yield replace(_case("numeric", numeric, longer, streams, PATTERN_AND_ANSWER, PATTERN_AND_GAP), share=2)
 
 
-def _swapped() -> Iterator[Case]:
+def _swapped_streams() -> Iterator[AuditCase]:
     """Streams in which some queries rise and others fall, as in the paper's counterexamples."""
     for neighbours in Neighbours:
         sensitivity = Sensitivity.counts(16, neighbours)
@@ -70,29 +70,29 @@ def _swapped() -> Iterator[Case]:
 
 def _case(
     name: str, mechanism: SparseVector, sensitivity: Sensitivity, tables: tuple[Stream, Stream], *features: Feature
-) -> Case:
+) -> AuditCase:
     rising = tuple(after > before for before, after in zip(*tables, strict=True))
-    return Case(
+    return AuditCase(
         name=f"sparse vector: {name}",
         mechanism="sparse_vector",
         neighbours=sensitivity.neighbours,
-        claim=pure(mechanism.event(sensitivity)),
-        draw=on_both(partial(_watched, mechanism), *tables),
+        claim=pure_epsilon(mechanism.event(sensitivity)),
+        draw=sample_both(partial(_run_watch, mechanism), *tables),
         features=(*features, tally(rising)),
         share=_SHARE,
     )
 
 
-def _watched(mechanism: SparseVector, stream: Stream, times: int) -> Outputs:
+def _run_watch(mechanism: SparseVector, stream: Stream, times: int) -> Outputs:
     """Return for each run and query (above, gap, answer), and (-1, 0, 0) after it has halted."""
-    told: list[int] = []
+    rows: list[int] = []
     for _ in range(times):
         opened = watch(mechanism)
         for asked, value in enumerate(stream):
             try:
                 verdict = opened.ask(value, threshold=0)
             except Halted:
-                told.extend(_UNASKED * (len(stream) - asked))
+                rows.extend(_UNASKED * (len(stream) - asked))
                 break
-            told.extend((1, verdict.gap or 0, verdict.answer or 0) if verdict.above else _BELOW)
-    return np.array(told).reshape(times, len(stream), 3)
+            rows.extend((1, verdict.gap or 0, verdict.answer or 0) if verdict.above else _BELOW)
+    return np.array(rows).reshape(times, len(stream), 3)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 from dodona.lab.plan import noise, shares
-from dodona.lab.plan.promise import Found, Unsuitable
+from dodona.lab.plan.promise import FormulaResult, Unsuitable
 from dodona.lab.plan.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class PureLosses:
     """Pure losses, with Laplace noise on counts."""
 
     epsilon: float
@@ -24,13 +24,13 @@ class Losses:
         """Return the ε of a share of the budget."""
         return self.epsilon * share
 
-    def counts(self, setting: Setting, share: float) -> Found:
+    def counts(self, setting: Setting, share: float) -> FormulaResult:
         """Return the guarantee of Laplace noise."""
         return noise.laplace(setting, self.epsilon * share / setting.questions)
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class ZcdpPrices:
     """zCDP prices, with Gaussian noise on counts."""
 
     rho: float
@@ -43,18 +43,18 @@ class Prices:
         """Return ε with ε²/8 equal to the share."""
         return math.sqrt(8 * self.rho * share)
 
-    def counts(self, setting: Setting, share: float) -> Found:
+    def counts(self, setting: Setting, share: float) -> FormulaResult:
         """Return the guarantee of Gaussian noise."""
         return noise.gaussian(setting, math.sqrt(setting.questions / (2 * self.rho * share)))
 
 
-Purse = Losses | Prices
+Payment = PureLosses | ZcdpPrices
 
 
-def purses(setting: Setting) -> tuple[Purse, ...]:
+def payments(setting: Setting) -> tuple[Payment, ...]:
     """Return the ways to pay: pure loss always, zCDP if δ > 0."""
-    pure = Losses(float(setting.epsilon))
+    pure = PureLosses(float(setting.epsilon))
     try:
-        return (pure,) if setting.delta == 0 else (pure, Prices(shares.rho_of(setting)))
+        return (pure,) if setting.delta == 0 else (pure, ZcdpPrices(shares.rho_of(setting)))
     except Unsuitable:  # so small a pair that zCDP has nothing of it
         return (pure,)
