@@ -108,7 +108,7 @@ def test_a_guarded_target_moves_by_the_margin_at_least_and_towards_what_was_told
     ("believed", "told", "margin", "doubt", "word"),
     [
         (1.5, 0.5, 0.1, 0.1, "believed"),
-        (0.5, math.nan, 0.1, 0.1, "told"),
+        (0.5, math.nan, 0.1, 0.1, "noisy"),
         (0.5, 0.6, -0.1, 0.1, "margin"),
         (0.5, 0.6, 0.1, math.inf, "doubt"),
         (0.95, 0.99, 0.1, 0.0, "above 0.95; write a smaller margin"),

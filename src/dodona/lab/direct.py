@@ -153,7 +153,7 @@ def watch(mechanism: SparseVector) -> OpenSparseVector:
 
 
 class Interactive:
-    """The interactive mechanism in use: checks estimates against exact counts, and answers anew if they are far off.
+    """The open interactive mechanism: checks estimates against exact counts, and gives a fresh answer if far off.
 
     Theorem: private-multiplicative-weights
     """

@@ -18,7 +18,7 @@ from dodona.schema.schema import Neighbours
 # ln 3 rounded up: a coin that decides whether to be honest, and a second one for the lie.
 LN3 = Fraction(math.ceil(math.log(3) * 2**40) + 1, 2**40)
 _LARGEST_EPSILON = Fraction(700)
-_INVERTED = 4096  # up to so many respondents the law of the answers is inverted exactly
+_INVERTED = 4096  # up to this many respondents the distribution of the answers is inverted exactly
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -61,9 +61,9 @@ def test_without_scipy_the_attack_says_what_to_install():
     code = (
         "import sys; sys.modules['scipy.optimize'] = None\n"
         "import numpy as np\n"
-        "from dodona.lab.attacks.linear_program import SolverMissing, reconstructed\n"
+        "from dodona.lab.attacks.linear_program import SolverMissing, reconstruct\n"
         "try:\n"
-        "    reconstructed(np.ones((2, 2), dtype=bool), np.ones(2))\n"
+        "    reconstruct(np.ones((2, 2), dtype=bool), np.ones(2))\n"
         "except SolverMissing as error:\n"
         "    print(error.code, error, error.exit_code)\n"
     )

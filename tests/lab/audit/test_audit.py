@@ -32,7 +32,7 @@ CLEAR = frozenset(
         "key shown only if present",
         "largest groups found before noise",
         "noise of one block used for the next",
-        "price of the planner believed",
+        "price of the planner trusted",
         "sparse vector answers exactly",
         "sparse vector, algorithm 5",
         "sum wraps at 32 bits",

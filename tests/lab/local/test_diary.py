@@ -70,11 +70,11 @@ def test_the_permanent_reports_of_many_diaries_follow_the_channel():
 
 @pytest.mark.parametrize("question", [TEXT, BITS], ids=["hashed", "bloom"])
 def test_one_seed_serves_all_answers_so_that_a_change_does_not_show(question: SurveyQuestion):
-    words = question.permanent.seeds(1).shape[1]
+    size = question.permanent.seeds(1).shape[1]
     words, _ = kept_through(Diary.empty(question), ["oak", "ash", "oak", "beech"])
-    assert len({row[:words] for row in words}) == 1
+    assert len({row[:size] for row in words}) == 1
     others, _ = kept_through(Diary.empty(question), ["oak"])
-    assert others[0][:words] != words[0][:words]
+    assert others[0][:size] != words[0][:size]
 
 
 def laws(question: SurveyQuestion, history: tuple[int, ...]) -> dict[tuple[int, ...], Fraction]:
@@ -173,7 +173,7 @@ def test_a_lost_diary_is_not_replaced_in_silence(text: str):
     with pytest.raises(InvalidRequest, match="Do not start an empty diary"):
         Diary.from_json(text, question=PLAIN)
     _, diary = kept_through(Diary.empty(LOOKED), ["oak"])
-    with pytest.raises(InvalidRequest, match="no diary of this question"):
+    with pytest.raises(InvalidRequest, match="not a diary of this question"):
         Diary.from_json(diary.to_json(), question=PLAIN)
 
 

@@ -44,7 +44,7 @@ def test_a_better_promise_that_cannot_be_run_is_named_as_such():
 
 def test_where_nothing_is_promised_the_rows_that_would_do_are_told():
     said = advice(forecast(plan(rows=50, questions=10**5, cells=2**30)), Adaptivity.TOGETHER)
-    assert said.startswith("No mechanism that can be run promises anything here.")
+    assert said.startswith("No mechanism that can be run guarantees anything here.")
     assert "within 10% with" in said
     pure = advice(forecast(plan(rows=50, questions=10**5, cells=2**30, delta=0)), Adaptivity.TOGETHER)
     assert "Laplace noise would be within 10% with" in pure

@@ -24,7 +24,7 @@ class QueriesUsed(Refused):
         """Say how many were declared."""
         rest = f"{left} are left" if left else "all have been asked"
         super().__init__(
-            f"This was opened for {queries} questions and {rest}. Its error is proved for those alone: declare more "
+            f"This was opened for {queries} questions and {rest}. Its error is proved only for those: declare more "
             "questions when you open one on other rows."
         )
 
@@ -38,7 +38,7 @@ class OverfitsUsed(Refused):
         """Say how many were declared."""
         super().__init__(
             f"This holdout was opened to correct {overfits} questions and has corrected them all. "
-            "All that it told still holds; open another one on fresh rows."
+            "All its answers still hold; open another one on fresh rows."
         )
 
 
@@ -60,8 +60,8 @@ class OracleClosed(Refused):
     def __init__(self, fault: str = "A query failed on the rows.") -> None:
         """Say what failed, why the oracle closes, and what still holds."""
         super().__init__(
-            f"{fault} That it failed there tells something about the rows which no proof covers, so nothing more is "
-            "answered; what was told before still holds. Try queries on made-up rows first: `example` takes some."
+            f"{fault} The failure reveals something about the rows that no proof covers, so nothing more is "
+            "answered; earlier answers still hold. Try queries on made-up rows first: `example` takes some."
         )
 
 
@@ -73,8 +73,8 @@ class AnotherProcess(Refused):
     def __init__(self) -> None:
         """Say where to ask."""
         super().__init__(
-            "This was opened in the process that this one was forked from, and its error is proved for the questions "
-            "that are counted there. Ask there, or open one here on rows of its own."
+            "This was opened in the parent process, and its error is proved only for the questions counted there. "
+            "Ask there, or open another one here on fresh rows."
         )
 
 

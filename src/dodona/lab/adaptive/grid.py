@@ -47,7 +47,7 @@ def grid_sum(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int
 def round_to_level(total: int, whole: int, *, levels: int) -> float:
     """Return the midpoint of the level that contains total/whole, among levels of equal width.
 
-    >>> levelled(3, 10, levels=5), levelled(10, 10, levels=5)
+    >>> round_to_level(3, 10, levels=5), round_to_level(10, 10, levels=5)
     (0.3, 0.9)
 
     Theorem: description-length

@@ -170,7 +170,7 @@ def rounding_design(case: HoldoutParameters, within: float) -> HoldoutDesign | N
 
     Theorem: reusable-holdout
     """
-    levels = _FINE if case.overfits == 1 else 1  # after the only correction nothing is asked, so it may be told finely
+    levels = _FINE if case.overfits == 1 else 1  # nothing follows the only correction, so it may be fine
     while True:
         ways = log_sparse_transcripts(case.queries, positives=case.overfits, levels=levels)
         sampled = union_bound_within(case.rows, ways=ways, failing=case.failing)

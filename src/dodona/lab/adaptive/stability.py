@@ -41,7 +41,7 @@ def add_stabilities(stabilities: Iterable[float]) -> float:
 def compose_stabilities(stabilities: Iterable[float]) -> float:
     """Return 1 - ∏(1 - ε): the sharp bound, which some steps attain.
 
-    >>> round(composed([0.1] * 10), 4)
+    >>> round(compose_stabilities([0.1] * 10), 4)
     0.6513
 
     Theorem: tv-stability

@@ -14,7 +14,7 @@ HEADINGS = ("attack", "target", "recovered", "share", "bound", "verdict", "about
 _NAMES = {
     TargetKind.EXACT: "exact",
     TargetKind.UNDER_NOISED: "under-noised",
-    TargetKind.MUTANT: "Dodona, its noise taken out",
+    TargetKind.MUTANT: "Dodona without noise",
     TargetKind.DODONA: "Dodona",
 }
 
@@ -41,8 +41,8 @@ def notes(request: AttackRequest, results: Sequence[AttackResult]) -> list[str]:
     epsilon, delta = float(budget.epsilon), float(budget.delta)
     promise = f"ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "")
     lines = [
-        f"bound: the largest share that can be expected of any attack at all where answers are private with {promise}.",
-        "beyond: so much would be luck of less than one in a million, if answers were private with it.",
+        f"bound: the largest expected share of any attack if answers are private with {promise}.",
+        "beyond: if answers were private with it, this would happen in less than one run in a million.",
     ]
     if any(result.attack == "exponential adversary" for result in results):
         wrong = most_wrong(UNIFORM)

@@ -67,8 +67,8 @@ def _tables(done: Audit, figures: dict[str, object], console: Console) -> None:
     from dodona.lab.audit import report
 
     for title, headings, rows in (
-        ("Right mechanisms: certified must not pass the claim", report.CASE_HEADINGS, report.case_rows(done)),
-        ("Mutants: certified must pass the claim", report.MUTANT_HEADINGS, report.mutant_rows(done)),
+        ("Correct mechanisms: certified must not exceed the claim", report.CASE_HEADINGS, report.case_rows(done)),
+        ("Mutants: certified must exceed the claim", report.MUTANT_HEADINGS, report.mutant_rows(done)),
     ):
         if rows:
             table = Table(*headings, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))

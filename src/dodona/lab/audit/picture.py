@@ -30,7 +30,7 @@ def draw(audit: Audit, path: Path) -> None:
     wrong = [capture.clearest for capture in audit.captures]
     _plane(plane, audit.results, wrong)
     _by_mechanism(ratios, audit.results, wrong)
-    figure.suptitle("What samples prove to be lost, against what is claimed")
+    figure.suptitle("Certified against claimed privacy loss")
     figure.savefig(path, dpi=150)
 
 
@@ -39,7 +39,7 @@ def _plane(axes: Axes, right: Sequence[AuditResult], wrong: Sequence[AuditResult
     axes.fill_between(edges, edges, [_LARGEST] * 2, color=_SHADE, linewidth=0)
     axes.plot(edges, edges, color="black", linewidth=1)
     axes.text(0.007, 12, "more is lost than claimed", color=_WORDS)
-    for results, label, colour, marker in ((wrong, "mutant", _WRONG, "^"), (right, "right mechanism", _RIGHT, "o")):
+    for results, label, colour, marker in ((wrong, "mutant", _WRONG, "^"), (right, "correct mechanism", _RIGHT, "o")):
         claims = [result.claim for result in results]
         proved = [max(result.certified, _LEAST) for result in results]
         _points(axes, claims, proved, f"{label} ({len(results)})", colour, marker)

@@ -36,8 +36,8 @@ def check_by_enumeration(channel: Channel, keys: Sequence[Sequence[int]], seed: 
     Seeds are drawn before the answer is known, so their probability is the same under every answer.
 
     >>> from dodona.lab.local.kary import KaryResponse
-    >>> enumerated(KaryResponse.coins(), [(0,), (1,)])
-    Verdict(ratio=Fraction(3, 1), private=True)
+    >>> check_by_enumeration(KaryResponse.coins(), [(0,), (1,)])
+    PrivacyCheck(ratio=Fraction(3, 1), private=True)
 
     Theorem: local-channels
     """

@@ -95,7 +95,7 @@ class Diary:
     def from_json(cls, text: str, *, question: SurveyQuestion) -> Self:
         """Return the diary that a text encodes, for the question that it was kept for."""
         wrong = InvalidRequest(
-            "The text is no diary of this question: write what `to_json` returned, and ask with the same settings. "
+            "The text is not a diary of this question: write what `to_json` returned, and ask with the same settings. "
             "Do not start an empty diary instead: new permanent answers would cost once more."
         )
         try:

@@ -13,7 +13,7 @@ class CollidingLabels(InvalidRequest):
     def __init__(self, first: str, second: str, *, why: str) -> None:
         """Name both and say what to do."""
         self.labels = (first, second)
-        super().__init__(f"The labels {first!r} and {second!r} cannot be told apart: {why}. Nothing was drawn.")
+        super().__init__(f"The labels {first!r} and {second!r} cannot be distinguished: {why}. Nothing was drawn.")
 
 
 class UnknownValue(InvalidRequest):
@@ -56,6 +56,6 @@ class TooManyOutcomes(InvalidRequest):
     def __init__(self, outcomes: int, limit: int) -> None:
         """Say how many there would be and what to use instead."""
         super().__init__(
-            f"The channel has {outcomes} reports, and at most {limit} are gone through. "
+            f"The channel has {outcomes} reports, and at most {limit} can be enumerated. "
             "Take fewer labels or bits; `channel.ratio` is the same number by formula."
         )

@@ -35,7 +35,7 @@ class LocalHashing:
     def of(cls, *, epsilon: Exact, buckets: int | None = None) -> Self:
         """Return the channel; without `buckets`, about e^ε + 1 buckets, which have the least variance.
 
-        >>> Hashed.of(epsilon=1).buckets, Hashed.of(epsilon=3).buckets
+        >>> LocalHashing.of(epsilon=1).buckets, LocalHashing.of(epsilon=3).buckets
         (4, 21)
         """
         loss = local_epsilon(epsilon)

@@ -55,7 +55,7 @@ class KaryResponse:
     def coins(cls) -> Self:
         """Return the classic with two coins: the truth on tails, otherwise a second coin's yes or no. It costs ln 3.
 
-        >>> KaryResponse.coins().core.keep
+        >>> KaryResponse.coins().probabilities.keep
         Fraction(3, 4)
         """
         return cls(2, LN3, response_probabilities(Fraction(3), 2))

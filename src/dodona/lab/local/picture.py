@@ -50,7 +50,7 @@ def compare_errors(
 ) -> tuple[ErrorPoint, ...]:
     """Return both kinds of error for synthetic respondents, of whom this share would say yes.
 
-    >>> point = compared([1_000], runs=3)[0]
+    >>> point = compare_errors([1_000], runs=3)[0]
     >>> round(point.input_within, 3), round(point.output_within, 4)
     (0.093, 0.003)
     """

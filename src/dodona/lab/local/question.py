@@ -31,7 +31,7 @@ _ROWS = 1 << 13
 class SurveyQuestion:
     """One question. Respondents call `respond`, the collector calls `collect`.
 
-    >>> question = Question.yes_no("ever-smoked", epsilon=1)
+    >>> question = SurveyQuestion.yes_no("ever-smoked", epsilon=1)
     >>> report = question.respond("yes")
     >>> Report.from_json(report.to_json()) == report
     True
@@ -79,7 +79,7 @@ class SurveyQuestion:
     ) -> Self:
         """Return a question with listed answers; without `encoder`, the one of least variance is used.
 
-        >>> [Question.choice("q", map(str, range(size)), epsilon=1).encoder.value for size in (10, 11)]
+        >>> [SurveyQuestion.choice("q", map(str, range(size)), epsilon=1).encoder.value for size in (10, 11)]
         ['kary', 'optimized-unary']
         """
         listed = distinct_labels(labels, argument="labels")
@@ -127,7 +127,7 @@ class SurveyQuestion:
     ) -> Accuracy:
         """Return the error of a share, or of several shares simultaneously, before anyone has answered.
 
-        >>> round(Question.yes_no("ill", epsilon=1).accuracy(respondents=1_000_000).within, 6)
+        >>> round(SurveyQuestion.yes_no("ill", epsilon=1).accuracy(respondents=1_000_000).within, 6)
         0.002939
 
         Theorem: local-estimates
@@ -140,7 +140,7 @@ class SurveyQuestion:
     def respondents_for(self, target: Accuracy, *, answers: int = 1) -> int:
         """Return how many people to ask for a share, or for several simultaneously, within the target.
 
-        >>> Question.yes_no("ill", epsilon=1).respondents_for(Accuracy(within=0.01))
+        >>> SurveyQuestion.yes_no("ill", epsilon=1).respondents_for(Accuracy(within=0.01))
         86370
         """
         if target.within == 0:
@@ -211,7 +211,7 @@ class SurveyQuestion:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the question that a text encodes."""
-        wrong = InvalidRequest("The text spells no question of this version: write what `to_json` returned.")
+        wrong = InvalidRequest("The text does not encode a question of this version: write what `to_json` returned.")
         try:
             fields = json.loads(text)
             shape = None if fields["shape"] is None else (fields["shape"][0], fields["shape"][1])

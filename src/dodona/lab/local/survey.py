@@ -23,7 +23,8 @@ Response = tuple[Report, ...]
 class Survey:
     """Questions that everyone answers, all of them. Privacy losses add up for each respondent.
 
-    >>> survey = Survey((Question.yes_no("smokes", epsilon=1), Question.choice("fuel", ["gas", "oil"], epsilon="1/2")))
+    >>> smokes = SurveyQuestion.yes_no("smokes", epsilon=1)
+    >>> survey = Survey((smokes, SurveyQuestion.choice("fuel", ["gas", "oil"], epsilon="1/2")))
     >>> survey.epsilon
     Fraction(3, 2)
     >>> [report.question for report in survey.respond({"smokes": "no", "fuel": "oil"})]
@@ -105,7 +106,7 @@ class Survey:
             spelled = []
         made = cls(tuple(map(SurveyQuestion.from_json, spelled))) if spelled else None
         if made is None or made.to_json() != text:
-            raise InvalidRequest("The text spells no survey of this version: write what `to_json` returned.")
+            raise InvalidRequest("The text does not encode a survey of this version: write what `to_json` returned.")
         return made
 
 

@@ -37,7 +37,7 @@ class Unary:
     def optimized(cls, size: int, *, epsilon: Exact) -> Self:
         """Return the encoding of least variance: the true bit by a fair coin, the others with probability 1/(1 + e^ε).
 
-        >>> Unary.optimized(1_000, epsilon=1).core.keep
+        >>> Unary.optimized(1_000, epsilon=1).probabilities.keep
         Fraction(1, 2)
         """
         loss = local_epsilon(epsilon)

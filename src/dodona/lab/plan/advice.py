@@ -12,8 +12,8 @@ _USUAL = {Task.ANSWERS: "gaussian-zcdp", Task.LARGEST: "exponential", Task.ABOVE
 _PURE = {Task.ANSWERS: "laplace-basic", Task.LARGEST: "exponential", Task.ABOVE: "numeric-sparse"}
 _PROMISED = {
     Task.ANSWERS: "every answer is within {} of the rows",
-    Task.LARGEST: "the chosen one is within {} of the rows of the largest",
-    Task.ABOVE: "what is told is within {} of the rows",
+    Task.LARGEST: "the selected one is within {} of the rows of the largest",
+    Task.ABOVE: "released values are within {} of the rows",
 }
 
 
@@ -23,7 +23,7 @@ def advice(found: Forecast, adaptivity: Adaptivity) -> str:
     >>> from dodona.lab.plan.forecast import forecast
     >>> from dodona.lab.plan.setting import Setting
     >>> plan = Setting(rows=10**5, questions=1000, cells=2**40, epsilon=1, delta="1e-6")
-    >>> advice(forecast(plan), Asked.IN_TURN)
+    >>> advice(forecast(plan), Adaptivity.IN_TURN)
     "Gaussian noise: every answer is within 0.541% of the rows. Laplace noise's guarantee is 2.4 times worse here. PMW's guarantee is 34 times worse here."
     """  # noqa: E501
     best = found.best(adaptivity)
@@ -78,7 +78,7 @@ def _behind(other: Promise, best: Promise) -> str:
 def _nothing(found: Forecast) -> str:
     """Return how many rows a guarantee of 10% would need."""
     usual = (_PURE if found.setting.delta == 0 else _USUAL)[found.task]
-    said = "No mechanism that can be run promises anything here."
+    said = "No mechanism that can be run guarantees anything here."
     try:
         rows = rows_for(found.setting, usual, within=0.1)
     except (UnreachablePlan, Unsuitable):

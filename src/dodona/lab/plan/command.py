@@ -56,11 +56,12 @@ def plan(  # noqa: PLR0913  each is an option
     cells: Annotated[
         int | None, typer.Option(help="How many different rows there can be: the product of the columns' values.")
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="The price of all of it; 1, or the dataset's budget.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Total epsilon: by default 1, or the dataset's budget.")] = None,
     delta: Annotated[str | None, typer.Option(help="0, or a small number such as 1e-6.")] = None,
-    confidence: Annotated[float, typer.Option(help="How sure it is that all answers are within the error.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Probability that all answers are within the error.")] = 0.95,
     neighbours: Annotated[
-        NeighbourRelation | None, typer.Option(help="One row replaced (so without a dataset), or one more or less.")
+        NeighbourRelation | None,
+        typer.Option(help="One row replaced (the default without a dataset), or added or removed."),
     ] = None,
     task: Annotated[
         PlanTask, typer.Option(help="All answers, which is largest, or which are above.")
@@ -71,12 +72,14 @@ def plan(  # noqa: PLR0913  each is an option
     ] = None,
     ways: Annotated[int, typer.Option(help="How many columns a marginal has.")] = 2,
     conjunctions: Annotated[
-        int | None, typer.Option(help="Plan for all monotone conjunctions of so many yes-no columns.")
+        int | None, typer.Option(help="Plan for all monotone conjunctions of this many yes/no columns.")
     ] = None,
-    within: Annotated[str | None, typer.Option(help="An error that is wanted, such as 1%, with --find.")] = None,
-    find: Annotated[PlanUnknown | None, typer.Option(help="What the wanted error needs.")] = None,
+    within: Annotated[str | None, typer.Option(help="The target error, such as 1%, with --find.")] = None,
+    find: Annotated[
+        PlanUnknown | None, typer.Option(help="The parameter to solve for, given the target error.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw the errors.")] = None,
-    over: Annotated[PlanUnknown, typer.Option(help="Along which side to draw.")] = PlanUnknown.ROWS,
+    over: Annotated[PlanUnknown, typer.Option(help="The parameter on the horizontal axis.")] = PlanUnknown.ROWS,
     as_json: JsonOption = False,
 ) -> None:
     """Show what every mechanism guarantees, and which one to use.

@@ -23,7 +23,7 @@ def hoeffding(samples: int, deviation: float) -> float:
 
     Theorem: concentration
     """
-    return _capped(-2 * validate_count(samples, argument="samples") * _size(deviation, "deviation") ** 2)
+    return _exp_capped(-2 * validate_count(samples, argument="samples") * _size(deviation, "deviation") ** 2)
 
 
 def hoeffding_two_sided(samples: int, deviation: float) -> float:
@@ -57,7 +57,7 @@ def chernoff_above(samples: int, mean: float, factor: float) -> float:
     if size > WIDEST:
         accepted = f"this bound holds up to {WIDEST}; write less, or take `chernoff`, which holds for all"
         raise InvalidArgument("factor", factor, accepted)
-    return _capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 3)
+    return _exp_capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 3)
 
 
 def chernoff_below(samples: int, mean: float, factor: float) -> float:
@@ -68,7 +68,7 @@ def chernoff_below(samples: int, mean: float, factor: float) -> float:
     size = _size(factor, "factor")
     if size > 1:
         raise InvalidArgument("factor", factor, "write from 0 to 1: no mean is below 0")
-    return _capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 2)
+    return _exp_capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 2)
 
 
 def chernoff(samples: int, mean: float, share: float) -> float:
@@ -85,7 +85,7 @@ def chernoff(samples: int, mean: float, share: float) -> float:
     for one, other in ((reached, expected), (1 - reached, 1 - expected)):
         if one > 0:
             exponent += one * math.log(one / other)
-    return _capped(-validate_count(samples, argument="samples") * max(exponent, 0.0))
+    return _exp_capped(-validate_count(samples, argument="samples") * max(exponent, 0.0))
 
 
 def azuma(effects: Iterable[float], deviation: float) -> float:
@@ -96,7 +96,7 @@ def azuma(effects: Iterable[float], deviation: float) -> float:
     squares = math.fsum(_size(effect, "effects") ** 2 for effect in effects)
     if squares == 0:
         raise InvalidArgument("effects", squares, "write how far each variable moves the function, one of them above 0")
-    return _capped(-2 * _size(deviation, "deviation") ** 2 / squares)
+    return _exp_capped(-2 * _size(deviation, "deviation") ** 2 / squares)
 
 
 def azuma_sum(terms: int, size: float, drift: float, deviations: float) -> tuple[float, float]:
@@ -110,7 +110,7 @@ def azuma_sum(terms: int, size: float, drift: float, deviations: float) -> tuple
     if not abs(drift) <= most:
         raise InvalidArgument("drift", drift, "write a mean that is no larger than the terms")
     level = count * drift + _size(deviations, "deviations") * math.sqrt(count) * most
-    return level, _capped(-(deviations**2) / 2)
+    return level, _exp_capped(-(deviations**2) / 2)
 
 
 def stirling(number: int) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def laplace_tail(scales: float) -> float:
 
     Theorem: concentration
     """
-    return _capped(-_size(scales, "scales"))
+    return _exp_capped(-_size(scales, "scales"))
 
 
 def laplace_sum(draws: int, scales: float) -> float:
@@ -141,7 +141,7 @@ def laplace_sum(draws: int, scales: float) -> float:
     """
     count, reached = validate_count(draws, argument="draws"), _size(scales, "scales")
     rate = reached / (math.hypot(count, reached) + count)
-    return _capped(-rate * reached - count * math.log1p(-(rate**2)))
+    return _exp_capped(-rate * reached - count * math.log1p(-(rate**2)))
 
 
 def normal_tail(deviations: float) -> float:
@@ -149,10 +149,10 @@ def normal_tail(deviations: float) -> float:
 
     Theorem: concentration
     """
-    return _capped(-(_size(deviations, "deviations") ** 2) / 2)
+    return _exp_capped(-(_size(deviations, "deviations") ** 2) / 2)
 
 
-def _capped(exponent: float) -> float:
+def _exp_capped(exponent: float) -> float:
     return math.exp(min(exponent, 0.0))
 
 

@@ -51,7 +51,7 @@ def forecast(setting: Setting, task: Task = Task.ANSWERS) -> Forecast:
     """Return all guarantees for a task.
 
     >>> found = forecast(Setting(rows=10**5, questions=1000, cells=1024, epsilon=1, delta="1e-6"))
-    >>> found.best(Asked.IN_TURN).method.name, round(found.best(Asked.IN_TURN).within, 5)
+    >>> found.best(Adaptivity.IN_TURN).method.name, round(found.best(Adaptivity.IN_TURN).within, 5)
     ('gaussian-exact', 0.00541)
     """
     promises, left_out = [], []
@@ -69,7 +69,7 @@ def forecast(setting: Setting, task: Task = Task.ANSWERS) -> Forecast:
 def promise_for(setting: Setting, mechanism: str) -> Promise:
     """Return one mechanism's guarantee; raise Unsuitable if it has none in this setting.
 
-    >>> promised(Setting(rows=10**4, questions=1000, epsilon=1), "laplace-basic").within
+    >>> promise_for(Setting(rows=10**4, questions=1000, epsilon=1), "laplace-basic").within
     0.9878
     """
     method = find_mechanism(mechanism)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Noise = Laplace | Gaussian
 MOST_CELLS = 1 << 24
 """The most cells that are released at once; the formulas hold for more."""
-_SUMS = 1 << 40  # sums of up to so many draws have a sharper quantile
+_SUMS = 1 << 40  # sums of up to this many draws have a sharper quantile
 _SUMMED = 2000.0  # up to this scale the moments of Gaussian noise above 0 are summed
 
 

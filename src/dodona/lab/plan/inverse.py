@@ -40,7 +40,7 @@ class UnreachablePlan(Refused):
     def __init__(self, method: PlannedMechanism, within: float, unknown: PlanParameter) -> None:
         """Say what was searched for."""
         super().__init__(
-            f"{method.title}: no {unknown.value} in range make it promise {format_share(within)} of the rows. "
+            f"{method.title}: no {unknown.value} in range guarantee {format_share(within)} of the rows. "
             "Ask for less accuracy, or take another mechanism."
         )
 
@@ -77,7 +77,7 @@ def solve_for(setting: Setting, mechanism: str, *, within: float, unknown: PlanP
     """Return what one mechanism needs; raise UnreachablePlan if nothing is enough.
 
     >>> plan = Setting(rows=10**5, questions=1000, epsilon=1, delta="1e-6")
-    >>> solved(plan, "gaussian-zcdp", within=0.01, unknown=Unknown.ROWS)
+    >>> solve_for(plan, "gaussian-zcdp", within=0.01, unknown=PlanParameter.ROWS)
     58000
     """
     match unknown:

@@ -52,7 +52,7 @@ def marginals(setting: Setting) -> FormulaResult:
         if scale < LARGEST_SCALE:
             found.append(_cellwise(setting, Gaussian(scale=round_scale_up(scale))))
     return min(
-        found, key=lambda one: one.within, default=FormulaResult(math.inf, "noise that is not drawn", runs=False)
+        found, key=lambda one: one.within, default=FormulaResult(math.inf, "noise too large to draw", runs=False)
     )
 
 

@@ -32,7 +32,7 @@ def response(setting: Setting) -> FormulaResult:
         raise Unsuitable("the number of respondents is public in randomized response: plan it with replace")
     loss = shares.best(setting)
     if loss < SMALLEST_EPSILON:
-        return FormulaResult(math.inf, f"a loss of {loss:.4g} an answer, which is not told", runs=False)
+        return FormulaResult(math.inf, f"a loss of {loss:.4g} per answer, which is too small to run", runs=False)
     mechanism = RandomizedResponse(epsilon=Fraction(min(loss, _LARGEST_RESPONSE)))
     # All k estimates hold simultaneously if each fails with probability at most β/k (Hoeffding, √(ln(2k/β)/2n)).
     width = math.sqrt(math.log(2 * setting.questions / setting.failing) / (2 * setting.rows))
@@ -47,7 +47,7 @@ def laplace(setting: Setting, loss: Fraction | float) -> FormulaResult:
     Theorem: laplace-accuracy
     """
     if 1 / loss > LARGEST_SCALE:
-        return FormulaResult(math.inf, f"Laplace noise of scale {float(1 / loss):.4g}, which is not drawn", runs=False)
+        return FormulaResult(math.inf, f"Laplace noise of scale {float(1 / loss):.4g}, too large to draw", runs=False)
     exact = 1 / loss if isinstance(loss, Fraction) else round_scale_up(max(1 / loss, float(SMALLEST_SCALE)))
     noise = Laplace(scale=max(exact, SMALLEST_SCALE))
     return FormulaResult(_error(setting, noise), f"Laplace noise of scale {float(noise.scale):,.4g}")
@@ -59,7 +59,7 @@ def gaussian(setting: Setting, scale: Fraction | float) -> FormulaResult:
     Theorem: gaussian-accuracy
     """
     if scale > LARGEST_SCALE:
-        return FormulaResult(math.inf, f"Gaussian noise of scale {float(scale):.4g}, which is not drawn", runs=False)
+        return FormulaResult(math.inf, f"Gaussian noise of scale {float(scale):.4g}, too large to draw", runs=False)
     noise = Gaussian(scale=scale if isinstance(scale, Fraction) else round_scale_up(max(scale, float(SMALLEST_SCALE))))
     return FormulaResult(_error(setting, noise), f"Gaussian noise of scale {float(noise.scale):,.4g}")
 

@@ -14,7 +14,7 @@ from dodona.privacy.additive_noise import validate_noise_epsilon
 
 @dataclass(frozen=True, slots=True, init=False)
 class Exposure:
-    """The most that an (ε, δ)-differentially private answer reveals to somebody who knows everything else.
+    """The most that an (ε, δ)-differentially private answer reveals to an attacker who knows everything else.
 
     Theorem: one-person
     """
@@ -85,14 +85,14 @@ class Exposure:
     def describe(self) -> str:
         """Return what the budget means for one person, in a sentence or two.
 
-        >>> print(Exposure(1).describe()[96:])
+        >>> print(Exposure(1).describe()[84:])
         is right with probability 73.1% at most. A suspicion of 1% grows to 2.67% at most.
         """
         failing = None if self.delta == 0 else min(0.5, 100 * float(self.delta))
         grown = self.posterior(0.01, failing=failing)
-        but = "" if failing is None else f", but with probability {failing:.2g}"
+        but = "" if failing is None else f", except with probability {failing:.2g}"
         return (
-            "For one person: whoever guesses whether you are in the table, with even odds before the answer, "
+            "For one person: an attacker who guesses from even odds whether you are in the table "
             f"is right with probability {format_percent(self.guess)} at most. A suspicion of 1% grows to "
             f"{format_percent(grown)} at most{but}."
         )

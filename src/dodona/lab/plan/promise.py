@@ -100,7 +100,7 @@ class Unsuitable(InvalidRequest):
 def format_share(share: float) -> str:
     """Return a share of the rows for display.
 
-    >>> shown(0.00541), shown(0.2301), shown(2.5), shown(3e-7)
+    >>> format_share(0.00541), format_share(0.2301), format_share(2.5), format_share(3e-7)
     ('0.541%', '23%', 'nothing', 'less than 0.0001%')
     """
     return format_percent(share) if share < 1 else "nothing"
@@ -109,7 +109,7 @@ def format_share(share: float) -> str:
 def format_count(number: int) -> str:
     """Return an integer for display: large powers of two and of ten as powers, others in digits.
 
-    >>> counted(1024), counted(2**40), counted(10**12), counted(10**12 + 7)
+    >>> format_count(1024), format_count(2**40), format_count(10**12), format_count(10**12 + 7)
     ('1,024', '2^40', '10^12', '1e+12')
     """
     return f"{number:,}" if number < _MANY else exact_shown(Fraction(number)) if _plain(number) else f"{number:.4g}"
@@ -118,7 +118,7 @@ def format_count(number: int) -> str:
 def format_small(number: float) -> str:
     """Return a small number for display.
 
-    >>> small(1e-6), small(0.5)
+    >>> format_small(1e-6), format_small(0.5)
     ('1e-6', '0.5')
     """
     return f"{number:g}".replace("e-0", "e-")

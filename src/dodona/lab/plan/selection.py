@@ -26,7 +26,7 @@ def selection_error(setting: Setting, choice: _Choice) -> FormulaResult:
     """
     scale = max(choice_epsilon(Fraction(1), scores(setting.neighbours)) / setting.epsilon, SMALLEST_SCALE)
     if scale > LARGEST_SCALE:
-        return FormulaResult(math.inf, f"noise of scale {float(scale):.4g}, which is not drawn", runs=False)
+        return FormulaResult(math.inf, f"noise of scale {float(scale):.4g}, too large to draw", runs=False)
     accuracy = choice(scale=scale).accuracy(setting.confidence, candidates=setting.questions)
     return FormulaResult(accuracy.within / setting.rows, f"scale {float(scale):,.4g}; no delta is used")
 

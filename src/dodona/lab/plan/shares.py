@@ -46,7 +46,7 @@ def _rho(epsilon: Fraction, delta: Fraction) -> float:
     try:
         return float(zcdp_limit(epsilon, delta)) * (1 - 1e-12)
     except InvalidArgument:
-        raise Unsuitable("this epsilon and delta leave nothing to zCDP: raise one of them") from None
+        raise Unsuitable("this epsilon and delta are too small for zCDP: raise one of them") from None
 
 
 def basic(setting: Setting) -> Fraction:
@@ -152,7 +152,7 @@ def _normal(times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     try:
         mu = gdp_limit(epsilon, delta=delta)
     except InvalidArgument as fault:
-        raise Unsuitable("this epsilon and delta leave nothing to Gaussian noise: raise one of them") from fault
+        raise Unsuitable("this epsilon and delta are too small for Gaussian noise: raise one of them") from fault
     slope = max(1.0, (float(epsilon) / mu) ** 2)  # about how fast ln δ falls with ln σ
     scale = math.sqrt(times) / mu
     while True:
@@ -169,5 +169,5 @@ def _validate_times(setting: Setting) -> int:
     if setting.questions > MOST_TIMES:
         raise Unsuitable(f"this composition is computed for at most {MOST_TIMES:,} questions; for more, take zCDP")
     if basic(setting) < 2 * SMALLEST_EPSILON:
-        raise Unsuitable("so small a loss an answer is not composed exactly: raise epsilon, or ask fewer questions")
+        raise Unsuitable("so small a loss per answer is not composed exactly: raise epsilon, or ask fewer questions")
     return setting.questions

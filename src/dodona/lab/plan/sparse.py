@@ -113,8 +113,8 @@ def _verdicts(setting: Setting, share: float, failing: float, payment: Payment) 
         )
 
     one = error(payment.test(share), positives, 1), "one threshold"
-    anew = error(payment.test(share / positives), 1, positives), "a threshold for each positive"
-    rows, law = min(one, anew)
+    restarting = error(payment.test(share / positives), 1, positives), "a threshold for each positive"
+    rows, law = min(one, restarting)
     return rows + 2, law
 
 
@@ -149,11 +149,11 @@ def _balance(falling: Callable[[float], float], rising: Callable[[float], float]
 _above = partial(PlannedMechanism, task=Task.ABOVE)
 
 METHODS = (
-    _above(name="sparse-textbook", title="Sparse, verdicts alone, text's constants", short="Sparse",
+    _above(name="sparse-textbook", title="Sparse, verdicts only, text's constants", short="Sparse",
            adaptivity=Adaptivity.IN_TURN, theorem="sparse-vector-accuracy", formula=sparse_textbook),
     _above(name="numeric-textbook", title="NumericSparse, text's constants", short="NumericSparse",
            adaptivity=Adaptivity.IN_TURN, theorem="sparse-vector-accuracy", formula=numeric_textbook),
-    _above(name="sparse", title="Sparse, verdicts alone, best constants", short="Sparse",
+    _above(name="sparse", title="Sparse, verdicts only, best constants", short="Sparse",
            adaptivity=Adaptivity.IN_TURN, theorem="sparse-vector-accuracy", formula=sparse),
     _above(name="numeric-sparse", title="NumericSparse, best constants", short="NumericSparse",
            adaptivity=Adaptivity.IN_TURN, theorem="sparse-vector-accuracy", formula=numeric),

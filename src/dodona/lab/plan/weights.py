@@ -170,7 +170,7 @@ def _design(setting: Setting, design: Callable[..., WeightsDesign]) -> FormulaRe
         NoUsefulGuarantee,
         InvalidArgument,
     ):  # past what is drawn: noise of more rows, or more updates, than there may be
-        return FormulaResult(math.inf, "noise or updates beyond what is run", runs=False)
+        return FormulaResult(math.inf, "more noise or updates than can be run", runs=False)
     return FormulaResult(found.within, f"at most {format_count(found.updates)} updates", runs=universe <= MOST_WEIGHTS)
 
 

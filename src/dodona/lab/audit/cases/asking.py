@@ -95,7 +95,5 @@ class RepeatedQueries:
     def _curator(self, rows: Rows, *, ledger: Ledger | None = None) -> Curator:
         schema = schema_of(self.neighbours, person=self.person)
         kept = ledger_of(schema, self.delta, self.accountant) if ledger is None else ledger
-        rungs = (
-            frozenset[str]() if self.singly else OPTIONAL_RUNGS
-        )  # one by one, each is measured and none is told again
+        rungs = frozenset[str]() if self.singly else OPTIONAL_RUNGS  # one by one, each is measured and none is replayed
         return make_curator(schema, source_of(schema, rows), kept, rungs=rungs)

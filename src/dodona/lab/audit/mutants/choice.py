@@ -11,7 +11,7 @@ _CONTESTS = "            return contest.contests(_scores(scores), count, "
 MUTANTS = (
     Mutant(
         "responses too honest",
-        "the truth is told as often as 2ε would allow; half of ε would only be wasteful, not a fault",
+        "the truth is reported as often as 2ε would allow; half of ε would only be wasteful, not a fault",
         (
             replace_lines(
                 _DIRECT,
@@ -36,7 +36,7 @@ MUTANTS = (
         ("coins",),
     ),
     Mutant(
-        "noisy max tells the maximum",
+        "noisy max releases the maximum",
         "the gap's place holds the largest noisy score",
         (
             replace_lines(

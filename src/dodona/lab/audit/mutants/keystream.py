@@ -10,7 +10,7 @@ _DRAW = "dodona.trusted.samplers.draw"
 MUTANTS = (
     Mutant(
         "constant keystream",
-        "every call begins the same keystream anew",
+        "every call restarts the same keystream",
         (
             replace_lines(
                 _ENTROPY,

@@ -66,7 +66,7 @@ MUTANTS = (
         ("table of the ladder",),
     ),
     Mutant(
-        "number of rows told where rows are added",
+        "number of rows released under add-remove",
         "the exact number of rows sharpens what follows from a table, under either relation",
         (
             replace_lines(

@@ -7,7 +7,7 @@ from dodona.lab.audit.patch import Mutant, replace_lines
 MUTANTS = (
     Mutant(
         "one bit's odds for two",
-        "a unary encoding tells each bit with the odds for the whole report, though another answer moves two",
+        "a unary encoding randomizes each bit with the odds for the whole report, though another answer changes two",
         (
             replace_lines(
                 "dodona.lab.local.unary",
@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     Mutant(
         "the other label may be the true one",
-        "a lie is drawn from all labels but the last, so that the truth is told too often",
+        "a lie is drawn from all labels but the last, so the truth is reported too often",
         (
             replace_lines(
                 "dodona.lab.local.kary",

@@ -66,7 +66,7 @@ MUTANTS = (
         ("laplace count",),
     ),
     Mutant(
-        "zero told without noise",
+        "zero released without noise",
         "an empty group is answered 0",
         _replace_vector_path(
             "noise = draw_many(mechanism, values.size)",

@@ -25,13 +25,13 @@ _EMPTY_WITHOUT_NOISE = _change_noise("noise[np.asarray(values) == 0] = 0")
 MUTANTS = (
     Mutant(
         "empty group served without noise",
-        "a group that nobody is in is answered 0",
+        "an empty group is answered 0",
         (_EMPTY_WITHOUT_NOISE,),
         ("served rare group",),
     ),
     Mutant(
         "key shown only if present",
-        "a group that nobody is in is left out of the answer",
+        "an empty group is left out of the answer",
         (
             _EMPTY_WITHOUT_NOISE,
             replace_lines(
@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     Mutant(
         "error on an empty group",
-        "a source cannot answer where nobody is in a group",
+        "a source cannot answer for an empty group",
         (
             replace_lines(
                 _RELEASE,
@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "clamped at a bound from the data",
-        "values are drawn in to the median of the column",
+        "values are clamped to the median of the column",
         (
             replace_lines(
                 "dodona.schema.encoding",
@@ -126,7 +126,7 @@ MUTANTS = (
         ("served groups", "served pair of counts"),
     ),
     Mutant(
-        "price of the planner believed",
+        "price of the planner trusted",
         "the planner halves prices, and a release does not compute them again",
         (
             replace_lines(
@@ -187,7 +187,7 @@ MUTANTS = (
         ("choice before its charge",),
     ),
     Mutant(
-        "largest score told",
+        "largest score released",
         "a choice is the largest exact score",
         (
             replace_lines(
@@ -241,7 +241,7 @@ MUTANTS = (
     ),
     Mutant(
         "watch opened without its receipt",
-        "alerts are told although the charge could not be used",
+        "alerts are released although the charge could not be used",
         (
             replace_lines(
                 "dodona.trusted.gate",

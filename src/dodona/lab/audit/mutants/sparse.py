@@ -16,7 +16,7 @@ _TOLD = "            return Verdict(above=True, gap=gap, answer=None if scale is
 MUTANTS = (
     Mutant(
         "sparse vector, algorithm 3",
-        "a positive tells the very noisy value that was compared (Roth 2011)",
+        "a positive releases the same noisy value that was compared (Roth 2011)",
         (
             replace_lines(
                 _THRESHOLD,
@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "sparse vector answers exactly",
-        "the number that a positive tells has no noise",
+        "the number that a positive releases has no noise",
         (
             replace_lines(
                 _THRESHOLD,
