@@ -8,7 +8,7 @@ from fractions import Fraction
 from benchmarks import clock, values
 from benchmarks.peer import filter_decision
 from benchmarks.report import Row
-from dodona.lab.convolution import Plan
+from dodona.lab.convolution import DeclaredPlan
 from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_filter
 from dodona.privacy.additive_noise import Gaussian, RoundedGaussian
 from dodona.privacy.events import GaussianEvent, PureEvent, PureMechanism
@@ -31,8 +31,8 @@ def measure(say: Callable[[str], None]) -> dict[str, object]:
     say("decisions of OpenDP")
     figures["opendp_decision_us"] = filter_decision(earlier=(200, 2_000))
     say("a plan of 10,000 mechanisms")
-    figures["plan_1e4_s"] = clock.once(lambda: Plan(((response("1/100"), _COUNTS),)).epsilon(DELTA))
-    mixed = Plan(tuple((response(Fraction(size, 1000)), 1_000) for size in range(1, 11)))
+    figures["plan_1e4_s"] = clock.once(lambda: DeclaredPlan(((response("1/100"), _COUNTS),)).epsilon(DELTA))
+    mixed = DeclaredPlan(tuple((response(Fraction(size, 1000)), 1_000) for size in range(1, 11)))
     figures["plan_1e4_in_ten_groups_s"] = clock.once(lambda: mixed.epsilon(DELTA))
     figures["count_std"] = {own.value: _count_std(own) for own in (Accountant.RENYI, Accountant.GAUSSIAN)}
     say("known values")

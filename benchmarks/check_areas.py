@@ -29,7 +29,7 @@ from benchmarks.streams.catalogue import STREAMS
 from benchmarks.streams.ladder import Way, climbed, source_of
 from benchmarks.streams.run import summary
 from dodona.lab import direct, sampling
-from dodona.lab.convolution import Plan
+from dodona.lab.convolution import DeclaredPlan
 from dodona.lab.mechanisms import Laplace
 from dodona.privacy.budget import Budget
 from dodona.trusted.samplers import compiled
@@ -63,7 +63,7 @@ def _noise(_: Path) -> Figures:
 def _accounting(_: Path) -> Figures:
     """Decisions of the filter, which must not grow with what was decided, and an exact plan."""
     few, many = accounting.decision_us(10**3), accounting.decision_us(10**6)
-    plan = Plan(((accounting.response("1/100"), 10_000),))
+    plan = DeclaredPlan(((accounting.response("1/100"), 10_000),))
     return {
         "decision_growth": many / few,
         "decision_ms": clock.standard_ms(many / 1e6),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.clock import once
-from dodona.lab.local import Encoder, Question
+from dodona.lab.local import Encoder, SurveyQuestion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ def ldp(respondents: int = RESPONDENTS) -> dict[str, float | None]:
     returns them. Both are added up as they come, because a million of the peer's reports take eight gigabytes.
     """
     values = np.random.default_rng(8).integers(0, LABELS, respondents)
-    question = Question.choice("value", map(str, range(LABELS)), epsilon=EPSILON, encoder=Encoder.OPTIMIZED)
+    question = SurveyQuestion.choice("value", map(str, range(LABELS)), epsilon=EPSILON, encoder=Encoder.OPTIMIZED)
     found: dict[str, float | None] = {}
 
     def ours() -> None:
@@ -44,11 +44,11 @@ def ldp(respondents: int = RESPONDENTS) -> dict[str, float | None]:
     found["ours_s"] = once(ours)
     found["peer_s"] = found["peer_variance"] = None
     if find_spec(_PEER) is not None:
-        tell = import_module(f"{_PEER}.pure_frequency_oracles.UE").UE_Client
-        _added(tell, values[:_WARM])  # compiles it
+        randomize = import_module(f"{_PEER}.pure_frequency_oracles.UE").UE_Client
+        _added(randomize, values[:_WARM])  # compiles it
 
         def peer() -> None:
-            marks = _added(tell, values)
+            marks = _added(randomize, values)
             support = question.channel.support
             shares = (marks / respondents - float(support.lend)) / float(support.keep - support.lend)
             found["peer_variance"] = _spread(shares, values, question)
@@ -57,14 +57,14 @@ def ldp(respondents: int = RESPONDENTS) -> dict[str, float | None]:
     return found
 
 
-def _added(tell: Any, values: NDArray[np.int64]) -> NDArray[np.float64]:  # noqa: ANN401  the peer has no types
+def _added(randomize: Any, values: NDArray[np.int64]) -> NDArray[np.float64]:  # noqa: ANN401  the peer has no types
     total = np.zeros(LABELS)
     for value in values.tolist():
-        total += tell(value, LABELS, float(EPSILON), True)  # noqa: FBT003  the peer's own argument: optimal
+        total += randomize(value, LABELS, float(EPSILON), True)  # noqa: FBT003  the peer's own argument: optimal
     return total
 
 
-def _spread(shares: NDArray[np.float64], values: NDArray[np.int64], question: Question) -> float:
+def _spread(shares: NDArray[np.float64], values: NDArray[np.int64], question: SurveyQuestion) -> float:
     """Return the mean squared error over what theory says: near 1 for both, give or take 5%."""
     truth = np.bincount(values, minlength=LABELS) / values.size
     wanted = question.channel.support.variance(1 / LABELS, values.size)

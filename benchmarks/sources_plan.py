@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dodona.lab.plan import Setting, promised
+from dodona.lab.plan import Setting, promise_for
 
 INDEPENDENT = ("laplace-basic", "laplace-zcdp", "laplace-exact", "gaussian-zcdp", "gaussian-exact")
 NOISE: dict[tuple[int, int], tuple[float | None, ...]] = {
@@ -63,7 +63,7 @@ def setting_of(rows: int, questions: int, bits: int) -> Setting:
 
 
 def _difference(setting: Setting, name: str, known: float | None) -> float:
-    ours = promised(setting, name).within
+    ours = promise_for(setting, name).within
     if known is None:
         return 0.0 if ours > 1 else float("inf")
     above = ours / known - 1

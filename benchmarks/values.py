@@ -27,7 +27,7 @@ from dodona.lab.conversion import (
     float_below,
     zcdp_epsilon,
 )
-from dodona.lab.convolution import Plan
+from dodona.lab.convolution import DeclaredPlan
 from dodona.lab.gaussian_composition import compose_mu, gdp_epsilon, gdp_limit
 from dodona.privacy.accountants import Accountant, budget_filter
 from dodona.privacy.conversion import renyi_epsilon, renyi_limit, zcdp_limit
@@ -145,14 +145,16 @@ def _repeated(epsilon: Fraction, times: int, shown: str) -> Values:
         f"{shown}, half the square": lambda: zcdp_epsilon(half, delta=DELTA),
         f"{shown}, zCDP": lambda: zcdp_epsilon(rho, delta=DELTA),
         f"{shown}, Rényi": lambda: _renyi(((_count(1, 1 / epsilon), times),)),
-        f"{shown}, plan": lambda: Plan(((_count(1, 1 / epsilon), times),)).epsilon(DELTA),
+        f"{shown}, plan": lambda: DeclaredPlan(((_count(1, 1 / epsilon), times),)).epsilon(DELTA),
         f"{shown}, continuous Laplace, zCDP": lambda: zcdp_epsilon(
             times * Fraction(_continuous_rho(epsilon)), delta=DELTA
         ),
         f"{shown}, continuous Laplace, Rényi": lambda: renyi_epsilon(
             lambda order: times * Decimal(continuous_laplace_renyi(epsilon, order=order)), delta=DELTA
         ),
-        f"{shown}, continuous Laplace, plan": lambda: Plan(((_count(steps, steps / epsilon), times),)).epsilon(DELTA),
+        f"{shown}, continuous Laplace, plan": lambda: DeclaredPlan(((_count(steps, steps / epsilon), times),)).epsilon(
+            DELTA
+        ),
     }
 
 
@@ -205,9 +207,9 @@ def _mixture() -> Values:
         "mixture, continuous Laplace, an eighth of the square": lambda: zcdp_epsilon(eighth, delta=DELTA),
         "mixture, continuous Laplace, zCDP": lambda: zcdp_epsilon(smooth, delta=DELTA),
         "mixture, continuous Laplace, Rényi": lambda: renyi_epsilon(curve, delta=DELTA),
-        "mixture, continuous Laplace, plan": lambda: Plan(((_count(100, Fraction(2000)), 100), *charged[1:])).epsilon(
-            DELTA
-        ),
+        "mixture, continuous Laplace, plan": lambda: DeclaredPlan(
+            ((_count(100, Fraction(2000)), 100), *charged[1:])
+        ).epsilon(DELTA),
     }
 
 

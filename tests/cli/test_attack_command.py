@@ -65,6 +65,6 @@ def test_a_table_and_a_picture_are_made(tmp_path: Path):
     picture = tmp_path / "attack.png"
     done = called("attack", "--only", "averaging", "--plot", str(picture))
     assert done.exit_code == 0, done.output
-    assert "Dodona, its noise taken out" in done.stdout
+    assert "Dodona without noise" in done.stdout
     assert "400/400" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")

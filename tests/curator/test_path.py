@@ -10,7 +10,7 @@ import pytest
 
 from dodona.curator.curator import Curator
 from dodona.errors import DodonaError, InvalidRequest, Unavailable
-from dodona.lab.audit.cases.scene import ledger_of, schema_of, served, source_of
+from dodona.lab.audit.cases.scene import ledger_of, make_curator, schema_of, source_of
 from dodona.lab.audit.cases.served import COUNT, CROWD, GROUPS
 from dodona.ledger.entries import Receipt
 from dodona.ledger.errors import BudgetExhausted, KeyReused
@@ -34,7 +34,7 @@ EACH = pytest.mark.parametrize("ask", WAYS.values(), ids=WAYS)
 
 def opened(*, fails: str | None = None, source: object = None) -> tuple[Curator, Ledger, list[str]]:
     ledger, told, calls = scene(fails=fails, source=source)
-    return served(SCHEMA, told, ledger), ledger, calls
+    return make_curator(SCHEMA, told, ledger), ledger, calls
 
 
 @EACH
@@ -92,7 +92,7 @@ class Holding:
 def test_an_error_at_the_end_of_a_reservation_says_that_the_charge_stands(ask: Ask):
     ledger, source, calls = scene()
     with pytest.raises(Unavailable, match="The charge stands") as fault:
-        ask(served(SCHEMA, source, cast("Ledger", Holding(ledger))))
+        ask(make_curator(SCHEMA, source, cast("Ledger", Holding(ledger))))
     assert fault.value.charged
     assert calls == WHOLE
 
@@ -152,7 +152,7 @@ def test_a_key_belongs_to_one_question_whichever_way_it_is_asked():
 
 def test_a_curator_shows_no_row_of_its_table():
     schema = schema_of(Neighbours.ADD_REMOVE)
-    curator = served(schema, source_of(schema, CROWD), ledger_of(schema))
+    curator = make_curator(schema, source_of(schema, CROWD), ledger_of(schema))
     answer = curator.ask(COUNT, epsilon=1)
     with pytest.raises(DodonaError):
         curator.ask("SELECT nothing FROM stays")
@@ -174,7 +174,7 @@ class Reads:
 
 def test_a_replay_asks_the_ledger_once_and_states_the_head_of_that_look():
     ledger = Reads(scene()[0])
-    curator = served(SCHEMA, scene()[1], ledger)
+    curator = make_curator(SCHEMA, scene()[1], ledger)
     first = curator.ask(COUNT, epsilon=1)
     ledger.names.clear()
     again = curator.ask(COUNT, within=1000)

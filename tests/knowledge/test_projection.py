@@ -41,7 +41,7 @@ def test_a_guarded_step_drops_the_relative_entropy_by_its_promise():
         told = truth + doubt * rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
         if margin < 1e-4 or (told > believed) != (truth > believed):
             continue  # the direction is that of the truth in the good event
-        target = guarded_target(believed, told=told, margin=margin, doubt=doubt)
+        target = guarded_target(believed, noisy=told, margin=margin, doubt=doubt)
         domain = cells_of(len(table))
         query = Query.count(domain, among(domain["cell"], np.flatnonzero(inside).tolist()))
         moved = project(DenseBelief(Support.values(domain), belief.copy()), query, target=target).probabilities()
@@ -91,7 +91,7 @@ def test_a_step_on_a_sum_drops_the_relative_entropy_by_its_promise():
 @given(st.floats(0, 1), st.floats(-0.5, 1.5), st.floats(0, 0.3), st.floats(0, 0.3))
 def test_a_guarded_target_moves_by_the_margin_at_least_and_towards_what_was_told(believed, told, margin, doubt):
     try:
-        target = guarded_target(believed, told=told, margin=margin, doubt=doubt)
+        target = guarded_target(believed, noisy=told, margin=margin, doubt=doubt)
     except InvalidArgument:
         assert (believed + margin if told >= believed else 1 - believed + margin) >= 1
         return
@@ -108,7 +108,7 @@ def test_a_guarded_target_moves_by_the_margin_at_least_and_towards_what_was_told
     ("believed", "told", "margin", "doubt", "word"),
     [
         (1.5, 0.5, 0.1, 0.1, "believed"),
-        (0.5, math.nan, 0.1, 0.1, "told"),
+        (0.5, math.nan, 0.1, 0.1, "noisy"),
         (0.5, 0.6, -0.1, 0.1, "margin"),
         (0.5, 0.6, 0.1, math.inf, "doubt"),
         (0.95, 0.99, 0.1, 0.0, "above 0.95; write a smaller margin"),
@@ -117,4 +117,4 @@ def test_a_guarded_target_moves_by_the_margin_at_least_and_towards_what_was_told
 )
 def test_guards_that_make_no_sense_are_refused(believed, told, margin, doubt, word):
     with pytest.raises(InvalidArgument, match=word):
-        guarded_target(believed, told=told, margin=margin, doubt=doubt)
+        guarded_target(believed, noisy=told, margin=margin, doubt=doubt)

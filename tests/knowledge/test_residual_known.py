@@ -74,7 +74,7 @@ def dense(product):
 @given(tables, products, variances)
 def test_a_product_query_is_exact_where_the_noise_is_nought(table, product, spreads):
     measured = measurement(spreads)
-    known = ExactResiduals().learned(measured, (lines(measured.parts) @ table.reshape(-1)).tolist())
+    known = ExactResiduals().learn(measured, (lines(measured.parts) @ table.reshape(-1)).tolist())
     assert known.estimate(product).value == int(dense(product) @ table.reshape(-1))
 
 
@@ -85,8 +85,8 @@ def test_its_variance_is_that_of_its_coefficients_and_of_least_squares(product, 
     table = lines(measured.parts)
     laws = [variance * row.square for residual, variance in measured.parts for row in residual.rows()]
     units = np.eye(len(laws), dtype=int)
-    coefficients = [ExactResiduals().learned(measured, unit.tolist()).estimate(product).value for unit in units]
-    found = ExactResiduals().learned(measured, [0] * len(laws)).estimate(product).variance
+    coefficients = [ExactResiduals().learn(measured, unit.tolist()).estimate(product).value for unit in units]
+    found = ExactResiduals().learn(measured, [0] * len(laws)).estimate(product).variance
     assert found == sum(own**2 * law for own, law in zip(coefficients, laws, strict=True))
     precision = table.T / np.array(laws, dtype=float) @ table
     wanted = dense(product)
@@ -98,7 +98,7 @@ def test_its_variance_is_that_of_its_coefficients_and_of_least_squares(product, 
 @settings(deadline=None, max_examples=25, phases=FOUND)
 @given(st.lists(st.integers(-1000, 1000), min_size=24, max_size=24), variances, st.sampled_from([0, 1, 2, 3]))
 def test_a_marginal_has_what_each_of_its_cells_has_alone(values, spreads, size):
-    known = ExactResiduals().learned(measurement(spreads), values)
+    known = ExactResiduals().learn(measurement(spreads), values)
     chosen = WAYS[:size]
     cells, variance = known.marginal(chosen)
     assert cells.shape == SIZES[:size]
@@ -116,19 +116,19 @@ def test_a_second_measurement_is_weighed_with_the_first_one():
     spreads, further = ([Fraction(3, own) for own in range(1, 9)], [Fraction(own, 5) for own in range(2, 10)])
     product = tuple(Factor(own, tuple(range(1, own.number + 1))) for own in WAYS)
     first, second = measurement(spreads), measurement(further)
-    known = ExactResiduals().learned(first, [0] * 24).learned(second, [0] * 24)
+    known = ExactResiduals().learn(first, [0] * 24).learn(second, [0] * 24)
     joined = [1 / (1 / one + 1 / other) for one, other in zip(spreads, further, strict=True)]
     assert (
         known.estimate(product).variance
-        == ExactResiduals().learned(measurement(joined), [0] * 24).estimate(product).variance
+        == ExactResiduals().learn(measurement(joined), [0] * 24).estimate(product).variance
     )
     table = np.arange(24)
     exact = (lines(first.parts) @ table).tolist()
-    again = ExactResiduals().learned(first, exact).learned(second, exact)
+    again = ExactResiduals().learn(first, exact).learn(second, exact)
     assert again.estimate(product).value == int(dense(product) @ table)
-    one, two = ExactResiduals().learned(first, [1] * 24), ExactResiduals().learned(second, [1] * 24)
+    one, two = ExactResiduals().learn(first, [1] * 24), ExactResiduals().learn(second, [1] * 24)
     share = spreads[0] / (spreads[0] + further[0])
-    top = one.learned(second, [2] * 24).rows[Residual()]
+    top = one.learn(second, [2] * 24).rows[Residual()]
     assert one.rows[Residual()] == two.rows[Residual()] == 1
     assert top == 1 + share
 
@@ -160,7 +160,7 @@ def test_a_public_number_of_rows_has_no_variance():
 
 def test_what_was_not_measured_is_not_told():
     ones = Factor(WAYS[1], (1, 0, 0))
-    known = ExactResiduals().learned(ResidualMeasurement(DOMAIN, ((Residual(WAYS[1:2]), Fraction(1)),)), [3, 4])
+    known = ExactResiduals().learn(ResidualMeasurement(DOMAIN, ((Residual(WAYS[1:2]), Fraction(1)),)), [3, 4])
     assert known.estimate((ones,)) is None
     assert known.marginal(WAYS[1:2]) is None
     assert known.estimate((Factor(WAYS[1], (2, -1, -1)),)).variance == 6  # it has no part in the number of rows
@@ -168,7 +168,7 @@ def test_what_was_not_measured_is_not_told():
 
 def test_values_of_another_number_are_refused():
     with pytest.raises(InvalidArgument, match="1 rows"):
-        ExactResiduals().learned(ResidualMeasurement(DOMAIN, ((Residual(), Fraction(1)),)), [1, 2])
+        ExactResiduals().learn(ResidualMeasurement(DOMAIN, ((Residual(), Fraction(1)),)), [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_residuals_are_released_as_any_measurement():
     measured = measurement([Fraction(1, 400)] * len(SETS))
     receipt = ledger.reserve(measured.event(schema.unit), analyst=None, key=None, purpose=measured.purpose, version="1")
     released = release_measurement(measured, receipt, ledger=ledger, source=source, unit=schema.unit)
-    cells, variance = ExactResiduals().learned(measured, [int(value) for value in released.values]).marginal(WAYS)
+    cells, variance = ExactResiduals().learn(measured, [int(value) for value in released.values]).marginal(WAYS)
     expected = np.zeros(SIZES)
     for age, sex, urgent in ((0, 0, 0), (0, 1, 0), (1, 1, 1), (1, 2, 1), (2, 2, 1)):
         expected[age, sex, urgent] += 1

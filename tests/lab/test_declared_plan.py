@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import grouped_epsilon, mechanism_group
 from dodona.lab.conversion import continuous_laplace_renyi
-from dodona.lab.convolution import Plan
+from dodona.lab.convolution import DeclaredPlan
 from dodona.lab.gaussian_composition import gdp_delta, gdp_epsilon
 from dodona.privacy.conversion import renyi_epsilon
 from dodona.privacy.events import (
@@ -43,7 +43,7 @@ def gaussian(scale: str, squared_distance: int = 1) -> Event:
     return GaussianEvent(squared_distance, Fraction(scale) ** 2, HERE)
 
 
-MIXTURE = Plan(
+MIXTURE = DeclaredPlan(
     ((count("0.05"), 100), (gaussian("20"), 100), (pure("0.2"), 5), (ExponentialEvent(Fraction(1, 10), HERE), 10))
 )
 
@@ -62,11 +62,11 @@ MIXTURE = Plan(
     ],
 )
 def test_one_kind_of_event_has_its_exact_value(event: Event, times: int, expected: float) -> None:
-    assert Plan(((event, times),)).epsilon("1e-6") == pytest.approx(expected, abs=6e-7)
+    assert DeclaredPlan(((event, times),)).epsilon("1e-6") == pytest.approx(expected, abs=6e-7)
 
 
 def test_pure_events_are_priced_by_groups_whatever_their_kind() -> None:
-    plan = Plan(((count("0.02"), 50), (pure("0.05"), 30), (count("0.05"), 20), (pure("0.1"), 20)))
+    plan = DeclaredPlan(((count("0.02"), 50), (pure("0.05"), 30), (count("0.05"), 20), (pure("0.1"), 20)))
     assert plan.epsilon("1e-6") == pytest.approx(2.594131, abs=6e-7)
 
 
@@ -84,14 +84,14 @@ def test_the_mixture_has_its_value_under_each_currency() -> None:
 
 @pytest.mark.parametrize(("scale", "smaller"), [("2", True), ("5", True), ("1", False)])
 def test_discrete_gaussian_noise_is_never_priced_by_the_continuous_formula(scale: str, smaller: bool) -> None:  # noqa: FBT001
-    plan, continuous = Plan(((gaussian(scale), 1),)), gdp_epsilon(1 / Fraction(scale), delta="1e-6")
+    plan, continuous = DeclaredPlan(((gaussian(scale), 1),)), gdp_epsilon(1 / Fraction(scale), delta="1e-6")
     assert (continuous < plan.epsilon("1e-6")) is smaller
     assert plan.epsilon("1e-6") != pytest.approx(continuous, rel=1e-6)
 
 
 @pytest.mark.parametrize("squared_distance", [1, 2, 3, 4, 100])
 def test_gaussian_noise_is_never_above_its_zcdp_price(squared_distance: int) -> None:
-    plan = Plan(((gaussian("10", squared_distance), 7),))
+    plan = DeclaredPlan(((gaussian("10", squared_distance), 7),))
     through = renyi_epsilon(ComposedEvent(plan.parts).renyi, delta="1e-6")
     exact = squared_distance <= 3
     assert (plan.epsilon("1e-6") < through * 0.95) is exact
@@ -100,12 +100,12 @@ def test_gaussian_noise_is_never_above_its_zcdp_price(squared_distance: int) -> 
 
 @pytest.mark.parametrize("squared_distance", [2, 3])
 def test_integers_that_move_together_cost_what_they_cost_one_by_one(squared_distance: int) -> None:
-    together = Plan(((gaussian("10", squared_distance), 5),)).epsilon("1e-6")
-    assert together == Plan(((gaussian("10"), 5 * squared_distance),)).epsilon("1e-6")
+    together = DeclaredPlan(((gaussian("10", squared_distance), 5),)).epsilon("1e-6")
+    assert together == DeclaredPlan(((gaussian("10"), 5 * squared_distance),)).epsilon("1e-6")
 
 
 def test_laplace_noise_on_far_integers_costs_less_than_its_pure_price() -> None:
-    plan = Plan(((LaplaceEvent(1000, Fraction(10**4), HERE), 100),))
+    plan = DeclaredPlan(((LaplaceEvent(1000, Fraction(10**4), HERE), 100),))
     assert plan.epsilon("1e-6") == pytest.approx(4.692667, abs=2e-6)
     assert plan.epsilon("1e-6") < grouped_epsilon([mechanism_group("0.1", times=100)], delta="1e-6")
 
@@ -117,7 +117,7 @@ def test_laplace_noise_on_far_integers_costs_less_than_its_pure_price() -> None:
     st.integers(1, 8),
 )
 def test_pure_plans_agree_with_enumeration(groups: list[tuple[int, int]], level: int, decades: int) -> None:
-    plan = Plan(tuple((pure(Fraction(loss, 20)), times) for loss, times in groups))
+    plan = DeclaredPlan(tuple((pure(Fraction(loss, 20)), times) for loss, times in groups))
     pairs = [worst_pair(loss / 20) for loss, times in groups for _ in range(times)]
     exact = enumerated_delta(pairs, level / 20)
     assert exact - 1e-14 <= plan.delta(Fraction(level, 20)) <= exact * (1 + 1e-6) + 1e-10
@@ -129,7 +129,7 @@ def test_the_two_directions_agree() -> None:
 
 
 def test_a_pure_plan_costs_its_sum_without_delta_and_less_with_it() -> None:
-    plan = Plan(((pure("0.1"), 100),))
+    plan = DeclaredPlan(((pure("0.1"), 100),))
     assert plan.cost(0).epsilon == 10
     assert plan.cost(0).delta == 0
     assert plan.delta(10) == 0
@@ -139,25 +139,25 @@ def test_a_pure_plan_costs_its_sum_without_delta_and_less_with_it() -> None:
 
 
 def test_delta_that_buys_nothing_is_not_taken() -> None:
-    assert Plan(((pure("0.1"), 1),)).cost("1e-30").delta == 0
+    assert DeclaredPlan(((pure("0.1"), 1),)).cost("1e-30").delta == 0
 
 
 def test_events_that_are_several_together_are_taken_apart() -> None:
     nested = ComposedEvent(((ComposedEvent(((count("0.1"), 5),)), 10), (pure("0.1"), 50)))
-    assert Plan(((nested, 1),)).epsilon("1e-6") == pytest.approx(4.774568, abs=6e-7)
+    assert DeclaredPlan(((nested, 1),)).epsilon("1e-6") == pytest.approx(4.774568, abs=6e-7)
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(((pure("0.01"), 10**4),)),
-        Plan(tuple((pure(Fraction(1, 50 + group)), 1000) for group in range(10))),
-        Plan(((gaussian("100"), 10**4),)),
-        Plan(((count("0.01"), 5000), (gaussian("100"), 4000), (LaplaceEvent(40, Fraction(4000), HERE), 1000))),
+        DeclaredPlan(((pure("0.01"), 10**4),)),
+        DeclaredPlan(tuple((pure(Fraction(1, 50 + group)), 1000) for group in range(10))),
+        DeclaredPlan(((gaussian("100"), 10**4),)),
+        DeclaredPlan(((count("0.01"), 5000), (gaussian("100"), 4000), (LaplaceEvent(40, Fraction(4000), HERE), 1000))),
     ],
     ids=["equal", "grouped", "gaussian", "mixed"],
 )
-def test_ten_thousand_events_have_a_price(plan: Plan) -> None:
+def test_ten_thousand_events_have_a_price(plan: DeclaredPlan) -> None:
     assert math.isfinite(plan.epsilon("1e-6"))
 
 
@@ -193,33 +193,33 @@ def test_the_natural_filter_fails_worse_with_a_smaller_first_step() -> None:
 
 def test_an_empty_plan_and_mixed_relations_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="at least one event"):
-        Plan(())
+        DeclaredPlan(())
     with pytest.raises(InvalidArgument, match="do not add"):
-        Plan(((pure("0.1"), 1), (pure("0.1", Neighbours.REPLACE), 1)))
+        DeclaredPlan(((pure("0.1"), 1), (pure("0.1", Neighbours.REPLACE), 1)))
 
 
 @pytest.mark.parametrize("times", [0, -1, True, 1.5, 10**6 + 1])
 def test_a_number_of_events_outside_its_range_is_refused(times: int) -> None:
     with pytest.raises(InvalidArgument, match="times"):
-        Plan(((pure("0.1"), times),))
+        DeclaredPlan(((pure("0.1"), times),))
 
 
 def test_too_many_events_in_all_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="at most 1000000"):
-        Plan(((pure("0.1"), 10**6), (count("0.1"), 1)))
+        DeclaredPlan(((pure("0.1"), 10**6), (count("0.1"), 1)))
 
 
 @pytest.mark.parametrize("delta", [1, -1, math.nan])
 def test_a_delta_outside_its_range_is_refused(delta: float) -> None:
     with pytest.raises(InvalidArgument, match="delta"):
-        Plan(((pure("0.1"), 1),)).epsilon(delta)
+        DeclaredPlan(((pure("0.1"), 1),)).epsilon(delta)
 
 
 def test_gaussian_noise_needs_a_delta_and_an_epsilon_is_positive() -> None:
     with pytest.raises(InvalidArgument, match="delta"):
-        Plan(((gaussian("1"), 1),)).cost(0)
+        DeclaredPlan(((gaussian("1"), 1),)).cost(0)
     with pytest.raises(InvalidArgument, match="epsilon"):
-        Plan(((gaussian("1"), 1),)).delta(0)
+        DeclaredPlan(((gaussian("1"), 1),)).delta(0)
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_mixtures_lie_between_the_bounds_of_another_accountant() -> None:
     """Discrete Laplace and discrete Gaussian noise and pure events, by dp-accounting's bounds on each law."""
     from dp_accounting.pld import privacy_loss_distribution as peer
 
-    plan = Plan(((count("0.1"), 20), (LaplaceEvent(3, Fraction(20), HERE), 10), (gaussian("20"), 30)))
+    plan = DeclaredPlan(((count("0.1"), 20), (LaplaceEvent(3, Fraction(20), HERE), 10), (gaussian("20"), 30)))
     bounds = []
     for pessimistic in (False, True):
         shared = {"pessimistic_estimate": pessimistic, "value_discretization_interval": 1e-4}

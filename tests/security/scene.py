@@ -19,7 +19,7 @@ from dodona.curator.request import Dataset, Request
 from dodona.engines.duckdb import DuckDBSource
 from dodona.engines.memory import MemorySource
 from dodona.errors import DodonaError
-from dodona.lab.audit.cases.scene import charged
+from dodona.lab.audit.cases.scene import last_event
 from dodona.ledger import memory
 from dodona.ledger.ledger import Ledger
 from dodona.ledger.opening import LedgerTerms
@@ -114,7 +114,7 @@ def charge(asked: Curator, question: object, **price: object) -> Event | str | N
         asked.ask(question, key=str(next(_KEY)), **price)  # type: ignore[arg-type]
     except DodonaError as error:
         return f"{type(error).__name__} {error.code} {error.exit_code} {error.http_status} {error.sqlstate} {error}"
-    return charged(ledger) if ledger.state().charges > before else None
+    return last_event(ledger) if ledger.state().charges > before else None
 
 
 def outline(answer: Answer) -> str:

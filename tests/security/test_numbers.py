@@ -17,7 +17,7 @@ from dodona.engines.duckdb import DuckDBSource
 from dodona.engines.memory import MemorySource
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.lab.audit.bound import certified_epsilon, certified_mu
-from dodona.lab.audit.cases.scene import charged
+from dodona.lab.audit.cases.scene import last_event
 from dodona.query.query import Block, Query, column_weight
 from dodona.schema.attributes import Integer, Number
 from dodona.schema.schema import Neighbours, Schema
@@ -64,7 +64,7 @@ def test_n1_n2_no_bit_of_the_double_that_is_shown_tells_more_than_the_price(neig
             answers = asked.ask_many([asked.read(text)] * times, epsilon=times, fresh=True)  # type: ignore[list-item]
             told += [float(answer.value) for answer in answers]
         outputs.append(np.array(told).view(np.int64))
-    event = charged(asked._dataset.ledger)
+    event = last_event(asked._dataset.ledger)
     rho = float(event.rho()) / times
     price = 1.0 if delta == "0" else math.sqrt(2 * rho) * (1 + 2 * rho / 22)  # as in the audit of Gaussian noise
     for bits in range(1, 21):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from dodona.lab.audit.patch import Patch, install, replacing
+from dodona.lab.audit.patch import Patch, install, replace_lines
 
 NEVER_IMPORTED = 70
 
@@ -30,7 +30,7 @@ class Fault:
 FAULTS = {
     "a refusal is charged": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.curator.ladder",
                 "        except BudgetExhausted as refused:",
                 "        except BudgetExhausted as refused:\n"
@@ -47,7 +47,7 @@ FAULTS = {
     ),
     "intervals are a fifth too narrow": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.answer.laws",
                 "        return int(noise.accuracy(1 - failing, answers=answers).within)",
                 "        return int(0.8 * noise.accuracy(1 - failing, answers=answers).within)",
@@ -60,7 +60,7 @@ FAULTS = {
     ),
     "older rows are told of again": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.knowledge.releases",
                 "        if (receipt.dataset, receipt.version) != self._of or release.question is None:",
                 "        if receipt.dataset != self._of[0] or release.question is None:",
@@ -73,7 +73,7 @@ FAULTS = {
     ),
     "a tolerance is taken for more than it says": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.curator.request",
                 "    return float(number)",
                 "    return 1.5 * float(number)",
@@ -86,7 +86,7 @@ FAULTS = {
     ),
     "the number of rows is taken for exact": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.knowledge.tables",
                 "    return NoiseSum((*law.terms, NoiseTerm.of(share, rows.noise)))",
                 "    return law",
@@ -98,7 +98,7 @@ FAULTS = {
     ),
     "residuals are weighed by half of their variance": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.knowledge.knowledge",
                 "            self.residuals.add(residual, values[start : start + residual.number], variance, "
                 "measured.law)",
@@ -112,7 +112,7 @@ FAULTS = {
     ),
     "an offer names half the price": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.curator.ladder",
                 "        price = FREE if order is None else self._price(order)",
                 "        price = FREE if order is None else Price(order.share / 2, (order.event,), self.budget.delta)",
@@ -125,7 +125,7 @@ FAULTS = {
     ),
     "ORDER BY sorts the wrong way": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.answer.rows",
                 "        known = sorted(ranks, key=ranks.__getitem__, reverse=order.descending)",
                 "        known = sorted(ranks, key=ranks.__getitem__, reverse=not order.descending)",
@@ -138,13 +138,13 @@ FAULTS = {
     ),
     "a key is forgotten": Fault(
         (
-            replacing(
+            replace_lines(
                 "dodona.curator.ladder",
                 "            recalled = self._recall(distinct, request, key)",
                 "            recalled = None",
                 symbol="Ladder.answers",
             ),
-            replacing(
+            replace_lines(
                 "dodona.curator.ladder",
                 "        call = self._resolve(distinct, request, key)",
                 "        call = self._resolve(distinct, request, None)",

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from dodona.errors import Refused
-from dodona.lab.adaptive.lecture import added_noise, laplace_stability
-from dodona.lab.adaptive.stability import added, composed, expected_gap, gaussian_stability, stability_of_privacy
+from dodona.lab.adaptive.lecture import laplace_stability, lecture_noise
+from dodona.lab.adaptive.stability import (
+    add_stabilities,
+    compose_stabilities,
+    expected_gap,
+    gaussian_stability,
+    stability_of_privacy,
+)
 from dodona.lab.composition import product_losses
 
 
@@ -38,7 +44,7 @@ def test_row_39_the_printed_sample_size_leaves_noise_above_one(failing, scale):
     assert queries * math.sqrt(logarithm / right) / within == pytest.approx(1)
     # With constants: noise of the lecture's own form stays the same along the right sample size.
     found = [
-        added_noise(
+        lecture_noise(
             rows=round(40 * queries**2 * -math.log(each / 2) / within**2), queries=queries, within=within, failing=each
         )
         for each in (1e-2, 1e-6, 1e-30)
@@ -76,17 +82,17 @@ def test_row_41_the_one_of_the_bounded_difference_cannot_always_be_dropped(queri
     )
     # A σ past that edge is not given out: the bound would not hold there.
     with pytest.raises(Refused):
-        added_noise(rows=2000, queries=1, within=0.07, failing=0.05)
+        lecture_noise(rows=2000, queries=1, within=0.07, failing=0.05)
     allowed = {"rows": 10_000, "queries": 1, "within": 0.07, "failing": 0.05}
-    found = added_noise(**allowed)
+    found = lecture_noise(**allowed)
     assert found <= 1 / math.sqrt(2 * math.pi)
     stability = gaussian_stability(rows=10_000, scale=found)
     assert expected_gap(stability=stability, rows=10_000, failing=0.05) <= 0.07
 
 
 def test_row_42_a_sum_is_a_bound_and_no_equality_and_mcdiarmid_has_a_two():
-    assert added([0.1] * 10) == pytest.approx(1)
-    assert composed([0.1] * 10) == pytest.approx(0.651, abs=5e-4)
+    assert add_stabilities([0.1] * 10) == pytest.approx(1)
+    assert compose_stabilities([0.1] * 10) == pytest.approx(0.651, abs=5e-4)
     # McDiarmid: √(m·c²·ln(2/β)/2) with c = 1/m for a fixed query.
     rows, failing = 400, 0.05
     right = math.sqrt(math.log(2 / failing) / (2 * rows))

@@ -1,4 +1,4 @@
-"""Trust, then verify: a black-box audit of every mechanism, and faulty copies that it must catch.
+"""The lab: audits, attacks, planning, textbook mechanisms, adaptive analysis and surveys. Serving never imports it.
 
-Nothing is imported here: a fault is put into a module before that module is imported.
+Nothing is imported here: the audit puts a fault into a module before that module is imported.
 """

@@ -42,14 +42,14 @@ class MechanismGroup:
     times: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what no mechanism has."""
+        """Refuse invalid parameters."""
         object.__setattr__(self, "epsilon", validate_epsilon(self.epsilon))
         object.__setattr__(self, "delta", validate_delta(self.delta))
         object.__setattr__(self, "times", validate_repetitions(self.times))
 
 
 def mechanism_group(epsilon: Exact, *, delta: Exact = 0, times: int = 1) -> MechanismGroup:
-    """Return mechanisms whose numbers may be written in any exact way.
+    """Return a group of mechanisms, with parameters in any exact notation.
 
     >>> mechanism_group("0.1", times=100)
     MechanismGroup(epsilon=Fraction(1, 10), delta=Fraction(0, 1), times=100)
@@ -58,7 +58,7 @@ def mechanism_group(epsilon: Exact, *, delta: Exact = 0, times: int = 1) -> Mech
 
 
 def require_groups(parts: Iterable[MechanismGroup]) -> tuple[MechanismGroup, ...]:
-    """Return at least one part."""
+    """Return the parts, of which there must be at least one."""
     found = tuple(parts)
     if not found:
         raise InvalidArgument("parts", found, "write at least one part, such as part('0.1', times=10)")
@@ -84,20 +84,20 @@ def advanced(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
     Theorem: advanced-composition
     """
     found = require_groups(parts)
-    return _advanced(found, slack, textbook_drift(found))
+    return _advanced_pair(found, slack, textbook_drift(found))
 
 
 def advanced_sharp(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
-    """Return theorem 3.20 with the drift that randomized response has, Σε·tanh(ε/2).
+    """Return theorem 3.20 with the drift of randomized response, Σε·tanh(ε/2).
 
     Theorem: advanced-composition
     """
     found = require_groups(parts)
-    return _advanced(found, slack, sharp_drift(found))
+    return _advanced_pair(found, slack, sharp_drift(found))
 
 
 def advanced_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
-    """Return the δ that goes with ε by the sharp form: e^{-(ε - drift)²/(2Σε²)} + Σδ; 1 up to the drift.
+    """Return the δ at ε by the sharp form: e^{-(ε - drift)²/(2Σε²)} + Σδ; 1 up to the drift.
 
     Theorem: advanced-composition
     """
@@ -114,7 +114,7 @@ def advanced_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
 
 
 def textbook_drift(parts: Iterable[MechanismGroup]) -> float:
-    """Return Σε(e^ε - 1), raised: what Lemma 3.18 allows the mean loss to be.
+    """Return Σε(e^ε - 1), rounded up: the bound of lemma 3.18 on the mean loss.
 
     Theorem: mean-loss
     """
@@ -122,7 +122,7 @@ def textbook_drift(parts: Iterable[MechanismGroup]) -> float:
 
 
 def sharp_drift(parts: Iterable[MechanismGroup]) -> float:
-    """Return Σε·tanh(ε/2), raised: the largest mean loss that there is.
+    """Return Σε·tanh(ε/2), rounded up: the largest possible mean loss.
 
     Theorem: mean-loss
     """
@@ -132,7 +132,7 @@ def sharp_drift(parts: Iterable[MechanismGroup]) -> float:
 def corollary_epsilon(epsilon: Exact, *, slack: Exact, times: int) -> Fraction:
     """Return corollary 3.21's ε for each of `times` mechanisms, ε/(2√(2k ln(1/δ'))), rounded down.
 
-    It holds up to ε = 8 ln(1/δ'), whatever the number of mechanisms; beyond, it is refused.
+    It holds up to ε = 8 ln(1/δ') for any number of mechanisms; larger ε are refused.
 
     Theorem: advanced-composition
     """
@@ -170,7 +170,7 @@ def product(epsilon: Exact, *, times: int) -> EpsilonDelta:
 
 
 def product_sharp(epsilon: Exact, *, times: int) -> EpsilonDelta:
-    """Return (3kε², e^{-25kε²/8}): what the same proof gives with the sharp drift.
+    """Return (3kε², e^{-25kε²/8}): the same proof with the sharp drift.
 
     Theorem: product-composition
     """
@@ -179,19 +179,19 @@ def product_sharp(epsilon: Exact, *, times: int) -> EpsilonDelta:
     return epsilon_delta(add_rounding_margin(3 * square), add_rounding_margin(math.exp(-square * (1 - 1e-12) * 25 / 8)))
 
 
-def _advanced(parts: tuple[MechanismGroup, ...], slack: Exact, drift: float) -> EpsilonDelta:
+def _advanced_pair(parts: tuple[MechanismGroup, ...], slack: Exact, drift: float) -> EpsilonDelta:
     spare = validate_positive_delta(slack, argument="slack")
     epsilon = add_rounding_margin(math.sqrt(2 * _logarithm(spare) * _squares(parts)) + drift)
     return EpsilonDelta(Fraction(epsilon), min(spare + basic(parts).delta, Fraction(1)))
 
 
 def _squares(parts: Iterable[MechanismGroup]) -> float:
-    """Return Σε², raised."""
+    """Return Σε², rounded up."""
     return add_rounding_margin(math.fsum(each.times * float_above(each.epsilon) ** 2 for each in parts))
 
 
 def _logarithm(slack: Fraction) -> float:
-    """Return ln(1/δ'); where δ' is near 1 the difference is taken before rounding."""
+    """Return ln(1/δ'); if δ' is near 1, the difference is taken before rounding."""
     if slack > Fraction(1, 2):
         return -math.log1p(-float(1 - slack))
     return math.log(slack.denominator) - math.log(slack.numerator)
@@ -219,7 +219,7 @@ def homogeneous_delta(part: MechanismGroup, *, epsilon: Exact) -> float:
 
 
 def homogeneous_epsilon(part: MechanismGroup, *, delta: Exact) -> float:
-    """Return the least ε at δ for k mechanisms with equal parameters, rounded up; infinity where there is none.
+    """Return the least ε at δ for k mechanisms with equal parameters, rounded up; infinity if there is none.
 
     Theorem: optimal-composition
     """
@@ -240,7 +240,7 @@ def grouped_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
 
 
 def grouped_epsilon(parts: Iterable[MechanismGroup], *, delta: Exact) -> float:
-    """Return the least ε at δ for groups of mechanisms, rounded up; at most Σε, infinity where there is none.
+    """Return the least ε at δ for groups of mechanisms, rounded up; at most Σε, infinity if there is none.
 
     Theorem: optimal-composition
     """
@@ -262,14 +262,14 @@ def product_losses(epsilon: Exact, *, times: int) -> tuple[convolution.Array, co
 
 
 def _binomial_losses(part: MechanismGroup) -> LossTail:
-    """Return the binomial law of the losses (k - 2j)·ε."""
+    """Return the binomial distribution of the losses (k - 2j)·ε."""
     loss = float(part.epsilon)
     found = np.asarray(loss * (part.times - 2 * np.arange(part.times + 1)), dtype=np.float64)
     return LossTail(losses=found, weights=convolution.binomial_probabilities(loss, part.times))
 
 
 def _count_by_epsilon(parts: tuple[MechanismGroup, ...]) -> dict[Fraction, int]:
-    """Return how many mechanisms there are of each ε."""
+    """Return the number of mechanisms for each ε."""
     found: dict[Fraction, int] = {}
     for each in parts:
         found[each.epsilon] = found.get(each.epsilon, 0) + each.times
@@ -285,7 +285,7 @@ def _with_failures(parts: tuple[MechanismGroup, ...], delta: float) -> float:
 
 
 def _without_failures(parts: tuple[MechanismGroup, ...], delta: Fraction) -> float:
-    """Return the δ that is left to the losses: 1 - (1 - δ)/∏(1 - δ_i), rounded down."""
+    """Return the δ that remains for the losses: 1 - (1 - δ)/∏(1 - δ_i), rounded down."""
     survive = math.fsum(each.times * math.log1p(-float(each.delta)) for each in parts)
     if survive == 0:
         return float_below(delta)

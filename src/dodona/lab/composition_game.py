@@ -1,4 +1,4 @@
-"""The adaptive composition game (definition 3.7): an adversary picks neighbours and mechanisms by all it has seen.
+"""The adaptive composition game (definition 3.7): an adversary picks neighbours and mechanisms after each answer.
 
 `worst_delta` solves the game backwards over all adversaries with a given set of moves; `play` runs one adversary.
 """
@@ -23,24 +23,24 @@ _LONGEST = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A mechanism on two chosen neighbours: what is charged, and each loss with its probability on the second."""
+    """A mechanism on two chosen neighbours: its event, and each loss with its probability on the second."""
 
     event: Event
     outcomes: tuple[tuple[Fraction, float], ...]
 
     def swap(self) -> Move:
         """Return the same mechanism with the neighbours exchanged."""
-        return Move(self.event, tuple((-loss, math.exp(loss) * chance) for loss, chance in self.outcomes))
+        return Move(self.event, tuple((-loss, math.exp(loss) * probability) for loss, probability in self.outcomes))
 
 
 def response_move(epsilon: Fraction, neighbours: Neighbours = Neighbours.REPLACE) -> Move:
-    """Return randomized response; also AboveThreshold at its worst, which is a post-processing of it."""
+    """Return randomized response; AboveThreshold at its worst is a post-processing of it."""
     keep = 1 / (1 + math.exp(-epsilon))
     return Move(PureEvent(PureMechanism.SPARSE_VECTOR, epsilon, neighbours), ((epsilon, 1 - keep), (-epsilon, keep)))
 
 
 def laplace_move(distance: int, scale: Fraction, neighbours: Neighbours = Neighbours.REPLACE) -> Move:
-    """Return discrete Laplace noise on an integer that moves by the distance."""
+    """Return discrete Laplace noise on an integer that changes by the distance."""
     ratio = math.exp(-1 / scale)
     outcomes = []
     for step in range(distance + 1):
@@ -53,15 +53,15 @@ def laplace_move(distance: int, scale: Fraction, neighbours: Neighbours = Neighb
 def exponential_move(epsilon: Fraction, part: Fraction, neighbours: Neighbours = Neighbours.REPLACE) -> Move:
     """Return the exponential mechanism between two candidates, whose losses are part·ε and (part - 1)·ε."""
     high, low = part * epsilon, (part - 1) * epsilon
-    chance = (1 - math.exp(low)) / (math.exp(high) - math.exp(low))
-    return Move(ExponentialEvent(epsilon, neighbours), ((high, chance), (low, 1 - chance)))
+    probability = (1 - math.exp(low)) / (math.exp(high) - math.exp(low))
+    return Move(ExponentialEvent(epsilon, neighbours), ((high, probability), (low, 1 - probability)))
 
 
 def worst_delta(budget: PrivacyFilter, moves: Sequence[Move], rounds: int) -> float:
-    """Return the largest Σ (P - e^ε·Q)₊ over views that any adversary reaches against a filter in so many rounds.
+    """Return the largest Σ (P - e^ε·Q)₊ over views that any adversary reaches against a filter in `rounds` rounds.
 
-    Each move may be made in either direction, and stopping is one of the choices. Exact but for the rounding of
-    doubles; the work grows with the number of different totals that the moves can reach, so choose losses on a grid.
+    Each move may be made in either direction, and stopping is allowed. Exact apart from floating-point rounding. The
+    work grows with the number of distinct totals that moves can reach, so choose losses on a grid.
 
     >>> from dodona.privacy.accountants import Accountant, budget_filter
     >>> pure = budget_filter(Accountant.PURE, Fraction(1), Fraction(0))
@@ -81,8 +81,8 @@ def worst_delta(budget: PrivacyFilter, moves: Sequence[Move], rounds: int) -> fl
         for move in menu:
             after = budget.after(spent, move.event)
             if after is not None:
-                outcomes = ((chance, value(after, loss + more, done + 1)) for more, chance in move.outcomes)
-                best = max(best, math.fsum(chance * worth for chance, worth in outcomes))
+                outcomes = ((probability, value(after, loss + more, done + 1)) for more, probability in move.outcomes)
+                best = max(best, math.fsum(probability * worth for probability, worth in outcomes))
         return best
 
     return value(Spending(), Fraction(0), 0)
@@ -90,7 +90,7 @@ def worst_delta(budget: PrivacyFilter, moves: Sequence[Move], rounds: int) -> fl
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What an adversary picks in one round: a mechanism that states its price, and two neighbouring inputs."""
+    """An adversary's choice in one round: a mechanism with its event, and two neighbouring inputs."""
 
     event: Event
     mechanism: Callable[[Any], object]
@@ -103,9 +103,9 @@ Adversary = Callable[[tuple[object, ...]], Turn | None]
 
 
 def play(adversary: Adversary, budget: PrivacyFilter, *, side: str, rounds: int) -> tuple[object, ...]:
-    """Return the adversary's view of the experiment: what each chosen mechanism says of its left or right input.
+    """Return the adversary's view: the output of each chosen mechanism on its left or right input.
 
-    A turn that the filter cannot afford is refused and ends the game; whether it is depends on prices alone.
+    A turn that the filter cannot afford is refused and ends the game, which depends on prices only.
 
     Theorem: filters
     """

@@ -22,9 +22,9 @@ _SHOWN = 4.5  # standard deviations on each side of the mean
 
 
 def draw_losses(path: str | Path, *, epsilon: Exact, times: Sequence[int], slack: Exact) -> None:
-    """Write a picture of the loss of k randomized responses, for each k: its law, mean, worst case and two theorems' ε.
+    """Plot the loss of k randomized responses for each k: its distribution, mean, worst case, and ε by two theorems.
 
-    It is made of formulas alone; no data is read. It needs the extra `plot`.
+    It is computed from formulas; no data is read. Needs the extra `plot`.
     """
     loss, spare = validate_epsilon(epsilon), validate_positive_delta(slack, argument="slack")
     if not times:
@@ -42,7 +42,7 @@ def draw_losses(path: str | Path, *, epsilon: Exact, times: Sequence[int], slack
 
 
 def _panel(axes: Axes, part: MechanismGroup, slack: Fraction) -> None:
-    """Draw one number of mechanisms; the worst case is named in words where it lies outside."""
+    """Draw one number of mechanisms; the worst case is given in the legend if it lies outside."""
     losses, weights = product_losses(part.epsilon, times=part.times)
     each, worst = float(part.epsilon), float(part.epsilon * part.times)
     mean, exact = sharp_drift((part,)), homogeneous_epsilon(part, delta=slack)

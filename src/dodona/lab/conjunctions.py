@@ -30,13 +30,13 @@ NoiseVectorSampler = Callable[[Noise, int], "NDArray[np.int64]"]
 
 @dataclass(frozen=True, slots=True)
 class MechanismComparison:
-    """What a mechanism promises for all conjunctions, and how far off it was."""
+    """A mechanism's guarantee for all conjunctions, and its actual error."""
 
     mechanism: str
     within: float
-    """As a share of the rows; from 1 up it promises nothing."""
+    """As a share of the rows; from 1 up it guarantees nothing."""
     error: float | None
-    """The largest error of all conjunctions; None where it was not run."""
+    """The largest error over all conjunctions; None if it was not run."""
 
 
 def evaluate_conjunctions(values: NDArray[CountOrShare]) -> NDArray[CountOrShare]:
@@ -60,9 +60,9 @@ def evaluate_conjunctions(values: NDArray[CountOrShare]) -> NDArray[CountOrShare
 def answer_conjunctions(
     design: WeightsDesign, counts: ArrayLike, *, draw: Callable[[Noise], int]
 ) -> tuple[NDArray[np.float64], int]:
-    """Return all conjunctions as shares of the rows, by private multiplicative weights, and how many updates it took.
+    """Return all conjunctions as shares of the rows, by private multiplicative weights, and the number of updates.
 
-    Estimates of all of them are computed at once after each update.
+    All estimates are recomputed after each update.
 
     Theorem: private-multiplicative-weights
     """
@@ -72,7 +72,7 @@ def answer_conjunctions(
     watch = OpenSparseVector(design.checker.test, lambda scale: draw(laplace(scale)))
     hypothesis, updates = Distribution.uniform(data.size), 0
     numbers = np.arange(data.size)
-    told = np.empty(data.size)
+    answers = np.empty(data.size)
     estimates = evaluate_conjunctions(hypothesis.values).tolist()
     for number, count in enumerate(exact):
         estimate = estimates[number]
@@ -81,14 +81,14 @@ def answer_conjunctions(
         except Halted:
             raise UpdatesUsed(design.updates) from None
         if fresh is None:
-            told[number] = estimate
+            answers[number] = estimate
             continue
-        told[number] = fresh / design.rows
+        answers[number] = fresh / design.rows
         inside = ((numbers & number) == number).astype(np.float64)
-        rate = design.step if told[number] > estimate else -design.step
+        rate = design.step if answers[number] > estimate else -design.step
         hypothesis, updates = hypothesis.tilted(inside, rate), updates + 1
         estimates = evaluate_conjunctions(hypothesis.values).tolist()
-    return told, updates
+    return answers, updates
 
 
 def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
@@ -100,7 +100,7 @@ def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
     draws: NoiseVectorSampler,
     confidence: float = 0.95,
 ) -> tuple[MechanismComparison, ...]:
-    """Return what four mechanisms promise for all conjunctions of a table of yes-no columns, beside their errors.
+    """Return the guarantees of four mechanisms for all conjunctions of a table of yes/no columns, beside their errors.
 
     Each is at (ε, δ); Laplace noise and the synthetic table do not use δ, and the latter is not run.
     """
@@ -126,8 +126,8 @@ def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
         )
     except NoUsefulGuarantee:
         return (*found, MechanismComparison(name, float("inf"), None))
-    told, _ = answer_conjunctions(design, data, draw=draw)
-    error = float(np.abs(told - exact / rows).max())
+    answers, _ = answer_conjunctions(design, data, draw=draw)
+    error = float(np.abs(answers - exact / rows).max())
     return (*found, MechanismComparison(name, design.within, error))
 
 
@@ -138,7 +138,7 @@ def _table(counts: ArrayLike) -> NDArray[np.int64]:
 
 
 def _bits(cells: int) -> int:
-    """Return how many columns there are."""
+    """Return the number of columns."""
     if cells & (cells - 1) or cells < 2:  # noqa: PLR2004  at least one column
         raise InvalidArgument("counts", cells, "write 2^d counts, one for each cell of d yes-no columns")
     if cells > 1 << MOST_BITS:

@@ -1,7 +1,7 @@
-"""Validated privacy parameters, and conversions between zCDP, Rényi DP and (ε, δ) that nothing is charged by.
+"""Validated privacy parameters, and conversions between zCDP, Rényi DP and (ε, δ) that no ledger uses for charging.
 
-The conversions are the textbook's, or the other direction of those that the accountants use. Every bound is rounded to
-the safe side.
+The conversions are the textbook's, or inverses of those that the accountants use. Every bound is rounded to the safe
+side.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def float_below(number: Fraction) -> float:
 
 
 def add_rounding_margin(value: float) -> float:
-    """Return a float above the true value that `value` approximates after up to a thousand roundings; never 0 for a δ.
+    """Return a float above the true value that `value` approximates after up to a thousand roundings; never 0.
 
-    Values below the smallest normal float are raised to it, as rounding errors are no longer relative there.
+    Values below the smallest normal float are raised to it, because rounding errors are no longer relative there.
     """
     return max(value * (1 + _SLACK), 2.3e-308)
 
@@ -160,7 +160,7 @@ def order_delta(price: Fraction, *, order: Fraction, epsilon: Fraction) -> float
 def continuous_laplace_renyi(epsilon: Exact, *, order: Fraction) -> float:
     """Return the Rényi divergence of *continuous* Laplace noise, rounded to nearest: for comparison with other tools.
 
-    It is below the price of the discrete law that is sampled, so it is never used for charging.
+    It is below the price of the discrete noise that is sampled, so it is never used for charging.
     """
     loss, alpha = float(validate_epsilon(epsilon)), float(validate_order(order))
     weight = alpha / (2 * alpha - 1)

@@ -1,7 +1,7 @@
 """The exact price of a list of events that is fixed before the first answer.
 
 Privacy loss distributions are composed by a Fourier transform; discretisation and rounding never lower δ. Queries may
-still depend on earlier answers. No ledger opens such plans: the figures are for planning and for comparison.
+still depend on earlier answers. No ledger opens such plans: the figures are for planning and comparison.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Indices = NDArray[np.int64]
 _LEAST_WEIGHT = 1e-300  # in place of a probability that is no float; more at a loss that is there never makes δ smaller
 _WIDEST = 20  # standard deviations of a discrete Gaussian that are kept; what is left has probability below e^-200
 MOST_LOSSES = 2**20
-"""The most losses that a law is written out with."""
+"""The largest number of losses in a distribution."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ def pure_loss_distribution(epsilon: Fraction) -> LossDistribution:
 def laplace_loss_distribution(distance: int, scale: Fraction) -> LossDistribution:
     """Return the loss of discrete Laplace noise on integers whose changes sum to at most `distance`.
 
-    One integer that moves by the whole distance is the worst case.
+    A single integer that changes by the whole distance is the worst case.
 
     Theorem: dominating-losses
     """
@@ -83,7 +83,7 @@ def laplace_loss_distribution(distance: int, scale: Fraction) -> LossDistributio
 
 
 def gaussian_loss_distribution(variance: Fraction) -> LossDistribution:
-    """Return the loss of discrete Gaussian noise on an integer that moves by one.
+    """Return the loss of discrete Gaussian noise on an integer that changes by one.
 
     Theorem: dominating-losses
     """
@@ -107,7 +107,7 @@ def log_moment(law: LossDistribution, tilt: float) -> float:
 
 
 def tilt_weights(law: LossDistribution, tilt: float) -> Array:
-    """Return the weights multiplied by e^{tilt·loss} and made to sum to one."""
+    """Return the weights multiplied by e^{tilt·loss} and normalized."""
     fall = np.log(law.weights) - tilt * float(law.step) * np.arange(len(law.weights))
     weights: Array = np.exp(fall - fall.max())
     return weights / float(weights.sum())
@@ -161,20 +161,20 @@ def _deviance(count: Array, mean: float) -> Array:
     return deviance
 
 
-# --- The tail of a composed privacy loss, and the two questions that are asked of it: δ(ε) and ε(δ). ---
+# --- The tail of a composed privacy loss, and its two functions: δ(ε) and ε(δ). ---
 
 
 MARGIN = 1e-8
-"""Relative rounding error of a probability that is covered: a few parts in 10^9 for a million mechanisms."""
+"""Covered relative rounding error of a probability: a few parts in 10^9 for a million mechanisms."""
 _LEAST_DELTA = 1e-290  # no δ below it is promised
 _NUDGE = 2.0**-48  # relative rounding error of a loss that is covered
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LossTail:
-    """P(loss = losses[i]) = weights[i]·e^{scale - tilt·losses[i]}, up to an error that is counted; losses fall.
+    """P(loss = losses[i]) = weights[i]·e^{scale - tilt·losses[i]}, up to a bounded error; losses are decreasing.
 
-    `spread` bounds the Euclidean length of the error of the weights; `beyond` is probability that counts as δ whole.
+    `spread` bounds the Euclidean norm of the error of the weights; `beyond` is probability that counts fully as δ.
     """
 
     losses: Array
@@ -185,7 +185,7 @@ class LossTail:
     beyond: float = 0.0
 
     def delta(self, epsilon: float) -> float:
-        """Return a number that is not below E[(1 - e^{ε - loss})₊].
+        """Return an upper bound on E[(1 - e^{ε - loss})₊].
 
         Theorem: loss-convolution
         """
@@ -198,7 +198,7 @@ class LossTail:
         return min(1.0, max(total * (1 + MARGIN) + self.beyond, _LEAST_DELTA))
 
     def epsilon(self, delta: float) -> float:
-        """Return a number ≥ 0 that is not below the least ε with δ(ε) ≤ delta; infinity where there is none.
+        """Return an upper bound, at least 0, on the least ε with δ(ε) ≤ delta; infinity if there is none.
 
         Theorem: loss-convolution
         """
@@ -207,7 +207,7 @@ class LossTail:
         wanted = delta - self.beyond
         if wanted <= _LEAST_DELTA:
             return math.inf
-        # The set {loss ≥ l} that needs the largest ε is the answer: ε = ln((P(S) - δ)/Q(S)).
+        # The answer is the largest ε over the sets S = {loss ≥ l}: ε = ln((P(S) - δ)/Q(S)).
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             masses = np.log(self.weights) + self.scale - self.tilt * self.losses
             first = np.logaddexp.accumulate(masses)
@@ -221,7 +221,7 @@ class LossTail:
         return guess
 
     def _geometric(self) -> float:
-        """Return Σ e^{-2·tilt·(loss - ε)} over the losses above any ε, at most."""
+        """Return an upper bound on Σ e^{-2·tilt·(loss - ε)} over the losses above any ε."""
         if len(self.losses) == 1:
             return 1.0
         gap = float(self.losses[0] - self.losses[-1]) / (len(self.losses) - 1)
@@ -251,7 +251,7 @@ def compose_losses(parts: LossParts, tilt: float) -> LossTail:
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     factors, growth = 0, 0.0
     for (law, times), shape in zip(parts, shapes, strict=True):
-        # Of two losses the sum is binomial, and needs no power of a transform.
+        # With two losses the sum is binomial, and needs no power of a transform.
         two = len(shape) == 2  # noqa: PLR2004
         one, power = (binomial_probabilities(float(law.top) * (1 + 2 * tilt), times), 1) if two else (shape, times)
         placed = _place_on_grid(one, law.step, grid, tilt, size)
@@ -265,8 +265,8 @@ def compose_losses(parts: LossParts, tilt: float) -> LossTail:
         (float(law.top) - _mean(law, shape)) * times for (law, times), shape in zip(parts, shapes, strict=True)
     )
     start = 0 if full <= window else max(0, math.floor((float(top) - centre - float(window) / 2) / float(grid)))
-    # The transform is periodic: what lies below the window comes in again at its top, which only adds to δ; what lies
-    # above it has to be counted.
+    # The transform is periodic: what lies below the window wraps around to its top, which only adds to δ; what lies
+    # above it is added explicitly.
     weights = np.roll(weights, -(start % size))
     losses: Array = float(top - start * grid) - float(grid) * np.arange(size, dtype=np.float64)
     lost = sum(law.lost * times for law, times in parts)
@@ -284,7 +284,7 @@ def compose_losses(parts: LossParts, tilt: float) -> LossTail:
 
 
 def composed_loss_delta(parts: LossParts, epsilon: float) -> float:
-    """Return an upper bound of δ(ε) of the composed losses.
+    """Return an upper bound on δ(ε) of the composed losses.
 
     Theorem: loss-convolution
     """
@@ -293,7 +293,7 @@ def composed_loss_delta(parts: LossParts, epsilon: float) -> float:
 
 
 def composed_loss_epsilon(parts: LossParts, delta: float) -> float:
-    """Return an upper bound of ε(δ) of the composed losses.
+    """Return an upper bound on ε(δ) of the composed losses.
 
     Theorem: loss-convolution
     """
@@ -310,7 +310,7 @@ def _moments(parts: LossParts, tilt: float) -> float:
 
 
 def _least(parts: LossParts, objective: Callable[[float], float]) -> float:
-    """Return about where a function of one valley is least; nothing but sharpness rests on it.
+    """Return an approximate minimum of a unimodal function; it affects only sharpness.
 
     Tilts go up to 10^6/top, so that e^{tilt·loss} keeps nine digits.
     """
@@ -325,7 +325,7 @@ def _mean(law: LossDistribution, shape: Array) -> float:
 
 
 def _window(parts: LossParts, shapes: Sequence[Array]) -> Fraction:
-    """Return the width of the losses that are kept apart: all of them, or many standard deviations."""
+    """Return the width of the window of losses: all of them, or many standard deviations."""
     full = sum((law.width * times for law, times in parts), Fraction(0))
     variance = 0.0
     for (law, times), shape in zip(parts, shapes, strict=True):
@@ -336,7 +336,7 @@ def _window(parts: LossParts, shapes: Sequence[Array]) -> Fraction:
 
 
 def _grid_step(parts: LossParts, window: Fraction) -> Fraction:
-    """Return the common step of all laws, or a finer lattice that fits the law that is used most often."""
+    """Return the common step of all distributions, or a finer lattice that fits the most frequent one."""
     common = parts[0][0].step
     for law, _ in parts[1:]:
         if window / common > _LONGEST:
@@ -347,7 +347,7 @@ def _grid_step(parts: LossParts, window: Fraction) -> Fraction:
         )
     if window / common <= _LONGEST - 2:
         return common
-    # With many laws each transform has to be short.
+    # With many distributions each transform has to be short.
     points = max(_FINEST >> max(0, len(parts).bit_length() - 4), 2**14) - 2
     wanted = window / points
     anchor = max(parts, key=lambda each: (len(each[0].weights) > 2, each[1]))[0].step  # noqa: PLR2004
@@ -355,7 +355,7 @@ def _grid_step(parts: LossParts, window: Fraction) -> Fraction:
 
 
 def _place_on_grid(shape: Array, step: Fraction, grid: Fraction, tilt: float, size: int) -> Array:
-    """Return weights on the lattice, round and round; each is spread so that P and Q keep their mass.
+    """Return weights on the lattice, modulo its size; each is split so that P and Q keep their mass.
 
     Theorem: loss-convolution
     """
@@ -383,7 +383,7 @@ def _chernoff_tail(parts: LossParts, highest: float, tilt: float, deviation: flo
     return math.exp(min(0.0, *(_moments(parts, value) - value * highest for value in tilts)) + 1e-6)
 
 
-# --- Declared plans: events that are fixed before the first answer, and so may be priced together, exactly. ---
+# --- Declared plans: events fixed before the first answer, so that they can be priced together, exactly. ---
 
 
 _UNIT_MOVES = 3  # up to a squared distance of 3 every integer that moves moves by one
@@ -391,8 +391,8 @@ _WIDEST_VARIANCE = Fraction(2**28)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Events, each any number of times, declared beforehand under one neighbour relation.
+class DeclaredPlan:
+    """Events, each repeated any number of times, declared in advance under one neighbour relation.
 
     Theorem: declared-plan
     """
@@ -400,7 +400,7 @@ class Plan:
     parts: tuple[tuple[Event, int], ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty plan, numbers below 1 and mixed relations."""
+        """Refuse an empty plan, repetitions below 1 and mixed relations."""
         if not self.parts:
             raise InvalidArgument("parts", self.parts, "write at least one event and how many times it happens")
         for _, times in self.parts:
@@ -444,7 +444,7 @@ class Plan:
         return min(pure, by_losses, renyi_epsilon(self._together.renyi, delta=wanted))
 
     def cost(self, delta: Exact) -> EpsilonDelta:
-        """Return what the plan takes of a budget by basic composition: its ε at this δ, and this δ.
+        """Return the cost of the plan under basic composition: its ε at this δ, and this δ.
 
         Theorem: declared-plan
         """
@@ -459,7 +459,7 @@ class Plan:
 
 
 def _flatten(parts: tuple[tuple[Event, int], ...], outer: int = 1) -> Iterator[tuple[Event, int]]:
-    """Return the events that stand alone, with how often each happens."""
+    """Yield the elementary events with their repetitions."""
     for event, times in parts:
         if isinstance(event, ComposedEvent):
             yield from _flatten(event.parts, outer * times)
@@ -468,7 +468,7 @@ def _flatten(parts: tuple[tuple[Event, int], ...], outer: int = 1) -> Iterator[t
 
 
 def _loss_distributions(parts: tuple[tuple[Event, int], ...]) -> list[tuple[LossDistribution, int]] | None:
-    """Return laws of loss that the events do not exceed, equal ones as one; None if some event has none."""
+    """Return dominating loss distributions of the events, with equal ones merged; None if some event has none."""
     found: dict[tuple[Fraction, Fraction, int], tuple[LossDistribution, int]] = {}
     for event, times in _flatten(parts):
         part = _loss_distribution(event)
@@ -481,7 +481,7 @@ def _loss_distributions(parts: tuple[tuple[Event, int], ...]) -> list[tuple[Loss
 
 
 def _loss_distribution(event: Event) -> tuple[LossDistribution, int] | None:
-    """Return a law of loss that the event does not exceed and how often it is taken; None where none is known.
+    """Return a dominating loss distribution of the event and its multiplicity; None if none is known.
 
     Theorem: dominating-losses
     """

@@ -1,6 +1,6 @@
 """One mechanism on a given value, without a ledger: for teaching, tests, audits and the local model.
 
-Nothing is charged and nothing is remembered; use `dodona.open` to put a table behind a budget.
+Nothing is charged or stored; use `dodona.open` to put a table behind a budget.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MOST_DRAWN = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """What report noisy max tells."""
+    """The output of report noisy max."""
 
     index: int
     gap: int
@@ -57,7 +57,7 @@ class Winner:
 
 @dataclass(frozen=True, slots=True)
 class SelectionRound:
-    """What iterated selection tells of one round."""
+    """The output of one round of iterated selection."""
 
     index: int
     value: int
@@ -85,11 +85,11 @@ def run(  # noqa: PLR0911  one case a mechanism
     value: object,
     /,
 ) -> int | bool | Fraction | Winner | tuple[SelectionRound, ...] | NDArray[np.int64] | NDArray[np.bool_]:
-    """Return what the mechanism tells of the value, with fresh randomness.
+    """Return the output of the mechanism on the value, with fresh randomness.
 
-    Noise takes an integer or several, Laplace on a grid a real number; randomized response takes a truth
-    value or several; choices take the candidates' scores and return an index, noisy max with its gap, iterated
-    selection an index and a noisy score for each round.
+    Noise takes an integer or several, Laplace on a grid a real number; randomized response takes a boolean or several;
+    selections take the candidates' scores and return an index, noisy max with its gap, iterated selection an index and
+    a noisy score for each round.
 
     >>> type(run(Laplace(scale=2), 42))
     <class 'int'>
@@ -106,8 +106,8 @@ def run(  # noqa: PLR0911  one case a mechanism
             return values + draw_many(mechanism, values.size)
         case RandomizedResponse() | Coins():
             single = isinstance(value, bool | np.bool_)
-            told = _respond(mechanism, _booleans([value] if single else value))
-            return bool(told[0]) if single else told
+            responses = _respond(mechanism, _booleans([value] if single else value))
+            return bool(responses[0]) if single else responses
         case Exponential() | PermuteAndFlip():
             return int(repeat(mechanism, value, 1)[0])
         case NoisyMax():
@@ -124,7 +124,7 @@ def run(  # noqa: PLR0911  one case a mechanism
 
 
 def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int, /) -> NDArray[np.int64]:
-    """Return what `times` independent runs of a choice on the same scores tell: indices, or rows of (index, gap)."""
+    """Return `times` independent outputs of a selection on the same scores: indices, or rows of (index, gap)."""
     count = to_integer(times, argument="times", lower=1, upper=10**9)
     match mechanism:
         case Exponential():
@@ -140,7 +140,7 @@ def repeat(mechanism: SelectionMechanism | NoisyMax, scores: object, times: int,
 
 
 def watch(mechanism: SparseVector) -> OpenSparseVector:
-    """Return a sparse vector that can be asked until its last positive.
+    """Return an open sparse vector that answers until its last positive.
 
     >>> from dodona.lab.sparse_vector import above_threshold
     >>> from dodona.schema.schema import Neighbours
@@ -153,7 +153,7 @@ def watch(mechanism: SparseVector) -> OpenSparseVector:
 
 
 class Interactive:
-    """The interactive mechanism in use: checks estimates against exact counts, and answers anew where they are far off.
+    """The open interactive mechanism: checks estimates against exact counts, and gives a fresh answer if far off.
 
     Theorem: private-multiplicative-weights
     """
@@ -164,7 +164,7 @@ class Interactive:
         self._watch = watch(checker.test)
 
     def ask(self, count: int, estimate: int) -> tuple[EstimateVerdict, int | None]:
-        """Return what the noisy checker says of an estimate, and a fresh noisy count where it is not correct.
+        """Return the noisy verdict on an estimate, and a fresh noisy count if it is not correct.
 
         After as many fresh answers as the checker has updates, the next verdict that is not correct raises Halted.
         """
@@ -172,7 +172,7 @@ class Interactive:
 
 
 def interactive(checker: EstimateChecker) -> Interactive:
-    """Return the interactive mechanism of the notes, open: a noisy three-way checker with at most k fresh answers.
+    """Return the open interactive mechanism of the notes: a noisy three-way checker with at most k fresh answers.
 
     >>> from dodona.lab.weights import interactive_design as design
     >>> opened = interactive(design(0.1, rows=10**6, universe=2**10, questions=10**3).checker)
@@ -182,24 +182,24 @@ def interactive(checker: EstimateChecker) -> Interactive:
     return Interactive(checker)
 
 
-def coins(chance: Exact, words: int) -> NDArray[np.uint64]:
-    """Return so many words of 64 independent coins each, which show one with exactly this rational chance.
+def coins(probability: Exact, words: int) -> NDArray[np.uint64]:
+    """Return words of 64 independent coins each, which are 1 with exactly this rational probability.
 
     >>> coins(1, 2).tolist() == [2**64 - 1] * 2
     True
     """
-    chosen = to_fraction(chance, argument="chance", lower=Fraction(0), upper=Fraction(1))
+    chosen = to_fraction(probability, argument="probability", lower=Fraction(0), upper=Fraction(1))
     return sampling.toss_coins(chosen, to_integer(words, argument="words", lower=0, upper=_MOST_DRAWN))
 
 
 def dice(faces: int, count: int) -> NDArray[np.uint64]:
-    """Return so many independent integers from 0 to faces - 1, each alike."""
+    """Return independent uniform integers from 0 to faces - 1."""
     sides = to_integer(faces, argument="faces", lower=1, upper=1 << 63)
     return sampling.roll_dice(sides, to_integer(count, argument="count", lower=0, upper=_MOST_DRAWN))
 
 
 def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return each truth, or its opposite as often as the mechanism says."""
+    """Return each truth, or its opposite with the mechanism's probability."""
     words = SYSTEM.words(truth.size)
     match mechanism:
         case RandomizedResponse(epsilon=epsilon):
@@ -207,14 +207,14 @@ def _respond(mechanism: ResponseMechanism, truth: NDArray[np.bool_]) -> NDArray[
             return np.equal(truth, honest)
         case Coins():
             heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0
-            told: NDArray[np.bool_] = np.where(heads, second, truth)
-            return told
+            responses: NDArray[np.bool_] = np.where(heads, second, truth)
+            return responses
         case _:
             assert_never(mechanism)
 
 
 def _select(mechanism: IteratedSelection, scores: list[int]) -> tuple[SelectionRound, ...]:
-    """Return so many different candidates, each chosen among those that are left, with a fresh noisy score."""
+    """Return distinct candidates, each selected among the remaining ones, with a fresh noisy score."""
     if mechanism.rounds > len(scores):
         raise InvalidArgument("rounds", mechanism.rounds, f"write at most {len(scores)}, the number of candidates")
     left, found = list(range(len(scores))), []

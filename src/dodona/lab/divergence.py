@@ -1,7 +1,7 @@
-"""Divergences between two finite laws, in every measure that privacy is stated in.
+"""Divergences between two finite distributions, in every measure that privacy is stated in.
 
-A law is a mapping from outcomes to probabilities, or a sequence of probabilities. Values are rounded to nearest: they
-are for study and tests, never for charging.
+A distribution is a mapping from outcomes to probabilities, or a sequence of probabilities. Values are rounded to
+nearest: they are for study and tests, never for charging.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WHOLE = 1e-9  # how far from 1 the sum of a law's probabilities may be
 
 
 def kullback_leibler(first: FiniteLaw, second: FiniteLaw) -> float:
-    """Return Σ P ln(P/Q); infinity where Q lacks an outcome of P."""
+    """Return Σ P ln(P/Q); infinity if Q lacks an outcome of P."""
     upper, lower = align_laws(first, second)
     held = upper > 0
     if np.any(lower[held] == 0):
@@ -34,7 +34,7 @@ def kullback_leibler(first: FiniteLaw, second: FiniteLaw) -> float:
 
 
 def maximum(first: FiniteLaw, second: FiniteLaw) -> float:
-    """Return the max divergence ln max P/Q; infinity where Q lacks an outcome of P."""
+    """Return the max divergence ln max P/Q; infinity if Q lacks an outcome of P."""
     return approximate_maximum(first, second, delta=0)
 
 
@@ -81,7 +81,7 @@ def renyi(first: FiniteLaw, second: FiniteLaw, *, order: Exact) -> float:
 
 
 def post_process(law: FiniteLaw, channel: Sequence[Sequence[float]] | Array) -> Array:
-    """Return the law after post-processing: outcome i becomes j with probability channel[i][j].
+    """Return the distribution after post-processing: outcome i becomes j with probability channel[i][j].
 
     Theorem: post-processing
     """
@@ -95,7 +95,7 @@ def post_process(law: FiniteLaw, channel: Sequence[Sequence[float]] | Array) -> 
 
 
 def close_law(first: FiniteLaw, second: FiniteLaw, *, epsilon: Exact) -> Array:
-    """Return Y' with P ≤ e^ε·Q for (Y', second), as near to `first` as can be: δ(ε) away (Lemma 3.17, part 1).
+    """Return Y' with P ≤ e^ε·Q for (Y', second), as close to `first` as possible: δ(ε) away (lemma 3.17, part 1).
 
     Theorem: close-laws
     """
@@ -106,7 +106,7 @@ def close_law(first: FiniteLaw, second: FiniteLaw, *, epsilon: Exact) -> Array:
 
 
 def close_pair(first: FiniteLaw, second: FiniteLaw, *, epsilon: Exact) -> tuple[Array, Array]:
-    """Return Y' and Z' that are ε-indistinguishable in both directions, each near to its own (Lemma 3.17, part 2).
+    """Return Y' and Z' that are ε-indistinguishable in both directions, each close to its own (lemma 3.17, part 2).
 
     Each is at most max(δ(Y‖Z), δ(Z‖Y))/(e^ε + 1) away in total variation.
 
@@ -117,7 +117,7 @@ def close_pair(first: FiniteLaw, second: FiniteLaw, *, epsilon: Exact) -> tuple[
     both = upper + lower
     low, high = both / (1 + ratio), both * ratio / (1 + ratio)
     new_upper, new_lower = np.clip(upper, low, high), np.clip(lower, low, high)
-    # One law now has too much mass and the other too little, by the same amount: it moves where there is room.
+    # One distribution now has too much mass and the other too little, by the same amount: it moves where there is room.
     excess = new_upper.sum() - 1
     room = np.maximum(new_upper - new_lower if excess > 0 else new_lower - new_upper, 0.0)
     moved = _share_out(np.zeros_like(room), room, abs(excess)) * math.copysign(1.0, excess)
@@ -125,7 +125,7 @@ def close_pair(first: FiniteLaw, second: FiniteLaw, *, epsilon: Exact) -> tuple[
 
 
 def align_laws(first: FiniteLaw, second: FiniteLaw) -> tuple[Array, Array]:
-    """Return the probabilities of two laws over the same outcomes, in the same order."""
+    """Return the probabilities of two distributions over the same outcomes, in the same order."""
     match first, second:
         case Mapping(), Mapping():
             outcomes = list(dict.fromkeys([*first, *second]))
@@ -138,7 +138,7 @@ def align_laws(first: FiniteLaw, second: FiniteLaw) -> tuple[Array, Array]:
 
 
 def _array(law: FiniteLaw) -> Array:
-    """Return probabilities that are none below 0 and sum to 1."""
+    """Return probabilities that are nonnegative and sum to 1."""
     values = list(law.values()) if isinstance(law, Mapping) else law
     weights = np.asarray(values, dtype=np.float64)
     if weights.ndim != 1 or not np.all(weights >= 0) or not abs(float(weights.sum()) - 1) <= _WHOLE:
@@ -147,6 +147,6 @@ def _array(law: FiniteLaw) -> Array:
 
 
 def _share_out(start: Array, room: Array, amount: float) -> Array:
-    """Return the weights with `amount` shared out in proportion to the room that there is."""
+    """Return the weights with `amount` distributed in proportion to the available room."""
     available = float(room.sum())
     return start + room * (min(1.0, amount / available) if available > 0 and amount > 0 else 0.0)

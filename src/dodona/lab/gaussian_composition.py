@@ -62,7 +62,7 @@ def gdp_limit(epsilon: Exact, *, delta: Exact) -> float:
     level, wanted = float_below(validate_epsilon(epsilon)), float_below(validate_positive_delta(delta))
     low, high = float(_LEAST), float(_MOST)
     if _delta(low, level) > wanted:
-        raise InvalidArgument("delta", delta, "this pair leaves nothing to Gaussian noise; raise epsilon or delta")
+        raise InvalidArgument("delta", delta, "this pair is too small for Gaussian noise; raise epsilon or delta")
     if _delta(high, level) <= wanted:
         return high
     return largest_number(lambda mu: _delta(mu, level) <= wanted, low, high, near=1e-14, geometric=True)

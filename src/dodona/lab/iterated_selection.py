@@ -20,9 +20,9 @@ MAX_SELECTION_ROUNDS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class IteratedSelection:
-    """`rounds` times: one of the candidates that are left, and its score with fresh noise.
+    """Repeats `rounds` times: selects one of the remaining candidates, and releases its score with fresh noise.
 
-    All questions are known beforehand; where they come one by one, the sparse vector is for that.
+    All questions are known in advance; for questions that arrive one by one there is the sparse vector.
 
     Theorem: iterated-selection
     """
@@ -33,7 +33,7 @@ class IteratedSelection:
     rounds: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no choice, no noise or no number of rounds."""
+        """Validate the selection, the noise and the number of rounds."""
         for name, value, kinds in (
             ("choice", self.choice, (Exponential, PermuteAndFlip)),
             ("answer", self.answer, (Laplace, Gaussian)),
@@ -46,7 +46,7 @@ class IteratedSelection:
     def for_privacy(
         cls, epsilon: Exact, sensitivity: Sensitivity, *, rounds: int, share: Exact = Fraction(1, 2)
     ) -> Self:
-        """Return exponential choices and Laplace answers that cost exactly ε in all, the share of it for the choices.
+        """Return exponential selections and Laplace answers that cost exactly ε in total, a share of it for selections.
 
         >>> from dodona.schema.schema import Neighbours
         >>> found = IteratedSelection.for_privacy(1, Sensitivity.count(Neighbours.ADD_REMOVE), rounds=5)
@@ -65,14 +65,14 @@ class IteratedSelection:
         )
 
     def event(self, sensitivity: Sensitivity) -> ComposedEvent:
-        """Return the price of all rounds: a choice and an answer each, however the choices fall out."""
+        """Return the event of all rounds: a selection and an answer each, whatever is selected."""
         choice, answer = self.choice.event(sensitivity), self.answer.event(_single(sensitivity))
         return ComposedEvent(((choice, self.rounds), (answer, self.rounds)))
 
     def accuracy(self, confidence: float = 0.95, *, candidates: int) -> Accuracy:
-        """Return the α to which it finds what is above any threshold, where fewer than `rounds` come within α of it.
+        """Return the α to which it finds what is above any threshold, if fewer than `rounds` come within α of it.
 
-        The larger of half of what a choice may miss and of what an answer may be off.
+        The larger of half the loss of a selection and the error of an answer.
         """
         half = to_failure_probability(confidence) / 2
         missed = exponential_error(float(self.choice.scale), confidence=1 - half / self.rounds, candidates=candidates)
@@ -81,7 +81,7 @@ class IteratedSelection:
 
 
 def _single(sensitivity: Sensitivity) -> Sensitivity:
-    """Return the sensitivity of one chosen score."""
+    """Return the sensitivity of one selected score."""
     moved = sensitivity.linf
     return Sensitivity(
         l1=moved,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def project(belief: DenseBelief, query: Query, *, target: Numbers) -> DenseBelief:
-    """Return the nearest distribution whose answers are the targets; the belief passed in is spent.
+    """Return the nearest distribution whose answers are the targets; the belief passed in is consumed.
 
     Theorem: kl-projection
     """
@@ -37,29 +37,31 @@ _ROUNDS = 200
 _CLOSE = 1e-14
 
 
-def guarded_target(believed: float, *, told: float, margin: float, doubt: float) -> float:
-    """Return the target for a share that preserves the guaranteed drop of relative entropy although `told` is noisy.
+def guarded_target(believed: float, *, noisy: float, margin: float, doubt: float) -> float:
+    """Return a target for a share that preserves the guaranteed drop of relative entropy although the answer is noisy.
 
-    `margin` is the least distance between truth and belief, `doubt` the largest error of `told`. If `told` is above
-    `believed`, the target is max(believed + margin, told - doubt); if below, the mirror image. If `doubt` exceeds the
+    `margin` is the least distance between truth and belief, `doubt` the largest error of `noisy`. If `noisy` is above
+    `believed`, the target is max(believed + margin, noisy - doubt); if below, the mirror image. If `doubt` exceeds the
     gap, the belief moves by the margin alone.
 
-    >>> guarded_target(0.3, told=0.5, margin=0.05, doubt=0.02), guarded_target(0.3, told=0.31, margin=0.05, doubt=0.02)
-    (0.48, 0.35)
+    >>> guarded_target(0.3, noisy=0.5, margin=0.05, doubt=0.02)
+    0.48
+    >>> guarded_target(0.3, noisy=0.31, margin=0.05, doubt=0.02)
+    0.35
 
     Theorem: kl-projection
     """
     if not 0 <= believed <= 1:
         raise InvalidArgument("believed", believed, "write a share from 0 to 1")
-    if not math.isfinite(told):
-        raise InvalidArgument("told", told, "write a number")
+    if not math.isfinite(noisy):
+        raise InvalidArgument("noisy", noisy, "write a number")
     for name, value in (("margin", margin), ("doubt", doubt)):
         if not 0 <= value < math.inf:
             raise InvalidArgument(name, value, "write a number from 0")
-    given, below = believed, told < believed
+    given, below = believed, noisy < believed
     if below:
-        believed, told = 1 - believed, 1 - told
-    target = max(believed + margin, min(told - doubt, 1 - LEAST_SHARE))
+        believed, noisy = 1 - believed, 1 - noisy
+    target = max(believed + margin, min(noisy - doubt, 1 - LEAST_SHARE))
     if target >= 1:
         side = "below" if below else "above"
         raise InvalidArgument("margin", margin, f"no share is {margin:g} {side} {given:g}; write a smaller margin")
@@ -94,7 +96,7 @@ def odds_factor(inside: float, outside: float, target: float) -> float:
 
 
 def validate_share(target: float, *, place: str = "target") -> float:
-    """Return a target that is a share strictly between none and all of the rows."""
+    """Return a target that is a share strictly between 0 and 1."""
     if not LEAST_SHARE <= target <= 1 - LEAST_SHARE:
         accepted = "write a share between 0 and 1, both excluded: cells without weight never come back"
         raise InvalidArgument(place, target, accepted)

@@ -1,4 +1,4 @@
-"""Randomized response: each person answers truthfully with a probability that leaves room for doubt."""
+"""Randomized response: each person answers truthfully with a probability that leaves deniability."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dodona.schema.schema import Neighbours
 # ln 3 rounded up: a coin that decides whether to be honest, and a second one for the lie.
 LN3 = Fraction(math.ceil(math.log(3) * 2**40) + 1, 2**40)
 _LARGEST_EPSILON = Fraction(700)
-_INVERTED = 4096  # up to so many respondents the law of the answers is inverted exactly
+_INVERTED = 4096  # up to this many respondents the distribution of the answers is inverted exactly
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -32,7 +32,7 @@ class RandomizedResponse:
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Exact) -> None:
-        """Take any exact number from 10^-12 to 700."""
+        """Accept any exact number from 10^-12 to 700."""
         checked = to_fraction(epsilon, argument="epsilon", lower=SMALLEST_EPSILON, upper=_LARGEST_EPSILON)
         object.__setattr__(self, "epsilon", checked)
 
@@ -57,11 +57,11 @@ class RandomizedResponse:
 
     @property
     def _clarity(self) -> float:
-        """2h - 1, h the honesty, without the loss of digits."""
+        """2h - 1, h the honesty, without cancellation."""
         return math.tanh(float(self.epsilon) / 2)
 
     def event(self, neighbours: Neighbours = Neighbours.REPLACE) -> PureEvent:
-        """Return what one answer costs the person who gives it: one person's answer is replaced by another.
+        """Return the event of one answer: one person's answer is replaced by another.
 
         Under add-remove the number of respondents would have to be noisy too, so it is refused.
         """
@@ -73,7 +73,7 @@ class RandomizedResponse:
     def share(self, yes: int, respondents: int) -> float:
         """Return the unbiased estimate of the share of true yes: 1/2 + (observed share - 1/2)/tanh(ε/2).
 
-        With h the honesty, tanh(ε/2) = 2h - 1, so that this is (observed share - 1 + h)/(2h - 1).
+        With h the honesty, tanh(ε/2) = 2h - 1, so this is (observed share - 1 + h)/(2h - 1).
 
         >>> mechanism = RandomizedResponse(epsilon=1)
         >>> round(mechanism.share(1, 1) - mechanism.share(0, 1), 6), round(mechanism.share(0, 1), 6)
@@ -96,10 +96,10 @@ class RandomizedResponse:
     def interval(
         self, yes: int, respondents: int, *, confidence: float = 0.95, against: Against = Against.POPULATION
     ) -> tuple[float, float]:
-        """Return an interval for the share of true yes, in the population or among those who were asked.
+        """Return an interval for the share of true yes, in the population or among the respondents.
 
-        The population's is Clopper and Pearson's. That of the table inverts the law of the answers, which is
-        Bin(m, h) + Bin(n - m, 1 - h) if m of n would truly say yes; beyond 4,096 respondents it is Hoeffding's.
+        For the population it is Clopper and Pearson's. For the table it inverts the distribution of the answers, which
+        is Bin(m, h) + Bin(n - m, 1 - h) if m of n would truly say yes; beyond 4,096 respondents it is Hoeffding's.
 
         Theorem: randomized-response-accuracy
         """
@@ -117,7 +117,7 @@ class RandomizedResponse:
 
 @dataclass(frozen=True, slots=True)
 class Coins:
-    """The classic with two coins: the truth on tails, else yes or no by a second coin. It is (ln 3)-private.
+    """The classic with two coins: the truth on tails, otherwise yes or no by a second coin. It is (ln 3)-private.
 
     Theorem: randomized-response
     """
@@ -130,7 +130,7 @@ class Coins:
         return 0.75
 
     def event(self, neighbours: Neighbours = Neighbours.REPLACE) -> PureEvent:
-        """Return what one answer costs the person who gives it: ln 3, rounded up."""
+        """Return the event of one answer: ln 3, rounded up."""
         return RandomizedResponse(epsilon=LN3).event(neighbours)
 
     def share(self, yes: int, respondents: int) -> float:
@@ -143,7 +143,7 @@ class Coins:
 
 
 def _half_width(failing: float, respondents: int) -> float:
-    """Return √(ln(2/β)/(2n)): Hoeffding's bound for a mean of independent numbers from 0 to 1."""
+    """Return √(ln(2/β)/(2n)): Hoeffding's bound for a mean of independent variables in [0, 1]."""
     return math.sqrt(math.log(2 / failing) / (2 * validate_count(respondents, argument="respondents")))
 
 
@@ -158,9 +158,9 @@ def _debias(observed: float, clarity: float) -> float:
 
 
 def _accuracy(clarity: float, confidence: float, respondents: int, against: Against) -> Accuracy:
-    """Return the error of a share that was told with 2h - 1 = clarity."""
+    """Return the error of a share whose answers have 2h - 1 = clarity."""
     within = _half_width(to_failure_probability(confidence), respondents) / clarity
-    # The variance of one answer: at most 1/4, and h(1 - h) where only the coin is random.
+    # The variance of one answer: at most 1/4, and h(1 - h) if only the coin is random.
     spread = (1 if against is Against.POPULATION else (1 - clarity) * (1 + clarity)) / (4 * respondents)
     expected = math.sqrt(spread) / clarity  # E|e| ≤ √E[e²]
     return Accuracy(within=within, confidence=confidence, expected=expected, against=against)
@@ -183,17 +183,17 @@ def _invert_test(yes: int, respondents: int, honesty: float, failing: float) -> 
     rare = failing / 2 * (1 - 1e-9)  # rounding widens the interval
 
     def at_most(said: int, true: int) -> float:
-        """Return P(no more than so many say yes), if so many truly would."""
+        """Return P(at most `said` say yes) if `true` truly would."""
         honest = np.arange(true + 1)
         others = binom.cdf(said - honest, respondents - true, 1 - honesty)
         return float(np.sum(binom.pmf(honest, true, honesty) * others))
 
     def first(holds: Callable[[int], bool]) -> int:
-        """Return the least number of true yes at which it holds; from there on it does."""
+        """Return the least number of true yes at which a monotone condition holds."""
         return smallest_integer(holds, -1, respondents + 1)
 
     # By symmetry, at least `yes` say yes exactly if at most the rest say no.
     lowest = first(lambda true: at_most(respondents - yes, respondents - true) > rare)
     highest = first(lambda true: at_most(yes, true) <= rare) - 1
-    # Where no number of true yes explains the answers, the nearest one is all that can be said.
+    # If no number of true yes explains the answers, return the nearest one.
     return min(lowest, respondents) / respondents, max(highest, 0) / respondents

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExactEstimate:
-    """An unbiased estimate, exact as a combination of what was released, and the variance of its law."""
+    """An unbiased estimate, exact as a combination of releases, and its variance."""
 
     value: Fraction
     variance: Fraction
@@ -31,25 +31,25 @@ class ExactEstimate:
 
 @dataclass(frozen=True, slots=True)
 class ExactResiduals:
-    """Residuals that were measured, each with its variance σ²: a row of squared length N has variance σ²·N.
+    """Measured residuals, each with its variance σ²: a row of squared length N has variance σ²·N.
 
     Theorem: residual-reconstruction
     """
 
     rows: Mapping[Residual, NDArray[Any]] = field(default_factory=dict)
-    """For each residual an array with an axis an attribute: the measured numbers."""
+    """The measured numbers of each residual, as an array with an axis for each attribute."""
     variances: Mapping[Residual, Fraction] = field(default_factory=dict)
 
     @classmethod
     def counting(cls, rows: int) -> Self:
-        """Return what is known where the number of rows is public."""
+        """Return the knowledge of a public number of rows."""
         empty = Residual()
         return cls({empty: np.array(Fraction(rows), dtype=object)}, {empty: Fraction(0)})
 
-    def learned(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
-        """Return what is known after a release; a residual that was known before is topped up, never begun anew.
+    def learn(self, measured: ResidualMeasurement, values: Sequence[int]) -> Self:
+        """Return the knowledge after a release; a residual that was known before is combined with the new one.
 
-        Two measurements are weighed by the inverses of their variances.
+        Two measurements are weighted by their inverse variances.
 
         Theorem: residual-reconstruction
         """
@@ -57,12 +57,12 @@ class ExactResiduals:
             raise InvalidArgument("values", len(values), f"the residuals have {len(measured.noises)} rows")
         known, start = self, 0
         for residual, variance in measured.parts:
-            known = known.topped(residual, values[start : start + residual.number], variance)
+            known = known.add_residual(residual, values[start : start + residual.number], variance)
             start += residual.number
         return known
 
-    def topped(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
-        """Return what is known after one residual was measured with a variance; values are in the order of its rows."""
+    def add_residual(self, residual: Residual, values: Sequence[int], variance: Fraction) -> Self:
+        """Return the knowledge after one residual was measured with a variance; values are in the order of its rows."""
         rows, variances = dict(self.rows), dict(self.variances)
         new = np.empty(residual.shape, dtype=object)
         for row, value in zip(residual.rows(), values, strict=True):
@@ -77,7 +77,7 @@ class ExactResiduals:
         return type(self)(rows, variances)
 
     def estimate(self, product: Product) -> ExactEstimate | None:
-        """Return the answer to a product query; None where a residual that it needs was not measured.
+        """Return the answer to a product query; None if a residual that it needs was not measured.
 
         Theorem: residual-reconstruction
         """
@@ -95,9 +95,9 @@ class ExactResiduals:
         return ExactEstimate(value, variance)
 
     def marginal(self, classes: Sequence[Classes]) -> tuple[NDArray[np.float64], Fraction] | None:
-        """Return all cells of a marginal, an axis for each attribute in the order of the names, and their variance.
+        """Return all cells of a marginal, with an axis for each attribute in the order of names, and their variance.
 
-        All cells have the same one. None where a residual was not measured.
+        None if a residual was not measured.
 
         Theorem: residual-reconstruction
         """
@@ -129,10 +129,10 @@ def _helmert_coefficients(factor: Factor) -> NDArray[Any]:
 
 
 def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:
-    """Return a block as a product over the classes of its attributes; None where it is none.
+    """Return a block as a product over the classes of its attributes; None if it is not one.
 
-    It must be a sum over a conjunction of conditions on single columns, without keys. It must tell no two cells of a
-    class apart, and weigh rows by one column at most.
+    It must be a sum over a conjunction of conditions on single columns, without keys. It must not distinguish two cells
+    of a class, and may weight rows by at most one column.
     """
     sets, weighed, names = as_box(block.where), weight_attributes(block.weight), sorted(block.attributes)
     if sets is None or block.keys or len(weighed) > 1 or not ways.keys() >= set(names):

@@ -1,4 +1,4 @@
-"""Exact samplers that serving does not need: noise by name, single choices, noisy maxima, coins and dice.
+"""Exact samplers that serving does not need: noise by name, single selections, noisy maxima, coins and dice.
 
 They draw from the same keystream and by the same exact comparisons as `dodona.trusted`.
 """
@@ -149,17 +149,17 @@ _WORDS = 1 << 13  # block size: fits the caches together with its random bits
 _DIGITS = 8  # binary digits after which fully decided words are dropped
 
 
-def toss_coins(chance: Fraction, words: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
+def toss_coins(probability: Fraction, words: int, *, stream: Keystream = SYSTEM) -> NDArray[np.uint64]:
     """Return `words` words whose bits are independent, each 1 with probability exactly `chance`.
 
     Theorem: exact-coins
     """
-    if chance >= 1:
+    if probability >= 1:
         return np.full(words, 2**64 - 1, dtype=np.uint64)
     tossed = np.zeros(words, dtype=np.uint64)
     for start in range(0, words, _WORDS):
         block = tossed[start : start + _WORDS]
-        _toss(chance.numerator, chance.denominator, block, ~block, stream)
+        _toss(probability.numerator, probability.denominator, block, ~block, stream)
     return tossed
 
 

@@ -22,10 +22,10 @@ from dodona.query.sensitivity import Sensitivity
 
 def _textbook_scale(epsilon: Exact, sensitivity: Sensitivity, positives: int, delta: Exact | None) -> Fraction:
     """Return σ = 2cΔ/ε, or √(32·c·ln(1/δ))Δ/ε rounded up."""
-    loss, told = validate_noise_epsilon(epsilon), validate_positives(positives)
+    loss, count = validate_noise_epsilon(epsilon), validate_positives(positives)
     if delta is None:
-        return 2 * told * sensitivity.linf / loss
-    root = math.sqrt(32 * told * -math.log(validate_noise_delta(delta)))
+        return 2 * count * sensitivity.linf / loss
+    root = math.sqrt(32 * count * -math.log(validate_noise_delta(delta)))
     return round_scale_up(root * sensitivity.linf / float(loss))
 
 

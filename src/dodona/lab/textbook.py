@@ -1,6 +1,6 @@
-"""Every mechanism of the texts that Dodona is built from, in one place, by the name that the texts give it.
+"""Every mechanism of the texts that Dodona is based on, in one place, by the name that the texts give it.
 
-The [map of the sources](../../docs/sources.md) says which theorem each comes from, and which test holds it. Mechanisms
+The [map of the sources](../../docs/sources.md) says which theorem each comes from, and which test checks it. Mechanisms
 state their price (`event`) and error (`accuracy`); `run`, `watch` and `interactive` draw from them without a ledger.
 
 >>> from dodona.lab.textbook import Laplace, run
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dodona.lab.composition import advanced, basic, product
     from dodona.lab.composition_game import play, worst_delta
     from dodona.lab.direct import interactive, run, watch
-    from dodona.lab.local.question import Question as LocalQuestion
+    from dodona.lab.local.question import SurveyQuestion as LocalQuestion
     from dodona.lab.mechanisms import (
         Coins,
         Exponential,
@@ -108,13 +108,13 @@ _HOMES = {
 }  # fmt: skip
 _OTHER_NAMES = {
     "interactive_design": ("dodona.lab.weights", "interactive_design"),
-    "LocalQuestion": ("dodona.lab.local.question", "Question"),
+    "LocalQuestion": ("dodona.lab.local.question", "SurveyQuestion"),
 }
 _LAZY = {name: (module, name) for module, names in _HOMES.items() for name in names} | _OTHER_NAMES
 
 
 def __getattr__(name: str) -> object:
-    """Return a mechanism; it is imported when it is first used."""
+    """Return a mechanism, imported on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module 'dodona.lab.textbook' has no attribute {name!r}")
     module, attribute = _LAZY[name]

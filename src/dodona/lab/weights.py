@@ -1,6 +1,6 @@
-"""Multiplicative weights as the lecture notes have them, without privacy and with it, for study.
+"""Multiplicative weights as in the lecture notes, without privacy and with it, for study.
 
-No ledger keeps account of what is spent here.
+No ledger charges what is spent here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _GRID = 1 << 20
-"""Weights of questions are whole multiples of one over this, so that counts are exact."""
+"""Weights of queries are multiples of one over this, so that counts are exact."""
 
 
 def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
@@ -70,12 +70,12 @@ def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -
     return (steps + _GRID // 2) // _GRID
 
 
-# --- Multiplicative weights without privacy, as the lecture notes have them: algorithm 1, with its potential. ---
+# --- Multiplicative weights without privacy, as in the lecture notes: algorithm 1, with its potential. ---
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one question did."""
+    """The effect of one query."""
 
     truth: float
     estimate: float
@@ -84,16 +84,16 @@ class Round:
     potential: float
     """RE(D‖D_t) after the round."""
     drop: float
-    """By how much the potential fell; 0 without an update."""
+    """The decrease of the potential; 0 without an update."""
 
     @property
     def answer(self) -> float:
-        """The estimate where it was near enough, else the truth."""
+        """The estimate if it was close enough, else the truth."""
         return self.truth if self.updated else self.estimate
 
 
 class MultiplicativeWeights:
-    """Answers questions from a distribution that is moved towards the data whenever it is more than 2η off.
+    """Answers queries from a distribution that is moved towards the data whenever it is more than 2η off.
 
     >>> weights = MultiplicativeWeights([90, 10, 0, 0], step=0.2)
     >>> [weights.ask([1, 1, 0, 0]).updated for _ in range(4)]
@@ -103,7 +103,7 @@ class MultiplicativeWeights:
     """
 
     def __init__(self, counts: ArrayLike, *, step: float) -> None:
-        """Take a histogram and η, from 0 to 1."""
+        """Validate a histogram and η, from 0 to 1."""
         if not 0 < step <= 1:
             raise InvalidArgument("step", step, "write a number above 0 and up to 1")
         self.step = step
@@ -115,27 +115,27 @@ class MultiplicativeWeights:
 
     @property
     def updates(self) -> int:
-        """How many rounds moved the distribution."""
+        """The number of rounds that moved the distribution."""
         return sum(one.updated for one in self.rounds)
 
     def ask(self, query: ArrayLike) -> Round:
-        """Return what the question did; the potential is computed anew after an update."""
+        """Return the effect of the query; the potential is recomputed after an update."""
         weights = check_query_weights(query, self.data.values.size)
         estimate, truth = self.hypothesis.expect(weights), self.data.expect(weights)
         before = self._potential
         updated = abs(estimate - truth) > self.threshold
         if updated:
-            # Too low: raise the cells of the question. The notes print "< τ" for "< -τ" (errata, row 6).
+            # Too low: raise the cells of the query. The notes print "< τ" for "< -τ" (errata, row 6).
             rate = self.step if estimate - truth < -self.threshold else -self.step
             self.hypothesis = self.hypothesis.tilted(weights, rate)
             self._potential = self.data.divergence(self.hypothesis)
-        told = Round(truth, estimate, updated, self._potential, before - self._potential)
-        self.rounds.append(told)
-        return told
+        outcome = Round(truth, estimate, updated, self._potential, before - self._potential)
+        self.rounds.append(outcome)
+        return outcome
 
 
 def least_drop(*, step: float, gap: float) -> float:
-    """Return η·gap - η²: by how much an update lowers the potential at least (lemma 6 of the notes).
+    """Return η·gap - η²: the least decrease of the potential in an update (lemma 6 of the notes).
 
     Theorem: multiplicative-weights
     """
@@ -151,7 +151,7 @@ def sharp_drop(*, step: float, gap: float) -> float:
 
 
 def most_updates(*, universe: int, step: float) -> int:
-    """Return ⌊ln|X|/η²⌋: how often algorithm 1 updates at most (corollary 7 of the notes).
+    """Return ⌊ln|X|/η²⌋: the largest number of updates of algorithm 1 (corollary 7 of the notes).
 
     >>> most_updates(universe=1024, step=0.1)
     693
@@ -162,7 +162,7 @@ def most_updates(*, universe: int, step: float) -> int:
 
 
 def sharp_updates(*, universe: int, gap: float) -> int:
-    """Return ⌊ln|X|/(2γ²)⌋: how often there is an update at most, if each is at a gap of γ or more and η = 4γ.
+    """Return ⌊ln|X|/(2γ²)⌋: the largest number of updates if each is at a gap of γ or more and η = 4γ.
 
     >>> sharp_updates(universe=1024, gap=0.1)
     346
@@ -172,7 +172,7 @@ def sharp_updates(*, universe: int, gap: float) -> int:
     return math.floor(math.log(universe) / (2 * gap**2))
 
 
-# --- The designs of the lecture notes, with their constants and a threshold that is noisy, as privacy needs it. ---
+# --- The designs of the lecture notes, with their constants and a noisy threshold, which privacy requires. ---
 
 
 _LARGEST_UNIVERSE = 1 << 500
@@ -182,7 +182,7 @@ def interactive_design(alpha: float, *, rows: int, universe: int, questions: int
     """Return the interactive mechanism of the notes for an error of 4α: noise Lap(εn), ε = α/(2 ln k), check at 3α.
 
     Step α, at most ln|X|/α² updates. The notes' checker has no noise on its threshold; here it has Lap(εn/2), for pure
-    privacy of 4/(εn) a test beside 1/(εn) an answer. The confidence is what the noise leaves of it.
+    privacy of 4/(εn) per test and 1/(εn) per answer. The confidence follows from the noise.
 
     Theorem: interactive-mechanism
     """
@@ -215,7 +215,7 @@ def interactive_epsilon(alpha: float, *, rows: int, universe: int, questions: in
 
 
 def interactive_approximate(alpha: float, *, rows: int, universe: int, questions: int) -> EpsilonDelta:
-    """Return the (ε, e^-t) of the interactive mechanism: theorem 4, mended, on its c + 1 rounds of 5/(εn) each.
+    """Return the (ε, e^-t) of the interactive mechanism: theorem 4, corrected, on its c + 1 rounds of 5/(εn) each.
 
     A round is a test, 4/(εn), and a fresh answer, 1/(εn). So ε = 3(c + 1)·(10 ln k/(αn))², which is of the order
     ln²k·ln|X|/(α⁴n²), and t = 25/24 of it: of the order of ε, where the notes have a t of the order of √(cε).
@@ -256,7 +256,7 @@ def square_root(  # noqa: PLR0913  the sides of the promise
 ) -> WeightsDesign:
     """Return algorithm 2 with its parameters adjusted for (ε, δ): its error falls as n^{-1/2} (theorem 9).
 
-    The noise of c updates costs about 8.5c/(σn)² in zCDP; η is where 4η meets twice the noise's bound.
+    The noise of c updates costs about 8.5c/(σn)² in zCDP; η is where 4η meets twice the noise bound.
 
     Theorem: interactive-mechanism
     """
@@ -265,22 +265,22 @@ def square_root(  # noqa: PLR0913  the sides of the promise
     validate_count(rows, argument="rows")
 
     def scale(step: float) -> float:
-        """Return σn: 8 for a test at ε = 4/(σn), priced ε²/2, and a half and a little for an answer."""
+        """Return σn: 8 for a test at ε = 4/(σn), priced ε²/2, and slightly over 1/2 for an answer."""
         updates = _updates(universe, step)
         return math.sqrt((8 * (updates + 1) + 0.51 * updates) / limit) + 1
 
     def design(step: float) -> WeightsDesign:
         return _algorithm_two(rows, universe, questions, step, scale(step), failing)
 
-    def kept(step: float) -> bool:
+    def fits(step: float) -> bool:
         return design(step).checker.threshold <= math.ceil(4 * step * rows)
 
     low = 1.001 * math.sqrt(_potential(universe) / 10**6)
-    return design(smallest_number(kept, low, 1.0, near=1e-4, geometric=True))
+    return design(smallest_number(fits, low, 1.0, near=1e-4, geometric=True))
 
 
 def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
-    """Return the least m with answers·P(|x| > m) ≤ failing: P(|x| > m) = 2q^{m+1}/(1+q), q = e^{-1/b}.
+    """Return the least m with answers·P(|x| > m) ≤ β: P(|x| > m) = 2q^{m+1}/(1+q), q = e^{-1/b}.
 
     Theorem: laplace-accuracy
     """
@@ -294,11 +294,11 @@ def laplace_bound(scale: Fraction, *, answers: int, failing: float) -> int:
 def _algorithm_two(  # noqa: PLR0913, PLR0917  all that was chosen
     rows: int, universe: int, questions: int, step: float, scale: float, failing: float
 ) -> WeightsDesign:
-    """Return the design with this step and noise, and τ so large that no noise passes τ/2."""
+    """Return the design with this step and noise, and τ so large that no noise exceeds τ/2."""
     draft = _checker(scale, _updates(universe, step), 1)
-    told = min(draft.updates, validate_count(questions, argument="questions"))
+    answers = min(draft.updates, validate_count(questions, argument="questions"))
     off = verdict_error_bound(draft.test, questions=questions, failing=failing / 2)
-    missed = laplace_bound(draft.answer.scale, answers=told, failing=failing / 2)
+    missed = laplace_bound(draft.answer.scale, answers=answers, failing=failing / 2)
     noise = max(off, missed) + 1  # a step for what is rounded to whole rows
     threshold = max(math.ceil(4 * step * rows), 2 * noise)
     return WeightsDesign(
@@ -313,7 +313,7 @@ def _algorithm_two(  # noqa: PLR0913, PLR0917  all that was chosen
 
 
 def _checker(scale: float, updates: int, threshold: int) -> EstimateChecker:
-    """Return noise Lap(scale) on questions and answers and Lap(scale/2) on thresholds."""
+    """Return noise Lap(scale) on queries and answers and Lap(scale/2) on thresholds."""
     rounded = round_scale_up(scale)
     test = SparseVector(threshold_scale=rounded / 2, question_scale=rounded, positives=updates + 1)
     return EstimateChecker(test, Laplace(scale=rounded), threshold)
@@ -326,7 +326,7 @@ def _laplace_tail(scale: Fraction, room: int) -> float:
 
 
 def _updates(universe: int, step: float) -> int:
-    """Return the cap; more than a million updates are refused by the sparse vector."""
+    """Return the cap; the sparse vector refuses more than a million updates."""
     _potential(universe)
     return most_updates(universe=universe, step=step)
 
@@ -335,7 +335,7 @@ def _potential(universe: int) -> float:
     return math.log(validate_count(universe, argument="universe", upper=_LARGEST_UNIVERSE))
 
 
-# --- Private multiplicative weights on a plain histogram, for study: no ledger keeps account of what is spent. ---
+# --- Private multiplicative weights on a plain histogram, for study: no ledger charges what is spent. ---
 
 
 NoiseSampler = Callable[[Noise], int]
@@ -345,7 +345,7 @@ NoiseSampler = Callable[[Noise], int]
 def study_weights(
     design: WeightsDesign, counts: ArrayLike, *, draw: NoiseSampler
 ) -> PrivateMultiplicativeWeights[ArrayLike]:
-    """Return private multiplicative weights on a histogram; questions are lists of numbers from 0 to 1, one a cell."""
+    """Return private multiplicative weights on a histogram; a query has a number from 0 to 1 for each cell."""
     data = check_histogram(counts)
     if (data.size, int(data.sum())) != (design.universe, design.rows):
         accepted = f"write {design.universe} counts that sum to {design.rows}, as the design says"

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from dodona.lab.adaptive.holdout import ReusableHoldout
-from dodona.lab.adaptive.holdout_design import Method
+from dodona.lab.adaptive.holdout_design import HoldoutMethod
 from dodona.lab.adaptive.oracle import StatisticalQueryOracle
 from tests.lab.adaptive.attack import Noise, agrees, voted
 
 
-def attacked_holdout(method: Method, *, rows: int, features: int, runs: int, seed: int) -> tuple[int, int, float]:
+def attacked_holdout(
+    method: HoldoutMethod, *, rows: int, features: int, runs: int, seed: int
+) -> tuple[int, int, float]:
     """In how many runs the holdout's, and the naive, last answer are beyond the certified error, and that error."""
     chance = np.random.default_rng(seed)
     beyond = naive = 0
@@ -28,16 +30,16 @@ def attacked_holdout(method: Method, *, rows: int, features: int, runs: int, see
     return beyond, naive, holdout.design.within
 
 
-_WITHIN = {Method.ROUNDING: 0.185, Method.NOISE: 0.2}
+_WITHIN = {HoldoutMethod.ROUNDING: 0.185, HoldoutMethod.NOISE: 0.2}
 
 
 @pytest.mark.parametrize(
     ("method", "rows", "features", "runs"),
     [
-        (Method.ROUNDING, 1000, 1000, 10),
-        pytest.param(Method.NOISE, 4000, 2000, 10, marks=pytest.mark.slow),
-        pytest.param(Method.ROUNDING, 1000, 1000, 200, marks=pytest.mark.soak),
-        pytest.param(Method.NOISE, 4000, 2000, 200, marks=pytest.mark.soak),
+        (HoldoutMethod.ROUNDING, 1000, 1000, 10),
+        pytest.param(HoldoutMethod.NOISE, 4000, 2000, 10, marks=pytest.mark.slow),
+        pytest.param(HoldoutMethod.ROUNDING, 1000, 1000, 200, marks=pytest.mark.soak),
+        pytest.param(HoldoutMethod.NOISE, 4000, 2000, 200, marks=pytest.mark.soak),
     ],
 )
 def test_sign_aggregation_breaks_naive_reuse_and_not_the_reusable_holdout(method, rows, features, runs):

@@ -9,7 +9,6 @@ import pytest
 
 import dodona
 from dodona.errors import InvalidArgument
-from dodona.lab.adaptive.description import chosen_within, sparse_tree
 from dodona.lab.adaptive.faults import (
     AnotherProcess,
     OracleClosed,
@@ -17,13 +16,12 @@ from dodona.lab.adaptive.faults import (
     QueriesUsed,
     QueryFault,
     TooFewRows,
-    Unreachable,
+    UnreachableAccuracy,
 )
-from dodona.lab.adaptive.grid import rough
+from dodona.lab.adaptive.grid import rounding_error
 from dodona.lab.adaptive.holdout import ReusableHoldout, correct
-from dodona.lab.adaptive.holdout_design import HoldoutCase, Method
-from dodona.lab.adaptive.holdout_noise import noise_design
-from dodona.lab.adaptive.holdout_rounding import rounding_design
+from dodona.lab.adaptive.holdout_design import HoldoutMethod, HoldoutParameters, noise_design, rounding_design
+from dodona.lab.adaptive.noiseless import log_sparse_transcripts, union_bound_within
 from dodona.lab.adaptive.transfer import concentrated_transfer, pure_transfer
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.query.sensitivity import Sensitivity
@@ -47,7 +45,7 @@ def test_it_is_part_of_the_surface():
     assert dodona.ReusableHoldout is ReusableHoldout
 
 
-@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("method", HoldoutMethod)
 def test_an_honest_question_is_told_from_the_training_rows_and_an_overfit_one_from_the_holdout(method):
     """With noise the verdict on the honest one errs with probability below 5%, that on the other below 10^-9."""
     rows = np.random.default_rng(3).random((2, 20_000))
@@ -61,7 +59,7 @@ def test_an_honest_question_is_told_from_the_training_rows_and_an_overfit_one_fr
     assert (holdout.left, holdout.overfits_left) == (18, 1)
 
 
-@pytest.mark.parametrize("method", Method)
+@pytest.mark.parametrize("method", HoldoutMethod)
 def test_with_the_last_correction_it_ends(method):
     rows = np.random.default_rng(3).random((2, 20_000))
     holdout = ReusableHoldout(rows[0], rows[1], queries=20, overfits=1, methods=[method])
@@ -72,7 +70,7 @@ def test_with_the_last_correction_it_ends(method):
 
 
 def test_more_questions_than_were_declared_are_refused():
-    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=2, methods=[Method.ROUNDING])
+    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=2, methods=[HoldoutMethod.ROUNDING])
     holdout.ask(half)
     with pytest.raises(QueriesUsed, match="1 are left"):
         holdout.ask_many(lambda rows: np.column_stack([rows, rows]), answers=2)
@@ -82,7 +80,7 @@ def test_more_questions_than_were_declared_are_refused():
 
 
 def test_columns_are_questions_one_after_another_until_it_ends():
-    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=10, overfits=1, methods=[Method.ROUNDING])
+    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=10, overfits=1, methods=[HoldoutMethod.ROUNDING])
     answers = holdout.ask_many(
         lambda rows: np.column_stack([rows < 0.5, learned_by_heart(rows), rows < 0.2]), answers=3
     )
@@ -91,7 +89,7 @@ def test_columns_are_questions_one_after_another_until_it_ends():
 
 
 def test_a_correction_without_noise_is_the_middle_of_its_level():
-    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=10, overfits=3, methods=[Method.ROUNDING])
+    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=10, overfits=3, methods=[HoldoutMethod.ROUNDING])
     levels = holdout.design.levels
     assert levels is not None
     assert holdout.ask(learned_by_heart).value == 0.5 / levels
@@ -102,7 +100,7 @@ def test_a_gap_below_what_is_tolerated_is_never_corrected_and_one_at_the_thresho
     """Training answers 0, holdout answers g: exact, without noise."""
     zeros = np.zeros(2000)
     for method_gap, source in ((-1, "train"), (0, "holdout")):
-        holdout = ReusableHoldout(zeros, np.ones(2000), queries=10, methods=[Method.ROUNDING])
+        holdout = ReusableHoldout(zeros, np.ones(2000), queries=10, methods=[HoldoutMethod.ROUNDING])
         design = holdout.design
         rows_off = design.threshold / design.resolution  # in rows of value one
         value = (math.ceil(rows_off) + method_gap) / 2000
@@ -118,7 +116,7 @@ def test_verdicts_have_the_noise_of_the_sparse_vector_and_corrections_noise_of_t
         drawn.append(noise)
         return 0
 
-    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=3, overfits=3, methods=[Method.NOISE], draw=draw)
+    holdout = ReusableHoldout(TRAIN, HOLDOUT, queries=3, overfits=3, methods=[HoldoutMethod.NOISE], draw=draw)
     test, answer = holdout.design.test, holdout.design.answer
     assert test is not None
     assert drawn == [Laplace(scale=test.threshold_scale)]
@@ -131,20 +129,20 @@ def test_verdicts_have_the_noise_of_the_sparse_vector_and_corrections_noise_of_t
 
 
 def test_a_design_without_noise_adds_up():
-    case = HoldoutCase(rows=1000, queries=500, overfits=2, failing=0.05)
+    case = HoldoutParameters(rows=1000, queries=500, overfits=2, failing=0.05)
     found = rounding_design(case, 0.25)
     assert found is not None
     levels = found.levels
     assert levels is not None
-    ways = sparse_tree(500, positives=2, levels=levels)
-    sampled = chosen_within(1000, ways=ways, failing=0.05)
+    ways = log_sparse_transcripts(500, positives=2, levels=levels)
+    sampled = union_bound_within(1000, ways=ways, failing=0.05)
     threshold = found.threshold / case.whole
-    assert threshold + sampled + 2 * rough(case.steps) <= 0.25
+    assert threshold + sampled + 2 * rounding_error(case.steps) <= 0.25
     assert threshold + sampled > 0.2499
-    assert 0.5 / levels + sampled + rough(case.steps) == found.corrected <= 0.25
+    assert 0.5 / levels + sampled + rounding_error(case.steps) == found.corrected <= 0.25
     assert rounding_design(case, 0.05) is None
     # The only correction is the last thing that is told, so it may be told finely.
-    single = rounding_design(HoldoutCase(rows=1000, queries=500, overfits=1, failing=0.05), 0.25)
+    single = rounding_design(HoldoutParameters(rows=1000, queries=500, overfits=1, failing=0.05), 0.25)
     assert single is not None
     assert single.levels == 10**4
     assert single.corrected < 0.08
@@ -152,7 +150,7 @@ def test_a_design_without_noise_adds_up():
 
 @pytest.mark.parametrize(("overfits", "law"), [(1, Laplace), (40, Gaussian)])
 def test_a_design_with_noise_keeps_its_error_at_the_price_of_the_noise_that_is_drawn(overfits, law):
-    case = HoldoutCase(rows=10**5, queries=500, overfits=overfits, failing=0.05)
+    case = HoldoutParameters(rows=10**5, queries=500, overfits=overfits, failing=0.05)
     found = noise_design(case, 0.25)
     assert found is not None
     assert found.test is not None
@@ -173,7 +171,7 @@ def test_a_design_with_noise_keeps_its_error_at_the_price_of_the_noise_that_is_d
 
     bound, part = (averaged_laplace, 0.5) if law is Laplace else (averaged_gaussian, 0.2)
     noise = bound(scale=float(found.answer.scale), answers=overfits, failing=0.05 * part)
-    assert gap + (noise + 1) / case.whole + rough(case.steps) <= 0.25 * (1 + 1e-6)
+    assert gap + (noise + 1) / case.whole + rounding_error(case.steps) <= 0.25 * (1 + 1e-6)
     verdicts = averaged_verdicts(
         threshold=float(found.test.threshold_scale),
         question=float(found.test.question_scale),
@@ -181,14 +179,14 @@ def test_a_design_with_noise_keeps_its_error_at_the_price_of_the_noise_that_is_d
         questions=500,
         failing=0.05 * part,
     )
-    assert gap + (found.threshold + verdicts + 2) / case.whole + 2 * rough(case.steps) <= 0.25 * (1 + 1e-6)
+    assert gap + (found.threshold + verdicts + 2) / case.whole + 2 * rounding_error(case.steps) <= 0.25 * (1 + 1e-6)
     assert gap + (found.threshold + verdicts) / case.whole > 0.249
 
 
 def test_the_better_method_is_chosen_and_more_overfits_are_for_noise():
     few = ReusableHoldout(TRAIN, HOLDOUT, queries=100, overfits=1).design
-    assert few.method is Method.ROUNDING
-    case = HoldoutCase(rows=10**7, queries=10**6, overfits=10**5, failing=0.05)
+    assert few.method is HoldoutMethod.ROUNDING
+    case = HoldoutParameters(rows=10**7, queries=10**6, overfits=10**5, failing=0.05)
     rounded, noisy = rounding_design(case, 0.15), noise_design(case, 0.15)
     assert rounded is None
     assert noisy is not None
@@ -205,9 +203,9 @@ def test_without_a_wish_it_is_as_near_as_honest_questions_allow():
 
 
 def test_what_the_holdout_cannot_promise_is_refused_with_what_it_can():
-    with pytest.raises(Unreachable, match=r"correct 1 within 0\.03: 0\.1\d+ can be promised"):
+    with pytest.raises(UnreachableAccuracy, match=r"correct 1 within 0\.03: 0\.1\d+ can be promised"):
         ReusableHoldout(TRAIN, HOLDOUT, queries=100, within=0.03)
-    with pytest.raises(Unreachable, match="no design promises anything"):
+    with pytest.raises(UnreachableAccuracy, match="no design promises anything"):
         ReusableHoldout(TRAIN, HOLDOUT[:5], queries=100)
 
 
@@ -218,7 +216,7 @@ def test_an_empty_or_tiny_sample_is_refused(train, holdout):
 
 
 def test_a_fault_on_training_rows_is_free_and_one_on_the_holdout_closes_it():
-    holdout = ReusableHoldout(TRAIN, np.append(HOLDOUT[:-1], 7.0), queries=5, methods=[Method.ROUNDING])
+    holdout = ReusableHoldout(TRAIN, np.append(HOLDOUT[:-1], 7.0), queries=5, methods=[HoldoutMethod.ROUNDING])
     with pytest.raises(QueryFault, match="train rows: it returned a value outside 0 to 1"):
         holdout.ask(lambda rows: rows + 1)
     assert holdout.left == 5

@@ -12,7 +12,14 @@ import pytest
 import dodona
 from dodona.errors import InvalidArgument
 from dodona.lab.adaptive.certificate import Route, Values
-from dodona.lab.adaptive.faults import AnotherProcess, OracleClosed, QueriesUsed, QueryFault, TooFewRows, Unreachable
+from dodona.lab.adaptive.faults import (
+    AnotherProcess,
+    OracleClosed,
+    QueriesUsed,
+    QueryFault,
+    TooFewRows,
+    UnreachableAccuracy,
+)
 from dodona.lab.adaptive.oracle import StatisticalQueryOracle, plan
 from dodona.lab.mechanisms import Gaussian
 from tests.trusted.blocks import in_children
@@ -67,12 +74,12 @@ def test_the_plan_is_made_of_public_numbers_alone():
 
 
 def test_what_the_rows_cannot_promise_is_refused_with_what_they_can():
-    with pytest.raises(Unreachable) as refused:
+    with pytest.raises(UnreachableAccuracy) as refused:
         StatisticalQueryOracle(ROWS, queries=850, within=0.1)
     text = str(refused.value)
     assert "the best proof gives 0.1885. 85 questions would do, or 3" in text
     assert text.endswith("rows. Nothing was charged.")
-    with pytest.raises(Unreachable, match="no proof says anything"):
+    with pytest.raises(UnreachableAccuracy, match="no proof says anything"):
         StatisticalQueryOracle(ROWS[:3], queries=850)
 
 

@@ -3,17 +3,17 @@
 import pytest
 
 from dodona.errors import InvalidArgument
+from dodona.lab.adaptive.answer import make_estimate
 from dodona.lab.adaptive.certificate import Route
 from dodona.lab.adaptive.picture import draw_answerable, draw_reuse
-from dodona.lab.adaptive.told import told
 
 
 def test_a_reused_holdout_is_drawn(tmp_path):
-    scores = [told(value, within=0.1, confidence=0.95, source="train") for value in (0.6, 0.95)]
-    draw_reuse(tmp_path / "reuse.png", sizes=[1, 10], told=scores, others={"naive": [0.6, 0.7]})
+    scores = [make_estimate(value, within=0.1, confidence=0.95, source="train") for value in (0.6, 0.95)]
+    draw_reuse(tmp_path / "reuse.png", sizes=[1, 10], estimates=scores, others={"naive": [0.6, 0.7]})
     assert (tmp_path / "reuse.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InvalidArgument):
-        draw_reuse(tmp_path / "reuse.png", sizes=[1], told=scores, others={})
+        draw_reuse(tmp_path / "reuse.png", sizes=[1], estimates=scores, others={})
 
 
 def test_numbers_of_questions_are_drawn(tmp_path):

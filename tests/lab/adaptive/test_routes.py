@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.sources_adaptive import WITHIN
 from dodona.errors import InvalidArgument
-from dodona.lab.adaptive.answerable import SERVED, answerable, best, rows_needed
+from dodona.lab.adaptive.answerable import SERVED, best_certificate, most_queries, rows_needed
 from dodona.lab.adaptive.averaged import averaged_gaussian
 from dodona.lab.adaptive.certificate import Route, Values
 from dodona.lab.adaptive.routes import _laplace_price, certificate
@@ -39,23 +39,23 @@ def test_a_route_answers_as_many_queries_as_are_known(route, place):
 
 @pytest.mark.parametrize(("rows", "queries"), [(10**4, 85), (10**5, 5704), (10**6, 425_868)])
 def test_the_best_route_answers_so_many_and_not_more(rows, queries):
-    assert best(rows=rows, queries=queries).route is Route.GAUSSIAN
-    assert best(rows=rows, queries=queries).within <= WITHIN
-    assert best(rows=rows, queries=math.ceil(queries * 1.002) + 1).within > WITHIN
+    assert best_certificate(rows=rows, queries=queries).route is Route.GAUSSIAN
+    assert best_certificate(rows=rows, queries=queries).within <= WITHIN
+    assert best_certificate(rows=rows, queries=math.ceil(queries * 1.002) + 1).within > WITHIN
 
 
 def test_the_number_of_queries_is_the_largest_that_is_met():
     for route in (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.ADDED_STABILITY):
-        found = answerable(route, rows=10**4, within=0.1)
+        found = most_queries(route, rows=10**4, within=0.1)
         assert found == 0 or certificate(route, rows=10**4, queries=found).within <= 0.1
         assert certificate(route, rows=10**4, queries=found + 1).within > 0.1
-    assert answerable(Route.SPLITTING, rows=10**4, within=0.1, values=Values.YES_NO) == 38
+    assert most_queries(Route.SPLITTING, rows=10**4, within=0.1, values=Values.YES_NO) == 38
 
 
 @pytest.mark.parametrize("rows", [50, 1000, 10**5])
 @pytest.mark.parametrize("queries", [1, 5, 40])
 def test_the_best_certificate_is_no_wider_than_that_of_any_route(rows, queries):
-    found = best(rows=rows, queries=queries)
+    found = best_certificate(rows=rows, queries=queries)
     for route in Route:
         assert found.within <= certificate(route, rows=rows, queries=queries).within + 1e-9
 
@@ -109,7 +109,7 @@ def test_a_certificate_is_of_public_numbers_and_says_itself():
 
 
 def test_where_nothing_can_be_said_the_error_is_one():
-    assert best(rows=2, queries=1000).within == 1
+    assert best_certificate(rows=2, queries=1000).within == 1
     for route in Route:
         assert certificate(route, rows=3, queries=50).within <= 1
 
@@ -117,8 +117,8 @@ def test_where_nothing_can_be_said_the_error_is_one():
 def test_the_rows_that_are_needed_are_enough():
     needed = rows_needed(queries=20, within=0.1)
     assert needed is not None
-    assert best(rows=needed, queries=20).within <= 0.1
-    assert best(rows=int(needed * 0.97), queries=20).within > 0.1
+    assert best_certificate(rows=needed, queries=20).within <= 0.1
+    assert best_certificate(rows=int(needed * 0.97), queries=20).within > 0.1
     assert rows_needed(queries=10**8, within=1e-5) is None
 
 

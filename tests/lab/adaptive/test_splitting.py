@@ -8,8 +8,16 @@ import pytest
 from scipy.stats import binom
 
 from dodona.errors import InvalidArgument
-from dodona.lab.adaptive.description import chosen_within, sparse_tree, tree
-from dodona.lab.adaptive.splitting import binomial_within, each_failing, hoeffding_within, within_of, worst
+from dodona.lab.adaptive.noiseless import (
+    binomial_within,
+    failure_per_query,
+    hoeffding_from_log,
+    hoeffding_within,
+    log_sparse_transcripts,
+    log_transcripts,
+    union_bound_within,
+    worst_tail,
+)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 40, 263])
@@ -33,8 +41,8 @@ def test_the_binomial_bound_is_nearly_the_worst_probability(rows, gap):
         for p in np.concatenate([np.linspace(0, 0.5, 601), counts / rows - gap - 1e-9, counts / rows + gap + 1e-9])
         if 0 <= p <= 1
     )
-    assert found <= worst(rows, gap) * (1 + 1e-9)
-    assert worst(rows, gap) <= 1.1 * found
+    assert found <= worst_tail(rows, gap) * (1 + 1e-9)
+    assert worst_tail(rows, gap) <= 1.1 * found
 
 
 def test_hoeffding_s_bound_covers_values_between_0_and_1():
@@ -55,15 +63,15 @@ def test_hoeffding_s_bound_covers_values_between_0_and_1():
 
 
 def test_fresh_rows_share_what_may_fail_as_independent_answers():
-    each = each_failing(0.05, queries=100)
+    each = failure_per_query(0.05, queries=100)
     assert (1 - each) ** 100 == pytest.approx(0.95)
     assert each > 0.05 / 100
 
 
 def test_a_bound_that_says_nothing_is_one():
     assert hoeffding_within(1, failing=1e-30) == 1
-    assert within_of(10, 1e9) == 1
-    assert within_of(10**6, 5000.0) < 0.06
+    assert hoeffding_from_log(10, 1e9) == 1
+    assert hoeffding_from_log(10**6, 5000.0) < 0.06
     with pytest.raises(InvalidArgument):
         hoeffding_within(0, failing=0.1)
 
@@ -71,8 +79,8 @@ def test_a_bound_that_says_nothing_is_one():
 @pytest.mark.parametrize(("queries", "levels"), [(1, 5), (3, 2), (4, 3), (6, 1)])
 def test_the_tree_of_levels_counts_every_question_that_may_be_asked(queries, levels):
     nodes = sum(1 for asked in range(queries) for _ in product(range(levels), repeat=asked))
-    assert nodes <= math.exp(tree(queries, levels)) * (1 + 1e-9)
-    assert math.exp(tree(queries, levels)) <= nodes * 1.3
+    assert nodes <= math.exp(log_transcripts(queries, levels)) * (1 + 1e-9)
+    assert math.exp(log_transcripts(queries, levels)) <= nodes * 1.3
 
 
 @pytest.mark.parametrize(
@@ -86,7 +94,7 @@ def test_the_sparse_tree_counts_every_question_that_may_be_asked(queries, positi
         for history in product(range(levels + 1), repeat=asked)
         if sum(answer > 0 for answer in history) < positives
     )
-    found = math.exp(sparse_tree(queries, positives=positives, levels=levels))
+    found = math.exp(log_sparse_transcripts(queries, positives=positives, levels=levels))
     assert nodes <= found * (1 + 1e-9)
     assert found <= 2.5 * nodes
 
@@ -94,7 +102,7 @@ def test_the_sparse_tree_counts_every_question_that_may_be_asked(queries, positi
 def test_every_question_of_a_tree_is_within_the_bound_together():
     """Twelve coins, eight questions about different coins of each row: the union, exactly, is below what may fail."""
     rows, questions, failing = 12, 8, 0.2
-    within = chosen_within(rows, ways=math.log(questions), failing=failing)
+    within = union_bound_within(rows, ways=math.log(questions), failing=failing)
     one = float(binom.pmf(np.arange(rows + 1), rows, 0.5)[np.abs(np.arange(rows + 1) / rows - 0.5) > within].sum())
     assert questions * one <= failing
     assert within == hoeffding_within(rows, failing=failing / questions)

@@ -8,14 +8,20 @@ import pytest
 
 from dodona.errors import InvalidArgument, Refused
 from dodona.lab.adaptive.lecture import (
-    added_noise,
     gaussian_gap,
     laplace_epsilon,
     laplace_stability,
+    lecture_noise,
     noise_for,
     rows_for,
 )
-from dodona.lab.adaptive.stability import added, composed, expected_gap, gaussian_stability, stability_of_privacy
+from dodona.lab.adaptive.stability import (
+    add_stabilities,
+    compose_stabilities,
+    expected_gap,
+    gaussian_stability,
+    stability_of_privacy,
+)
 from dodona.lab.divergence import total_variation
 from tests.lab.adaptive.worlds import worlds
 
@@ -46,8 +52,8 @@ def test_adaptive_steps_are_no_further_apart_than_composed_and_that_is_at_most_t
         first, second = chance.dirichlet(np.full(3, 0.5), 2), chance.dirichlet(np.full(3, 0.5), (3, 2))
         parts = [total_variation(*first), max(total_variation(*each) for each in second)]
         found = two_steps(first, second)
-        assert found <= composed(parts) <= added(parts)
-        ratios.append(found / composed(parts))
+        assert found <= compose_stabilities(parts) <= add_stabilities(parts)
+        ratios.append(found / compose_stabilities(parts))
     assert max(ratios) > 0.9
 
 
@@ -55,10 +61,10 @@ def test_composition_is_attained_by_leaks_and_the_sum_is_not():
     """A step that leaks with probability ε keeps its secret k times with probability (1 - ε)^k."""
     leak, keep = [0.1, 0.0, 0.9], [0.0, 0.1, 0.9]
     first, second = np.array([leak, keep]), np.array([[leak, keep]] * 3)
-    assert composed([0.1, 0.1]) == pytest.approx(0.19)
+    assert compose_stabilities([0.1, 0.1]) == pytest.approx(0.19)
     assert two_steps(first, second) == pytest.approx(0.19)
-    assert added([0.1, 0.1]) == pytest.approx(0.2)
-    assert added([0.5] * 3) == composed([1.0, 0.5]) == 1
+    assert add_stabilities([0.1, 0.1]) == pytest.approx(0.2)
+    assert add_stabilities([0.5] * 3) == compose_stabilities([1.0, 0.5]) == 1
 
 
 def test_private_worlds_are_as_stable_as_stated():
@@ -110,7 +116,7 @@ def test_the_noise_that_is_found_is_enough_and_less_is_not():
     assert gaussian_gap(rows=10**6, queries=10, scale=scale, failing=0.05) <= 0.1
     assert gaussian_gap(rows=10**6, queries=10, scale=scale * 0.999, failing=0.05) > 0.1
     # The lecture's own chain adds the stability of queries: k in place of √k.
-    theirs = added_noise(**arguments)
+    theirs = lecture_noise(**arguments)
     assert theirs > scale
     assert expected_gap(stability=10 * gaussian_stability(rows=10**6, scale=theirs), rows=10**6, failing=0.05) <= 0.1
 
@@ -138,10 +144,10 @@ def test_what_cannot_be_had_is_refused_with_what_can():
     with pytest.raises(Refused, match="more rows"):
         laplace_epsilon(rows=100, queries=1, within=0.1, failing=0.05)
     with pytest.raises(Refused, match="more rows"):
-        added_noise(rows=500, queries=1, within=0.1, failing=0.05)
+        lecture_noise(rows=500, queries=1, within=0.1, failing=0.05)
     with pytest.raises(Refused, match="more noise"):
         rows_for(queries=10**6, scale=1e-6, within=1e-4, failing=0.05)
     with pytest.raises(InvalidArgument):
-        composed([])
+        compose_stabilities([])
     with pytest.raises(InvalidArgument):
-        added([1.1])
+        add_stabilities([1.1])

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from dodona.lab.attacks import picture
-from dodona.lab.attacks.chance import seeded
-from dodona.lab.attacks.sweep import ALONE, EPSILONS, SCALES, TOGETHER, Sweep, swept
+from dodona.lab.attacks.sweep import ALONE, EPSILONS, SCALES, TOGETHER, Sweep, sweep_noise
+from dodona.lab.attacks.target import seeded_generator
 
 
 @pytest.fixture(scope="module")
 def points() -> tuple[Sweep, list[str]]:
     heard: list[str] = []
-    found = swept(
-        seeded(1), progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"), people=24, tables=2
+    found = sweep_noise(
+        seeded_generator(1),
+        progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"),
+        people=24,
+        tables=2,
     )
     return found, heard
 

@@ -12,21 +12,29 @@ import pytest
 import dodona.trusted.gate
 from dodona.errors import InvalidArgument
 from dodona.lab.attacks import report
-from dodona.lab.attacks.catalogue import Kind, Outcome, attacks
-from dodona.lab.attacks.mutant import NOISE_OFF
-from dodona.lab.attacks.suite import Finding, Order, attacked, chance_of, failed, ordered, without_noise
+from dodona.lab.attacks.catalogue import Outcome, TargetKind, attacks
+from dodona.lab.attacks.suite import (
+    NOISE_OFF,
+    AttackRequest,
+    AttackResult,
+    attack_generator,
+    failures,
+    make_request,
+    run_attacks,
+    without_noise,
+)
 from dodona.lab.attacks.trial import NEVER_IMPORTED
 from dodona.lab.audit.patch import apply
 
 NAMES = tuple(attack.name for attack in attacks())
 
 
-def order(*names: str, people: int = 64) -> Order:
-    return Order(3, "1", "0", people, names or NAMES)
+def request(*names: str, people: int = 64) -> AttackRequest:
+    return AttackRequest(3, "1", "0", people, names or NAMES)
 
 
-def finding(target: Kind, recovered: int, luck: float) -> Finding:
-    return Finding(attack="a", target=target, outcome=Outcome(recovered, 100), bound=0.731, luck=luck)
+def result(target: TargetKind, recovered: int, luck: float) -> AttackResult:
+    return AttackResult(attack="a", target=target, outcome=Outcome(recovered, 100), bound=0.731, luck=luck)
 
 
 def test_the_noise_can_still_be_taken_out():
@@ -37,26 +45,26 @@ def test_the_noise_can_still_be_taken_out():
 @pytest.mark.parametrize(
     ("target", "recovered", "luck", "passed"),
     [
-        (Kind.EXACT, 99, 1e-9, True),
-        (Kind.EXACT, 98, 1e-9, False),
-        (Kind.MUTANT, 99, 1e-9, True),
-        (Kind.MUTANT, 98, 1e-9, False),
-        (Kind.UNDER_NOISED, 95, 1e-7, True),
-        (Kind.UNDER_NOISED, 90, 1e-5, False),
-        (Kind.DODONA, 73, 0.5, True),
-        (Kind.DODONA, 90, 1.1e-6, True),
-        (Kind.DODONA, 95, 0.9e-6, False),
+        (TargetKind.EXACT, 99, 1e-9, True),
+        (TargetKind.EXACT, 98, 1e-9, False),
+        (TargetKind.MUTANT, 99, 1e-9, True),
+        (TargetKind.MUTANT, 98, 1e-9, False),
+        (TargetKind.UNDER_NOISED, 95, 1e-7, True),
+        (TargetKind.UNDER_NOISED, 90, 1e-5, False),
+        (TargetKind.DODONA, 73, 0.5, True),
+        (TargetKind.DODONA, 90, 1.1e-6, True),
+        (TargetKind.DODONA, 95, 0.9e-6, False),
     ],
 )
-def test_what_is_as_it_should_be(target: Kind, recovered: int, luck: float, *, passed: bool):
-    found = finding(target, recovered, luck)
+def test_what_is_as_it_should_be(target: TargetKind, recovered: int, luck: float, *, passed: bool):
+    found = result(target, recovered, luck)
     assert found.passed is passed
-    assert failed([found]) == (() if passed else (found,))
+    assert failures([found]) == (() if passed else (found,))
 
 
 def test_a_part_of_a_name_chooses_attacks():
-    assert ordered(seed=1, epsilon="1", delta="0", people=128, only="Line").names == ("linear program",)
-    assert ordered(seed=1, epsilon="1", delta="0", people=128, only=None).names == NAMES
+    assert make_request(seed=1, epsilon="1", delta="0", people=128, only="Line").names == ("linear program",)
+    assert make_request(seed=1, epsilon="1", delta="0", people=128, only=None).names == NAMES
 
 
 @pytest.mark.parametrize(
@@ -75,14 +83,14 @@ def test_a_part_of_a_name_chooses_attacks():
 def test_what_cannot_be_tried_is_refused_before_anything_is(changed: dict[str, object], said: str):
     wanted: dict[str, object] = {"seed": 1, "epsilon": "1", "delta": "0", "people": 128, "only": None}
     with pytest.raises(InvalidArgument, match=said):
-        ordered(**(wanted | changed))  # type: ignore[arg-type]
+        make_request(**(wanted | changed))  # type: ignore[arg-type]
 
 
 def test_leaving_attacks_out_changes_no_table():
     chosen = {attack.name: attack for attack in attacks()}["linkage"]
-    drawn = [chance_of(one, chosen, Kind.DODONA).random() for one in (order(), order("linkage"))]
+    drawn = [attack_generator(one, chosen, TargetKind.DODONA).random() for one in (request(), request("linkage"))]
     assert drawn[0] == drawn[1]
-    assert drawn[0] != chance_of(order(), chosen, Kind.EXACT).random()
+    assert drawn[0] != attack_generator(request(), chosen, TargetKind.EXACT).random()
 
 
 @pytest.mark.slow
@@ -91,20 +99,20 @@ def test_leaving_attacks_out_changes_no_table():
 def test_every_attack_passes_and_the_mutant_is_broken(names: tuple[str, ...]):
     """At least 100 secrets an attack; a false alarm comes once in a million runs for each attack."""
     heard: list[str] = []
-    wanted = order(*names)
-    findings = attacked(wanted, progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"))
-    assert [(one.attack, one.target) for one in findings] == [(name, kind) for name in names for kind in Kind]
-    assert min(one.outcome.total for one in findings) >= 100
-    assert failed(findings) == ()
-    for one in findings:
-        if one.target in {Kind.EXACT, Kind.MUTANT}:
+    wanted = request(*names)
+    results = run_attacks(wanted, progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"))
+    assert [(one.attack, one.target) for one in results] == [(name, kind) for name in names for kind in TargetKind]
+    assert min(one.outcome.total for one in results) >= 100
+    assert failures(results) == ()
+    for one in results:
+        if one.target in {TargetKind.EXACT, TargetKind.MUTANT}:
             assert one.outcome.share >= 0.99
     steps = 3 * len(names) + 1
     assert heard[-1] == f"{steps}/{steps} the mutant without noise"
-    shown = report.rows(findings)
+    shown = report.rows(results)
     assert len(shown) == 4 * len(names)
     assert {row[5] for row in shown} == {"beyond", "within"}
-    figures = report.summary(wanted, findings)
+    figures = report.summary(wanted, results)
     assert figures["passed"] is True
     assert json.loads(json.dumps(figures)) == figures
 
@@ -112,7 +120,7 @@ def test_every_attack_passes_and_the_mutant_is_broken(names: tuple[str, ...]):
 @pytest.mark.slow
 def test_a_trial_without_the_patch_is_dodona():
     """128 secrets; 0.99 of them would be an alarm at far below one in a million."""
-    assert without_noise(order("linear program"))["linear program"].share >= 0.99
+    assert without_noise(request("linear program"))["linear program"].share >= 0.99
     written = json.dumps(
         {"seed": 3, "epsilon": "1", "delta": "0", "people": 64, "names": ["linear program"], "patches": []}
     )

@@ -13,11 +13,10 @@ import pytest
 
 from dodona import Budget
 from dodona.errors import InvalidArgument, Refused
-from dodona.lab.attacks import averaging, differencing, exponential, linear_program, linkage, published, tracing
+from dodona.lab.attacks import averaging, exponential, linear_program, linkage, published, tracing
 from dodona.lab.attacks.bound import luck
-from dodona.lab.attacks.chance import seeded
-from dodona.lab.attacks.door import Served, opened
-from dodona.lab.attacks.target import guessed, made_up
+from dodona.lab.attacks.door import DodonaTarget, open_table
+from dodona.lab.attacks.target import guess_bits, random_secrets, seeded_generator
 
 ERROR = 1e-6
 PURE = Budget(1, 0, "pure")
@@ -26,16 +25,19 @@ BUDGETS = pytest.mark.parametrize("budget", [PURE, RENYI], ids=["pure", "renyi"]
 
 SETS = {
     "exponential": (6, lambda target, _: exponential.attack(target)),
-    "linear": (100, lambda target, chance: linear_program.attack(target, chance=chance)),
-    "averaging": (100, lambda target, _: averaging.attack(target, times=6)),
-    "differencing": (40, lambda target, chance: differencing.attack(target, number=3, chance=chance)),
+    "linear": (100, lambda target, generator: linear_program.attack(target, generator=generator)),
+    "averaging": (100, lambda target, _: averaging.averaging_attack(target, times=6)),
+    "differencing": (
+        40,
+        lambda target, generator: averaging.differencing_attack(target, number=3, generator=generator),
+    ),
 }
 
 
 def within(guess: np.ndarray, secrets: np.ndarray, budget: Budget, values: int = 2) -> bool:
     right = int(np.sum(guess == secrets))
-    chance = luck(right, secrets.size, epsilon=float(budget.epsilon), delta=float(budget.delta), values=values)
-    return chance >= ERROR
+    generator = luck(right, secrets.size, epsilon=float(budget.epsilon), delta=float(budget.delta), values=values)
+    return generator >= ERROR
 
 
 @pytest.mark.share(2)
@@ -44,12 +46,12 @@ def within(guess: np.ndarray, secrets: np.ndarray, budget: Budget, values: int =
 def test_an_attack_with_sets_stays_within_the_bound(name: str, budget: Budget):
     """100 secrets or more, so that recovering 95 of 100 would be an alarm."""
     people, attack = SETS[name]
-    chance = seeded(1)
+    generator = seeded_generator(1)
     guesses, secrets = [], []
     for _ in range(-(-100 // people)):
-        secrets.append(made_up(people, chance))
-        with Served(secrets[-1], budget) as target:
-            guesses.append(attack(target, chance))
+        secrets.append(random_secrets(people, generator))
+        with DodonaTarget(secrets[-1], budget) as target:
+            guesses.append(attack(target, generator))
     everything = np.concatenate(secrets)
     assert everything.size >= 100
     assert within(np.concatenate(guesses), everything, budget)
@@ -59,7 +61,7 @@ def test_an_attack_with_sets_stays_within_the_bound(name: str, budget: Budget):
 @BUDGETS
 def test_tracing_stays_within_the_bound(budget: Budget):
     """60 pairs, 100 marks, so that finding all 60 would be an alarm."""
-    study = tracing.made_up(60, marks=100, chance=seeded(2))
+    study = tracing.random_study(60, marks=100, generator=seeded_generator(2))
     assert within(tracing.attack(study, published.marks(budget)), study.member, budget)
     assert not within(study.member, study.member, budget)
 
@@ -67,21 +69,21 @@ def test_tracing_stays_within_the_bound(budget: Budget):
 @BUDGETS
 def test_linkage_stays_within_the_bound(budget: Budget):
     """100 people and 20 diagnoses, so that 33 right guesses would be an alarm."""
-    ward = linkage.made_up(100, chance=seeded(3))
-    guess = linkage.linked(published.ward(ward, budget)(ward.traits))
+    ward = linkage.random_ward(100, generator=seeded_generator(3))
+    guess = linkage.link(published.ward(ward, budget)(ward.traits))
     assert within(guess, ward.secrets, budget, values=linkage.VALUES)
     third = np.where(np.arange(100) < 33, ward.secrets, -1)
     assert not within(third, ward.secrets, budget, values=linkage.VALUES)
 
 
 def test_the_same_question_in_other_words_is_told_again_and_buys_nothing():
-    with Served(made_up(50, seeded(4)), PURE) as target:
-        first = target.again()
+    with DodonaTarget(random_secrets(50, seeded_generator(4)), PURE) as target:
+        first = target.individual_counts()
         assert target.left == 0
         told = [first]
         for _ in range(7):
             try:
-                told.append(target.again())
+                told.append(target.individual_counts())
             except Refused:
                 continue
         assert len(told) > 4
@@ -89,7 +91,7 @@ def test_the_same_question_in_other_words_is_told_again_and_buys_nothing():
 
 
 def test_the_whole_budget_is_spent_and_then_no_more_is_told():
-    with Served(made_up(20, seeded(5)), RENYI) as target:
+    with DodonaTarget(random_secrets(20, seeded_generator(5)), RENYI) as target:
         target.counts(np.ones((1, 20), dtype=np.bool_))
         assert 0 <= target.left < Fraction(1, 20)
         with pytest.raises(Refused):
@@ -97,7 +99,10 @@ def test_the_whole_budget_is_spent_and_then_no_more_is_told():
 
 
 def test_sets_of_other_people_are_refused():
-    with Served(made_up(4, seeded(6)), PURE) as target, pytest.raises(InvalidArgument, match="4 columns"):
+    with (
+        DodonaTarget(random_secrets(4, seeded_generator(6)), PURE) as target,
+        pytest.raises(InvalidArgument, match="4 columns"),
+    ):
         target.counts(np.ones((1, 5), dtype=np.bool_))
 
 
@@ -110,11 +115,11 @@ def test_one_person_for_the_whole_budget_comes_as_near_as_the_theorem_allows(tab
     """
     from scipy.stats import binom
 
-    chance, right, only = seeded(7), 0, np.eye(1, 5, dtype=np.bool_)
+    generator, right, only = seeded_generator(7), 0, np.eye(1, 5, dtype=np.bool_)
     for _ in range(tables):
-        secrets = made_up(5, chance)
-        with Served(secrets, PURE) as target:
-            right += int(guessed(target.counts(only))[0] == secrets[0])
+        secrets = random_secrets(5, generator)
+        with DodonaTarget(secrets, PURE) as target:
+            right += int(guess_bits(target.counts(only))[0] == secrets[0])
     assert luck(right, tables, epsilon=1) >= ERROR
     assert binom.cdf(right, tables, np.e / (1 + np.e)) >= ERROR
 
@@ -125,11 +130,11 @@ def test_asking_under_new_keys_is_free_only_where_nothing_new_is_told():
 
     from dodona import Boolean, Integer, Schema
 
-    secrets = made_up(150, seeded(8))
+    secrets = random_secrets(150, seeded_generator(8))
     schema = Schema.of("people", Integer("id", 0, 149), Boolean("secret"), size=150, neighbours="replace")
     frame = pa.table({"id": np.arange(150), "secret": secrets.astype(np.bool_)})
     told = []
-    with opened(frame, schema, PURE) as curator:
+    with open_table(frame, schema, PURE) as curator:
         for number in range(10):
             answer = curator.ask(
                 "SELECT id, count(*) FROM people WHERE secret GROUP BY id", epsilon="1/10", key=str(number)
@@ -137,4 +142,4 @@ def test_asking_under_new_keys_is_free_only_where_nothing_new_is_told():
             told.append(tuple(float(row.estimates[0].value) for row in answer.rows[:150]))
             spent = 1 - curator.budget.left
             assert spent >= len(set(told)) * Fraction(1, 10) - Fraction(1, 10**5)
-    assert within(guessed(np.mean(told, axis=0)), secrets, PURE)
+    assert within(guess_bits(np.mean(told, axis=0)), secrets, PURE)

@@ -6,23 +6,22 @@ import numpy as np
 import pytest
 
 from dodona.errors import InvalidArgument
-from dodona.lab.attacks.chance import seeded
 from dodona.lab.attacks.exponential import (
     MOST_PEOPLE,
     attack,
+    consistent_tables,
     every_set,
     most_wrong,
-    reconstructed,
-    surviving,
+    reconstruct,
     violations,
 )
-from dodona.lab.attacks.target import Exact, UnderNoised, bounded, made_up
+from dodona.lab.attacks.target import Exact, UnderNoised, bounded_noise, random_secrets, seeded_generator
 
 
 @pytest.mark.parametrize("people", [1, 2, 3, 6])
 def test_the_quick_way_finds_what_trying_everything_finds(people: int):
-    chance = seeded(people)
-    answers = chance.normal(0, 3, 1 << people)
+    generator = seeded_generator(people)
+    answers = generator.normal(0, 3, 1 << people)
     tables = sets = every_set(people).astype(np.int64)
     slow = [np.abs(sets @ table - answers).max() for table in tables]
     assert violations(answers) == pytest.approx(slow, abs=1e-12)
@@ -31,11 +30,13 @@ def test_the_quick_way_finds_what_trying_everything_finds(people: int):
 @pytest.mark.parametrize("within", [0, 0.5, 1, 1.5])
 def test_every_table_that_is_left_is_wrong_in_at_most_4e_places(within: float):
     """120 tables; noise of either end is the worst that stays within E."""
-    chance, found = seeded(3), 0
+    generator, found = seeded_generator(3), 0
     for number in range(120):
-        secrets = made_up(7, chance)
-        noise = chance.uniform(-within, within, 1 << 7) if number % 2 else chance.choice([-within, within], 1 << 7)
-        left = surviving(Exact(secrets).counts(every_set(7)) + noise, within=within + 1e-9)
+        secrets = random_secrets(7, generator)
+        noise = (
+            generator.uniform(-within, within, 1 << 7) if number % 2 else generator.choice([-within, within], 1 << 7)
+        )
+        left = consistent_tables(Exact(secrets).counts(every_set(7)) + noise, within=within + 1e-9)
         wrong = np.sum(left != secrets.astype(np.bool_), axis=1)
         assert wrong.size > 0
         assert wrong.min() == 0  # the truth is never ruled out
@@ -50,7 +51,7 @@ def test_answers_half_way_between_two_tables_leave_both_4e_places_apart(within: 
     sets = every_set(people)
     answers = (Exact(first).counts(sets) + Exact(1 - first).counts(sets)) / 2
     assert np.abs(answers - Exact(first).counts(sets)).max() == within
-    left = surviving(answers, within=within)
+    left = consistent_tables(answers, within=within)
     assert any((table == first).all() for table in left)
     assert any((table == 1 - first).all() for table in left)
     assert most_wrong(within) == people
@@ -58,21 +59,21 @@ def test_answers_half_way_between_two_tables_leave_both_4e_places_apart(within: 
 
 @pytest.mark.parametrize("people", [1, 5, 16])
 def test_exact_answers_give_everything_away(people: int):
-    secrets = made_up(people, seeded(people))
+    secrets = random_secrets(people, seeded_generator(people))
     assert (attack(Exact(secrets)) == secrets).all()
 
 
 def test_noise_within_one_does_not_help_sixteen_people():
-    chance = seeded(4)
-    secrets = made_up(16, chance)
-    guess = attack(UnderNoised(Exact(secrets), bounded(1, chance)))
+    generator = seeded_generator(4)
+    secrets = random_secrets(16, generator)
+    guess = attack(UnderNoised(Exact(secrets), bounded_noise(1, generator)))
     assert np.sum(guess != secrets) <= most_wrong(1)
     assert (guess == secrets).all()  # noise by chance is kinder to the attacker than the worst noise
 
 
 @pytest.mark.slow
 def test_twenty_people_are_within_reach():
-    secrets = made_up(MOST_PEOPLE, seeded(5))
+    secrets = random_secrets(MOST_PEOPLE, seeded_generator(5))
     assert (attack(Exact(secrets)) == secrets).all()
 
 
@@ -85,7 +86,7 @@ def test_more_people_than_can_be_tried_are_refused_with_what_works(people: int):
 @pytest.mark.parametrize("answers", [np.zeros(3), np.zeros((2, 2)), np.zeros(1), np.zeros(1 << 21)])
 def test_answers_of_another_number_are_refused(answers: np.ndarray):
     with pytest.raises(InvalidArgument, match="is not accepted"):
-        reconstructed(answers)
+        reconstruct(answers)
 
 
 @pytest.mark.parametrize("within", [-1, np.inf, np.nan])

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from dodona.errors import InvalidArgument, Unavailable
-from dodona.lab.attacks.chance import seeded
-from dodona.lab.attacks.linear_program import SolverFailed, attack, random_sets, reconstructed
-from dodona.lab.attacks.target import Exact, UnderNoised, laplace, made_up
+from dodona.lab.attacks.linear_program import SolverFailed, attack, random_sets, reconstruct
+from dodona.lab.attacks.target import Exact, UnderNoised, laplace_noise, random_secrets, seeded_generator
 
 
 def share(people: int, scale: float, seed: int) -> float:
-    chance = seeded(seed)
-    secrets = made_up(people, chance)
-    target = Exact(secrets) if scale == 0 else UnderNoised(Exact(secrets), laplace(scale, chance))
-    return float(np.mean(attack(target, chance=chance) == secrets))
+    generator = seeded_generator(seed)
+    secrets = random_secrets(people, generator)
+    target = Exact(secrets) if scale == 0 else UnderNoised(Exact(secrets), laplace_noise(scale, generator))
+    return float(np.mean(attack(target, generator=generator) == secrets))
 
 
 @pytest.mark.parametrize("people", [1, 30, 200])
@@ -36,11 +35,11 @@ def test_noise_well_above_the_root_of_n_does():
 
 
 def test_as_many_questions_as_people_are_enough_without_noise():
-    chance = seeded(4)
-    secrets = made_up(60, chance)
-    sets = random_sets(60, questions=60, chance=chance)
+    generator = seeded_generator(4)
+    secrets = random_secrets(60, generator)
+    sets = random_sets(60, questions=60, generator=generator)
     assert np.linalg.matrix_rank(sets.astype(float)) == 60
-    assert (reconstructed(sets, Exact(secrets).counts(sets)) == secrets).all()
+    assert (reconstruct(sets, Exact(secrets).counts(sets)) == secrets).all()
 
 
 @pytest.mark.parametrize(
@@ -49,22 +48,22 @@ def test_as_many_questions_as_people_are_enough_without_noise():
 )
 def test_sizes_that_the_solver_cannot_take_are_refused(people: int, questions: int, said: str):
     with pytest.raises(InvalidArgument, match=said):
-        random_sets(people, questions=questions, chance=seeded(1))
+        random_sets(people, questions=questions, generator=seeded_generator(1))
 
 
 @pytest.mark.parametrize("answers", [np.zeros(3), np.full(4, np.nan), np.full(4, np.inf)])
 def test_answers_that_do_not_fit_the_sets_are_refused(answers: np.ndarray):
     with pytest.raises(InvalidArgument, match="a number for each of the 4 sets"):
-        reconstructed(np.ones((4, 2), dtype=np.bool_), answers)
+        reconstruct(np.ones((4, 2), dtype=np.bool_), answers)
 
 
 def test_without_scipy_the_attack_says_what_to_install():
     code = (
         "import sys; sys.modules['scipy.optimize'] = None\n"
         "import numpy as np\n"
-        "from dodona.lab.attacks.linear_program import SolverMissing, reconstructed\n"
+        "from dodona.lab.attacks.linear_program import SolverMissing, reconstruct\n"
         "try:\n"
-        "    reconstructed(np.ones((2, 2), dtype=bool), np.ones(2))\n"
+        "    reconstruct(np.ones((2, 2), dtype=bool), np.ones(2))\n"
         "except SolverMissing as error:\n"
         "    print(error.code, error, error.exit_code)\n"
     )

@@ -115,9 +115,9 @@ def test_one_secret_of_two_is_what_a_budget_means_to_one_person(epsilon: str, de
 
 def test_luck_is_a_binomial_tail_and_delta_is_added():
     assert luck(0, 10, epsilon=1) == 1
-    chance = math.e / (1 + math.e)
-    assert luck(10, 10, epsilon=1) == pytest.approx(chance**10)
-    assert luck(10, 10, epsilon=1, delta=1e-3) == pytest.approx(chance**10 + 10 * 1e-3 / (1 + math.e))
+    generator = math.e / (1 + math.e)
+    assert luck(10, 10, epsilon=1) == pytest.approx(generator**10)
+    assert luck(10, 10, epsilon=1, delta=1e-3) == pytest.approx(generator**10 + 10 * 1e-3 / (1 + math.e))
 
 
 @pytest.mark.parametrize(

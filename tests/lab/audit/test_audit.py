@@ -8,19 +8,18 @@ import pytest
 
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.lab.audit import report
-from dodona.lab.audit.audit import REDUCED, Audit, Capture, Run, Trial, audited, right_trials, tried
-from dodona.lab.audit.cases.case import Case
-from dodona.lab.audit.examine import Finding, all_cases
+from dodona.lab.audit.audit import REDUCED, Audit, Capture, Run, Trial, correct_trials, run_audit, run_trial
+from dodona.lab.audit.cases.case import AuditCase
+from dodona.lab.audit.examine import AuditResult, all_cases
 from dodona.lab.audit.mutants import MUTANTS
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 from dodona.schema.schema import Neighbours
 
 SHARES = {case.name: case.share for case in all_cases()}
 FEWEST = 100  # samples a table: the bound takes no fewer
 RIGHT = [
     replace(trial, count=max(REDUCED // 4, FEWEST * share)) if (share := SHARES[trial.cases[0]]) > 1 else trial
-    for trial in right_trials(REDUCED)
+    for trial in correct_trials(REDUCED)
 ]
 """Slow cases take a quarter of the samples, which clear mutants are caught by, but no fewer than the bound takes."""
 SLOW = [trial for trial in RIGHT if trial.count < REDUCED]
@@ -33,7 +32,7 @@ CLEAR = frozenset(
         "key shown only if present",
         "largest groups found before noise",
         "noise of one block used for the next",
-        "price of the planner believed",
+        "price of the planner trusted",
         "sparse vector answers exactly",
         "sparse vector, algorithm 5",
         "sum wraps at 32 bits",
@@ -43,11 +42,11 @@ CLEAR = frozenset(
 """Slow mutants that a quarter of the samples gives away even if each bound may fail once in 10^18 only."""
 QUICK = 2_000
 _FEW = 30
-FINDING = Finding(
+FINDING = AuditResult(
     case="laplace count",
     mechanism="laplace",
     neighbours="replace",
-    currency="epsilon",
+    measure="epsilon",
     claim=1.0,
     certified=0.9,
     feature="value",
@@ -61,8 +60,8 @@ FINDING = Finding(
 @pytest.mark.parametrize("trial", RIGHT, ids=lambda trial: trial.name)
 def test_a_right_mechanism_stays_below_its_claim(trial: Trial, forked: Run):
     """2·10^5 samples a table, a share of 5·10^4 in slow cases; false alarm 1e-6 a case, 10^-4 in the soak."""
-    for finding in tried(trial, run=forked):
-        assert not finding.violated, finding
+    for result in run_trial(trial, run=forked):
+        assert not result.violated, result
 
 
 @pytest.mark.soak
@@ -70,8 +69,8 @@ def test_a_right_mechanism_stays_below_its_claim(trial: Trial, forked: Run):
 @pytest.mark.parametrize("trial", SLOW, ids=lambda trial: trial.name)
 def test_a_right_mechanism_that_is_slow_stays_below_its_claim(trial: Trial, forked: Run):
     """A share of 2·10^5 samples a table; false alarm 1e-6 a case."""
-    for finding in tried(replace(trial, count=REDUCED), run=forked):
-        assert not finding.violated, finding
+    for result in run_trial(replace(trial, count=REDUCED), run=forked):
+        assert not result.violated, result
 
 
 @pytest.mark.slow
@@ -95,10 +94,10 @@ def assert_caught(mutant: Mutant, count: int, *, run: Run) -> None:
     """A mutant is missed less than once in 10^4 audits, so by two of them less than once in 10^8 times."""
     trial = Trial(mutant.name, count, mutant.cases, mutant.patches)
     for _ in range(2):
-        findings = tried(trial, run=run)
-        if Capture(mutant, findings).caught:
+        results = run_trial(trial, run=run)
+        if Capture(mutant, results).caught:
             return
-    raise AssertionError(findings)
+    raise AssertionError(results)
 
 
 def test_clear_mutants_are_mutants():
@@ -122,7 +121,7 @@ def test_a_case_has_a_name_of_its_own_under_each_relation():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", list(all_cases()), ids=lambda case: f"{case.name}-{case.neighbours.value}")
-def test_both_tables_tell_as_many_outputs_as_asked_for(case: Case):
+def test_both_tables_tell_as_many_outputs_as_asked_for(case: AuditCase):
     first, second = case.draw(_FEW)
     for feature in case.features:
         assert feature.of(first).shape == feature.of(second).shape == (_FEW,)
@@ -130,31 +129,31 @@ def test_both_tables_tell_as_many_outputs_as_asked_for(case: Case):
 
 def test_a_patch_that_does_not_apply_is_an_error_and_no_capture():
     with pytest.raises(InvariantBroken, match="occur 0 times"):
-        tried(Trial("x", QUICK, ("coins",), (replacing("dodona.lab.direct", "no such line", "x"),)))
+        run_trial(Trial("x", QUICK, ("coins",), (replace_lines("dodona.lab.direct", "no such line", "x"),)))
 
 
 def test_a_patch_of_a_module_that_is_never_imported_is_an_error_and_no_capture():
     with pytest.raises(InvariantBroken, match="exit code 70"):
-        tried(Trial("x", QUICK, ("coins",), (replacing("dodona.cli.main", "a", "b"),)))
+        run_trial(Trial("x", QUICK, ("coins",), (replace_lines("dodona.cli.main", "a", "b"),)))
 
 
 def test_a_case_that_does_not_exist_is_an_error_and_no_capture():
     with pytest.raises(InvariantBroken, match="did not finish"):
-        tried(Trial("x", QUICK, ("coin",)))
+        run_trial(Trial("x", QUICK, ("coin",)))
 
 
 @pytest.mark.slow
 def test_a_part_of_the_audit_can_be_run_and_tells_how_far_it_is():
     heard: list[tuple[int, int, str]] = []
-    done = audited(QUICK, only="coin", progress=lambda *words: heard.append(words))
-    assert {finding.mechanism for finding in done.findings} == {"coins"}
+    done = run_audit(QUICK, only="coin", progress=lambda *words: heard.append(words))
+    assert {result.mechanism for result in done.results} == {"coins"}
     assert [capture.mutant.name for capture in done.captures] == ["first coin biased", "true bit set by two coins"]
     assert [(finished, total) for finished, total, _ in heard] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_a_name_that_nothing_has_is_refused():
     with pytest.raises(InvalidArgument, match="part of"):
-        audited(QUICK, only="nonsense", progress=lambda *_: None)
+        run_audit(QUICK, only="nonsense", progress=lambda *_: None)
 
 
 def test_an_audit_passes_only_if_all_is_below_and_all_is_caught():

@@ -15,7 +15,7 @@ from dodona.lab.audit.features import (
     PATTERN,
     PATTERN_AND_ANSWER,
     VALUE,
-    compared,
+    comparison,
     pair,
     tally,
 )
@@ -65,7 +65,7 @@ def test_pairs_are_compared_and_subtracted():
     rows = np.array([[5, 6], [4, 6], [5, 5]])
     assert DIFFERENCE.of(rows).tolist() == [-1, -2, 0]
     assert INDEX.of(rows).tolist() == [5, 4, 5]
-    assert compared(5, 6).of(rows).tolist() == [3, 2, 1]
+    assert comparison(5, 6).of(rows).tolist() == [3, 2, 1]
 
 
 def test_patterns_tell_verdicts_and_where_it_halted():

@@ -9,8 +9,7 @@ import pytest
 
 from dodona.lab.audit.examine import all_cases
 from dodona.lab.audit.mutants import MUTANTS
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import apply
+from dodona.lab.audit.patch import Mutant, apply
 from tests.house.tree import module_path
 
 EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from dodona.lab.audit.patch import Patch, apply, read, replacing
+from dodona.lab.audit.patch import Patch, apply, patch_from_json, replace_lines
 
 TEXT = "def half(x):\n    y = x / 2\n    return y\n"
 HOUSE = """\
@@ -60,24 +60,26 @@ def test_adjacent_copies_count_as_two() -> None:
 
 
 def test_a_symbol_tells_equal_lines_apart() -> None:
-    patch = replacing("m", "    y = x / RATE", "    y = x")
+    patch = replace_lines("m", "    y = x / RATE", "    y = x")
     with pytest.raises(ValueError, match="occur 2 times in m,"):
         apply(patch, HOUSE)
-    assert apply(replacing("m", "    y = x / RATE", "    y = x", symbol="half"), HOUSE) == HOUSE.replace(
+    assert apply(replace_lines("m", "    y = x / RATE", "    y = x", symbol="half"), HOUSE) == HOUSE.replace(
         "y = x / RATE  # of all", "y = x"
     )
-    told = apply(replacing("m", "y = x / RATE", "y = x\nz = y", symbol="Half.told"), HOUSE)
+    told = apply(replace_lines("m", "y = x / RATE", "y = x\nz = y", symbol="Half.told"), HOUSE)
     assert told == HOUSE.replace("        y = x / RATE\n", "        y = x\n        z = y\n")
-    assert apply(replacing("m", "RATE = 2", "RATE = 3", symbol="RATE"), HOUSE) == HOUSE.replace("RATE = 2", "RATE = 3")
+    assert apply(replace_lines("m", "RATE = 2", "RATE = 3", symbol="RATE"), HOUSE) == HOUSE.replace(
+        "RATE = 2", "RATE = 3"
+    )
     for symbol in ("Half", "Half.of"):
-        patch = replacing("m", "self.rate = rate", "pass", symbol=symbol)
+        patch = replace_lines("m", "self.rate = rate", "pass", symbol=symbol)
         assert apply(patch, HOUSE) == HOUSE.replace("self.rate = rate", "pass")
 
 
 @pytest.mark.parametrize("symbol", ["nothing", "Half.nothing", "told"])
 def test_a_symbol_that_is_not_there_is_an_error(symbol: str) -> None:
     with pytest.raises(ValueError, match=rf"occur 0 times in m\.{symbol},"):
-        apply(replacing("m", "        y = x / RATE", "", symbol=symbol), HOUSE)
+        apply(replace_lines("m", "        y = x / RATE", "", symbol=symbol), HOUSE)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +91,8 @@ def test_a_symbol_that_is_not_there_is_an_error(symbol: str) -> None:
     ],
 )
 def test_how_lines_are_wrapped_indented_and_commented_does_not_matter(text: str) -> None:
-    whole = apply(replacing("m", "    return call(\n        first=1, second=[2])", "    y = 1\n    return y"), text)
-    part = apply(replacing("m", "            first=1,", "            first=3,"), text)
+    whole = apply(replace_lines("m", "    return call(\n        first=1, second=[2])", "    y = 1\n    return y"), text)
+    part = apply(replace_lines("m", "            first=1,", "            first=3,"), text)
     left: dict[str, object] = {"x": True, "call": lambda **words: words}
     exec(compile(whole + "value = f()", "m", "exec"), left)  # noqa: S102  the patched text is run
     assert left["value"] == 1
@@ -99,16 +101,16 @@ def test_how_lines_are_wrapped_indented_and_commented_does_not_matter(text: str)
 
 
 def test_what_a_string_holds_matters() -> None:
-    assert "c" in apply(replacing("m", '            second="a  b",', '            second="c",'), HOUSE)
+    assert "c" in apply(replace_lines("m", '            second="a  b",', '            second="c",'), HOUSE)
     with pytest.raises(ValueError, match="occur 0 times"):
-        apply(replacing("m", '            second="a b",', '            second="c",'), HOUSE)
+        apply(replace_lines("m", '            second="a b",', '            second="c",'), HOUSE)
 
 
 def test_a_comment_alone_is_nothing_to_replace() -> None:
     with pytest.raises(ValueError, match="occur 0 times"):
-        apply(replacing("m", "# of all", ""), HOUSE)
+        apply(replace_lines("m", "# of all", ""), HOUSE)
 
 
 def test_a_patch_survives_being_written() -> None:
-    patch = replacing("m", "a\nb", "c", symbol="f")
-    assert read(json.loads(json.dumps(asdict(patch)))) == patch
+    patch = replace_lines("m", "a\nb", "c", symbol="f")
+    assert patch_from_json(json.loads(json.dumps(asdict(patch)))) == patch

@@ -8,7 +8,7 @@ import numpy as np
 
 from dodona.lab.local.bloom import Bloom
 from dodona.lab.local.channel import Channel, Keys
-from dodona.lab.local.hashed import Hashed
+from dodona.lab.local.hashed import LocalHashing
 from dodona.lab.local.hashing import fingerprint
 from dodona.lab.local.kary import KaryResponse
 from dodona.lab.local.odds import odds_below
@@ -25,7 +25,7 @@ def small(epsilon: str) -> dict[str, Channel]:
         "kary": KaryResponse.of(5, epsilon=epsilon),
         "symmetric": Unary.symmetric(5, epsilon=epsilon),
         "optimized": Unary.optimized(5, epsilon=epsilon),
-        "hashed": Hashed.of(epsilon=epsilon, buckets=4),
+        "hashed": LocalHashing.of(epsilon=epsilon, buckets=4),
         "bloom": Bloom.of(epsilon=epsilon, bits=6, hashes=2),
     }
 
@@ -35,7 +35,7 @@ NAMES = tuple(small("1"))
 
 def twice(channel: Channel, each: Fraction = Fraction(1)) -> Channel:
     """The channel after a second look."""
-    return channel.after(channel.look(odds_below(each)))
+    return channel.after(channel.second_response(odds_below(each)))
 
 
 def keys_of(channel: Channel) -> Keys:
@@ -58,5 +58,5 @@ def a_seed(channel: Channel) -> tuple[int, ...]:
     while True:
         seed = tuple(channel.seeds(1)[0].tolist())
         outcomes = list(channel.outcomes(seed))
-        if len({tuple(channel.chance(told, key) for told in outcomes) for key in listed(channel)}) > 1:
+        if len({tuple(channel.probability(words, key) for words in outcomes) for key in listed(channel)}) > 1:
             return seed

@@ -14,10 +14,10 @@ from scipy.stats import binom
 from dodona.answer.estimate import to_float
 from dodona.errors import InvalidArgument
 from dodona.lab.local.bloom import Bloom
-from dodona.lab.local.channel import Support
+from dodona.lab.local.channel import SupportProbabilities
 from dodona.lab.local.estimates import Estimates, expected_width
-from dodona.lab.local.hashed import Hashed
-from dodona.lab.local.interval import _at_most, of_population, of_table
+from dodona.lab.local.hashed import LocalHashing
+from dodona.lab.local.interval import _at_most, population_interval, table_interval
 from dodona.lab.local.kary import KaryResponse
 from dodona.lab.local.odds import odds_below
 from dodona.lab.local.unary import Unary
@@ -29,14 +29,14 @@ SUPPORTS = {
     "coins": KaryResponse.coins().support,
     "kary": KaryResponse.of(7, epsilon=2).support,
     "optimized": Unary.optimized(100, epsilon=1).support,
-    "hashed": Hashed.of(epsilon=1).support,
+    "hashed": LocalHashing.of(epsilon=1).support,
     "bloom": Bloom.of(epsilon=4, bits=64, hashes=2).support,
     "faint": KaryResponse.of(2, epsilon="1/10").support,
 }
 EVERY = pytest.mark.parametrize("support", SUPPORTS.values(), ids=SUPPORTS)
 
 
-def law(meaning: int, respondents: int, support: Support):
+def law(meaning: int, respondents: int, support: SupportProbabilities):
     """The law of the number of marks, if so many of the respondents mean the label."""
     own, others = meaning * support.trials, (respondents - meaning) * support.trials
     kept = binom.pmf(np.arange(own + 1), own, float(support.keep))
@@ -47,9 +47,11 @@ def law(meaning: int, respondents: int, support: Support):
 @EVERY
 @pytest.mark.parametrize("respondents", [1, 2, 9, 30])
 @pytest.mark.parametrize("confidence", [0.6, 0.95])
-def test_the_interval_for_the_table_covers_every_table(support: Support, respondents: int, confidence: float):
+def test_the_interval_for_the_table_covers_every_table(
+    support: SupportProbabilities, respondents: int, confidence: float
+):
     failing = 1 - confidence
-    ends = [of_table(marks, respondents, support, failing) for marks in range(respondents * support.trials + 1)]
+    ends = [table_interval(marks, respondents, support, failing) for marks in range(respondents * support.trials + 1)]
     for meaning in range(respondents + 1):
         covering = [low <= meaning <= high for low, high in ends]
         assert np.sum(law(meaning, respondents, support)[covering]) >= confidence
@@ -58,7 +60,7 @@ def test_the_interval_for_the_table_covers_every_table(support: Support, respond
 def test_intervals_for_tables_are_not_much_wider_than_they_must_be():
     """At 60% an interval that forgot a side, or halved the failure once more, would cover all tables at 75%."""
     support = SUPPORTS["coins"]
-    ends = [of_table(marks, 60, support, 0.4) for marks in range(61)]
+    ends = [table_interval(marks, 60, support, 0.4) for marks in range(61)]
     covered = [
         np.sum(law(meaning, 60, support)[[low <= meaning <= high for low, high in ends]]) for meaning in range(61)
     ]
@@ -67,35 +69,35 @@ def test_intervals_for_tables_are_not_much_wider_than_they_must_be():
 
 @EVERY
 @pytest.mark.parametrize("respondents", [1, 9, 30])
-def test_the_interval_for_the_population_covers_every_share(support: Support, respondents: int):
-    ends = [of_population(marks, respondents, support, 0.1) for marks in range(respondents * support.trials + 1)]
+def test_the_interval_for_the_population_covers_every_share(support: SupportProbabilities, respondents: int):
+    ends = [population_interval(marks, respondents, support, 0.1) for marks in range(respondents * support.trials + 1)]
     laws = np.array([law(meaning, respondents, support) for meaning in range(respondents + 1)])
     for share in np.linspace(0, 1, 41):
-        chances = binom.pmf(np.arange(respondents + 1), respondents, share) @ laws
-        assert np.sum(chances[[low <= share <= high for low, high in ends]]) >= 0.9 - 1e-12
+        probabilities = binom.pmf(np.arange(respondents + 1), respondents, share) @ laws
+        assert np.sum(probabilities[[low <= share <= high for low, high in ends]]) >= 0.9 - 1e-12
 
 
 @EVERY
-def test_the_estimate_is_unbiased_for_every_table(support: Support):
+def test_the_estimate_is_unbiased_for_every_table(support: SupportProbabilities):
     for meaning in range(13):
         mean = math.fsum(
-            chance * float(support.share(marks, 12)) for marks, chance in enumerate(law(meaning, 12, support))
+            probability * float(support.share(marks, 12)) for marks, probability in enumerate(law(meaning, 12, support))
         )
         assert mean == pytest.approx(meaning / 12, abs=1e-10)
 
 
 @EVERY
-def test_the_variance_is_that_of_the_law(support: Support):
+def test_the_variance_is_that_of_the_law(support: SupportProbabilities):
     for meaning in (0, 5, 12):
-        chances = law(meaning, 12, support)
-        shares = np.array([float(support.share(marks, 12)) for marks in range(chances.size)])
-        spread = np.sum(chances * (shares - meaning / 12) ** 2)
+        probabilities = law(meaning, 12, support)
+        shares = np.array([float(support.share(marks, 12)) for marks in range(probabilities.size)])
+        spread = np.sum(probabilities * (shares - meaning / 12) ** 2)
         assert spread == pytest.approx(support.variance(meaning / 12, 12), rel=1e-9)
 
 
 @EVERY
 @pytest.mark.parametrize("against", Against)
-def test_the_width_that_is_stated_beforehand_covers_every_table(support: Support, against: Against):
+def test_the_width_that_is_stated_beforehand_covers_every_table(support: SupportProbabilities, against: Against):
     within = expected_width(support, 40, 0.2, against=against)
     shares = np.array([float(support.share(marks, 40)) for marks in range(40 * support.trials + 1)])
     for meaning in range(0, 41, 4):
@@ -106,23 +108,25 @@ def test_the_width_that_is_stated_beforehand_covers_every_table(support: Support
 @pytest.mark.parametrize("yes", [0, 130, 200, 399, 400])
 def test_for_yes_and_no_the_intervals_are_those_of_randomized_response(epsilon: str, yes: int):
     old, new = RandomizedResponse(epsilon=epsilon), KaryResponse.of(2, epsilon=epsilon).support
-    low, high = of_table(yes, 400, new, 1 - 0.95)
+    low, high = table_interval(yes, 400, new, 1 - 0.95)
     assert (low / 400, high / 400) == old.interval(yes, 400, against=Against.TABLE)
-    assert of_population(yes, 400, new, 1 - 0.95) == pytest.approx(old.interval(yes, 400), abs=1e-9)
+    assert population_interval(yes, 400, new, 1 - 0.95) == pytest.approx(old.interval(yes, 400), abs=1e-9)
     assert float(new.share(yes, 400)) == pytest.approx(old.share(yes, 400), rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("meaning", "others", "chances"),
+    ("meaning", "others", "probabilities"),
     [(0, 5, (0.3, 0.4)), (5, 0, (0.3, 0.4)), (400, 3_000, (0.5, 0.27)), (3_000, 400, (0.5, 0.01)), (7, 9, (0.9, 1e-9))],
 )
-def test_tails_of_two_binomials_are_those_of_their_convolution(meaning: int, others: int, chances: tuple[float, float]):
-    kept = binom.pmf(np.arange(meaning + 1), meaning, chances[0])
-    lent = binom.pmf(np.arange(others + 1), others, chances[1])
+def test_tails_of_two_binomials_are_those_of_their_convolution(
+    meaning: int, others: int, probabilities: tuple[float, float]
+):
+    kept = binom.pmf(np.arange(meaning + 1), meaning, probabilities[0])
+    lent = binom.pmf(np.arange(others + 1), others, probabilities[1])
     exact = np.cumsum(np.convolve(kept, lent))
     for marks in {0, 1, (meaning + others) // 3, (meaning + others) // 2, meaning + others}:
-        assert _at_most(marks, meaning, others, chances) == pytest.approx(exact[marks], rel=1e-9, abs=1e-13)
-    assert _at_most(-1, meaning, others, chances) == 0
+        assert _at_most(marks, meaning, others, probabilities) == pytest.approx(exact[marks], rel=1e-9, abs=1e-13)
+    assert _at_most(-1, meaning, others, probabilities) == 0
 
 
 @pytest.mark.parametrize("marks", [53_300, 54_020, 54_600])
@@ -131,11 +135,11 @@ def test_tails_of_many_trials_agree_with_thirty_digits(marks: int):
     few, many, keep, lend = 40, 200_000, 0.5, 0.27
     with mpmath.workdps(30):
         below = [mpmath.mpf(0)] * (few + 1)
-        chance = total = mpmath.mpf(1 - lend) ** many
+        probability = total = mpmath.mpf(1 - lend) ** many
         odds = mpmath.mpf(lend) / (1 - mpmath.mpf(lend))
         for number in range(marks):
-            chance *= odds * (many - number) / (number + 1)
-            total += chance
+            probability *= odds * (many - number) / (number + 1)
+            total += probability
             if number + 1 >= marks - few:
                 below[marks - number - 1] = total
         wanted = mpmath.fsum(mpmath.binomial(few, own) * mpmath.mpf(keep) ** few * below[own] for own in range(few + 1))
@@ -147,7 +151,7 @@ def test_a_million_respondents_have_exact_intervals_too():
     """The ends are where the tails of the normal law are, to a few hundredths of a standard deviation."""
     support = Unary.optimized(1000, epsilon=1).support
     marks, respondents = 270_000, 1_000_000
-    low, high = of_table(marks, respondents, support, 0.05)
+    low, high = table_interval(marks, respondents, support, 0.05)
     middle = float(support.share(marks, respondents)) * respondents
     deviation = respondents * math.sqrt(support.variance(middle / respondents, respondents))
     assert (high - middle) / deviation == pytest.approx(1.96, abs=0.02)
@@ -163,17 +167,17 @@ def test_marks_of_real_reports_have_the_mean_and_the_spread_of_the_law(name: str
     channel = small("2")[name]
     keys, tables, respondents = keys_of(channel), 400, 1_000
     answers = np.repeat(np.arange(len(keys)), np.diff(np.linspace(0, respondents, len(keys) + 1).astype(int)))
-    told = channel.tell(np.tile(keys[answers].T, tables).T, channel.seeds(tables * respondents))
+    words = channel.randomize(np.tile(keys[answers].T, tables).T, channel.seeds(tables * respondents))
     read = channel
     if looks == 2:
-        told, read = channel.retell(told, channel.look(odds_below(Fraction(1)))), twice(channel)
-    marks = np.array([read.marks(block, keys) for block in np.split(told, tables)])
+        words, read = channel.randomize_again(words, channel.second_response(odds_below(Fraction(1)))), twice(channel)
+    marks = np.array([read.marks(block, keys) for block in np.split(words, tables)])
     support = read.support
     for label in range(len(keys)):
         meaning = int(np.sum(answers == label))
-        chances = law(meaning, respondents, support)
-        mean = chances @ np.arange(chances.size)
-        variance = chances @ (np.arange(chances.size) - mean) ** 2
+        probabilities = law(meaning, respondents, support)
+        mean = probabilities @ np.arange(probabilities.size)
+        variance = probabilities @ (np.arange(probabilities.size) - mean) ** 2
         assert abs(marks[:, label].mean() - mean) <= 5 * math.sqrt(variance / tables)
         assert abs(marks[:, label].var() / variance - 1) <= 5 * math.sqrt(2 / tables)
 
@@ -220,9 +224,9 @@ def test_heavy_hitters_are_sure_only_above_their_share():
 
 def test_estimates_are_told_as_text_and_as_json():
     found = estimates()
-    told = json.loads(found.to_json())
-    assert told["respondents"] == 1_000
-    assert [row["label"] for row in told["shares"]] == list(found.labels)
+    words = json.loads(found.to_json())
+    assert words["respondents"] == 1_000
+    assert [row["label"] for row in words["shares"]] == list(found.labels)
     assert str(found).splitlines()[0] == "tree, 1,000 respondents"
     assert len(str(found).splitlines()) == 5
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dodona.lab.local.hashing import PRIME, collision, drawn, fingerprint, hashed, hashed_one
+from dodona.lab.local.hashing import PRIME, collision, draw_functions, fingerprint, hash_key, hash_keys
 
 ALARM = 1e-9
 
@@ -17,10 +17,10 @@ ALARM = 1e-9
 def test_vectors_and_integers_have_the_same_hashes(buckets: int):
     top = PRIME - 1
     edges = [[top, top, top], [0, 0, 0], [1, 0, 0], [top, top, 1], [1, 1, top]]
-    seeds = np.concatenate([drawn(2_000), np.array(edges, dtype=np.uint64)])
+    seeds = np.concatenate([draw_functions(2_000), np.array(edges, dtype=np.uint64)])
     for key in ((top, top), (0, 0), (1, 0), fingerprint("oak"), (0, top)):
-        found = hashed(seeds, np.array(key, dtype=np.uint64), buckets)
-        assert found.tolist() == [hashed_one(seed, key, buckets) for seed in seeds.tolist()]
+        found = hash_keys(seeds, np.array(key, dtype=np.uint64), buckets)
+        assert found.tolist() == [hash_key(seed, key, buckets) for seed in seeds.tolist()]
         assert int(found.max()) < buckets
 
 
@@ -47,8 +47,8 @@ def test_the_chance_of_a_collision_counts_the_elements_of_every_bucket(buckets: 
 @pytest.mark.parametrize("keys", [((0, 0), (1, 0)), ((0, 1), (0, PRIME - 1)), ((3, 5), (5, 3))], ids=str)
 def test_drawn_functions_spread_two_labels_over_all_pairs_of_buckets(keys):
     """900,000 functions, 9 pairs: chi-square at 10^-9."""
-    seeds = drawn(900_000)
-    first, second = (hashed(seeds, np.array(key, dtype=np.uint64), 3).astype(np.int64) for key in keys)
+    seeds = draw_functions(900_000)
+    first, second = (hash_keys(seeds, np.array(key, dtype=np.uint64), 3).astype(np.int64) for key in keys)
     seen = np.bincount(3 * first + second, minlength=9)
     assert chi2.sf(np.sum((seen - 1e5) ** 2 / 1e5), 8) > ALARM
 
@@ -56,9 +56,9 @@ def test_drawn_functions_spread_two_labels_over_all_pairs_of_buckets(keys):
 @pytest.mark.distribution
 def test_functions_of_two_rows_are_drawn_apart():
     """400,000 respondents with two functions each: the pair of buckets of one label, at 10^-9."""
-    one, two = np.hsplit(drawn(400_000, 2), 2)
+    one, two = np.hsplit(draw_functions(400_000, 2), 2)
     key = np.array(fingerprint("oak"), dtype=np.uint64)
-    seen = np.bincount((2 * hashed(one, key, 2) + hashed(two, key, 2)).astype(np.int64), minlength=4)
+    seen = np.bincount((2 * hash_keys(one, key, 2) + hash_keys(two, key, 2)).astype(np.int64), minlength=4)
     assert chi2.sf(np.sum((seen - 1e5) ** 2 / 1e5), 3) > ALARM
 
 

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.errors import DodonaError, InvalidArgument, InvalidRequest
-from dodona.lab.local import Batch, Encoder, Question, Report, Survey, formula, response_from_json, response_to_json
+from dodona.lab.local import (
+    Batch,
+    Encoder,
+    Report,
+    Survey,
+    SurveyQuestion,
+    check_by_formula,
+    response_from_json,
+    response_to_json,
+)
 from dodona.lab.local.faults import BadReport, CollidingLabels, NoReports, UnknownValue
 from dodona.privacy.accuracy import Accuracy, Against
 from dodona.privacy.events import ComposedEvent, PureMechanism
@@ -19,30 +28,30 @@ from dodona.schema.schema import Neighbours
 
 TREES = ["oak", "beech", "ash", "lime"]
 QUESTIONS = {
-    "yes-no": Question.yes_no("ill", epsilon=1),
-    "coins": Question.coins("ill"),
-    "kary": Question.choice("tree", TREES, epsilon=2),
-    "symmetric": Question.choice("tree", TREES, epsilon=2, encoder=Encoder.SYMMETRIC),
-    "optimized": Question.choice("tree", TREES, epsilon=2, encoder=Encoder.OPTIMIZED),
-    "hashed-list": Question.choice("tree", TREES, epsilon=2, encoder=Encoder.HASHED),
-    "hashed": Question.text("page", epsilon=2),
-    "bloom": Question.text("page", epsilon=6, encoder=Encoder.BLOOM, shape=(64, 2)),
-    "second-look": Question.choice("tree", TREES, epsilon=2, each=1),
-    "second-bits": Question.text("page", epsilon=6, encoder=Encoder.BLOOM, each=2),
+    "yes-no": SurveyQuestion.yes_no("ill", epsilon=1),
+    "coins": SurveyQuestion.coins("ill"),
+    "kary": SurveyQuestion.choice("tree", TREES, epsilon=2),
+    "symmetric": SurveyQuestion.choice("tree", TREES, epsilon=2, encoder=Encoder.SYMMETRIC),
+    "optimized": SurveyQuestion.choice("tree", TREES, epsilon=2, encoder=Encoder.OPTIMIZED),
+    "hashed-list": SurveyQuestion.choice("tree", TREES, epsilon=2, encoder=Encoder.HASHED),
+    "hashed": SurveyQuestion.text("page", epsilon=2),
+    "bloom": SurveyQuestion.text("page", epsilon=6, encoder=Encoder.BLOOM, shape=(64, 2)),
+    "second-look": SurveyQuestion.choice("tree", TREES, epsilon=2, each=1),
+    "second-bits": SurveyQuestion.text("page", epsilon=6, encoder=Encoder.BLOOM, each=2),
 }
 EVERY = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 
 
-def answer_to(question: Question) -> str:
+def answer_to(question: SurveyQuestion) -> str:
     return "yes" if question.name == "ill" else "beech"
 
 
-def candidates_of(question: Question) -> list[str] | None:
+def candidates_of(question: SurveyQuestion) -> list[str] | None:
     return TREES if question.alphabet.labels is None else None
 
 
 @EVERY
-def test_a_report_travels_as_json_and_is_counted(question: Question):
+def test_a_report_travels_as_json_and_is_counted(question: SurveyQuestion):
     report = question.respond(answer_to(question))
     again = Report.from_json(report.to_json())
     assert again == report
@@ -52,25 +61,25 @@ def test_a_report_travels_as_json_and_is_counted(question: Question):
 
 
 @EVERY
-def test_a_question_travels_as_json_and_its_reports_are_known(question: Question):
-    device = Question.from_json(question.to_json())
+def test_a_question_travels_as_json_and_its_reports_are_known(question: SurveyQuestion):
+    device = SurveyQuestion.from_json(question.to_json())
     assert device.digest == question.digest
     assert device.channel == question.channel
     assert question.collect([device.respond(answer_to(question))], candidates=candidates_of(question)).respondents == 1
 
 
 @EVERY
-def test_every_question_is_private_and_says_what_a_report_costs(question: Question):
+def test_every_question_is_private_and_says_what_a_report_costs(question: SurveyQuestion):
     event = question.event()
     assert (event.kind, event.neighbours) == (PureMechanism.RANDOMIZED_RESPONSE, Neighbours.REPLACE)
     assert event.epsilon == question.epsilon == question.channel.epsilon
-    assert formula(question.channel).private
-    assert formula(question.permanent).private
+    assert check_by_formula(question.channel).private
+    assert check_by_formula(question.permanent).private
 
 
 @pytest.mark.distribution
 @EVERY
-def test_many_answers_are_estimated_within_the_stated_error(question: Question):
+def test_many_answers_are_estimated_within_the_stated_error(question: SurveyQuestion):
     """20,000 respondents, one label meant by 60%: at 1 - 10^-9 for each of at most four labels."""
     other = "no" if question.name == "ill" else "ash"
     values = [answer_to(question)] * 12_000 + [other] * 8_000
@@ -98,24 +107,24 @@ def test_numbers_of_labels_are_answers_too_and_truth_values_are_yes_and_no():
     assert question.keys(np.array([0, 3, 1])).tolist() == question.keys(["oak", "lime", "beech"]).tolist() == [0, 3, 1]
     assert QUESTIONS["yes-no"].keys([True, False, "yes", np.bool_(0)]).tolist() == [1, 0, 1, 0]
     composed, apart = "caf\u00e9", "cafe\u0301"
-    accents = Question.choice("drink", [composed, "tea"], epsilon=1)
+    accents = SurveyQuestion.choice("drink", [composed, "tea"], epsilon=1)
     assert accents.keys([apart, composed]).tolist() == [0, 0]
 
 
 def test_long_lists_are_told_in_blocks():
-    question = Question.choice("number", [str(number) for number in range(1_000)], epsilon=1)
+    question = SurveyQuestion.choice("number", [str(number) for number in range(1_000)], epsilon=1)
     assert question.encoder is Encoder.OPTIMIZED
     blocks = list(question.batches(np.arange(20_000) % 1_000))
     assert [len(block) for block in blocks] == [8_192, 8_192, 3_616]
-    assert all(block.told.shape[1] == 16 for block in blocks)
+    assert all(block.words.shape[1] == 16 for block in blocks)
 
 
 def test_the_encoder_of_least_variance_is_taken():
     for epsilon, most in (("1/10", 5), ("1", 10), ("3", 62)):
         for size in (most, most + 1):
-            question = Question.choice("q", [str(number) for number in range(size)], epsilon=epsilon)
+            question = SurveyQuestion.choice("q", [str(number) for number in range(size)], epsilon=epsilon)
             others = [
-                Question.choice("q", [str(number) for number in range(size)], epsilon=epsilon, encoder=encoder)
+                SurveyQuestion.choice("q", [str(number) for number in range(size)], epsilon=epsilon, encoder=encoder)
                 for encoder in (Encoder.KARY, Encoder.OPTIMIZED, Encoder.SYMMETRIC)
             ]
             least = min(other.channel.support.variance(0.0, 1) for other in others)
@@ -137,7 +146,7 @@ def test_a_text_with_half_a_character_is_refused_without_being_repeated(name: st
     assert "private" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
     with pytest.raises(InvalidArgument, match="list of texts"):
-        Question.choice("q", ["oak", "a\ud800"], epsilon=1)
+        SurveyQuestion.choice("q", ["oak", "a\ud800"], epsilon=1)
 
 
 def test_what_a_mask_covers_is_read_as_an_answer():
@@ -167,7 +176,7 @@ def test_a_number_without_a_label_is_refused(numbers: list[int]):
 )
 def test_labels_that_collide_are_named(labels: list[str], words: str):
     for make in (
-        lambda: Question.choice("q", labels, epsilon=1),
+        lambda: SurveyQuestion.choice("q", labels, epsilon=1),
         lambda: QUESTIONS["hashed"].collect([QUESTIONS["hashed"].respond("oak")], candidates=labels),
     ):
         with pytest.raises(CollidingLabels, match=words) as caught:
@@ -178,17 +187,18 @@ def test_labels_that_collide_are_named(labels: list[str], words: str):
 @pytest.mark.parametrize("labels", [[], ["only"], "oak", None, [1, 2], ["a", ""], ["x" * 1_001, "y"]])
 def test_what_is_no_alphabet_is_refused(labels):
     with pytest.raises(InvalidArgument, match="labels"):
-        Question.choice("q", labels, epsilon=1)
+        SurveyQuestion.choice("q", labels, epsilon=1)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Question.yes_no("q", epsilon=0), lambda: Question.yes_no("q", epsilon=-2),
-        lambda: Question.yes_no("q", epsilon=100), lambda: Question.yes_no("", epsilon=1),
-        lambda: Question.yes_no("q", epsilon=1, each=0), lambda: Question.text("q", epsilon=1, encoder=Encoder.KARY),
-        lambda: Question.text("q", epsilon=1, encoder=Encoder.BLOOM, shape=(3, 2)),
-        lambda: Question.yes_no("q", epsilon=1).accuracy(respondents=0),
+        lambda: SurveyQuestion.yes_no("q", epsilon=0), lambda: SurveyQuestion.yes_no("q", epsilon=-2),
+        lambda: SurveyQuestion.yes_no("q", epsilon=100), lambda: SurveyQuestion.yes_no("", epsilon=1),
+        lambda: SurveyQuestion.yes_no("q", epsilon=1, each=0),
+        lambda: SurveyQuestion.text("q", epsilon=1, encoder=Encoder.KARY),
+        lambda: SurveyQuestion.text("q", epsilon=1, encoder=Encoder.BLOOM, shape=(3, 2)),
+        lambda: SurveyQuestion.yes_no("q", epsilon=1).accuracy(respondents=0),
     ],
 )  # fmt: skip
 def test_what_is_no_question_is_refused(make):
@@ -197,9 +207,9 @@ def test_what_is_no_question_is_refused(make):
 
 
 def test_the_faintest_second_look_still_has_a_price():
-    faint = Question.yes_no("ill", epsilon="1e-6", each="1e-6")
+    faint = SurveyQuestion.yes_no("ill", epsilon="1e-6", each="1e-6")
     assert faint.event().epsilon == faint.epsilon < Fraction(1, 10**11)
-    assert formula(faint.channel).private
+    assert check_by_formula(faint.channel).private
 
 
 def test_nobody_has_no_estimate():
@@ -215,7 +225,7 @@ def test_open_texts_need_candidates():
 
 
 def test_a_report_of_other_settings_is_refused_with_its_number():
-    question, other = Question.yes_no("ill", epsilon=1), Question.yes_no("ill", epsilon="1/2")
+    question, other = SurveyQuestion.yes_no("ill", epsilon=1), SurveyQuestion.yes_no("ill", epsilon="1/2")
     good = question.respond("yes")
     with pytest.raises(BadReport, match=r"Report 2 .*other settings\. No report was counted") as caught:
         question.collect([good, good, other.respond("yes")])
@@ -223,7 +233,7 @@ def test_a_report_of_other_settings_is_refused_with_its_number():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("words", "message"),
     [
         ((2,), "never sends it"),
         ((1, 0), "not as long"),
@@ -232,11 +242,11 @@ def test_a_report_of_other_settings_is_refused_with_its_number():
         ((), "not as long"),
     ],
 )  # fmt: skip
-def test_a_report_that_the_channel_cannot_send_is_refused(told: tuple[int, ...], words: str):
+def test_a_report_that_the_channel_cannot_send_is_refused(words: tuple[int, ...], message: str):
     question = QUESTIONS["yes-no"]
     good = question.respond("no")
-    bad = Report(good.question, good.channel, told)
-    with pytest.raises(BadReport, match=rf"Report 1 .*{words}"):
+    bad = Report(good.question, good.channel, words)
+    with pytest.raises(BadReport, match=rf"Report 1 .*{message}"):
         question.collect([good, bad])
     with pytest.raises(BadReport, match=r"Report 0 .*no report"):
         question.collect([good.to_json()])
@@ -249,12 +259,13 @@ def test_a_report_that_the_channel_cannot_send_is_refused(told: tuple[int, ...],
     "text",
     [
         "", "no", "[]", "{}", "null", "1" * 5_000,
-        '{"channel":"a","format":2,"question":"q","told":"0000000000000000"}',
-        '{"channel":"a","format":true,"question":"q","told":"0000000000000000"}',
-        '{"channel":"a","format":1,"question":"q","told":"000000000000000"}',
-        '{"channel":"a","format":1,"question":"q","told":"000000000000000G"}',
-        '{"channel":"a","format":1,"question":"q","told":["0"]}', '{"channel":1,"format":1,"question":"q","told":"0"}',
-        '{"channel":"a","extra":1,"format":1,"question":"q","told":"0000000000000000"}',
+        '{"channel":"a","format":2,"question":"q","words":"0000000000000000"}',
+        '{"channel":"a","format":true,"question":"q","words":"0000000000000000"}',
+        '{"channel":"a","format":1,"question":"q","words":"000000000000000"}',
+        '{"channel":"a","format":1,"question":"q","words":"000000000000000G"}',
+        '{"channel":"a","format":1,"question":"q","words":["0"]}',
+        '{"channel":1,"format":1,"question":"q","words":"0"}',
+        '{"channel":"a","extra":1,"format":1,"question":"q","words":"0000000000000000"}',
     ],
 )  # fmt: skip
 def test_a_text_that_spells_no_report_is_refused(text: str):
@@ -269,9 +280,9 @@ def test_a_text_that_spells_no_question_is_refused(change: tuple[str, object]):
     fields = json.loads(QUESTIONS["yes-no"].to_json())
     fields[change[0]] = change[1]
     with pytest.raises(DodonaError):
-        Question.from_json(json.dumps(fields, sort_keys=True, separators=(",", ":")))
-    with pytest.raises(InvalidRequest, match="spells no question"):
-        Question.from_json("{}")
+        SurveyQuestion.from_json(json.dumps(fields, sort_keys=True, separators=(",", ":")))
+    with pytest.raises(InvalidRequest, match="does not encode a question"):
+        SurveyQuestion.from_json("{}")
 
 
 def survey() -> Survey:
@@ -326,13 +337,13 @@ def test_a_survey_and_its_responses_travel_as_json():
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"format":1,"questions":[]}', '{"questions":3}'])
 def test_a_text_that_spells_no_survey_is_refused(text: str):
-    with pytest.raises(InvalidRequest, match="spells no survey"):
+    with pytest.raises(InvalidRequest, match="does not encode a survey"):
         Survey.from_json(text)
     with pytest.raises(InvalidRequest):
         Survey.from_json(survey().to_json().replace('"format":1,"questions"', '"format":2,"questions"'))
 
 
-FIELDS = st.sampled_from(["format", "question", "channel", "told", "x"])
+FIELDS = st.sampled_from(["format", "question", "channel", "words", "x"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(FIELDS, inner),
@@ -356,7 +367,7 @@ def test_whatever_arrives_is_a_report_or_refused(arrived):
 @pytest.mark.parametrize("against", Against)
 @pytest.mark.parametrize("within", [0.3, 0.01, 1e-7])
 def test_so_many_respondents_meet_the_target_and_one_fewer_does_not(
-    question: Question, against: Against, within: float
+    question: SurveyQuestion, against: Against, within: float
 ):
     for answers in (1, 1_000):
         target = Accuracy(within=within, confidence=0.99, against=against)

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.lab.plan import Marginals, Setting, Unsuitable, forecast, promised
+from dodona.lab.plan import Marginals, Setting, Unsuitable, forecast, promise_for
 from dodona.lab.plan.conjunctions import conjunctions
 from dodona.schema.schema import Neighbours
 
@@ -82,26 +82,26 @@ def test_workloads_that_are_none_are_refused(make):
 )
 def test_mechanisms_that_need_a_delta_say_so(name):
     with pytest.raises(Unsuitable, match="needs a delta above 0") as refused:
-        promised(Setting(**{**RIGHT, "delta": 0}), name)
+        promise_for(Setting(**{**RIGHT, "delta": 0}), name)
     assert isinstance(refused.value, InvalidRequest)
 
 
 def test_mechanisms_that_use_no_delta_promise_the_same_with_one():
     for name in ("laplace-basic", "blr", "exponential", "noisy-max"):
-        with_delta, without = (promised(Setting(**{**RIGHT, "delta": delta}), name) for delta in ("1e-6", 0))
+        with_delta, without = (promise_for(Setting(**{**RIGHT, "delta": delta}), name) for delta in ("1e-6", 0))
         assert with_delta.within == without.within
 
 
 def test_randomized_response_is_not_planned_where_rows_come_and_go():
     with pytest.raises(Unsuitable, match="replace"):
-        promised(Setting(**RIGHT, neighbours=Neighbours.ADD_REMOVE), "randomized-response")
+        promise_for(Setting(**RIGHT, neighbours=Neighbours.ADD_REMOVE), "randomized-response")
 
 
 def test_more_questions_than_are_composed_exactly_are_left_to_zcdp():
     setting = Setting(**{**RIGHT, "questions": 10**7})
     with pytest.raises(Unsuitable, match="zCDP"):
-        promised(setting, "gaussian-exact")
-    assert promised(setting, "gaussian-zcdp").within > 0
+        promise_for(setting, "gaussian-exact")
+    assert promise_for(setting, "gaussian-zcdp").within > 0
 
 
 def test_what_is_left_out_of_a_forecast_has_a_reason():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dodona.lab.plan import Setting, promised
+from dodona.lab.plan import Setting, promise_for
 from dodona.schema.schema import Neighbours
 from tests.lab.plan import brute
 
@@ -50,64 +50,68 @@ def near(found: float, known: float, *, steps: float, rows: int, relative: float
 
 @POINT
 def test_independent_noise_promises_what_brute_force_finds(setting):
-    epsilon, delta, beta, rows, asked = _sides(setting)
+    epsilon, delta, beta, rows, adaptivity = _sides(setting)
 
     def holds(name: str, error: float, steps: float = 1.01) -> None:
-        assert near(promised(setting, name).within, error / rows, steps=steps, rows=rows), name
+        assert near(promise_for(setting, name).within, error / rows, steps=steps, rows=rows), name
 
-    holds("laplace-basic", brute.laplace(epsilon / asked, asked, beta))
+    holds("laplace-basic", brute.laplace(epsilon / adaptivity, adaptivity, beta))
     if delta > 0:
         price = brute.rho(epsilon, delta)
-        holds("laplace-zcdp", brute.laplace(brute.tanh_loss(price / asked), asked, beta))
-        holds("laplace-advanced", brute.laplace(brute.advanced(epsilon, delta, asked), asked, beta))
-        holds("laplace-exact", brute.laplace(brute.optimal(epsilon, delta, asked), asked, beta))
-        holds("gaussian-zcdp", brute.gaussian(math.sqrt(asked / (2 * price)), asked, beta))
+        holds("laplace-zcdp", brute.laplace(brute.tanh_loss(price / adaptivity), adaptivity, beta))
+        holds("laplace-advanced", brute.laplace(brute.advanced(epsilon, delta, adaptivity), adaptivity, beta))
+        holds("laplace-exact", brute.laplace(brute.optimal(epsilon, delta, adaptivity), adaptivity, beta))
+        holds("gaussian-zcdp", brute.gaussian(math.sqrt(adaptivity / (2 * price)), adaptivity, beta))
         # The discrete law may need a little more noise than the continuous one.
-        holds("gaussian-exact", brute.gaussian(math.sqrt(asked) / brute.normal_ratio(epsilon, delta), asked, beta), 2)
+        holds(
+            "gaussian-exact",
+            brute.gaussian(math.sqrt(adaptivity) / brute.normal_ratio(epsilon, delta), adaptivity, beta),
+            2,
+        )
     if setting.neighbours is Neighbours.REPLACE:
-        loss = epsilon / asked if delta == 0 else brute.optimal(epsilon, delta, asked)
+        loss = epsilon / adaptivity if delta == 0 else brute.optimal(epsilon, delta, adaptivity)
         clarity = (math.exp(loss) - 1) / (math.exp(loss) + 1)
-        error = math.sqrt(math.log(2 * asked / beta) / (2 * rows)) / clarity
-        assert promised(setting, "randomized-response").within == pytest.approx(error, rel=2e-3)
+        error = math.sqrt(math.log(2 * adaptivity / beta) / (2 * rows)) / clarity
+        assert promise_for(setting, "randomized-response").within == pytest.approx(error, rel=2e-3)
 
 
 @POINT
 def test_mechanisms_that_learn_the_table_promise_what_brute_force_finds(setting):
-    epsilon, delta, beta, rows, asked = _sides(setting)
+    epsilon, delta, beta, rows, adaptivity = _sides(setting)
     universe = setting.universe
-    blr = brute.blr(rows, universe, asked, epsilon, beta)
-    assert promised(setting, "blr").within == pytest.approx(blr, rel=2e-3)
+    blr = brute.blr(rows, universe, adaptivity, epsilon, beta)
+    assert promise_for(setting, "blr").within == pytest.approx(blr, rel=2e-3)
     losses = [lambda rounds: epsilon / rounds]
     if delta > 0:
         price = brute.rho(epsilon, delta)
         losses.append(lambda rounds: np.sqrt(8 * price / rounds))
-        weights = brute.pmw(rows, universe, asked, price, beta)
-        assert promised(setting, "pmw").within <= 1.01 * weights or weights > 1
-    every, mean = brute.mwem(rows, universe, asked, losses, beta)
-    assert promised(setting, "mwem").within == pytest.approx(every, rel=1e-3)
-    assert promised(setting, "mwem-mean").within == pytest.approx(mean, rel=1e-3)
+        weights = brute.pmw(rows, universe, adaptivity, price, beta)
+        assert promise_for(setting, "pmw").within <= 1.01 * weights or weights > 1
+    every, mean = brute.mwem(rows, universe, adaptivity, losses, beta)
+    assert promise_for(setting, "mwem").within == pytest.approx(every, rel=1e-3)
+    assert promise_for(setting, "mwem-mean").within == pytest.approx(mean, rel=1e-3)
 
 
 @POINT
 def test_selections_and_thresholds_promise_what_brute_force_finds(setting):
-    epsilon, delta, beta, rows, asked = _sides(setting)
+    epsilon, delta, beta, rows, adaptivity = _sides(setting)
     told, sides = setting.positives, 1 if setting.neighbours is Neighbours.ADD_REMOVE else 2
-    chosen = sides / epsilon * math.log(asked / beta)
-    assert promised(setting, "exponential").within == pytest.approx(chosen / rows, rel=1e-9)
-    noisy = sides / epsilon * (math.log(1 / beta) + math.log(max(asked - 1, 1) / beta))
-    assert promised(setting, "noisy-max").within == pytest.approx((noisy + 2) / rows, rel=1e-9)
-    logs = math.log(asked) + math.log(2 * told / beta)
+    chosen = sides / epsilon * math.log(adaptivity / beta)
+    assert promise_for(setting, "exponential").within == pytest.approx(chosen / rows, rel=1e-9)
+    noisy = sides / epsilon * (math.log(1 / beta) + math.log(max(adaptivity - 1, 1) / beta))
+    assert promise_for(setting, "noisy-max").within == pytest.approx((noisy + 2) / rows, rel=1e-9)
+    logs = math.log(adaptivity) + math.log(2 * told / beta)
     factor = 8 * told if delta == 0 else math.sqrt(512 * told * math.log(1 / delta))
-    assert promised(setting, "sparse-textbook").within == pytest.approx(logs * factor / epsilon / rows, rel=1e-9)
-    one = brute.sparse(epsilon, asked, 1, told, sides, beta)
-    errors = [one, brute.sparse(epsilon / told, asked, told, 1, sides, beta)]
+    assert promise_for(setting, "sparse-textbook").within == pytest.approx(logs * factor / epsilon / rows, rel=1e-9)
+    one = brute.sparse(epsilon, adaptivity, 1, told, sides, beta)
+    errors = [one, brute.sparse(epsilon / told, adaptivity, told, 1, sides, beta)]
     if delta > 0:
         price = brute.rho(epsilon, delta)
         errors += [
-            brute.sparse(brute.tanh_loss(price), asked, 1, told, sides, beta),
-            brute.sparse(brute.tanh_loss(price / told), asked, told, 1, sides, beta),
+            brute.sparse(brute.tanh_loss(price), adaptivity, 1, told, sides, beta),
+            brute.sparse(brute.tanh_loss(price / told), adaptivity, told, 1, sides, beta),
         ]
-    assert near(promised(setting, "sparse").within, (min(errors) + 2) / rows, steps=0, rows=rows)
+    assert near(promise_for(setting, "sparse").within, (min(errors) + 2) / rows, steps=0, rows=rows)
 
 
 def _sides(setting: Setting) -> tuple[float, float, float, int, int]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dodona.lab.plan import Setting, Unsuitable, promised
+from dodona.lab.plan import Setting, Unsuitable, promise_for
 from dodona.lab.plan.histogram import _log_moment, _log_moment_above
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.schema.schema import Neighbours
@@ -40,7 +40,7 @@ def test_fixed_counts_are_within_the_exact_law_of_their_sums(neighbours, questio
         law = np.convolve(law, values)
     middle = len(law) // 2
     failing = plan.failing / (2 * min(questions, 2**cells))
-    error = round(promised(plan, "histogram").within * plan.rows)
+    error = round(promise_for(plan, "histogram").within * plan.rows)
     assert law[middle + error + 1 :].sum() <= failing * (1 + 1e-6)
     assert law[middle + error - 1 :].sum() > failing * 0.99
 
@@ -49,7 +49,7 @@ def test_fixed_counts_are_within_the_exact_law_of_their_sums(neighbours, questio
 def test_the_worst_set_of_cells_is_within_what_is_promised_for_every_set(delta, noise):
     """4,000 runs at 90%: a right promise is passed in more than 500 of them with probability below 10^-7."""
     plan = setting(cells=64, delta=delta)
-    promise = promised(plan, "histogram-any")
+    promise = promise_for(plan, "histogram-any")
     assert promise.law.startswith(noise)
     law = Laplace(scale=2) if noise == "Laplace" else _gaussian(promise.law)
     drawn = draws(np.random.default_rng(3), law, (RUNS, 64))
@@ -68,8 +68,8 @@ def test_counts_chosen_in_view_of_the_noise_pass_what_is_promised_for_fixed_ones
     plan = setting(cells=64, questions=1)
     drawn = draws(np.random.default_rng(4), Laplace(scale=2), (400, 64))
     chosen = np.maximum(drawn, 0).sum(axis=1)
-    assert (chosen > promised(plan, "histogram").within * plan.rows).mean() > 0.9
-    assert (chosen > promised(plan, "histogram-any").within * plan.rows).mean() < 0.1
+    assert (chosen > promise_for(plan, "histogram").within * plan.rows).mean() > 0.9
+    assert (chosen > promise_for(plan, "histogram-any").within * plan.rows).mean() < 0.1
 
 
 @pytest.mark.parametrize("noise", [Laplace(scale=2), Laplace(scale=50), Gaussian(scale=3), Gaussian(scale=40)])
@@ -94,10 +94,10 @@ def test_wide_gaussian_noise_is_bounded_by_the_normal_law():
 
 def test_a_histogram_needs_to_know_its_cells():
     with pytest.raises(Unsuitable, match="write cells"):
-        promised(Setting(rows=100, questions=5, epsilon=1), "histogram")
+        promise_for(Setting(rows=100, questions=5, epsilon=1), "histogram")
 
 
 def test_a_universe_beyond_memory_has_a_formula_and_is_not_run():
-    promise = promised(setting(cells=1 << 300, delta="1e-6"), "histogram")
+    promise = promise_for(setting(cells=1 << 300, delta="1e-6"), "histogram")
     assert not promise.runs
     assert not promise.holds

@@ -10,7 +10,7 @@ from benchmarks.sources_plan import (
     plan_max_relative_difference,
     setting_of,
 )
-from dodona.lab.plan import Setting, Unsuitable, forecast, promised
+from dodona.lab.plan import Setting, Unsuitable, forecast, promise_for
 
 CELLS = [pytest.param(rows, questions, id=f"{rows:.0e}-{questions:.0e}") for rows, questions in NOISE]
 
@@ -18,7 +18,7 @@ CELLS = [pytest.param(rows, questions, id=f"{rows:.0e}-{questions:.0e}") for row
 @pytest.mark.parametrize(("rows", "questions"), CELLS)
 def test_independent_noise_promises_the_known_errors(rows, questions):
     for name, known in zip(INDEPENDENT, NOISE[rows, questions], strict=True):
-        within = promised(setting_of(rows, questions, 10), name).within
+        within = promise_for(setting_of(rows, questions, 10), name).within
         if known is None:
             assert within > 1, name
         else:
@@ -29,15 +29,15 @@ def test_independent_noise_promises_the_known_errors(rows, questions):
 def test_offline_cells_are_the_known_ones(rows, questions):
     for name in ("blr", "mwem"):
         for bits, known in zip(BITS, LEARNED[rows, questions][name], strict=True):
-            assert promised(setting_of(rows, questions, bits), name).within == pytest.approx(known, rel=0.01), name
+            assert promise_for(setting_of(rows, questions, bits), name).within == pytest.approx(known, rel=0.01), name
 
 
 @pytest.mark.parametrize(("rows", "questions"), CELLS)
 def test_weights_promise_no_more_than_the_known_errors(rows, questions):
     for bits, known in zip(BITS, LEARNED[rows, questions]["pmw"], strict=True):
         setting = setting_of(rows, questions, bits)
-        assert promised(setting, "pmw").within <= 1.01 * known
-        assert promised(setting, "pmw").within < promised(setting, "pmw-textbook").within
+        assert promise_for(setting, "pmw").within <= 1.01 * known
+        assert promise_for(setting, "pmw").within < promise_for(setting, "pmw-textbook").within
 
 
 def test_the_benchmark_sees_the_whole_table():
@@ -48,7 +48,7 @@ def test_sharper_constants_of_mwem_are_never_worse():
     for rows, questions in NOISE:
         for bits in BITS:
             setting = setting_of(rows, questions, bits)
-            assert promised(setting, "mwem-mean").within < promised(setting, "mwem").within
+            assert promise_for(setting, "mwem-mean").within < promise_for(setting, "mwem").within
 
 
 def test_where_gaussian_noise_promises_nothing_weights_do():
@@ -62,10 +62,10 @@ def test_where_gaussian_noise_promises_nothing_weights_do():
 def test_a_synthetic_table_is_promised_as_it_is_run_on_toy_universes():
     """The best of all sizes that can be walked through; more rows than that would promise more, and cannot be run."""
     setting = Setting(rows=10**5, questions=6, cells=4, epsilon=1)
-    found = promised(setting, "blr-run")
+    found = promise_for(setting, "blr-run")
     assert found.runs
     assert found.law.startswith("one of ")
-    assert promised(setting, "blr").within < found.within < promised(setting, "blr-textbook").within
-    assert promised(Setting(rows=10**5, questions=6, cells=1024, epsilon=1), "blr-run").within > 1
+    assert promise_for(setting, "blr").within < found.within < promise_for(setting, "blr-textbook").within
+    assert promise_for(Setting(rows=10**5, questions=6, cells=1024, epsilon=1), "blr-run").within > 1
     with pytest.raises(Unsuitable, match="more cells"):
-        promised(setting_of(10**5, 10**3, 20), "blr-run")
+        promise_for(setting_of(10**5, 10**3, 20), "blr-run")

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dodona.lab.plan import Marginals, Setting, Unsuitable, promised
+from dodona.lab.plan import Marginals, Setting, Unsuitable, promise_for
 from dodona.lab.plan.lattice import _ratio
 from dodona.schema.schema import Neighbours
 from tests.lab.plan import brute
@@ -35,7 +35,7 @@ def test_residuals_are_scaled_to_the_price_and_every_cell_to_its_variance(neighb
     distance = 1.0 if neighbours is Neighbours.ADD_REMOVE else 2 * 0.75
     variance = distance / (2 * price)
     error = math.sqrt(2 * variance * math.log(2 * 4 / 0.05))
-    assert promised(plan, "residuals").within == pytest.approx(error / plan.rows, rel=2e-3)
+    assert promise_for(plan, "residuals").within == pytest.approx(error / plan.rows, rel=2e-3)
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -58,7 +58,7 @@ def test_noise_on_every_marginal_costs_no_more_than_the_price(neighbours):
         brute.laplace(1 / moved, plan.questions, 0.05),
         brute.gaussian(math.sqrt(moved / (2 * price)), plan.questions, 0.05),
     )
-    assert promised(plan, "marginals").within * plan.rows == pytest.approx(best, abs=1.01)
+    assert promise_for(plan, "marginals").within * plan.rows == pytest.approx(best, abs=1.01)
 
 
 def test_the_marginal_of_all_columns_is_the_histogram():
@@ -100,26 +100,26 @@ def test_residuals_promise_what_is_drawn():
                 / 4
             )
             worst = np.maximum(worst, np.abs(error))
-    promise = promised(plan, "residuals").within * plan.rows
+    promise = promise_for(plan, "residuals").within * plan.rows
     assert (worst > promise).mean() < 0.06
     assert promise < 1.35 * np.quantile(worst, 0.95)
 
 
 def test_residuals_beat_noise_on_every_marginal_and_the_histogram_on_many_bits():
     plan = setting([2] * 10, 3, rows=10**5)
-    within = {name: promised(plan, name).within for name in ("residuals", "marginals", "histogram", "gaussian-zcdp")}
+    within = {name: promise_for(plan, name).within for name in ("residuals", "marginals", "histogram", "gaussian-zcdp")}
     assert min(within, key=within.get) == "residuals"
     assert within["marginals"] / within["residuals"] > 2
 
 
 def test_too_many_residuals_are_refused_with_what_would_work():
     with pytest.raises(Unsuitable, match="fewer ways"):
-        promised(setting([2] * 60, 5), "residuals")
+        promise_for(setting([2] * 60, 5), "residuals")
     with pytest.raises(Unsuitable, match="marginals"):
-        promised(Setting(rows=10, questions=3, epsilon=1, delta="1e-6"), "residuals")
+        promise_for(Setting(rows=10, questions=3, epsilon=1, delta="1e-6"), "residuals")
 
 
 def test_without_delta_marginals_get_laplace_noise():
-    promise = promised(setting([2, 2], 1, delta=0), "marginals")
+    promise = promise_for(setting([2, 2], 1, delta=0), "marginals")
     assert promise.law.startswith("Laplace noise of scale 4")
     assert isinstance(_ratio(Marginals([2, 2], ways=1), Neighbours.REPLACE), Fraction)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dodona.lab.plan import Setting, promised, questions_for
+from dodona.lab.plan import Setting, promise_for, questions_for
 
 
 def slope(name: str, low: Setting, high: Setting) -> float:
     """Return by which factor the error of a mechanism changes."""
-    return promised(high, name).within / promised(low, name).within
+    return promise_for(high, name).within / promise_for(low, name).within
 
 
 def plan(**sides: object) -> Setting:
@@ -46,13 +46,13 @@ def test_the_universe_costs_weights_a_logarithm_and_independent_noise_nothing():
     assert slope("pmw", small, large) == pytest.approx(4**0.25, rel=0.05)
     assert slope("mwem", small, large) == pytest.approx(4**0.25, rel=0.05)
     assert slope("gaussian-zcdp", small, large) == 1
-    assert promised(large, "histogram").within > 1
+    assert promise_for(large, "histogram").within > 1
 
 
 def test_a_trusted_curator_is_worth_more_the_more_rows_there_are():
     """Noise on the input against noise on the output: √n apart."""
     ratios = [
-        promised(setting, "randomized-response").within / promised(setting, "laplace-basic").within
+        promise_for(setting, "randomized-response").within / promise_for(setting, "laplace-basic").within
         for setting in (plan(questions=1, rows=10**4), plan(questions=1, rows=10**6))
     ]
     assert ratios[1] / ratios[0] == pytest.approx(10, rel=0.02)

@@ -3,14 +3,18 @@
 import pytest
 
 from dodona.errors import InvalidArgument
-from dodona.lab.plan import Marginals, Setting, Task, Unknown
+from dodona.lab.plan import Marginals, PlanParameter, Setting, Task
 from dodona.lab.plan.picture import draw
 
 PLAN = Setting(rows=10**4, questions=20, cells=16, epsilon=1, delta="1e-6", positives=2)
 
 
 @pytest.mark.parametrize(
-    "over", [Unknown.QUESTIONS, *(pytest.param(one, marks=pytest.mark.slow) for one in (Unknown.ROWS, Unknown.EPSILON))]
+    "over",
+    [
+        PlanParameter.QUESTIONS,
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (PlanParameter.ROWS, PlanParameter.EPSILON)),
+    ],
 )
 def test_a_picture_has_a_line_for_each_family(over, tmp_path):
     path = tmp_path / "plan.svg"
@@ -33,7 +37,7 @@ def test_choices_and_thresholds_are_drawn_too(task, tmp_path):
 def test_what_cannot_be_drawn_is_refused(tmp_path):
     workload = Setting(rows=100, epsilon=1, delta="1e-6", workload=Marginals([2, 2], ways=1))
     with pytest.raises(InvalidArgument, match="workload"):
-        draw(tmp_path / "plan.png", workload, over=Unknown.QUESTIONS)
+        draw(tmp_path / "plan.png", workload, over=PlanParameter.QUESTIONS)
     with pytest.raises(InvalidArgument, match="none of these"):
         draw(tmp_path / "plan.png", Setting(rows=100, questions=5, epsilon=1), mechanisms=["pmw"])
     draw(tmp_path / "plan.png", workload, mechanisms=["residuals"])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dodona.lab.plan import Setting, Task, forecast, promised
+from dodona.lab.plan import Setting, Task, forecast, promise_for
 from dodona.schema.schema import Neighbours
 from tests.lab.plan import brute
 
@@ -21,7 +21,7 @@ def test_iterated_selection_is_right_as_often_as_is_promised():
     Four questions are above T, all others lie where choices are hardest: many of them, just below the threshold.
     """
     plan = setting()
-    promise = promised(plan, "iterated-selection")
+    promise = promise_for(plan, "iterated-selection")
     alpha = promise.within * plan.rows
     share = int(promise.law.split("; ")[1].split("%")[0]) / 100
     told, generator = plan.positives, np.random.default_rng(2)
@@ -55,20 +55,20 @@ def test_iterated_selection_is_the_best_division_of_its_price(delta, neighbours)
             price = brute.rho(1.0, delta)
             chosen = sides / math.sqrt(8 * price * share / told) * logs
             best = min(best, max(chosen / 2, brute.gaussian(math.sqrt(told / (2 * price * (1 - share))), told, half)))
-    assert promised(plan, "iterated-selection").within * plan.rows == pytest.approx(best, rel=0.01, abs=1.01)
+    assert promise_for(plan, "iterated-selection").within * plan.rows == pytest.approx(best, rel=0.01, abs=1.01)
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])
 def test_fresh_answers_cost_verdicts_something_and_no_more_than_half_again(delta):
     plan = setting(delta=delta)
-    verdicts, told = (promised(plan, name).within for name in ("sparse", "numeric-sparse"))
+    verdicts, told = (promise_for(plan, name).within for name in ("sparse", "numeric-sparse"))
     assert verdicts < told < 1.5 * verdicts
 
 
 def test_best_constants_are_far_better_than_the_texts():
     plan = setting(delta="1e-6", rows=10**6)
-    assert promised(plan, "sparse-textbook").within > 3 * promised(plan, "sparse").within
-    assert promised(plan, "numeric-textbook").within > 3 * promised(plan, "numeric-sparse").within
+    assert promise_for(plan, "sparse-textbook").within > 3 * promise_for(plan, "sparse").within
+    assert promise_for(plan, "numeric-textbook").within > 3 * promise_for(plan, "numeric-sparse").within
 
 
 def test_online_thresholds_are_compared_with_offline_selection_and_plain_noise():
@@ -80,5 +80,5 @@ def test_online_thresholds_are_compared_with_offline_selection_and_plain_noise()
 
 
 def test_a_choice_is_monotone_only_where_rows_come_and_go():
-    add, replace = (promised(setting(neighbours=one), "exponential").within for one in Neighbours)
+    add, replace = (promise_for(setting(neighbours=one), "exponential").within for one in Neighbours)
     assert replace == pytest.approx(2 * add)

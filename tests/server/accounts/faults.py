@@ -8,7 +8,7 @@ runs the tests of one fault with the fault in place; the exit code 1 means that 
 import sys
 from dataclasses import dataclass
 
-from dodona.lab.audit.patch import Patch, replacing
+from dodona.lab.audit.patch import Patch, replace_lines
 from tests.house.patching import run
 
 FOLDER = "tests/server/accounts"
@@ -27,7 +27,7 @@ class Fault:
 
     @property
     def patch(self) -> Patch:
-        return replacing(f"dodona.server.{self.module}", self.old, self.new, self.symbol)
+        return replace_lines(f"dodona.server.{self.module}", self.old, self.new, self.symbol)
 
 
 FAULTS = (

@@ -1,19 +1,18 @@
-"""How many questions rows can answer, how many rows questions need, and which route is best."""
+"""How many queries a sample can answer, how many rows queries need, and which route is best."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dodona.lab.adaptive.certificate import Certificate, Route, Values
-from dodona.lab.adaptive.quantity import MOST_QUERIES, MOST_ROWS, chance
+from dodona.lab.adaptive.certificate import MOST_QUERIES, MOST_ROWS, Certificate, Route, Values, validate_probability
 from dodona.lab.adaptive.routes import certificate
 from dodona.numbers import smallest_integer
 
 SERVED = (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.CONCENTRATED, Route.LAPLACE)
-"""The routes that can be best; each other one is never better than one of these."""
+"""The routes that can be best; every other route is dominated by one of these."""
 
 
-def best(
+def best_certificate(
     *,
     rows: int,
     queries: int,
@@ -21,7 +20,7 @@ def best(
     values: Values = Values.SHARES,
     routes: Iterable[Route] = SERVED,
 ) -> Certificate:
-    """Return the certificate with the smallest error; on a tie, the first route.
+    """Return the certificate with the smallest error; ties go to the first route.
 
     Theorem: statistical-query-oracle
     """
@@ -29,16 +28,16 @@ def best(
     return min(found, key=lambda each: each.within)
 
 
-def answerable(
+def most_queries(
     route: Route, *, rows: int, within: float, confidence: float = 0.95, values: Values = Values.SHARES
 ) -> int:
-    """Return the most adaptive queries that a route answers within an error; 0 if not even one."""
-    wanted = chance(within, argument="within")
+    """Return the largest number of adaptive queries that a route answers within an error; 0 if not even one."""
+    wanted = validate_probability(within, argument="within")
 
-    def met(queries: int) -> bool:
+    def is_met(queries: int) -> bool:
         return certificate(route, rows=rows, queries=queries, confidence=confidence, values=values).within <= wanted
 
-    return largest_integer(met, 0, MOST_QUERIES)
+    return largest_integer(is_met, 0, MOST_QUERIES)
 
 
 def rows_needed(
@@ -49,20 +48,23 @@ def rows_needed(
     values: Values = Values.SHARES,
     routes: Iterable[Route] = SERVED,
 ) -> int | None:
-    """Return about the least number of rows, within 2%, for queries within an error; None if out of reach."""
-    wanted, tried = chance(within, argument="within"), tuple(routes)
+    """Return the least number of rows, to about 2%, that answers the queries within an error; None if out of reach."""
+    wanted, tried = validate_probability(within, argument="within"), tuple(routes)
 
-    def met(rows: int) -> bool:
-        return best(rows=rows, queries=queries, confidence=confidence, values=values, routes=tried).within <= wanted
+    def is_met(rows: int) -> bool:
+        return (
+            best_certificate(rows=rows, queries=queries, confidence=confidence, values=values, routes=tried).within
+            <= wanted
+        )
 
     low, high = 1, 16
-    while not met(high):
+    while not is_met(high):
         low, high = high, 4 * high
         if high > MOST_ROWS:
             return None
     while high > low * 1.02 + 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if met(middle) else (middle, high)
+        low, high = (low, middle) if is_met(middle) else (middle, high)
     return high
 
 

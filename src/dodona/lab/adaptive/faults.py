@@ -1,49 +1,49 @@
-"""What adaptive data analysis refuses. Texts say nothing of the rows."""
+"""Errors of adaptive data analysis. Messages reveal nothing about the rows."""
 
 from __future__ import annotations
 
 from dodona.errors import InvalidRequest, Refused
 
 
-class Unreachable(Refused):
-    """So few rows, or so many questions, that the error cannot be promised."""
+class UnreachableAccuracy(Refused):
+    """Too few rows, or too many queries, for the requested error."""
 
     code = "unreachable-within"
 
     def __init__(self, *, rows: int, asked: str, within: float, best: str, instead: str) -> None:
-        """Say what was asked, what can be promised, and what would be needed."""
+        """Say what was requested, what can be guaranteed, and what would be needed."""
         super().__init__(f"{rows} rows cannot answer {asked} within {within:.4g}: {best}. {instead}")
 
 
 class QueriesUsed(Refused):
-    """All questions that were declared have been asked."""
+    """All declared queries have been asked."""
 
     code = "queries-used"
 
     def __init__(self, queries: int, left: int = 0) -> None:
-        """Say how many there were."""
+        """Say how many were declared."""
         rest = f"{left} are left" if left else "all have been asked"
         super().__init__(
-            f"This was opened for {queries} questions and {rest}. Its error is proved for those alone: declare more "
+            f"This was opened for {queries} questions and {rest}. Its error is proved only for those: declare more "
             "questions when you open one on other rows."
         )
 
 
 class OverfitsUsed(Refused):
-    """The last answer from the holdout was told, and a further one would be needed."""
+    """The last correction from the holdout was released, and another would be needed."""
 
     code = "overfits-used"
 
     def __init__(self, overfits: int) -> None:
-        """Say how many there were."""
+        """Say how many were declared."""
         super().__init__(
             f"This holdout was opened to correct {overfits} questions and has corrected them all. "
-            "All that it told still holds; open another one on fresh rows."
+            "All its answers still hold; open another one on fresh rows."
         )
 
 
 class QueryFault(InvalidRequest):
-    """A query did not give each row a number from 0 to 1."""
+    """A query did not assign a number from 0 to 1 to each row."""
 
     code = "query-fault"
 
@@ -53,33 +53,33 @@ class QueryFault(InvalidRequest):
 
 
 class OracleClosed(Refused):
-    """A query failed on the rows themselves, which tells something that was not paid for."""
+    """A query failed on the data itself, which reveals something that no proof covers."""
 
     code = "oracle-closed"
 
     def __init__(self, fault: str = "A query failed on the rows.") -> None:
-        """Say what failed, why that closes it, and what still holds."""
+        """Say what failed, why the oracle closes, and what still holds."""
         super().__init__(
-            f"{fault} That it failed there tells something about the rows which no proof covers, so nothing more is "
-            "answered; what was told before still holds. Try queries on made-up rows first: `example` takes some."
+            f"{fault} The failure reveals something about the rows that no proof covers, so nothing more is "
+            "answered; earlier answers still hold. Try queries on made-up rows first: `example` takes some."
         )
 
 
 class AnotherProcess(Refused):
-    """A process was forked from the one that counts the questions."""
+    """The caller is a fork of the process that counts the queries."""
 
     code = "another-process"
 
     def __init__(self) -> None:
         """Say where to ask."""
         super().__init__(
-            "This was opened in the process that this one was forked from, and its error is proved for the questions "
-            "that are counted there. Ask there, or open one here on rows of its own."
+            "This was opened in the parent process, and its error is proved only for the questions counted there. "
+            "Ask there, or open another one here on fresh rows."
         )
 
 
 class TooFewRows(InvalidRequest):
-    """Not enough rows to say anything."""
+    """Too few rows to say anything."""
 
     code = "too-few-rows"
 

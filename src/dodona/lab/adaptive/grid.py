@@ -1,4 +1,4 @@
-"""The grid of answers: values from 0 to 1 become whole steps, so that sums and noise are exact integers."""
+"""The grid of answers: values from 0 to 1 become integer steps, so sums and noise are exact integers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDEST = 10**12  # steps in a sum; noise of a tenth of that is still drawn
 
 
 def resolution(rows: int) -> int:
-    """Return how many steps a value from 0 to 1 has: 2^20, or fewer where there are more than a million rows.
+    """Return the number of steps between 0 and 1: 2^20, or fewer for more than a million rows.
 
     >>> resolution(1000), resolution(10**9)
     (1048576, 512)
@@ -26,16 +26,16 @@ def resolution(rows: int) -> int:
     return 1 << min(_FINEST, math.floor(math.log2(_WIDEST / rows)))
 
 
-def moved(steps: int) -> Sensitivity:
-    """Return how far one row can move a sum of values with so many steps, where rows are replaced.
+def sum_sensitivity(steps: int) -> Sensitivity:
+    """Return the sensitivity of a sum of values on the grid when one row is replaced.
 
     Theorem: statistical-query-oracle
     """
     return Sensitivity(l1=steps, l2_squared=steps**2, linf=steps, neighbours=Neighbours.REPLACE)
 
 
-def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
-    """Return the sum of the values, each rounded to the grid, as a whole number of steps.
+def grid_sum(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
+    """Return the sum of the values, each rounded to the grid, in steps.
 
     Theorem: statistical-query-oracle
     """
@@ -44,10 +44,10 @@ def summed(values: NDArray[np.float64] | NDArray[np.bool_], steps: int) -> int:
     return int(np.rint(values * steps).astype(np.int64).sum())
 
 
-def levelled(total: int, whole: int, *, levels: int) -> float:
-    """Return the middle of the level that a share total/whole falls on, of so many of equal width.
+def round_to_level(total: int, whole: int, *, levels: int) -> float:
+    """Return the midpoint of the level that contains total/whole, among levels of equal width.
 
-    >>> levelled(3, 10, levels=5), levelled(10, 10, levels=5)
+    >>> round_to_level(3, 10, levels=5), round_to_level(10, 10, levels=5)
     (0.3, 0.9)
 
     Theorem: description-length
@@ -56,13 +56,13 @@ def levelled(total: int, whole: int, *, levels: int) -> float:
     return (2 * level + 1) / (2 * levels)
 
 
-def rough(steps: int) -> float:
+def rounding_error(steps: int) -> float:
     """Return how far rounding to the grid may move a mean."""
     return 0.5 / steps
 
 
-def apart(scale: float, *, answers: int) -> float:
-    """Return k/(16σ²): how far discrete Gaussian answers are in total variation from normal ones that are rounded.
+def rounded_normal_distance(scale: float, *, answers: int) -> float:
+    """Return k/(16σ²): the total variation between k discrete Gaussian answers and k rounded normal ones.
 
     Theorem: rounded-normal
     """

@@ -1,4 +1,4 @@
-"""The reusable holdout: a holdout that may be asked again and again, and stays honest."""
+"""The reusable holdout: a holdout set that can be queried many times without overfitting to it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 
 from dodona.errors import InvalidArgument
+from dodona.lab.adaptive.answer import PopulationEstimate, ProcessBound, make_estimate
 from dodona.lab.adaptive.certificate import Values
 from dodona.lab.adaptive.faults import OracleClosed, OverfitsUsed, QueriesUsed, QueryFault, TooFewRows
-from dodona.lab.adaptive.grid import levelled, summed
-from dodona.lab.adaptive.holdout_design import Designer, HoldoutDesign, Method, chosen
-from dodona.lab.adaptive.holdout_noise import noise_design
-from dodona.lab.adaptive.holdout_rounding import rounding_design
-from dodona.lab.adaptive.rows import Given, Query, Rows
-from dodona.lab.adaptive.single import Single
-from dodona.lab.adaptive.told import Told, told
+from dodona.lab.adaptive.grid import grid_sum, round_to_level
+from dodona.lab.adaptive.holdout_design import (
+    Designer,
+    HoldoutDesign,
+    HoldoutMethod,
+    choose_design,
+    noise_design,
+    rounding_design,
+)
+from dodona.lab.adaptive.rows import Query, Rows, RowValues
 from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.trusted.gate import OpenSparseVector
@@ -27,23 +31,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PerRow = Callable[[Any, Any, Any], Any]
-"""Gives each row a number from 0 to 1 for a model: (estimator, X, y) -> array."""
+"""Assigns a number from 0 to 1 to each row for a model: (estimator, X, y) -> array."""
 
 _LEAST_HOLDOUT = 2
-_DESIGNERS: dict[Method, Designer] = {Method.ROUNDING: rounding_design, Method.NOISE: noise_design}
+_DESIGNERS: dict[HoldoutMethod, Designer] = {HoldoutMethod.ROUNDING: rounding_design, HoldoutMethod.NOISE: noise_design}
 
 
 def correct(estimator: Any, features: Any, labels: Any) -> NDArray[np.bool_]:  # noqa: ANN401  any model, any rows
-    """Return which rows a model predicts right: the accuracy, row by row."""
+    """Return which rows a model predicts correctly: its accuracy, row by row."""
     right: NDArray[np.bool_] = np.asarray(estimator.predict(features)) == np.asarray(labels)
     return right
 
 
-class ReusableHoldout(Single):
-    """Tells the training score of a question while that is right, and corrects it from the holdout where it overfits.
+class ReusableHoldout(ProcessBound):
+    """Returns the training score while it generalizes, and corrects it from the holdout when it overfits.
 
-    All answers are within `design.within` of the population, however questions follow from answers. Training rows may
-    be looked at freely; the holdout's are for this alone, and must be an independent sample.
+    All answers are within `design.within` of the population, however queries depend on answers. The training rows may
+    be inspected freely. The holdout rows must be an independent sample and must not be used for anything else.
 
     Theorem: reusable-holdout
     """
@@ -58,12 +62,12 @@ class ReusableHoldout(Single):
         within: float | None = None,
         confidence: float = 0.95,
         values: Values = Values.SHARES,
-        methods: Iterable[Method] = tuple(Method),
+        methods: Iterable[HoldoutMethod] = tuple(HoldoutMethod),
         draw: Callable[[Noise], int] = draw_one,
     ) -> None:
-        """Plan so many questions, of which so many may be corrected; without `within`, as near as these rows allow.
+        """Plan the number of queries and of corrections; without `within`, choose the smallest error these rows allow.
 
-        Queries are tried on the training rows first, where a fault costs nothing.
+        Queries run on the training rows first, where a fault costs nothing.
         """
         super().__init__()
         self._train, self._holdout = Rows(train, name="train"), Rows(holdout, name="holdout")
@@ -73,8 +77,8 @@ class ReusableHoldout(Single):
         if not isinstance(values, Values):
             raise InvalidArgument("values", values, "write Values.SHARES or Values.YES_NO")
         self._values = values
-        self.design: HoldoutDesign = chosen(
-            tuple(_DESIGNERS[Method(method)] for method in methods),
+        self.design: HoldoutDesign = choose_design(
+            tuple(_DESIGNERS[HoldoutMethod(method)] for method in methods),
             rows=self._holdout.size,
             training_rows=self._train.size,
             queries=queries,
@@ -92,41 +96,41 @@ class ReusableHoldout(Single):
 
     @property
     def left(self) -> int:
-        """How many questions it still answers."""
+        """Number of queries that can still be answered."""
         return self.design.queries - self._asked if self.overfits_left else 0
 
     @property
     def overfits_left(self) -> int:
-        """How many questions it still corrects; with the last it ends."""
+        """Number of corrections left; after the last one the holdout is closed."""
         return self.design.overfits - self._corrected
 
-    def ask(self, query: Query) -> Told:
+    def ask(self, query: Query) -> PopulationEstimate:
         """Return the mean of a query over the population, within the design's error.
 
-        A query takes the rows, (X, y) where they were given as a tuple, and gives each a number from 0 to 1.
+        A query takes the rows, as (X, y) if they were given as a tuple, and returns a number from 0 to 1 for each.
         """
-        return self._told(query, None)[0]
+        return self._answer(query, None)[0]
 
-    def ask_many(self, query: Query, *, answers: int) -> tuple[Told, ...]:
-        """Return a mean for each column that a query returns; fewer, if the last correction comes before."""
-        return self._told(query, validate_count(answers, argument="answers"))
+    def ask_many(self, query: Query, *, answers: int) -> tuple[PopulationEstimate, ...]:
+        """Return a mean for each column that a query returns; fewer if the corrections run out."""
+        return self._answer(query, validate_count(answers, argument="answers"))
 
-    def score(self, estimator: Any, *, per_row: PerRow = correct) -> Told:  # noqa: ANN401  any model
-        """Return the accuracy of a model on the population, or the mean of what `per_row` gives each row."""
+    def score(self, estimator: Any, *, per_row: PerRow = correct) -> PopulationEstimate:  # noqa: ANN401  any model
+        """Return the accuracy of a model on the population, or the mean of what `per_row` returns."""
         return self.ask(lambda features, labels: per_row(estimator, features, labels))
 
     def scorer(self, *, per_row: PerRow = correct) -> Callable[..., float]:
-        """Return a scorer as scikit-learn wants it; it asks the holdout, and not the rows that it is handed."""
+        """Return a scorer for scikit-learn; it queries the holdout and ignores the rows that it is handed."""
 
-        def scored(estimator: Any, features: object = None, labels: object = None) -> float:  # noqa: ANN401
+        def score_estimator(estimator: Any, features: object = None, labels: object = None) -> float:  # noqa: ANN401
             del features, labels
             return float(self.score(estimator, per_row=per_row))
 
-        return scored
+        return score_estimator
 
-    def _told(self, query: Query, answers: int | None) -> tuple[Told, ...]:
+    def _answer(self, query: Query, answers: int | None) -> tuple[PopulationEstimate, ...]:
         count = answers or 1
-        self._alone()
+        self._check_process()
         trained = self._train.values(query, self._values, answers=answers).reshape(self._train.size, count)
         with self._lock:
             if self._closed:
@@ -136,46 +140,48 @@ class ReusableHoldout(Single):
             if count > self.left:
                 raise QueriesUsed(self.design.queries, self.left)
             self._asked += count
-            held = self._held(query, answers)
+            held = self._holdout_values(query, answers)
             if isinstance(held, str):  # raised here, as what the query raised may quote a row
                 self._closed = True
                 raise OracleClosed(held)
-            found: list[Told] = []
+            found: list[PopulationEstimate] = []
             while len(found) < count and self.overfits_left:
-                found.append(self._one(trained[:, len(found)], held[:, len(found)]))
+                found.append(self._answer_one(trained[:, len(found)], held[:, len(found)]))
             return tuple(found)
 
-    def _held(self, query: Query, answers: int | None) -> Given | str:
-        """Return what a query gives the holdout, a column for each answer; a text where it failed there."""
+    def _holdout_values(self, query: Query, answers: int | None) -> RowValues | str:
+        """Return the query's values on the holdout, one column for each answer; a message if it failed there."""
         try:
             return self._holdout.values(query, self._values, answers=answers).reshape(self._holdout.size, -1)
         except QueryFault as fault:
             return fault.message
 
-    def _one(self, trained: Given, held: Given) -> Told:
-        """Return the training mean, or a correction where it is, or seems, far from the holdout's."""
+    def _answer_one(self, trained: RowValues, held: RowValues) -> PopulationEstimate:
+        """Return the training mean, or a correction if it is, or seems, far from the holdout mean."""
         design = self.design
         whole = self._holdout.size * design.resolution
-        total = summed(held, design.resolution)
-        # The training sum in the holdout's steps, to the nearest.
-        estimate = (2 * summed(trained, design.resolution) * self._holdout.size + self._train.size) // (
+        total = grid_sum(held, design.resolution)
+        # The training sum, rounded to the holdout's steps.
+        estimate = (2 * grid_sum(trained, design.resolution) * self._holdout.size + self._train.size) // (
             2 * self._train.size
         )
-        if not self._far(abs(total - estimate)):
-            return told(float(trained.mean()), within=design.within, confidence=design.confidence, source="train")
+        if not self._is_far(abs(total - estimate)):
+            return make_estimate(
+                float(trained.mean()), within=design.within, confidence=design.confidence, source="train"
+            )
         self._corrected += 1
         match design.method:
-            case Method.ROUNDING:
+            case HoldoutMethod.ROUNDING:
                 assert design.levels is not None  # noqa: S101  narrows the type
-                share = levelled(total, whole, levels=design.levels)
-            case Method.NOISE:
+                share = round_to_level(total, whole, levels=design.levels)
+            case HoldoutMethod.NOISE:
                 assert design.answer is not None  # noqa: S101  narrows the type
                 share = (total + self._draw(design.answer)) / whole
             case _:
                 assert_never(design.method)
-        return told(share, within=design.corrected, confidence=design.confidence, source="holdout")
+        return make_estimate(share, within=design.corrected, confidence=design.confidence, source="holdout")
 
-    def _far(self, gap: int) -> bool:
+    def _is_far(self, gap: int) -> bool:
         if self._watch is None:
             return gap >= self.design.threshold
         return self._watch.ask(gap, self.design.threshold).above

@@ -1,7 +1,7 @@
-"""The lecture's calculators for the total-variation route, with constants: noise, sample size, and Laplace's ε.
+"""The lecture's calculators for total-variation stability, with constants: noise, sample size, and Laplace's ε.
 
-They bound the expected gap between sample and population of the query that an analyst comes to after k answers. The
-certificates bound the error of every answer, and need less noise; these are kept as what the lecture promises.
+They bound the expected gap between sample and population for the query that an analyst arrives at after k answers. The
+certificates bound the error of every answer and need less noise; these functions show what the lecture proves.
 """
 
 from __future__ import annotations
@@ -9,7 +9,13 @@ from __future__ import annotations
 import math
 
 from dodona.errors import Refused
-from dodona.lab.adaptive.quantity import MOST_ROWS, chance, positive, queries_of, rows_of
+from dodona.lab.adaptive.certificate import (
+    MOST_ROWS,
+    validate_positive,
+    validate_probability,
+    validate_queries,
+    validate_rows,
+)
 from dodona.lab.adaptive.stability import expected_gap, gaussian_stability, stability_of_privacy
 from dodona.lab.composition import advanced, mechanism_group
 from dodona.numbers import smallest_integer
@@ -20,25 +26,30 @@ _WIDEST = 1e12
 
 
 def noise_for(*, rows: int, queries: int, within: float, failing: float) -> float:
-    """Return the least standard deviation of Gaussian noise at which the expected gap is within a bound.
+    """Return the least standard deviation of Gaussian noise that keeps the expected gap within a bound.
 
-    It is of the order k·√(ln(1/β)/m)/τ where TV is added over queries, and √k in place of k by the exact TV used here.
+    It is of the order √k·√(ln(1/β)/m)/τ by the exact total variation used here, and k·√(ln(1/β)/m)/τ by adding it up
+    over queries.
 
     Theorem: expected-generalization
     """
-    count, asked, wanted = rows_of(rows), queries_of(queries), chance(within, argument="within")
-    often = chance(failing, argument="failing")
+    count, asked, wanted = (
+        validate_rows(rows),
+        validate_queries(queries),
+        validate_probability(within, argument="within"),
+    )
+    often = validate_probability(failing, argument="failing")
 
-    def met(scale: float) -> bool:
+    def is_met(scale: float) -> bool:
         return gaussian_gap(rows=count, queries=asked, scale=scale, failing=often) <= wanted
 
-    if not met(_WIDEST):
+    if not is_met(_WIDEST):
         _refuse(count, wanted, often)
-    return smallest_number(met, 1e-15, _WIDEST, near=_NEAR, geometric=True)
+    return smallest_number(is_met, 1e-15, _WIDEST, near=_NEAR, geometric=True)
 
 
 def gaussian_gap(*, rows: int, queries: int, scale: float, failing: float) -> float:
-    """Return the expected gap after so many Gaussian answers.
+    """Return the expected gap after `queries` Gaussian answers.
 
     Theorem: expected-generalization
     """
@@ -46,13 +57,17 @@ def gaussian_gap(*, rows: int, queries: int, scale: float, failing: float) -> fl
     return expected_gap(stability=stability, rows=rows, failing=failing)
 
 
-def added_noise(*, rows: int, queries: int, within: float, failing: float) -> float:
-    """Return the lecture's own σ, with constants: k·(1 + 3√(m·ln(2/β)/2))/(√(2π)·m·τ), where that is at most k/√(2π).
+def lecture_noise(*, rows: int, queries: int, within: float, failing: float) -> float:
+    """Return the lecture's σ with constants: k·(1 + 3√(m·ln(2/β)/2))/(√(2π)·m·τ), where that is at most k/√(2π).
 
     Theorem: expected-generalization
     """
-    count, asked, wanted = rows_of(rows), queries_of(queries), chance(within, argument="within")
-    root = math.sqrt(count * math.log(2 / chance(failing, argument="failing")) / 2)
+    count, asked, wanted = (
+        validate_rows(rows),
+        validate_queries(queries),
+        validate_probability(within, argument="within"),
+    )
+    root = math.sqrt(count * math.log(2 / validate_probability(failing, argument="failing")) / 2)
     found = asked * (1 + 3 * root) / (math.sqrt(2 * math.pi) * count * wanted)
     if found > asked / math.sqrt(2 * math.pi):
         _refuse(count, wanted, failing)
@@ -60,14 +75,14 @@ def added_noise(*, rows: int, queries: int, within: float, failing: float) -> fl
 
 
 def rows_for(*, queries: int, scale: float, within: float, failing: float) -> int:
-    """Return the least number of rows at which Gaussian noise of a scale has the expected gap within a bound.
+    """Return the least number of rows at which Gaussian noise of this scale keeps the expected gap within a bound.
 
-    It grows as k·ln(1/β)/τ²; where TV is added over queries, as k²·ln(1/β)/τ².
+    It grows as k·ln(1/β)/τ², and as k²·ln(1/β)/τ² if total variation is added up over queries.
 
     Theorem: expected-generalization
     """
-    asked, spread = queries_of(queries), positive(scale, argument="scale")
-    wanted, often = chance(within, argument="within"), chance(failing, argument="failing")
+    asked, spread = validate_queries(queries), validate_positive(scale, argument="scale")
+    wanted, often = validate_probability(within, argument="within"), validate_probability(failing, argument="failing")
 
     def enough(rows: int) -> bool:
         return gaussian_gap(rows=rows, queries=asked, scale=spread, failing=often) <= wanted
@@ -78,30 +93,34 @@ def rows_for(*, queries: int, scale: float, within: float, failing: float) -> in
 
 
 def laplace_epsilon(*, rows: int, queries: int, within: float, failing: float) -> float:
-    """Return the largest ε of each Laplace answer at which the expected gap is within a bound.
+    """Return the largest ε per Laplace answer that keeps the expected gap within a bound.
 
-    Through advanced composition and the stability of privacy, with the best slack. Of the order τ/√(k·m).
+    It uses advanced composition with the best slack and the stability of privacy. Of the order τ/√(k·m).
 
     Theorem: expected-generalization
     """
-    count, asked, wanted = rows_of(rows), queries_of(queries), chance(within, argument="within")
-    often = chance(failing, argument="failing")
+    count, asked, wanted = (
+        validate_rows(rows),
+        validate_queries(queries),
+        validate_probability(within, argument="within"),
+    )
+    often = validate_probability(failing, argument="failing")
 
-    def broken(epsilon: float) -> bool:
+    def is_exceeded(epsilon: float) -> bool:
         stability = laplace_stability(epsilon=epsilon, queries=asked)
         return expected_gap(stability=stability, rows=count, failing=often) > wanted
 
-    if broken(1e-11):
+    if is_exceeded(1e-11):
         _refuse(count, wanted, often)
-    return smallest_number(broken, 1e-11, 1e2, near=_NEAR, geometric=True) * (1 - 1e-9)
+    return smallest_number(is_exceeded, 1e-11, 1e2, near=_NEAR, geometric=True) * (1 - 1e-9)
 
 
 def laplace_stability(*, epsilon: float, queries: int) -> float:
-    """Return what k answers that are each ε-differentially private are stable to: the sum, or advanced composition.
+    """Return the stability of k ε-differentially private answers: the smaller of basic and advanced composition.
 
     Theorem: tv-stability
     """
-    loss, asked = positive(epsilon, argument="epsilon"), queries_of(queries)
+    loss, asked = validate_positive(epsilon, argument="epsilon"), validate_queries(queries)
     found = [stability_of_privacy(epsilon=loss * asked)]
     each = mechanism_group(repr(loss), times=asked)
     for power in range(1, 40):

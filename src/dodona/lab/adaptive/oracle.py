@@ -1,4 +1,4 @@
-"""The statistical query oracle: adaptive questions about a population, from one sample of it."""
+"""The statistical query oracle: adaptive queries about a population, answered from one sample."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.lab.adaptive.answerable import answerable, best, rows_needed
-from dodona.lab.adaptive.certificate import Certificate, Route, Values
-from dodona.lab.adaptive.faults import OracleClosed, QueriesUsed, QueryFault, TooFewRows, Unreachable
-from dodona.lab.adaptive.grid import levelled, summed
-from dodona.lab.adaptive.quantity import chance, queries_of
+from dodona.lab.adaptive.answer import EstimateSource, PopulationEstimate, ProcessBound, make_estimate
+from dodona.lab.adaptive.answerable import best_certificate, most_queries, rows_needed
+from dodona.lab.adaptive.certificate import Certificate, Route, Values, validate_probability, validate_queries
+from dodona.lab.adaptive.faults import OracleClosed, QueriesUsed, QueryFault, TooFewRows, UnreachableAccuracy
+from dodona.lab.adaptive.grid import grid_sum, round_to_level
 from dodona.lab.adaptive.rows import Query, Rows
-from dodona.lab.adaptive.single import Single
-from dodona.lab.adaptive.told import Source, Told, told
 from dodona.privacy.accuracy import validate_count
 from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.trusted.samplers.draw import draw_many, draw_one
@@ -25,16 +23,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LEAST_ROWS = 2
-_SOURCES: dict[Route, Source] = {Route.SPLITTING: "fresh-rows", Route.ROUNDING: "rounded"}
+_SOURCES: dict[Route, EstimateSource] = {Route.SPLITTING: "fresh-rows", Route.ROUNDING: "rounded"}
 _KEYS = Laplace(scale=10**12)  # rows in the order of such draws are in random order
 
 
-class StatisticalQueryOracle(Single):
-    """Answers so many questions about the population that rows were sampled from, each allowed to follow all answers.
+class StatisticalQueryOracle(ProcessBound):
+    """Answers a declared number of adaptive queries about the population that the rows were sampled from.
 
-    A question is a function of rows that gives each a number from 0 to 1; the answer is about its mean over the
-    population. The way to answer, its noise and its error are fixed before the rows are touched; nothing is asked of
-    who asks. It keeps from overfitting, not from spying: queries are run on the rows themselves.
+    A query assigns a number from 0 to 1 to each row; the answer estimates its mean over the population. The route, the
+    noise and the error are fixed before the rows are read. The oracle prevents overfitting but does not hide the rows:
+    queries run on them directly.
 
     Theorem: statistical-query-oracle
     """
@@ -50,10 +48,10 @@ class StatisticalQueryOracle(Single):
         example: object | None = None,
         draw: Callable[[Noise], int] = draw_one,
     ) -> None:
-        """Plan so many questions; without `within`, as near as these rows allow.
+        """Plan the number of queries; without `within`, choose the smallest error these rows allow.
 
-        A query that fails on `example`, a few rows that need not be kept, has cost nothing. One that fails on the data
-        closes the oracle, as a failure tells something that no proof covers.
+        A query that fails on `example`, a few rows that need not be secret, costs nothing. A query that fails on the
+        data closes the oracle, because the failure reveals something that no proof covers.
         """
         super().__init__()
         self._rows = Rows(data, name="data")
@@ -66,7 +64,7 @@ class StatisticalQueryOracle(Single):
         self.certificate = plan(
             rows=self._rows.size, queries=queries, within=within, confidence=confidence, values=values
         )
-        self._order = _shuffled(self._rows.size) if self.certificate.route is Route.SPLITTING else None
+        self._order = _shuffle_rows(self._rows.size) if self.certificate.route is Route.SPLITTING else None
         self._draw, self._lock = draw, threading.Lock()
         self._asked, self._closed = 0, False
 
@@ -75,20 +73,20 @@ class StatisticalQueryOracle(Single):
 
     @property
     def left(self) -> int:
-        """How many questions it still answers."""
+        """Number of queries that can still be answered."""
         return self.certificate.queries - self._asked
 
-    def ask(self, query: Query) -> Told:
+    def ask(self, query: Query) -> PopulationEstimate:
         """Return the mean of a query over the population, within the certificate's error."""
-        return self._told(query, None)[0]
+        return self._answer(query, None)[0]
 
-    def ask_many(self, query: Query, *, answers: int) -> tuple[Told, ...]:
-        """Return several means at once, for a query that returns a column for each; each is one of the questions."""
-        return self._told(query, validate_count(answers, argument="answers"))
+    def ask_many(self, query: Query, *, answers: int) -> tuple[PopulationEstimate, ...]:
+        """Return several means at once, for a query that returns a column for each; each column counts as a query."""
+        return self._answer(query, validate_count(answers, argument="answers"))
 
-    def _told(self, query: Query, answers: int | None) -> tuple[Told, ...]:
+    def _answer(self, query: Query, answers: int | None) -> tuple[PopulationEstimate, ...]:
         count, closing = answers or 1, None
-        self._alone()
+        self._check_process()
         if self._example is not None:
             self._example.values(query, self._values, answers=answers)
         with self._lock:
@@ -98,57 +96,63 @@ class StatisticalQueryOracle(Single):
                 raise QueriesUsed(self.certificate.queries, self.left)
             start, self._asked = self._asked, self._asked + count
             try:
-                shares = self._whole(query, answers) if self._order is None else self._fresh(query, start, answers)
+                shares = (
+                    self._answer_from_all(query, answers)
+                    if self._order is None
+                    else self._answer_from_fresh(query, start, answers)
+                )
             except QueryFault as fault:
                 self._closed, closing = True, fault.message
         if closing is not None:  # raised here, as what the query raised may quote a row
             raise OracleClosed(closing)
         found = self.certificate
         return tuple(
-            told(share, within=found.within, confidence=found.confidence, source=_SOURCES.get(found.route, "noisy"))
+            make_estimate(
+                share, within=found.within, confidence=found.confidence, source=_SOURCES.get(found.route, "noisy")
+            )
             for share in shares
         )
 
-    def _whole(self, query: Query, answers: int | None) -> list[float]:
-        """Return means over all rows, with noise on their sums, or told on few levels."""
+    def _answer_from_all(self, query: Query, answers: int | None) -> list[float]:
+        """Return means over all rows, with noise on their sums or rounded to levels."""
         found = self.certificate
         values = self._rows.values(query, self._values, answers=answers)
-        sums = [summed(each, found.resolution) for each in ([values] if answers is None else values.T)]
+        sums = [grid_sum(each, found.resolution) for each in ([values] if answers is None else values.T)]
         whole = self._rows.size * found.resolution
         if found.levels is not None:
-            return [levelled(each, whole, levels=found.levels) for each in sums]
+            return [round_to_level(each, whole, levels=found.levels) for each in sums]
         assert found.noise is not None  # noqa: S101  narrows the type: all other routes over all rows have noise
         return [(each + self._draw(found.noise)) / whole for each in sums]
 
-    def _fresh(self, query: Query, start: int, answers: int | None) -> list[float]:
-        """Return means over rows that no question has seen."""
+    def _answer_from_fresh(self, query: Query, start: int, answers: int | None) -> list[float]:
+        """Return means over rows that no earlier query has used."""
         assert self._order is not None  # noqa: S101  narrows the type
         each, steps = self.certificate.rows_each, self.certificate.resolution
         shares = []
         for place in range(answers or 1):
             first = (start + place) * each
-            rows = self._rows.taken(self._order[first : first + each])
+            rows = self._rows.take(self._order[first : first + each])
             values = rows.values(query, self._values, answers=answers)
-            shares.append(summed(values if answers is None else values[:, place], steps) / (each * steps))
+            shares.append(grid_sum(values if answers is None else values[:, place], steps) / (each * steps))
         return shares
 
 
 def plan(
     *, rows: int, queries: int, within: float | None = None, confidence: float = 0.95, values: Values = Values.SHARES
 ) -> Certificate:
-    """Return the best certificate, from public numbers alone; Unreachable where it does not meet `within`.
+    """Return the best certificate for public parameters; raise UnreachableError if it does not meet `within`.
 
     Theorem: statistical-query-oracle
     """
-    asked = queries_of(queries)
-    found = best(rows=rows, queries=asked, confidence=confidence, values=values)
-    wanted = 1.0 if within is None else chance(within, argument="within")
+    asked = validate_queries(queries)
+    found = best_certificate(rows=rows, queries=asked, confidence=confidence, values=values)
+    wanted = 1.0 if within is None else validate_probability(within, argument="within")
     if found.within < 1 and found.within <= wanted:
         return found
     wanted = 0.5 if within is None else wanted
-    most = answerable(found.route, rows=rows, within=wanted, confidence=confidence, values=values)
+    most = most_queries(found.route, rows=rows, within=wanted, confidence=confidence, values=values)
     needed = rows_needed(queries=asked, within=wanted, confidence=confidence, values=values, routes=(found.route,))
-    raise Unreachable(
+    raise UnreachableAccuracy(
         rows=rows,
         asked=f"{asked} adaptive questions",
         within=wanted,
@@ -157,7 +161,7 @@ def plan(
     )
 
 
-def _shuffled(rows: int) -> NDArray[np.int64]:
-    """Return the rows' numbers in random order, as files are often sorted."""
+def _shuffle_rows(rows: int) -> NDArray[np.int64]:
+    """Return the row numbers in random order, because files are often sorted."""
     keys: NDArray[Any] = draw_many(_KEYS, rows)
     return np.argsort(keys, kind="stable").astype(np.int64)

@@ -1,4 +1,4 @@
-"""Pictures of adaptive data analysis: a holdout that is used again and again, and how many questions rows answer."""
+"""Pictures of adaptive data analysis: a holdout used many times, and how many queries a sample answers."""
 
 from __future__ import annotations
 
@@ -7,39 +7,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.lab.adaptive.answerable import answerable
+from dodona.lab.adaptive.answer import PopulationEstimate
+from dodona.lab.adaptive.answerable import most_queries
 from dodona.lab.adaptive.certificate import Route
-from dodona.lab.adaptive.told import Told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Of the palette of Okabe and Ito, which colour-blind readers can tell apart.
+# From the palette of Okabe and Ito, which colour-blind readers can distinguish.
 _COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8A8A8A")
 _BLUE = "#0072B2"
 
 
 def draw_reuse(
-    path: str | Path, *, sizes: Sequence[int], told: Sequence[Told], others: Mapping[str, Sequence[float]]
+    path: str | Path,
+    *,
+    sizes: Sequence[int],
+    estimates: Sequence[PopulationEstimate],
+    others: Mapping[str, Sequence[float]],
 ) -> None:
-    """Write a picture of what a reusable holdout told of growing models, beside other scores of the same models.
+    """Plot the reusable holdout's estimates for growing models, beside other scores of the same models.
 
-    It needs the extra `plot`.
+    Needs the extra `plot`.
     """
-    if not sizes or any(len(each) != len(sizes) for each in (told, *others.values())):
+    if not sizes or any(len(each) != len(sizes) for each in (estimates, *others.values())):
         raise InvalidArgument("sizes", sizes, "write at least one size, and a score of each kind for each")
     figure = _figure((7.5, 4.2))
     axes: Axes = figure.subplots()
     for colour, (name, scores) in zip(_COLOURS, others.items(), strict=False):
         axes.plot(sizes, scores, marker=".", color=colour, label=name)
+    within = max(each.within for each in estimates)
     axes.errorbar(
         sizes,
-        [each.value for each in told],
-        yerr=[[each.value - each.low for each in told], [each.high - each.value for each in told]],
+        [each.value for each in estimates],
+        yerr=[[each.value - each.low for each in estimates], [each.high - each.value for each in estimates]],
         color=_BLUE,
         marker="o",
         capsize=3,
-        label=f"reusable holdout, all within ±{max(each.within for each in told):.2g} at {told[0].confidence:.0%}",
+        label=f"reusable holdout, all within ±{within:.2g} at {estimates[0].confidence:.0%}",
     )
     axes.set_xscale("log")
     axes.set_xlabel("features that were selected")
@@ -50,14 +55,14 @@ def draw_reuse(
 def draw_answerable(
     path: str | Path, *, rows: Sequence[int], within: float, routes: Sequence[Route] = tuple(Route)
 ) -> None:
-    """Write a picture of how many adaptive queries rows answer within an error at 95%, by each route.
+    """Plot how many adaptive queries a sample answers within an error at 95%, for each route.
 
-    It is made of formulas alone; no data is read. It needs the extra `plot`.
+    It is computed from formulas; no data is read. Needs the extra `plot`.
     """
     figure = _figure((7.5, 4.6))
     axes: Axes = figure.subplots()
     for number, route in enumerate(routes):
-        found = [answerable(route, rows=each, within=within) for each in rows]
+        found = [most_queries(route, rows=each, within=within) for each in rows]
         shown = [(each, queries) for each, queries in zip(rows, found, strict=True) if queries]
         colour = _BLUE if route is Route.GAUSSIAN else _COLOURS[number % len(_COLOURS)]
         axes.plot(

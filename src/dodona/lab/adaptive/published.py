@@ -1,11 +1,11 @@
-"""Two published ways from privacy to the population, kept for comparison: ours is sharper."""
+"""Two published transfer theorems, kept for comparison; ours is sharper."""
 
 from __future__ import annotations
 
 import math
 from statistics import NormalDist
 
-from dodona.lab.adaptive.quantity import chance, positive, queries_of, rows_of
+from dodona.lab.adaptive.certificate import validate_positive, validate_probability, validate_queries, validate_rows
 from dodona.lab.conversion import add_rounding_margin
 from dodona.privacy.bounds import minimize_unimodal
 
@@ -13,26 +13,26 @@ _NORMAL = NormalDist()
 
 
 def plain_gaussian(*, scale: float, answers: int, failing: float) -> float:
-    """Return σ·√(2·ln(2k/β)), which no one of k discrete Gaussian draws passes but with probability β.
+    """Return σ·√(2·ln(2k/β)): k discrete Gaussian draws all stay below it, except with probability β.
 
     Theorem: published-transfer
     """
-    often = chance(failing, argument="failing")
+    often = validate_probability(failing, argument="failing")
     return add_rounding_margin(
-        positive(scale, argument="scale") * math.sqrt(2 * math.log(2 * queries_of(answers) / often))
+        validate_positive(scale, argument="scale") * math.sqrt(2 * math.log(2 * validate_queries(answers) / often))
     )
 
 
 def information_gap(*, rows: int, queries: int, scale: float, failing: float) -> float:
-    """Return √(min over λ of (2ρn - ln(1 - λ))/(4nλβ)), with ρ = k/(2(nσ)²) that bounds the mutual information by ρn.
+    """Return √(min over λ of (2ρn - ln(1 - λ))/(4nλβ)), where ρn = k/(2nσ²) bounds the mutual information.
 
     This is theorem 2.1 of Rogers et al. 2020, before its failure probability is halved.
 
     Theorem: published-transfer
     """
-    count, asked = rows_of(rows), queries_of(queries)
-    rho = asked / (2 * (count * positive(scale, argument="scale")) ** 2)
-    often = chance(failing, argument="failing")
+    count, asked = validate_rows(rows), validate_queries(queries)
+    rho = asked / (2 * (count * validate_positive(scale, argument="scale")) ** 2)
+    often = validate_probability(failing, argument="failing")
 
     def inside(part: float) -> float:
         return (2 * rho * count - math.log1p(-part)) / part
@@ -44,11 +44,11 @@ def information_gap(*, rows: int, queries: int, scale: float, failing: float) ->
 def jung_gap(mu: float, *, failing: float) -> float:
     """Return the least (e^ε - 1) + 2d with δ(ε)/d ≤ β on the curve of μ-Gaussian differential privacy.
 
-    Jung et al. 2021: the conditional mean of a query is so near to the population, but with probability β.
+    Jung et al. 2021: the conditional mean of a query is this close to the population, except with probability β.
 
     Theorem: published-transfer
     """
-    ratio, often = positive(mu, argument="mu"), chance(failing, argument="failing")
+    ratio, often = validate_positive(mu, argument="mu"), validate_probability(failing, argument="failing")
 
     def bound(position: float) -> float:
         epsilon = math.exp(position)
@@ -60,12 +60,12 @@ def jung_gap(mu: float, *, failing: float) -> float:
 def jung_noise(*, scale: float, answers: int, failing: float) -> float:
     """Return the least a + c with P(max|Z| > a) ≤ cβ for k normal draws.
 
-    Jung et al. 2021: an answer is so near to the conditional mean of its query, but with probability β.
+    Jung et al. 2021: an answer is this close to the conditional mean of its query, except with probability β.
 
     Theorem: published-transfer
     """
-    often, asked = chance(failing, argument="failing"), queries_of(answers)
-    spread = positive(scale, argument="scale")
+    often, asked = validate_probability(failing, argument="failing"), validate_queries(answers)
+    spread = validate_positive(scale, argument="scale")
 
     def bound(position: float) -> float:
         more = math.exp(position)

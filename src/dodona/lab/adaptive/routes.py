@@ -1,4 +1,4 @@
-"""The best certificate of each route for so many rows and questions: public numbers alone."""
+"""The best certificate of each route, computed from public parameters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from dodona.lab.adaptive import published, splitting
+from dodona.lab.adaptive import noiseless, published
 from dodona.lab.adaptive.averaged import averaged_gaussian, averaged_laplace
-from dodona.lab.adaptive.certificate import Certificate, Route, Values
-from dodona.lab.adaptive.description import chosen_within, tree
-from dodona.lab.adaptive.grid import apart, resolution, rough
-from dodona.lab.adaptive.quantity import queries_of, rows_of
+from dodona.lab.adaptive.certificate import Certificate, Route, Values, validate_queries, validate_rows
+from dodona.lab.adaptive.grid import resolution, rounded_normal_distance, rounding_error
+from dodona.lab.adaptive.noiseless import log_transcripts, union_bound_within
 from dodona.lab.adaptive.stability import gaussian_stability
 from dodona.lab.adaptive.transfer import concentrated_transfer, gaussian_transfer, pure_transfer, stable_transfer
 from dodona.privacy.accuracy import to_failure_probability
@@ -25,8 +24,8 @@ _MOST = 0.25  # noise of a larger scale on answers from 0 to 1 is not looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What is known beforehand."""
+class RouteParameters:
+    """The public parameters of a certificate."""
 
     rows: int
     queries: int
@@ -34,12 +33,12 @@ class Case:
     steps: int
 
     def mean(self, scale: float) -> float:
-        """Return a scale on the sum, in steps, as one on the mean."""
+        """Return the scale on the mean of a scale on the sum in steps."""
         return scale / (self.rows * self.steps)
 
 
-Width = Callable[[Case, float, float], float]
-"""The error that a scale on the mean gives, at a share of what may fail that goes to the transfer; infinite if none."""
+Width = Callable[[RouteParameters, float, float], float]
+"""The error for a scale on the mean and the fraction of β spent on the transfer; infinite if nothing is proved."""
 
 
 def certificate(
@@ -49,16 +48,16 @@ def certificate(
 
     Theorem: statistical-query-oracle
     """
-    count, levels = rows_of(rows), None
-    case = Case(count, queries_of(queries), to_failure_probability(confidence), resolution(count))
+    count, levels = validate_rows(rows), None
+    case = RouteParameters(count, validate_queries(queries), to_failure_probability(confidence), resolution(count))
     match route:
         case Route.SPLITTING:
-            within, noise = _split(case, values), None
+            within, noise = _splitting_error(case, values), None
         case Route.ROUNDING:
             levels = coarseness(case)
-            within, noise = _rounded(case, levels), None
+            within, noise = _rounded_error(case, levels), None
         case Route.LAPLACE | Route.COMPOSED_LAPLACE:
-            within, noise = _noisy(case, _WIDTHS[route], Laplace)
+            within, noise = _best_noise(case, _WIDTHS[route], Laplace)
         case (
             Route.GAUSSIAN
             | Route.CONCENTRATED
@@ -67,7 +66,7 @@ def certificate(
             | Route.INFORMATION
             | Route.JUNG
         ):
-            within, noise = _noisy(case, _WIDTHS[route], Gaussian)
+            within, noise = _best_noise(case, _WIDTHS[route], Gaussian)
         case _:
             assert_never(route)
     return Certificate(
@@ -82,39 +81,39 @@ def certificate(
     )
 
 
-def _split(case: Case, values: Values) -> float:
+def _splitting_error(case: RouteParameters, values: Values) -> float:
     each = case.rows // case.queries
     if each == 0:
         return 1.0
-    failing = splitting.each_failing(case.failing, queries=case.queries)
+    failing = noiseless.failure_per_query(case.failing, queries=case.queries)
     if values is Values.YES_NO:  # 0 and 1 lie on the grid
-        return splitting.binomial_within(each, failing=failing)
-    return splitting.hoeffding_within(each, failing=failing) + rough(case.steps)
+        return noiseless.binomial_within(each, failing=failing)
+    return noiseless.hoeffding_within(each, failing=failing) + rounding_error(case.steps)
 
 
-def coarseness(case: Case) -> int:
-    """Return how many levels of answers give the least error."""
+def coarseness(case: RouteParameters) -> int:
+    """Return the number of levels with the least error."""
     found = minimize_unimodal(
-        lambda place: _rounded(case, round(math.exp(place))), math.log(2), math.log(10**4), near=1e-3
+        lambda place: _rounded_error(case, round(math.exp(place))), math.log(2), math.log(10**4), near=1e-3
     )
     near = round(math.exp(found))
-    return min(range(max(2, near - 3), near + 4), key=lambda levels: _rounded(case, levels))
+    return min(range(max(2, near - 3), near + 4), key=lambda levels: _rounded_error(case, levels))
 
 
-def _rounded(case: Case, levels: int) -> float:
-    """Return the error of answers told on so many levels: of a mean, of its level, and of the grid."""
+def _rounded_error(case: RouteParameters, levels: int) -> float:
+    """Return the error of rounded answers: of sampling, of the levels, and of the grid."""
     return (
-        chosen_within(case.rows, ways=tree(case.queries, levels), failing=case.failing)
+        union_bound_within(case.rows, ways=log_transcripts(case.queries, levels), failing=case.failing)
         + 0.5 / levels
-        + rough(case.steps)
+        + rounding_error(case.steps)
     )
 
 
-def _noisy(case: Case, width: Width, law: type[Gaussian | Laplace]) -> tuple[float, Gaussian | Laplace]:
-    """Return the smallest error over scales and shares of what may fail, at a scale that can be drawn."""
+def _best_noise(case: RouteParameters, width: Width, law: type[Gaussian | Laplace]) -> tuple[float, Gaussian | Laplace]:
+    """Return the smallest error over scales and splits of β, with noise of a scale that can be drawn."""
     low = math.log(max(1e-3 / (case.rows * case.steps), 1e-5 * math.sqrt(case.queries) / case.rows))
     high, share, position = math.log(_MOST), 0.6, 0.0
-    # Scale and share hardly depend on each other: three rounds, in narrowing brackets.
+    # Scale and split hardly interact: three rounds with narrowing brackets.
     for reach in (math.inf, 0.3, 0.1):
         near = position - reach, position + reach
         position = minimize_unimodal(
@@ -130,14 +129,14 @@ def _noisy(case: Case, width: Width, law: type[Gaussian | Laplace]) -> tuple[flo
             near=1e-3,
         )
     noise = law(scale=round_scale_up(math.exp(position) * case.rows * case.steps))
-    return width(case, case.mean(float(noise.scale)), share) + rough(case.steps), noise
+    return width(case, case.mean(float(noise.scale)), share) + rounding_error(case.steps), noise
 
 
-def _gaussian(case: Case, scale: float, share: float) -> float:
+def _gaussian(case: RouteParameters, scale: float, share: float) -> float:
     return _rounded_normal(case, scale, share, lambda mu, failing: gaussian_transfer(mu, failing=failing))
 
 
-def _stability(case: Case, scale: float, share: float) -> float:
+def _stability(case: RouteParameters, scale: float, share: float) -> float:
     def transfer(mu: float, failing: float) -> float:
         del mu  # the stability is said of the scale itself
         found = gaussian_stability(rows=case.rows, scale=scale, queries=case.queries)
@@ -146,7 +145,7 @@ def _stability(case: Case, scale: float, share: float) -> float:
     return _rounded_normal(case, scale, share, transfer)
 
 
-def _added_stability(case: Case, scale: float, share: float) -> float:
+def _added_stability(case: RouteParameters, scale: float, share: float) -> float:
     def transfer(mu: float, failing: float) -> float:
         del mu
         found = case.queries * gaussian_stability(rows=case.rows, scale=scale)
@@ -155,13 +154,15 @@ def _added_stability(case: Case, scale: float, share: float) -> float:
     return _rounded_normal(case, scale, share, transfer)
 
 
-def _rounded_normal(case: Case, scale: float, share: float, transfer: Callable[[float, float], float]) -> float:
-    """Return the error of normal noise that is rounded, with what discrete noise differs from it taken off first.
+def _rounded_normal(
+    case: RouteParameters, scale: float, share: float, transfer: Callable[[float, float], float]
+) -> float:
+    """Return the error of rounded normal noise, after the distance of discrete noise from it is subtracted from β.
 
     Theorem: rounded-normal
     """
     steps = scale * case.rows * case.steps
-    failing = case.failing - apart(steps, answers=case.queries)
+    failing = case.failing - rounded_normal_distance(steps, answers=case.queries)
     if failing <= 0:
         return _NOTHING - math.log(scale)
     mu = math.sqrt(case.queries) / (case.rows * scale)
@@ -169,21 +170,21 @@ def _rounded_normal(case: Case, scale: float, share: float, transfer: Callable[[
     return _sum(case, scale, transfer(mu, failing * share), noise)
 
 
-def _concentrated(case: Case, scale: float, share: float) -> float:
+def _concentrated_error(case: RouteParameters, scale: float, share: float) -> float:
     """Return the error of discrete Gaussian noise, ρ = k·Δ²/(2σ²)."""
     rho = case.queries / (2 * (case.rows * scale) ** 2) * (1 + 1e-12)
     noise = averaged_gaussian(scale=scale, answers=case.queries, failing=case.failing * (1 - share))
     return _sum(case, scale, concentrated_transfer(rho, failing=case.failing * share), noise)
 
 
-def _laplace(case: Case, scale: float, share: float) -> float:
+def _laplace(case: RouteParameters, scale: float, share: float) -> float:
     del share  # the transfer of pure privacy does not fail
     noise = averaged_laplace(scale=scale, answers=case.queries, failing=case.failing)
     return _sum(case, scale, pure_transfer(case.queries / (case.rows * scale)), noise)
 
 
-def _composed_laplace(case: Case, scale: float, share: float) -> float:
-    """Return the error of discrete Laplace noise, each answer at its zCDP price."""
+def _composed_laplace(case: RouteParameters, scale: float, share: float) -> float:
+    """Return the error of discrete Laplace noise, with each answer at its zCDP price."""
     width = scale * case.rows * case.steps
     each = float(_laplace_price(case.steps, width))
     noise = averaged_laplace(scale=scale, answers=case.queries, failing=case.failing * (1 - share))
@@ -191,7 +192,7 @@ def _composed_laplace(case: Case, scale: float, share: float) -> float:
 
 
 def _laplace_price(steps: int, scale: float) -> float:
-    """Return the zCDP price of one answer with discrete Laplace noise, ε - (1 - e^-ε)/(b·sinh(1/b)), raised.
+    """Return the zCDP price of one answer with discrete Laplace noise, ε - (1 - e^-ε)/(b·sinh(1/b)), rounded up.
 
     Theorem: laplace-rho
     """
@@ -202,20 +203,20 @@ def _laplace_price(steps: int, scale: float) -> float:
     return (ratio + math.expm1(-ratio) * inverse / math.sinh(inverse)) * (1 + 1e-9)
 
 
-def _sum(case: Case, scale: float, gap: float, noise: float) -> float:
-    """Return the errors' sum and a step of noise; where the transfer says nothing, more noise is the way to go."""
+def _sum(case: RouteParameters, scale: float, gap: float, noise: float) -> float:
+    """Return the total error with one step for discreteness; if the transfer proves nothing, prefer more noise."""
     return gap + noise + 1 / (case.rows * case.steps) if gap < 1 else _NOTHING - math.log(scale)
 
 
-def _information(case: Case, scale: float, share: float) -> float:
+def _information(case: RouteParameters, scale: float, share: float) -> float:
     gap = published.information_gap(rows=case.rows, queries=case.queries, scale=scale, failing=case.failing * share)
     noise = published.plain_gaussian(scale=scale, answers=case.queries, failing=case.failing * (1 - share))
     return _sum(case, scale, gap, noise)
 
 
-def _jung(case: Case, scale: float, share: float) -> float:
+def _jung(case: RouteParameters, scale: float, share: float) -> float:
     steps = scale * case.rows * case.steps
-    failing = case.failing - apart(steps, answers=case.queries)
+    failing = case.failing - rounded_normal_distance(steps, answers=case.queries)
     if failing <= 0:
         return _NOTHING - math.log(scale)
     mu = math.sqrt(case.queries) / (case.rows * scale)
@@ -226,7 +227,7 @@ def _jung(case: Case, scale: float, share: float) -> float:
 
 _WIDTHS: dict[Route, Width] = {
     Route.GAUSSIAN: _gaussian,
-    Route.CONCENTRATED: _concentrated,
+    Route.CONCENTRATED: _concentrated_error,
     Route.STABILITY: _stability,
     Route.ADDED_STABILITY: _added_stability,
     Route.INFORMATION: _information,

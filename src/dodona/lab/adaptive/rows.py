@@ -1,4 +1,4 @@
-"""Rows of any kind: an array, a frame, a table, a list, or a tuple of these that belong together, such as (X, y)."""
+"""Rows of any kind: an array, a frame, a table, a list, or a tuple of parts such as (X, y)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from dodona.lab.adaptive.certificate import Values
 from dodona.lab.adaptive.faults import QueryFault
 
 Query = Callable[..., Any]
-"""Takes rows, as many arguments as a tuple of rows has parts, and returns a number from 0 to 1 for each row.
+"""Takes the rows, one argument for each part, and returns a number from 0 to 1 for each row.
 
-What it gives a row may depend on that row and on what was told before, and on no other row. It must not change rows:
-it is handed those that all later questions are about.
+The value of a row may depend on that row and on earlier answers, but on no other row. A query must not modify the rows,
+because later queries use the same ones.
 """
 
-Given = NDArray[np.float64] | NDArray[np.bool_]
-"""What rows were given: numbers from 0 to 1, or yes and no."""
+RowValues = NDArray[np.float64] | NDArray[np.bool_]
+"""The values that a query assigns to rows: numbers from 0 to 1, or booleans."""
 
 _INSTEAD = "Return an array with one number from 0 to 1 for each row: divide by the largest value, or clip"
 
 
 class Rows:
-    """Rows that are kept to themselves: nothing is shown of them."""
+    """A sample whose contents are never displayed."""
 
     def __init__(self, data: object, *, name: str) -> None:
-        """Take anything that has a length and can be indexed."""
+        """Accept anything that has a length and can be indexed."""
         self._parts: tuple[Any, ...] = data if isinstance(data, tuple) else (data,)
         sizes = {_length(part, name) for part in self._parts}
         if len(sizes) != 1:
@@ -42,15 +42,15 @@ class Rows:
     def __repr__(self) -> str:
         return f"<{self.size} rows>"
 
-    def taken(self, numbers: NDArray[np.int64]) -> Rows:
-        """Return the rows of these numbers."""
-        picked = tuple(_taken(part, numbers) for part in self._parts)
+    def take(self, numbers: NDArray[np.int64]) -> Rows:
+        """Return the rows with these numbers."""
+        picked = tuple(_take(part, numbers) for part in self._parts)
         return Rows(picked if len(picked) > 1 else picked[0], name=self.name)
 
-    def values(self, query: Query, kind: Values, *, answers: int | None = None) -> Given:
-        """Return what a query gives the rows: one number each, or a column for each of so many answers.
+    def values(self, query: Query, kind: Values, *, answers: int | None = None) -> RowValues:
+        """Return a query's values: one number for each row, or one column for each answer.
 
-        QueryFault says what is wrong, and nothing of a value.
+        QueryFault says what is wrong without quoting a value.
         """
         where = f"the {self.name} rows"
         try:
@@ -65,10 +65,10 @@ class Rows:
             raise QueryFault(where, f"it returned the shape {found.shape}, not {shape}", _INSTEAD)
         if found.dtype.kind not in "biuf":
             raise QueryFault(where, f"it returned {found.dtype}", _INSTEAD)
-        return found if found.dtype.kind == "b" else _in_range(found.astype(np.float64), kind, where)
+        return found if found.dtype.kind == "b" else _validate_values(found.astype(np.float64), kind, where)
 
 
-def _in_range(found: NDArray[np.float64], kind: Values, where: str) -> NDArray[np.float64]:
+def _validate_values(found: NDArray[np.float64], kind: Values, where: str) -> NDArray[np.float64]:
     if np.isnan(found).any():
         raise QueryFault(where, "it returned NaN", "Say in the query what a missing value counts for")
     if not ((found >= 0) & (found <= 1)).all():
@@ -87,7 +87,7 @@ def _length(part: Any, name: str) -> int:  # noqa: ANN401  anything may come
     )
 
 
-def _taken(part: Any, numbers: NDArray[np.int64]) -> Any:  # noqa: ANN401  what comes is what goes
+def _take(part: Any, numbers: NDArray[np.int64]) -> Any:  # noqa: ANN401  what comes is what goes
     """Return rows by number: `iloc` (pandas), `take` (Arrow), one by one (sequences), or an index (arrays, polars)."""
     if hasattr(part, "iloc"):
         return part.iloc[numbers]

@@ -1,4 +1,4 @@
-"""Attacks on tables: each is tried on exact answers, on answers with too little noise, and on Dodona.
+"""Attacks on tables: each runs against exact answers, against answers with too little noise, and against Dodona.
 
-Nothing is imported here: the noise is taken out of a copy of Dodona before its modules are imported.
+Nothing is imported here, because the noise must be removed from a copy of Dodona before its modules are imported.
 """

@@ -1,6 +1,6 @@
-"""What an attacker can recover at most, whatever they know and compute, when answers are differentially private.
+"""The most that any attacker can recover from differentially private answers, whatever they know and compute.
 
-Tables that differ in the secret of one person must be neighbours: this is so where neighbours replace a row.
+Tables that differ in one person's secret must be neighbours, as they are where neighbours replace a row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LARGEST_EPSILON = 700.0  # e^700 is still a number
 
 
 def largest_share(epsilon: float, *, delta: float = 0.0, values: int = 2) -> float:
-    """Return the largest expected share of secrets recovered, each being one of so many values, all as likely.
+    """Return the largest expected share of secrets recovered, if each is uniform on `values` values.
 
     It is (e^ε + (c-1)δ)/(e^ε + c-1) for c values.
 
@@ -22,29 +22,29 @@ def largest_share(epsilon: float, *, delta: float = 0.0, values: int = 2) -> flo
 
     Theorem: recovered-secrets
     """
-    epsilon, delta = _checked(epsilon, delta)
+    epsilon, delta = _validate_privacy(epsilon, delta)
     others = _others(values)
     return (math.exp(epsilon) + others * delta) / (math.exp(epsilon) + others)
 
 
 def luck(recovered: int, total: int, *, epsilon: float, delta: float = 0.0, values: int = 2) -> float:
-    """Return the largest probability with which so many of the secrets, or more, are recovered.
+    """Return the largest probability of recovering at least `recovered` of the secrets.
 
-    Secrets of several runs may be added up. A run is refuted where this is below the false alarms that are allowed.
+    Secrets from several runs may be added up. A run refutes the claim if this is below the allowed false-alarm rate.
 
     Theorem: recovered-secrets
     """
-    epsilon, delta = _checked(epsilon, delta)
+    epsilon, delta = _validate_privacy(epsilon, delta)
     if not 0 <= recovered <= total:
         raise InvalidArgument("recovered", recovered, f"write a number of secrets from 0 to the {total} there are")
     from scipy.special import bdtrc  # loaded late: it takes longer than everything else here
 
-    chance = largest_share(epsilon, values=values)
-    tail = 1.0 if recovered == 0 else float(bdtrc(recovered - 1, total, chance))
+    probability = largest_share(epsilon, values=values)
+    tail = 1.0 if recovered == 0 else float(bdtrc(recovered - 1, total, probability))
     return min(1.0, tail + total * _others(values) * delta / (math.exp(epsilon) + _others(values)))
 
 
-def _checked(epsilon: float, delta: float) -> tuple[float, float]:
+def _validate_privacy(epsilon: float, delta: float) -> tuple[float, float]:
     if not 0 <= epsilon <= _LARGEST_EPSILON:
         raise InvalidArgument("epsilon", epsilon, f"write a number from 0 to {_LARGEST_EPSILON:g}")
     if not 0 <= delta <= 1:

@@ -1,4 +1,4 @@
-"""Every attack with the tables that it is tried on, against exact answers, too little noise, and Dodona."""
+"""Every attack with the tables it runs on, against exact answers, too little noise, and Dodona."""
 
 from __future__ import annotations
 
@@ -10,25 +10,34 @@ from typing import assert_never
 import numpy as np
 
 from dodona import Budget
-from dodona.lab.attacks import averaging, differencing, exponential, linear_program, linkage, published, tracing
-from dodona.lab.attacks.chance import Chance
-from dodona.lab.attacks.door import Served
-from dodona.lab.attacks.target import Exact, Noise, Secrets, Target, UnderNoised, bounded, laplace, made_up
+from dodona.lab.attacks import averaging, exponential, linear_program, linkage, published, tracing
+from dodona.lab.attacks.door import DodonaTarget
+from dodona.lab.attacks.target import (
+    AttackTarget,
+    Exact,
+    NoiseFunction,
+    RandomGenerator,
+    Secrets,
+    UnderNoised,
+    bounded_noise,
+    laplace_noise,
+    random_secrets,
+)
 
 
-class Kind(StrEnum):
-    """Who is attacked."""
+class TargetKind(StrEnum):
+    """What is attacked."""
 
     EXACT = "exact"
     UNDER_NOISED = "under-noised"
     MUTANT = "mutant"
-    """Dodona without its noise: the same way through the door, so that the attack is known to bite there."""
+    """Dodona without its noise, through the same interface, which shows that the attack works there."""
     DODONA = "dodona"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many secrets were recovered, of how many."""
+    """The number of secrets recovered, out of the total."""
 
     recovered: int
     total: int
@@ -38,143 +47,146 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """Which part of the secrets was recovered."""
+        """The share of the secrets that was recovered."""
         return self.recovered / self.total
 
     @property
     def wrong(self) -> int:
-        """How many were not."""
+        """The number of secrets that were not recovered."""
         return self.total - self.recovered
 
 
-Tried = Callable[[Kind, Chance, Budget], Outcome]
+AttackFunction = Callable[[TargetKind, RandomGenerator, Budget], Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """An attack, how many values a secret has in it, and on how many tables it is tried."""
+    """An attack, the number of values of a secret, and the number of tables it runs on."""
 
     name: str
-    tried: Tried
+    run: AttackFunction
     runs: int
     values: int = 2
     weak: str
-    """What the under-noised target does."""
+    """A description of the under-noised target."""
 
 
 UNIFORM = 1
-"""How far off the answers are at most that the exponential adversary is given."""
+"""The largest error of the answers given to the exponential adversary."""
 MEMBERS = 5
 """The k of the k-anonymous tables."""
 _SCALE = 1.0
 _EXPONENTIAL, _LINEAR, _AVERAGED, _DIFFERENCED, _PAIRS, _WARD = 10, 128, 200, 60, 25, 200
 _MARKS = 16 * _PAIRS
-_TIMES = {Kind.EXACT: 1, Kind.UNDER_NOISED: 400, Kind.MUTANT: 8, Kind.DODONA: 8}
-_CROWDS = {Kind.EXACT: 1, Kind.UNDER_NOISED: 100, Kind.MUTANT: 1, Kind.DODONA: 1}
+_TIMES = {TargetKind.EXACT: 1, TargetKind.UNDER_NOISED: 400, TargetKind.MUTANT: 8, TargetKind.DODONA: 8}
+_CROWDS = {TargetKind.EXACT: 1, TargetKind.UNDER_NOISED: 100, TargetKind.MUTANT: 1, TargetKind.DODONA: 1}
 _WEAK = "noise for ε = 1 on each answer, and no account"
 
 
-def _differenced(target: Target, kind: Kind, chance: Chance) -> Secrets:
-    return differencing.attack(target, number=_CROWDS[kind], chance=chance)
+def _difference(target: AttackTarget, kind: TargetKind, generator: RandomGenerator) -> Secrets:
+    return averaging.differencing_attack(target, number=_CROWDS[kind], generator=generator)
 
 
 def attacks(*, people: int = _LINEAR) -> tuple[Attack, ...]:
     """Return all attacks; `people` is the size of the tables for linear programming."""
-    linear_program.checked(people)
+    linear_program.validate_people(people)
     return (
         Attack(
             name="exponential adversary",
-            tried=_on_sets(_EXPONENTIAL, lambda target, _, __: exponential.attack(target), noise=_bounded),
+            run=_on_sets(_EXPONENTIAL, lambda target, _, __: exponential.attack(target), noise=_bounded_noise),
             runs=10,
             weak=f"every answer is within {UNIFORM}",
         ),
         Attack(
             name="linear program",
-            tried=_on_sets(people, lambda target, _, chance: linear_program.attack(target, chance=chance)),
+            run=_on_sets(people, lambda target, _, generator: linear_program.attack(target, generator=generator)),
             runs=max(2, 200 // people),
             weak=_WEAK,
         ),
         Attack(
             name="averaging",
-            tried=_on_sets(_AVERAGED, lambda target, kind, _: averaging.attack(target, times=_TIMES[kind])),
+            run=_on_sets(_AVERAGED, lambda target, kind, _: averaging.averaging_attack(target, times=_TIMES[kind])),
             runs=2,
             weak=_WEAK,
         ),
         Attack(
             name="differencing",
-            tried=_on_sets(_DIFFERENCED, _differenced),
+            run=_on_sets(_DIFFERENCED, _difference),
             runs=2,
             weak=_WEAK,
         ),
-        Attack(name="membership tracing", tried=_traced, runs=4, weak=_WEAK),
-        Attack(name="linkage", tried=_linked, runs=1, values=linkage.VALUES, weak=f"two {MEMBERS}-anonymous tables"),
+        Attack(name="membership tracing", run=_trace, runs=4, weak=_WEAK),
+        Attack(name="linkage", run=_link, runs=1, values=linkage.VALUES, weak=f"two {MEMBERS}-anonymous tables"),
     )
 
 
-def tried(attack: Attack, kind: Kind, *, chance: Chance, budget: Budget) -> Outcome:
+def run_attack(attack: Attack, kind: TargetKind, *, generator: RandomGenerator, budget: Budget) -> Outcome:
     """Return what an attack recovers on all its tables together."""
-    outcomes = [attack.tried(kind, chance, budget) for _ in range(attack.runs)]
+    outcomes = [attack.run(kind, generator, budget) for _ in range(attack.runs)]
     return sum(outcomes[1:], start=outcomes[0])
 
 
-def counted(guess: Secrets, secrets: Secrets) -> Outcome:
+def score_guess(guess: Secrets, secrets: Secrets) -> Outcome:
     """Return how many guesses are right."""
     return Outcome(int(np.sum(guess == secrets)), secrets.size)
 
 
-def _laplace(chance: Chance) -> Noise:
-    return laplace(_SCALE, chance)
+def _laplace_noise(generator: RandomGenerator) -> NoiseFunction:
+    return laplace_noise(_SCALE, generator)
 
 
-def _bounded(chance: Chance) -> Noise:
-    return bounded(UNIFORM, chance)
+def _bounded_noise(generator: RandomGenerator) -> NoiseFunction:
+    return bounded_noise(UNIFORM, generator)
 
 
 def _on_sets(
-    people: int, attack: Callable[[Target, Kind, Chance], Secrets], *, noise: Callable[[Chance], Noise] = _laplace
-) -> Tried:
+    people: int,
+    attack: Callable[[AttackTarget, TargetKind, RandomGenerator], Secrets],
+    *,
+    noise: Callable[[RandomGenerator], NoiseFunction] = _laplace_noise,
+) -> AttackFunction:
     """Return an attack on answers about sets of people."""
 
-    def run(kind: Kind, chance: Chance, budget: Budget) -> Outcome:
-        secrets = made_up(people, chance)
+    def run(kind: TargetKind, generator: RandomGenerator, budget: Budget) -> Outcome:
+        secrets = random_secrets(people, generator)
         match kind:
-            case Kind.EXACT:
-                guess = attack(Exact(secrets), kind, chance)
-            case Kind.UNDER_NOISED:
-                guess = attack(UnderNoised(Exact(secrets), noise(chance)), kind, chance)
-            case Kind.MUTANT | Kind.DODONA:
-                with Served(secrets, budget) as served:
-                    guess = attack(served, kind, chance)
+            case TargetKind.EXACT:
+                guess = attack(Exact(secrets), kind, generator)
+            case TargetKind.UNDER_NOISED:
+                guess = attack(UnderNoised(Exact(secrets), noise(generator)), kind, generator)
+            case TargetKind.MUTANT | TargetKind.DODONA:
+                with DodonaTarget(secrets, budget) as served:
+                    guess = attack(served, kind, generator)
             case _:
                 assert_never(kind)
-        return counted(guess, secrets)
+        return score_guess(guess, secrets)
 
     return run
 
 
-def _traced(kind: Kind, chance: Chance, budget: Budget) -> Outcome:
-    study = tracing.made_up(_PAIRS, marks=_MARKS, chance=chance)
+def _trace(kind: TargetKind, generator: RandomGenerator, budget: Budget) -> Outcome:
+    study = tracing.random_study(_PAIRS, marks=_MARKS, generator=generator)
     match kind:
-        case Kind.EXACT:
-            told: tracing.Published = tracing.exact
-        case Kind.UNDER_NOISED:
-            told = tracing.under_noised(_laplace(chance))
-        case Kind.MUTANT | Kind.DODONA:
-            told = published.marks(budget)
+        case TargetKind.EXACT:
+            publish: tracing.CountMarks = tracing.exact_counts
+        case TargetKind.UNDER_NOISED:
+            publish = tracing.noisy_counts(_laplace_noise(generator))
+        case TargetKind.MUTANT | TargetKind.DODONA:
+            publish = published.marks(budget)
         case _:
             assert_never(kind)
-    return counted(tracing.attack(study, told), study.member)
+    return score_guess(tracing.attack(study, publish), study.member)
 
 
-def _linked(kind: Kind, chance: Chance, budget: Budget) -> Outcome:
-    ward = linkage.made_up(_WARD, chance=chance)
+def _link(kind: TargetKind, generator: RandomGenerator, budget: Budget) -> Outcome:
+    ward = linkage.random_ward(_WARD, generator=generator)
     match kind:
-        case Kind.EXACT:
-            guess = linkage.linked(linkage.without_names(ward)(ward.traits))
-        case Kind.UNDER_NOISED:
-            guess = linkage.crossed(linkage.releases(ward, k=MEMBERS), ward.traits)
-        case Kind.MUTANT | Kind.DODONA:
-            guess = linkage.linked(published.ward(ward, budget)(ward.traits))
+        case TargetKind.EXACT:
+            guess = linkage.link(linkage.without_names(ward)(ward.traits))
+        case TargetKind.UNDER_NOISED:
+            guess = linkage.intersect_tables(linkage.anonymous_tables(ward, k=MEMBERS), ward.traits)
+        case TargetKind.MUTANT | TargetKind.DODONA:
+            guess = linkage.link(published.ward(ward, budget)(ward.traits))
         case _:
             assert_never(kind)
-    return counted(guess, ward.secrets)
+    return score_guess(guess, ward.secrets)

@@ -12,7 +12,7 @@ import typer
 from dodona.cli.terminal import check_picture, make_console, report_errors, show_progress
 
 if TYPE_CHECKING:
-    from dodona.lab.attacks.suite import Finding, Order
+    from dodona.lab.attacks.suite import AttackRequest, AttackResult
 
 _WIDTH = 150  # of a table in a file, where no terminal says how wide it is
 _FAILED = 1
@@ -28,10 +28,10 @@ def attack(  # noqa: PLR0913  the options of a command
     seed: Annotated[int, typer.Option(help="The tables are made up from this number.")] = 1,
     only: Annotated[str | None, typer.Option(help="Part of the name of an attack.")] = None,
 ) -> None:
-    """Try to get the secrets out of made-up tables: by reconstruction, averaging, differencing, tracing and linkage.
+    """Try to recover the secrets of made-up people: by reconstruction, averaging, differencing, tracing and linkage.
 
-    The exit code is 0 only if every attack breaks what has no noise and none gets more out of Dodona than its budget
-    allows. A false alarm comes once in a million for each attack.
+    The exit code is 0 only if every attack breaks the targets without noise and none recovers more from Dodona than its
+    budget allows. Each attack raises a false alarm once in a million runs.
     """
     with report_errors():
         passed = _attack(as_json=as_json, plot=plot, epsilon=epsilon, delta=delta, people=people, seed=seed, only=only)
@@ -43,32 +43,32 @@ def _attack(  # noqa: PLR0913  the options of a command
 ) -> bool:
     check_picture(plot, argument="plot")
     from dodona.lab.attacks import report
-    from dodona.lab.attacks.suite import attacked, failed, ordered
+    from dodona.lab.attacks.suite import failures, make_request, run_attacks
 
     began = time.monotonic()
-    order = ordered(seed=seed, epsilon=epsilon, delta=delta, people=people, only=only)
+    request = make_request(seed=seed, epsilon=epsilon, delta=delta, people=people, only=only)
     with show_progress("attacking") as progress:
-        findings = attacked(order, progress=progress)
+        results = run_attacks(request, progress=progress)
     if plot is not None:
-        _draw(order, plot)
+        _draw(request, plot)
     seconds = round(time.monotonic() - began, 1)
     if as_json:
-        print(json.dumps({**report.summary(order, findings), "seconds": seconds}, ensure_ascii=False))
+        print(json.dumps({**report.summary(request, results), "seconds": seconds}, ensure_ascii=False))
     else:
-        _table(order, findings, seconds)
-    return failed(findings) == ()
+        _table(request, results, seconds)
+    return failures(results) == ()
 
 
-def _draw(order: Order, path: Path) -> None:
+def _draw(request: AttackRequest, path: Path) -> None:
     from dodona.lab.attacks import picture
-    from dodona.lab.attacks.chance import seeded
-    from dodona.lab.attacks.sweep import swept
+    from dodona.lab.attacks.sweep import sweep_noise
+    from dodona.lab.attacks.target import seeded_generator
 
     with show_progress("drawing") as progress:
-        picture.draw(swept(seeded(order.seed), progress=progress), path)
+        picture.draw(sweep_noise(seeded_generator(request.seed), progress=progress), path)
 
 
-def _table(order: Order, findings: tuple[Finding, ...], seconds: float) -> None:
+def _table(request: AttackRequest, results: tuple[AttackResult, ...], seconds: float) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -77,10 +77,10 @@ def _table(order: Order, findings: tuple[Finding, ...], seconds: float) -> None:
     console = make_console(_WIDTH)
     title = "How many secrets attacks recover, of made-up people"
     table = Table(*report.HEADINGS, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))
-    for row, finding in zip(report.rows(findings), findings, strict=True):
-        last = finding.target.value == "dodona"
-        table.add_row(*row, style=None if finding.passed else "bold red", end_section=last)
+    for row, result in zip(report.rows(results), results, strict=True):
+        last = result.target.value == "dodona"
+        table.add_row(*row, style=None if result.passed else "bold red", end_section=last)
     console.print(table)
-    for line in report.notes(order, findings):
+    for line in report.notes(request, results):
         console.print(line, highlight=False)
     console.print(f"{seconds} s", highlight=False)

@@ -1,4 +1,4 @@
-"""Dodona as an attacker meets it: a table is opened with a budget, and nothing is used but questions and answers."""
+"""Dodona as an attacker sees it: a table with a budget, used only through queries and answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.curator.curator import Curator
 
-Question = str | Query
+SqlOrQuery = str | Query
 _HALVINGS = 7  # how finely a price is found that what is left can pay
 _WORDINGS = (
     "SELECT id, count(*) FROM people WHERE secret GROUP BY id",
@@ -34,42 +34,42 @@ _WORDINGS = (
 )
 
 
-def opened(frame: object, schema: Schema, budget: Budget) -> Curator:
-    """Return `dodona.open` of a frame whose ledger is in memory, as is right for people who were made up."""
+def open_table(frame: object, schema: Schema, budget: Budget) -> Curator:
+    """Return `dodona.open` of a frame with an in-memory ledger, which is enough for made-up people."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The ledger is in memory")
         return dodona.open(frame, schema=schema, budget=budget, max_price=1)
 
 
-def affordable(curator: Curator, questions: Sequence[Question]) -> Fraction:
-    """Return the largest ε at which an untouched budget pays for the questions, asked together.
+def affordable(curator: Curator, questions: Sequence[SqlOrQuery]) -> Fraction:
+    """Return the largest ε at which an untouched budget pays for the queries, asked together.
 
-    Where prices are pure that is all of it; else it is found by quotes, which cost nothing.
+    Under pure accounting that is the whole budget; otherwise it is found by free quotes.
     """
     total = curator.budget.total
     if total.accountant is Accountant.PURE:
         return total.epsilon
     low, high = Fraction(0), total.epsilon
     for _ in range(_HALVINGS):
-        tried = (low + high) / 2
-        if curator.quote(questions, epsilon=tried).price.share <= 1:
-            low = tried
+        middle = (low + high) / 2
+        if curator.quote(questions, epsilon=middle).price.share <= 1:
+            low = middle
         else:
-            high = tried
+            high = middle
     return low
 
 
-def bought(curator: Curator, questions: Sequence[Question]) -> tuple[Answer, ...]:
-    """Return answers to questions that are asked together, for all of an untouched budget."""
+def buy_answers(curator: Curator, questions: Sequence[SqlOrQuery]) -> tuple[Answer, ...]:
+    """Return answers to queries asked together, for the whole of an untouched budget."""
     return cast("tuple[Answer, ...]", curator.ask_many(questions, epsilon=affordable(curator, questions)))
 
 
-def asked(curator: Curator, questions: Sequence[Question]) -> Numbers:
-    """Return the values of questions with one answer each, for all of an untouched budget."""
-    return np.array([known(answer.value.value) for answer in bought(curator, questions)])
+def ask_values(curator: Curator, questions: Sequence[SqlOrQuery]) -> Numbers:
+    """Return the values of queries with one answer each, for the whole of an untouched budget."""
+    return np.array([to_number(answer.value.value) for answer in buy_answers(curator, questions)])
 
 
-def known(value: EstimateValue | None) -> float:
+def to_number(value: EstimateValue | None) -> float:
     """Return a value as a number; a count always has one."""
     if value is None:
         raise InvariantBroken("A count has no value.")
@@ -77,8 +77,8 @@ def known(value: EstimateValue | None) -> float:
 
 
 @dataclass(slots=True)
-class Served:
-    """Dodona with people and their secrets behind it; it is a context manager."""
+class DodonaTarget:
+    """Dodona with people and their secrets behind it; a context manager."""
 
     secrets: Secrets
     budget: Budget
@@ -87,35 +87,35 @@ class Served:
     _wordings: Iterator[int] = field(init=False, default_factory=count)
 
     def __post_init__(self) -> None:
-        """Open the table. A neighbour replaces one person, so that one secret is one step."""
+        """Open the table. Neighbours replace one person, so changing one secret is one step."""
         import pyarrow as pa
 
         frame = pa.table({"id": np.arange(self.people), "secret": self.secrets.astype(np.bool_)})
-        self._curator = opened(frame, _schema(self.people), self.budget)
+        self._curator = open_table(frame, _schema(self.people), self.budget)
 
     @property
     def people(self) -> int:
-        """How many people are in the table: the schema says it."""
+        """The number of people in the table, which is public."""
         return self.secrets.size
 
     def counts(self, sets: Sets, /) -> Numbers:
-        """Return an answer for each set, for all of the budget together."""
+        """Return an answer for each set, for the whole budget together."""
         if sets.ndim != 2 or sets.shape[1] != self.people:  # noqa: PLR2004
             raise InvalidArgument("sets", sets.shape, f"write a row for each set, with {self.people} columns")
         domain = self._curator.schema.domain
         having, identity = columns(domain)["secret"].isin([True]), domain["id"]
         each = np.array([comparison_mask(identity, EQUAL, person) for person in range(self.people)], dtype=object)
         meant = (among_mask(identity, int(each[row].sum())) for row in sets)
-        return asked(self._curator, [Query.count(domain, having & people) for people in meant])
+        return ask_values(self._curator, [Query.count(domain, having & people) for people in meant])
 
-    def again(self) -> Numbers:
-        """Return an answer for each person alone: all of the budget goes on the first time, other words follow."""
+    def individual_counts(self) -> Numbers:
+        """Return an answer for each person: the first call spends the whole budget, later ones rephrase the query."""
         wording = _WORDINGS[next(self._wordings) % len(_WORDINGS)]
         if self._epsilon is None:
             self._epsilon = affordable(self._curator, [wording])
         answer = self._curator.ask(wording, epsilon=self._epsilon)
-        told = {row.keys[0]: known(row.estimates[0].value) for row in answer.rows}
-        return np.array([told[person] for person in range(self.people)])
+        counts = {row.keys[0]: to_number(row.estimates[0].value) for row in answer.rows}
+        return np.array([counts[person] for person in range(self.people)])
 
     @property
     def left(self) -> Fraction:
@@ -123,7 +123,7 @@ class Served:
         return self._curator.budget.left
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
         self._curator.close()
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Linkage: what a neighbour knows of somebody finds their row, and two k-anonymous tables undo each other.
+"""Linkage: background knowledge identifies a row, and two k-anonymous tables undo each other.
 
-Sweeney 2000 for the first; Ganta, Kasiviswanathan and Smith 2008 for the second. The attacker has a roll: everybody's
-traits, with names, and no secrets.
+Sweeney 2000 for the first; Ganta, Kasiviswanathan and Smith 2008 for the second. The attacker has a roll of everybody's
+traits with names, but without secrets.
 """
 
 from __future__ import annotations
@@ -13,72 +13,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.lab.attacks.chance import Chance
-from dodona.lab.attacks.k_anonymity import Release, Traits, anonymised
-from dodona.lab.attacks.target import Secrets
+from dodona.lab.attacks.k_anonymity import AnonymousTable, Traits, anonymise
+from dodona.lab.attacks.target import RandomGenerator, Secrets
 
 YEARS, AREAS, SEXES = 60, 50, 2
 VALUES = 20
-"""How many diagnoses there are."""
+"""The number of diagnoses."""
 
 Counts = NDArray[np.float64]
-"""A row for each person on the roll, a column for each diagnosis: how many rows of the table fit."""
-Looked = Callable[[Traits], Counts]
+"""A row for each person on the roll, a column for each diagnosis: how many rows of the table match."""
+CountRows = Callable[[Traits], Counts]
 
 
 @dataclass(frozen=True, slots=True)
 class Ward:
-    """People with a year of birth, an area and a sex that no two share, and a diagnosis, all as likely."""
+    """People with unique combinations of birth year, area and sex, and a uniformly random diagnosis."""
 
     traits: Traits
     secrets: Secrets
 
 
-def made_up(people: int, *, chance: Chance) -> Ward:
+def random_ward(people: int, *, generator: RandomGenerator) -> Ward:
     """Return a ward of made-up people."""
     cells = YEARS * AREAS * SEXES
     if type(people) is not int or not 1 <= people <= cells:
         raise InvalidArgument("people", people, f"write 1 to {cells}: no two people have the same traits")
-    chosen = chance.choice(cells, people, replace=False)
+    chosen = generator.choice(cells, people, replace=False)
     traits = np.stack((chosen % YEARS, chosen // YEARS % AREAS, chosen // (YEARS * AREAS)), axis=1)
-    return Ward(traits, chance.integers(0, VALUES, people))
+    return Ward(traits, generator.integers(0, VALUES, people))
 
 
-def without_names(ward: Ward) -> Looked:
-    """Return the table with every name removed and nothing else."""
+def without_names(ward: Ward) -> CountRows:
+    """Return the table with only the names removed."""
 
-    def looked(roll: Traits) -> Counts:
+    def count_rows(roll: Traits) -> Counts:
         fits = (roll[:, None] == ward.traits[None]).all(axis=2)
         counts: Counts = fits.astype(np.float64) @ np.eye(VALUES)[ward.secrets]
         return counts
 
-    return looked
+    return count_rows
 
 
-def linked(counts: Counts) -> Secrets:
-    """Return for each person on the roll the diagnosis that most of the rows have which fit them."""
+def link(counts: Counts) -> Secrets:
+    """Return for each person on the roll the most frequent diagnosis among the matching rows."""
     guess: Secrets = np.argmax(counts, axis=1)
     return guess
 
 
-def releases(ward: Ward, *, k: int) -> tuple[Release, Release]:
-    """Return two k-anonymous tables of the same people: one is fine in the years, the other in the areas."""
-    first = anonymised(ward.traits, ward.secrets, k=k, values=VALUES, order=(0, 1, 2))
-    second = anonymised(ward.traits, ward.secrets, k=k, values=VALUES, order=(1, 2, 0))
+def anonymous_tables(ward: Ward, *, k: int) -> tuple[AnonymousTable, AnonymousTable]:
+    """Return two k-anonymous tables of the same people: one is fine by year, the other by area."""
+    first = anonymise(ward.traits, ward.secrets, k=k, values=VALUES, order=(0, 1, 2))
+    second = anonymise(ward.traits, ward.secrets, k=k, values=VALUES, order=(1, 2, 0))
     return first, second
 
 
-def crossed(published: Sequence[Release], roll: Traits) -> Secrets:
-    """Return the diagnoses that fit all releases: those that must be, and then the likeliest of what is left.
+def intersect_tables(published: Sequence[AnonymousTable], roll: Traits) -> Secrets:
+    """Return the diagnoses that fit all tables: the certain ones, then the likeliest among the rest.
 
-    Somebody's diagnosis is one that is left over in their class of every release. Where a single one is, it is theirs;
-    where only as many of a class could have a diagnosis as do have it, it is theirs. Whatever is settled is taken out,
-    and the search goes on.
+    A person's diagnosis must remain in their class of every table. It is certain if only one remains, or if exactly as
+    many people of a class could have a diagnosis as do have it. Each certain diagnosis is removed and the search
+    repeats.
     """
     left = [release.secrets.copy() for release in published]
     places = [release.class_of(roll) for release in published]
     found = np.full(len(roll), -1, dtype=np.int64)
-    while (settled := _settled(left, places, found)) != []:
+    while (settled := _certain_diagnoses(left, places, found)) != []:
         for person, value in settled:
             if found[person] == -1 and all(
                 counts[place[person], value] for counts, place in zip(left, places, strict=True)
@@ -92,7 +91,7 @@ def crossed(published: Sequence[Release], roll: Traits) -> Secrets:
     return found
 
 
-def _settled(
+def _certain_diagnoses(
     left: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]], found: Secrets
 ) -> list[tuple[int, int]]:
     possible = _possible(left, places)

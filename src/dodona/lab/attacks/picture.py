@@ -1,4 +1,4 @@
-"""Pictures of attacks: how much of a table is recovered, by how much noise there is and by ε."""
+"""Pictures of attacks: how much of a table is recovered, by noise and by ε."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dodona.lab.attacks.sweep import Sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which people with any colour vision tell apart; shapes differ as well.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; shapes differ as well.
 _PLAIN, _SERVED, _OTHER, _PALE = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"
 _ZERO = 0.2  # where no noise at all is drawn on a logarithmic axis
 
 
 def draw(sweep: Sweep, path: Path) -> None:
-    """Draw what linear programming recovers by noise; beside it, what Dodona lets anybody recover by ε."""
+    """Plot what linear programming recovers by noise; beside it, what attacks on Dodona recover by ε."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

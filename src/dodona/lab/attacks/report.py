@@ -1,83 +1,83 @@
-"""What attacks found, for people and for programs."""
+"""Reports of attacks, for people and for programs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dodona.lab.attacks.catalogue import UNIFORM, Kind
+from dodona.lab.attacks.catalogue import UNIFORM, TargetKind
 from dodona.lab.attacks.exponential import most_wrong
-from dodona.lab.attacks.suite import Finding, Order, failed
+from dodona.lab.attacks.suite import AttackRequest, AttackResult, failures
 from dodona.lab.plan.person import Exposure
 
 Row = tuple[str, ...]
 HEADINGS = ("attack", "target", "recovered", "share", "bound", "verdict", "about")
 _NAMES = {
-    Kind.EXACT: "exact",
-    Kind.UNDER_NOISED: "under-noised",
-    Kind.MUTANT: "Dodona, its noise taken out",
-    Kind.DODONA: "Dodona",
+    TargetKind.EXACT: "exact",
+    TargetKind.UNDER_NOISED: "under-noised",
+    TargetKind.MUTANT: "Dodona without noise",
+    TargetKind.DODONA: "Dodona",
 }
 
 
-def rows(findings: Sequence[Finding]) -> list[Row]:
-    """Return a row for each attack and target."""
+def rows(results: Sequence[AttackResult]) -> list[Row]:
+    """Return a table row for each attack and target."""
     return [
         (
-            finding.attack if finding.target is Kind.EXACT else "",
-            _NAMES[finding.target],
-            f"{finding.outcome.recovered}/{finding.outcome.total}",
-            f"{finding.outcome.share:.3f}",
-            f"{finding.bound:.3f}",
-            _verdict(finding),
-            finding.about,
+            result.attack if result.target is TargetKind.EXACT else "",
+            _NAMES[result.target],
+            f"{result.outcome.recovered}/{result.outcome.total}",
+            f"{result.outcome.share:.3f}",
+            f"{result.bound:.3f}",
+            _verdict(result),
+            result.about,
         )
-        for finding in findings
+        for result in results
     ]
 
 
-def notes(order: Order, findings: Sequence[Finding]) -> list[str]:
-    """Return what is to be known about the table, a line each."""
-    budget = order.budget
+def notes(request: AttackRequest, results: Sequence[AttackResult]) -> list[str]:
+    """Return notes that explain the table, one line each."""
+    budget = request.budget
     epsilon, delta = float(budget.epsilon), float(budget.delta)
     promise = f"ε = {epsilon:g}" + (f", δ = {delta:g}" if delta else "")
     lines = [
-        f"bound: the largest share that can be expected of any attack at all where answers are private with {promise}.",
-        "beyond: so much would be luck of less than one in a million, if answers were private with it.",
+        f"bound: the largest expected share of any attack if answers are private with {promise}.",
+        "beyond: if answers were private with it, this would happen in less than one run in a million.",
     ]
-    if any(finding.attack == "exponential adversary" for finding in findings):
+    if any(result.attack == "exponential adversary" for result in results):
         wrong = most_wrong(UNIFORM)
         lines.append(f"exponential adversary: at most 4E = {wrong} secrets of a table are wrong where E = {UNIFORM}.")
-    if any(finding.attack == "membership tracing" for finding in findings):
+    if any(result.attack == "membership tracing" for result in results):
         advantage = Exposure(budget.epsilon, delta=budget.delta).advantage
         lines.append(f"membership tracing: the bound is an advantage of {advantage:.3f} (2 × share - 1).")
     return lines
 
 
-def summary(order: Order, findings: Sequence[Finding]) -> dict[str, object]:
-    """Return the findings as plain numbers."""
+def summary(request: AttackRequest, results: Sequence[AttackResult]) -> dict[str, object]:
+    """Return the results as plain data."""
     return {
-        "epsilon": float(order.budget.epsilon),
-        "delta": float(order.budget.delta),
-        "seed": order.seed,
+        "epsilon": float(request.budget.epsilon),
+        "delta": float(request.budget.delta),
+        "seed": request.seed,
         "attacks": [
             {
-                "attack": finding.attack,
-                "target": finding.target.value,
-                "recovered": finding.outcome.recovered,
-                "total": finding.outcome.total,
-                "share": round(finding.outcome.share, 4),
-                "bound": round(finding.bound, 4),
-                "luck": finding.luck,
-                "beyond": finding.beyond,
-                "passed": finding.passed,
+                "attack": result.attack,
+                "target": result.target.value,
+                "recovered": result.outcome.recovered,
+                "total": result.outcome.total,
+                "share": round(result.outcome.share, 4),
+                "bound": round(result.bound, 4),
+                "luck": result.luck,
+                "beyond": result.beyond,
+                "passed": result.passed,
             }
-            for finding in findings
+            for result in results
         ],
-        "passed": failed(findings) == (),
+        "passed": failures(results) == (),
     }
 
 
-def _verdict(finding: Finding) -> str:
-    """Return what came of it; capitals where it is not as it should be."""
-    words = "beyond" if finding.beyond else "within"
-    return words if finding.passed else words.upper()
+def _verdict(result: AttackResult) -> str:
+    """Return the verdict, in capitals if the result is not as expected."""
+    words = "beyond" if result.beyond else "within"
+    return words if result.passed else words.upper()

@@ -1,4 +1,4 @@
-"""What is recovered by how much noise there is, and by ε: the points of the picture."""
+"""What is recovered by noise and by ε: the points of the picture."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ import numpy as np
 
 from dodona import Budget
 from dodona.lab.attacks import averaging, linear_program
-from dodona.lab.attacks.catalogue import Outcome, counted
-from dodona.lab.attacks.chance import Chance
-from dodona.lab.attacks.door import Served
-from dodona.lab.attacks.target import Exact, Secrets, Sets, Target, UnderNoised, laplace, made_up
+from dodona.lab.attacks.catalogue import Outcome, score_guess
+from dodona.lab.attacks.door import DodonaTarget
+from dodona.lab.attacks.target import (
+    AttackTarget,
+    Exact,
+    RandomGenerator,
+    Secrets,
+    Sets,
+    UnderNoised,
+    laplace_noise,
+    random_secrets,
+)
 
 SCALES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0)
 EPSILONS = (1.0, 10.0, 100.0)
@@ -26,23 +34,23 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """What was recovered at one amount of noise, or at one ε."""
+class SweepPoint:
+    """What was recovered at one noise level or one ε."""
 
     outcome: Outcome
     noise: float
     """The root mean square of the noise in an answer."""
     epsilon: float
-    """Infinity where there is no account."""
+    """Infinity if nothing is accounted for."""
 
     @property
     def share(self) -> float:
-        """Which part of the secrets was recovered."""
+        """The share of the secrets that was recovered."""
         return self.outcome.share
 
     @property
     def total(self) -> int:
-        """How many secrets there were."""
+        """The number of secrets."""
         return self.outcome.total
 
 
@@ -53,17 +61,17 @@ class Sweep:
     people: int
     questions: int
     tables: int
-    noised: tuple[Point, ...]
-    """Linear programming where noise has no account."""
-    served: tuple[Point, ...]
+    noised: tuple[SweepPoint, ...]
+    """Linear programming against noise without accounting."""
+    served: tuple[SweepPoint, ...]
     """Linear programming against Dodona."""
-    alone: tuple[Point, ...]
-    """One person, for all of Dodona's budget."""
-    together: tuple[Point, ...]
-    """Everybody's own count, for all of Dodona's budget."""
+    alone: tuple[SweepPoint, ...]
+    """One person, for Dodona's whole budget."""
+    together: tuple[SweepPoint, ...]
+    """A count for every person, for Dodona's whole budget."""
 
 
-def swept(chance: Chance, *, progress: Progress, people: int = 128, tables: int = _TABLES) -> Sweep:
+def sweep_noise(generator: RandomGenerator, *, progress: Progress, people: int = 128, tables: int = _TABLES) -> Sweep:
     """Return the points of the picture."""
     total, done = len(SCALES) + len(EPSILONS) + len(ALONE) + len(TOGETHER), 0
 
@@ -74,16 +82,16 @@ def swept(chance: Chance, *, progress: Progress, people: int = 128, tables: int 
 
     noised, served, alone, together = [], [], [], []
     for scale in SCALES:
-        noised.append(_summed([_noised(people, scale, chance) for _ in range(_RUNS)]))
+        noised.append(_add_points([_attack_with_noise(people, scale, generator) for _ in range(_RUNS)]))
         step(f"noise of scale {scale:g}")
     for epsilon in EPSILONS:
-        served.append(_summed([_served(people, epsilon, chance) for _ in range(_RUNS)]))
+        served.append(_add_points([_attack_dodona(people, epsilon, generator) for _ in range(_RUNS)]))
         step(f"linear program at ε = {epsilon:g}")
     for epsilon in ALONE:
-        alone.append(_summed([_alone(epsilon, chance) for _ in range(tables)]))
+        alone.append(_add_points([_alone(epsilon, generator) for _ in range(tables)]))
         step(f"one person at ε = {epsilon:g}")
     for epsilon in TOGETHER:
-        together.append(_together(epsilon, chance))
+        together.append(_together(epsilon, generator))
         step(f"everybody at ε = {epsilon:g}")
     return Sweep(
         people=people,
@@ -96,43 +104,45 @@ def swept(chance: Chance, *, progress: Progress, people: int = 128, tables: int 
     )
 
 
-def _noised(people: int, scale: float, chance: Chance) -> Point:
-    secrets = made_up(people, chance)
-    target = Exact(secrets) if scale == 0 else UnderNoised(Exact(secrets), laplace(scale, chance))
-    return _programmed(secrets, target, np.inf, chance)
+def _attack_with_noise(people: int, scale: float, generator: RandomGenerator) -> SweepPoint:
+    secrets = random_secrets(people, generator)
+    target = Exact(secrets) if scale == 0 else UnderNoised(Exact(secrets), laplace_noise(scale, generator))
+    return _attack_target(secrets, target, np.inf, generator)
 
 
-def _served(people: int, epsilon: float, chance: Chance) -> Point:
-    secrets = made_up(people, chance)
-    with Served(secrets, Budget(epsilon, 0, "pure")) as target:
-        return _programmed(secrets, target, epsilon, chance)
+def _attack_dodona(people: int, epsilon: float, generator: RandomGenerator) -> SweepPoint:
+    secrets = random_secrets(people, generator)
+    with DodonaTarget(secrets, Budget(epsilon, 0, "pure")) as target:
+        return _attack_target(secrets, target, epsilon, generator)
 
 
-def _programmed(secrets: Secrets, target: Target, epsilon: float, chance: Chance) -> Point:
+def _attack_target(secrets: Secrets, target: AttackTarget, epsilon: float, generator: RandomGenerator) -> SweepPoint:
     questions = linear_program.PER_PERSON * secrets.size
-    sets = linear_program.random_sets(secrets.size, questions=questions, chance=chance)
+    sets = linear_program.random_sets(secrets.size, questions=questions, generator=generator)
     answers = target.counts(sets)
     noise = float(np.sqrt(np.mean((answers - Exact(secrets).counts(sets)) ** 2)))
-    return Point(outcome=counted(linear_program.reconstructed(sets, answers), secrets), noise=noise, epsilon=epsilon)
+    return SweepPoint(
+        outcome=score_guess(linear_program.reconstruct(sets, answers), secrets), noise=noise, epsilon=epsilon
+    )
 
 
-def _alone(epsilon: float, chance: Chance) -> Point:
-    """Return what one count tells of one person in a small table."""
-    secrets = made_up(5, chance)
-    with Served(secrets, Budget(epsilon, 0, "pure")) as target:
+def _alone(epsilon: float, generator: RandomGenerator) -> SweepPoint:
+    """Return what one count reveals about one person in a small table."""
+    secrets = random_secrets(5, generator)
+    with DodonaTarget(secrets, Budget(epsilon, 0, "pure")) as target:
         only_first: Sets = np.eye(1, secrets.size, dtype=np.bool_)
         guess = (target.counts(only_first) > 0).astype(np.int64)
-    return Point(outcome=counted(guess, secrets[:1]), noise=0.0, epsilon=epsilon)
+    return SweepPoint(outcome=score_guess(guess, secrets[:1]), noise=0.0, epsilon=epsilon)
 
 
-def _together(epsilon: float, chance: Chance) -> Point:
-    secrets = made_up(_TOGETHER, chance)
-    with Served(secrets, Budget(epsilon, 0, "pure")) as target:
-        guess = averaging.attack(target, times=1)
-    return Point(outcome=counted(guess, secrets), noise=0.0, epsilon=epsilon)
+def _together(epsilon: float, generator: RandomGenerator) -> SweepPoint:
+    secrets = random_secrets(_TOGETHER, generator)
+    with DodonaTarget(secrets, Budget(epsilon, 0, "pure")) as target:
+        guess = averaging.averaging_attack(target, times=1)
+    return SweepPoint(outcome=score_guess(guess, secrets), noise=0.0, epsilon=epsilon)
 
 
-def _summed(points: list[Point]) -> Point:
+def _add_points(points: list[SweepPoint]) -> SweepPoint:
     outcome = sum((point.outcome for point in points[1:]), start=points[0].outcome)
     noise = float(np.sqrt(np.mean([point.noise**2 for point in points])))
-    return Point(outcome=outcome, noise=noise, epsilon=points[0].epsilon)
+    return SweepPoint(outcome=outcome, noise=noise, epsilon=points[0].epsilon)

@@ -1,7 +1,7 @@
-"""Membership tracing: was this person in the table? Thousands of harmless averages tell.
+"""Membership tracing: was this person in the table? Thousands of harmless averages reveal it.
 
-Homer et al. 2008; Dwork, Smith, Steinke, Ullman and Vadhan 2015. Somebody who is in the table pulls every average a
-little towards themselves; added up over many columns this shows.
+Homer et al. 2008; Dwork, Smith, Steinke, Ullman and Vadhan 2015. Each member pulls every average slightly towards their
+own values, and over many columns this adds up.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
-from dodona.lab.attacks.chance import Chance
-from dodona.lab.attacks.target import Noise, Numbers, Secrets
+from dodona.lab.attacks.target import NoiseFunction, Numbers, RandomGenerator, Secrets
 
 Marks = NDArray[np.bool_]
-"""A row for each person, a column for each mark that they have or have not."""
-Published = Callable[[Marks], Numbers]
-"""Tells of a table how many people have each mark."""
+"""A row for each person, a column for each binary mark."""
+CountMarks = Callable[[Marks], Numbers]
+"""Publishes how many people of a table have each mark."""
 
 MOST_MARKS = 5000
 _COMMON = (0.2, 0.8)  # how common marks are
@@ -30,11 +29,11 @@ class Study:
     """Pairs of people from one population. A coin decided which of each pair takes part; the attacker knows both."""
 
     frequencies: Numbers
-    """How common each mark is in the population: this is public."""
+    """The public frequency of each mark in the population."""
     first: Marks
     second: Marks
     member: Secrets
-    """The secret: 0 where the first of a pair is in the table, 1 where the second is."""
+    """The secret: 0 if the first of a pair is in the table, 1 if the second is."""
 
     @property
     def table(self) -> Marks:
@@ -42,35 +41,35 @@ class Study:
         return np.where(self.member[:, None] == 0, self.first, self.second)
 
 
-def made_up(pairs: int, *, marks: int, chance: Chance) -> Study:
+def random_study(pairs: int, *, marks: int, generator: RandomGenerator) -> Study:
     """Return a study of made-up people."""
     if type(pairs) is not int or pairs < 1:
         raise InvalidArgument("pairs", pairs, "write how many pairs of people there are, 1 or more")
     if type(marks) is not int or not 1 <= marks <= MOST_MARKS:
         raise InvalidArgument("marks", marks, f"write how many marks there are, 1 to {MOST_MARKS}")
-    frequencies = chance.uniform(*_COMMON, marks)
-    first, second = (chance.random((pairs, marks)) < frequencies for _ in range(2))
-    return Study(frequencies, first, second, chance.integers(0, 2, pairs))
+    frequencies = generator.uniform(*_COMMON, marks)
+    first, second = (generator.random((pairs, marks)) < frequencies for _ in range(2))
+    return Study(frequencies, first, second, generator.integers(0, 2, pairs))
 
 
-def traced(study: Study, counts: Numbers) -> Secrets:
-    """Return who of each pair takes part: the one who agrees more with how the table differs from the population."""
+def guess_members(study: Study, counts: Numbers) -> Secrets:
+    """Return which person of each pair takes part: the one closer to the table's deviation from the population."""
     spread = study.frequencies * (1 - study.frequencies)
     pull = (counts / study.member.size - study.frequencies) / spread
     return (study.second @ pull > study.first @ pull).astype(np.int64)
 
 
-def exact(table: Marks) -> Numbers:
+def exact_counts(table: Marks) -> Numbers:
     """Return how many people have each mark."""
     counts: Numbers = table.sum(axis=0, dtype=np.float64)
     return counts
 
 
-def under_noised(noise: Noise) -> Published:
-    """Return counts with noise on each of them, whatever their number."""
-    return lambda table: exact(table) + noise(table.shape[1])
+def noisy_counts(noise: NoiseFunction) -> CountMarks:
+    """Return counts with noise on each, however many there are."""
+    return lambda table: exact_counts(table) + noise(table.shape[1])
 
 
-def attack(study: Study, published: Published) -> Secrets:
-    """Return who of each pair takes part, by what is published of the table."""
-    return traced(study, published(study.table))
+def attack(study: Study, published: CountMarks) -> Secrets:
+    """Return which person of each pair takes part, given what is published about the table."""
+    return guess_members(study, published(study.table))

@@ -1,7 +1,7 @@
-"""How much privacy two samples prove to be lost: a lower bound that is wrong at most once in a million audits.
+"""A lower bound on the privacy loss that two samples prove, wrong at most once in a million audits.
 
-An event is chosen on the first half of the samples and judged on the second, so that looking for the most telling event
-does not count as evidence.
+The event is chosen on the first half of the samples and tested on the second, so that searching for the best event does
+not count as evidence.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from dodona.errors import InvalidArgument
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Measure = Callable[[Numbers, Numbers], Numbers]
-"""What an event proves that has at least the first probability on one table and at most the second on its neighbour."""
+"""The loss proved by an event with at least the first probability on one table, at most the second on the other."""
 
 ERROR = 1e-6
-"""How often a bound may be above the truth."""
+"""The probability that a bound is above the truth."""
 
 _FEWEST = 100
 _ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0)
 
 
 def certified_epsilon(first: Codes, second: Codes, *, delta: float = 0.0, error: float = ERROR) -> float:
-    """Return an ε that the mechanism's ε at this δ is not below: ln((p - δ)/q) of the chosen event.
+    """Return a lower bound on the mechanism's ε at this δ: ln((p - δ)/q) of the chosen event.
 
     Theorem: audit-bound
     """
-    return _certified(first, second, partial(_epsilon, delta=delta), error)
+    return _certify(first, second, partial(_epsilon, delta=delta), error)
 
 
 def certified_mu(first: Codes, second: Codes, *, error: float = ERROR) -> float:
-    """Return a μ that the mechanism's μ is not below, if it is μ-Gaussian private: z(p) - z(q) of the chosen event.
+    """Return a lower bound on the μ of a Gaussian-private mechanism: z(p) - z(q) of the chosen event.
 
-    All events are on the table's whole trade-off curve, so halved noise shows where one (ε, δ) would miss it.
+    It considers the whole trade-off curve, so it detects halved noise that a single (ε, δ) would miss.
 
     Theorem: audit-bound
     """
-    return _certified(first, second, _mu, error)
+    return _certify(first, second, _mu, error)
 
 
 def certified_rho(first: Codes, second: Codes, *, error: float = ERROR) -> float:
-    """Return a ρ that the mechanism's zCDP price is not below: the divergence of the chosen event and its complement.
+    """Return a lower bound on the mechanism's zCDP price: the divergence of the chosen event and its complement.
 
     Theorem: audit-bound
     """
-    return _certified(first, second, _rho, error)
+    return _certify(first, second, _rho, error)
 
 
 def lowest(count: int, total: int, error: float) -> float:
@@ -65,14 +65,14 @@ def highest(count: int, total: int, error: float) -> float:
     return 1 - lowest(total - count, total, error)
 
 
-def _certified(first: Codes, second: Codes, measure: Measure, error: float) -> float:
-    """Return the larger of what the two directions prove; each of the four bounds takes a quarter of the error."""
+def _certify(first: Codes, second: Codes, measure: Measure, error: float) -> float:
+    """Return the larger bound of the two directions; each of the four probabilities takes a quarter of the error."""
     for argument, sample in (("first", first), ("second", second)):
         if sample.size < _FEWEST:
             raise InvalidArgument(argument, sample.size, f"draw at least {_FEWEST} samples of each table")
     found = 0.0
     for near, far in ((first, second), (second, first)):
-        event = _chosen(near[: near.size // 2], far[: far.size // 2], measure, error / 4)
+        event = _choose_event(near[: near.size // 2], far[: far.size // 2], measure, error / 4)
         fresh, other = near[near.size // 2 :], far[far.size // 2 :]
         low = lowest(int(np.isin(fresh, event).sum()), fresh.size, error / 4)
         high = highest(int(np.isin(other, event).sum()), other.size, error / 4)
@@ -80,12 +80,12 @@ def _certified(first: Codes, second: Codes, measure: Measure, error: float) -> f
     return found
 
 
-def _chosen(near: Codes, far: Codes, measure: Measure, error: float) -> Codes:
-    """Return the values of the event that looks most telling, after a penalty for what may be luck.
+def _choose_event(near: Codes, far: Codes, measure: Measure, error: float) -> Codes:
+    """Return the values of the most distinguishing event, after a penalty for chance.
 
-    Events are the first so many values in some order: by their ratio of counts in the first half of these samples,
-    drawn towards 1 by one count on each side, or as numbers from either end. The second half chooses among them, so
-    that an order that luck made is not mistaken for a telling one.
+    Events are prefixes of the values in some order: by the ratio of counts in the first half of these samples, smoothed
+    by one count on each side, or by value from either end. The second half chooses among them, so that an order due to
+    chance is not mistaken for evidence.
     """
     values, where = np.unique(np.concatenate((near, far)), return_inverse=True)
     halves = (np.array_split(where[: near.size], 2), np.array_split(where[near.size :], 2))

@@ -29,7 +29,7 @@ def audit(
     only: Annotated[str | None, typer.Option(help="Part of the name of a mechanism, a case or a mutant.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw claimed against certified losses.")] = None,
 ) -> None:
-    """Sample every mechanism on neighbouring tables and prove how much it loses at least.
+    """Sample every mechanism on neighbouring tables and prove a lower bound on its privacy loss.
 
     The exit code is 0 only if no claim is refuted and every mutant is caught.
     """
@@ -41,13 +41,13 @@ def audit(
 def _audit(*, as_json: bool, reduced: bool, mutants: bool, only: str | None, plot: Path | None) -> bool:
     check_picture(plot, argument="plot")
     from dodona.lab.audit import report
-    from dodona.lab.audit.audit import FULL, REDUCED, audited
+    from dodona.lab.audit.audit import FULL, REDUCED, run_audit
     from dodona.lab.audit.mutants import MUTANTS
 
     began = time.monotonic()
     with show_progress("auditing") as progress:
         count = REDUCED if reduced else FULL
-        done = audited(count, mutants=MUTANTS if mutants else (), only=only, progress=progress)
+        done = run_audit(count, mutants=MUTANTS if mutants else (), only=only, progress=progress)
     if plot is not None:
         from dodona.lab.audit import picture
 
@@ -67,8 +67,8 @@ def _tables(done: Audit, figures: dict[str, object], console: Console) -> None:
     from dodona.lab.audit import report
 
     for title, headings, rows in (
-        ("Right mechanisms: certified must not pass the claim", report.CASE_HEADINGS, report.case_rows(done)),
-        ("Mutants: certified must pass the claim", report.MUTANT_HEADINGS, report.mutant_rows(done)),
+        ("Correct mechanisms: certified must not exceed the claim", report.CASE_HEADINGS, report.case_rows(done)),
+        ("Mutants: certified must exceed the claim", report.MUTANT_HEADINGS, report.mutant_rows(done)),
     ):
         if rows:
             table = Table(*headings, title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1))

@@ -1,4 +1,4 @@
-"""Auditing one case: draw, look at every feature, and compare what is proved with what is claimed."""
+"""Auditing one case: sample, try every feature, and compare the certified loss with the claim."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import assert_never
 
 from dodona.lab.audit.bound import ERROR, Codes, certified_epsilon, certified_mu, certified_rho
 from dodona.lab.audit.cases import batch, choice, ladder, local, noise, path, people, served, sparse, watched
-from dodona.lab.audit.cases.case import Case, Currency
+from dodona.lab.audit.cases.case import AuditCase, LossMeasure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one audit found."""
+class AuditResult:
+    """The result of one audit."""
 
     case: str
     mechanism: str
     neighbours: str
-    currency: str
+    measure: str
     claim: float
     certified: float
     feature: str
-    """The one that proves most."""
+    """The feature with the largest certified loss."""
     count: int
 
     @property
     def violated(self) -> bool:
-        """Whether more is proved to be lost than is claimed."""
+        """Whether the certified loss is above the claim."""
         return self.certified > self.claim
 
     @property
     def tightness(self) -> float:
-        """How much of the claim the audit confirms."""
+        """The share of the claim that the audit certifies."""
         return self.certified / self.claim
 
 
-def all_cases() -> Iterator[Case]:
-    """Return every case, the slow families first."""
+def all_cases() -> Iterator[AuditCase]:
+    """Yield every case, the slow families first."""
     yield from watched.cases()
     yield from batch.cases()
     yield from served.cases()
@@ -50,32 +50,32 @@ def all_cases() -> Iterator[Case]:
     yield from local.cases()
 
 
-def examine(case: Case, count: int) -> Finding:
-    """Return what `count` samples of each table, or the case's share of that, prove; the features split the error."""
+def examine(case: AuditCase, count: int) -> AuditResult:
+    """Audit a case with `count` samples per table, or its share of that; the features split the error."""
     samples = max(count // case.share, 1)
     first, second = case.draw(samples)
     error = ERROR / len(case.features)
-    proved = [(_proved(case, feature.of(first), feature.of(second), error), feature) for feature in case.features]
+    proved = [(_certify(case, feature.of(first), feature.of(second), error), feature) for feature in case.features]
     certified, feature = max(proved, key=lambda entry: entry[0])
-    return Finding(
+    return AuditResult(
         case=case.name,
         mechanism=case.mechanism,
         neighbours=case.neighbours.value,
-        currency=case.currency.value,
-        claim=case.claimed(),
+        measure=case.measure.value,
+        claim=case.claim_value(),
         certified=certified,
         feature=feature.name,
         count=samples,
     )
 
 
-def _proved(case: Case, first: Codes, second: Codes, error: float) -> float:
-    match case.currency:
-        case Currency.EPSILON:
+def _certify(case: AuditCase, first: Codes, second: Codes, error: float) -> float:
+    match case.measure:
+        case LossMeasure.EPSILON:
             return certified_epsilon(first, second, delta=case.delta, error=error)
-        case Currency.MU:
+        case LossMeasure.MU:
             return certified_mu(first, second, error=error)
-        case Currency.RHO:
+        case LossMeasure.RHO:
             return certified_rho(first, second, error=error)
         case _:
-            assert_never(case.currency)
+            assert_never(case.measure)

@@ -1,6 +1,6 @@
-"""What an auditor looks at in an output: each feature turns a block of outputs into integer codes.
+"""Features of outputs: each turns a block of outputs into integer codes for the auditor.
 
-A function of what a private mechanism tells is as private, so a feature can only hide a fault, never make one up.
+Post-processing preserves privacy, so a feature can hide a fault but never create one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _value(outputs: Outputs) -> Codes:
 
 
 def _lowest_bit(outputs: Outputs) -> Codes:
-    """Return the exponent of the lowest bit that is set; zero has none and gets a code of its own."""
+    """Return the exponent of the lowest set bit; zero has none and gets a special code."""
     fraction, exponent = np.frexp(outputs.astype(np.float64))
     digits = np.ldexp(fraction, 53).astype(np.int64)
     lowest = digits & -digits
@@ -41,7 +41,7 @@ def _lowest_bit(outputs: Outputs) -> Codes:
 
 
 def _row(outputs: Outputs, *, reach: int) -> Codes:
-    """Return one code for each row of numbers, of which those beyond `reach` are taken as `reach`."""
+    """Return one code for each row of numbers, clipped to `reach` in size."""
     width = 2 * reach + 1
     code = np.zeros(outputs.shape[0], dtype=np.int64)
     for column in outputs.reshape(outputs.shape[0], -1).T:
@@ -49,7 +49,7 @@ def _row(outputs: Outputs, *, reach: int) -> Codes:
     return code
 
 
-def _compared(outputs: Outputs, *, at: tuple[int, ...]) -> Codes:
+def _compare(outputs: Outputs, *, at: tuple[int, ...]) -> Codes:
     powers: Codes = 1 << np.arange(len(at))
     code: Codes = ((outputs.astype(np.int64) >= np.array(at)) * powers).sum(axis=1)
     return code
@@ -69,14 +69,14 @@ def _pattern(outputs: Outputs) -> Codes:
 
 
 def _tally(outputs: Outputs, *, rising: tuple[bool, ...]) -> Codes:
-    """Return how many of the questions that rise were above, and how many of the others."""
+    """Return how many of the rising queries were above, and how many of the others."""
     above = outputs[:, :, 0] == 1
     groups = np.array(rising)
     return _row(np.stack((above[:, groups].sum(axis=1), above[:, ~groups].sum(axis=1)), axis=1), reach=len(rising))
 
 
 def _pattern_and_number(outputs: Outputs, *, index: int) -> Codes:
-    """Return the pattern together with the number that the last positive told."""
+    """Return the pattern together with the number that the last positive released."""
     rows = outputs.astype(np.int64)
     runs, questions = rows.shape[:2]
     last = questions - 1 - (rows[:, ::-1, 0] == 1).argmax(axis=1)
@@ -88,27 +88,27 @@ def _pattern_and_number(outputs: Outputs, *, index: int) -> Codes:
 VALUE = Feature("value", _value)
 """The answer itself; a double is rounded down."""
 LOWEST_BIT = Feature("lowest bit", _lowest_bit)
-"""The place of the lowest bit that is set: what gives floating-point noise away."""
+"""The place of the lowest set bit, which exposes floating-point noise."""
 DIFFERENCE = Feature("difference", _difference)
-"""Of two answers: noise that is used twice cancels."""
+"""The difference of two answers: noise that is used twice cancels."""
 INDEX = Feature("index", partial(_column, index=0))
-"""The winner alone."""
+"""Only the winner."""
 PATTERN = Feature("pattern", _pattern)
-"""Which questions were above the threshold, and where it halted."""
+"""Which queries were above the threshold, and where the mechanism halted."""
 PATTERN_AND_GAP = Feature("pattern and gap", partial(_pattern_and_number, index=1))
 PATTERN_AND_ANSWER = Feature("pattern and answer", partial(_pattern_and_number, index=2))
 
 
 def pair(reach: int) -> Feature:
-    """Return two successive answers, or an index and its gap, as one code."""
+    """Return the feature of two successive answers, or an index and its gap, as one code."""
     return Feature("pair", partial(_row, reach=reach))
 
 
-def compared(*at: int) -> Feature:
-    """Return which answers of a row are at least these."""
-    return Feature("compared", partial(_compared, at=at))
+def comparison(*at: int) -> Feature:
+    """Return the feature of which answers in a row are at least these."""
+    return Feature("compared", partial(_compare, at=at))
 
 
 def tally(rising: tuple[bool, ...]) -> Feature:
-    """Return how many questions of each of two groups were above: long streams have too many patterns to count."""
+    """Return the feature of how many queries in each of two groups were above; long streams have too many patterns."""
     return Feature("tally", partial(_tally, rising=rising))

@@ -28,8 +28,8 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 class Patch:
     """A fault: in `module`, the lines `old`, which occur exactly once, become `new`.
 
-    Lines are compared token by token: how they are indented, wrapped or commented on does not matter. Where `symbol` is
-    named, a function, a class, `Class.method` or a constant, only its source is searched.
+    Lines are compared token by token: indentation, wrapping and comments do not matter. If `symbol` is given (a
+    function, a class, `Class.method` or a constant), only its source is searched.
     """
 
     module: str
@@ -45,13 +45,13 @@ class _Token:
     end: int
 
 
-def replacing(module: str, old: str, new: str, symbol: str = "") -> Patch:
-    """Return the patch that turns one text of whole lines into another, which may be empty."""
+def replace_lines(module: str, old: str, new: str, symbol: str = "") -> Patch:
+    """Return the patch that replaces whole lines of text with others, or with nothing."""
     return Patch(module, tuple(old.split("\n")), tuple(new.split("\n")) if new else (), symbol)
 
 
-def read(written: Mapping[str, Any]) -> Patch:
-    """Return the patch that `asdict` wrote, after a way through JSON."""
+def patch_from_json(written: Mapping[str, Any]) -> Patch:
+    """Return the patch that `asdict` made, after a round trip through JSON."""
     return Patch(written["module"], tuple(written["old"]), tuple(written["new"]), written.get("symbol", ""))
 
 
@@ -66,7 +66,7 @@ def apply(patch: Patch, text: str) -> str:
     began = text.rfind("\n", 0, start) + 1
     new = patch.new
     if not text[began:start].strip():
-        new, start = _moved(new, _indent(first), text[began:start]), began
+        new, start = _reindent(new, _indent(first), text[began:start]), began
         end += not new and text.startswith("\n", end)
     elif new:
         new = (new[0].lstrip(), *new[1:])
@@ -74,7 +74,7 @@ def apply(patch: Patch, text: str) -> str:
 
 
 def places(patch: Patch, text: str) -> list[tuple[int, int]]:
-    """Return where the old lines stand in the source text, each place by its first and last offset."""
+    """Return where the old lines occur in the source text, as start and end offsets."""
     within = spans(patch.symbol, text) if patch.symbol else [(0, len(text))]
     tokens, old = _tokens(text), [token.text for token in _tokens("\n".join(patch.old))]
     found: list[tuple[int, int]] = []
@@ -91,21 +91,21 @@ def places(patch: Patch, text: str) -> list[tuple[int, int]]:
 
 
 def spans(symbol: str, text: str) -> list[tuple[int, int]]:
-    """Return where a symbol of a module is defined, each place by its first and last offset."""
+    """Return where a symbol of a module is defined, as start and end offsets."""
     found: list[ast.AST] = [ast.parse(text)]
     for name in symbol.split("."):
-        found = [node for owner in found for node in _defined(owner) if name in _names(node)]
+        found = [node for owner in found for node in _definitions(owner) if name in _names(node)]
     lines = [0, *(place + 1 for place, letter in enumerate(text) if letter == "\n"), len(text)]
     return [(lines[_first_line(node) - 1], lines[getattr(node, "end_lineno", -1)]) for node in found]
 
 
-def _defined(owner: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is defined in a block and in the conditional blocks in it."""
+def _definitions(owner: ast.AST) -> Iterator[ast.AST]:
+    """Yield the definitions in a block and in its conditional blocks."""
     for node in ast.iter_child_nodes(owner):
         if _names(node):
             yield node
         elif isinstance(node, ast.If | ast.Try | ast.With | ast.ExceptHandler):
-            yield from _defined(node)
+            yield from _definitions(node)
 
 
 def _names(node: ast.AST) -> list[str]:
@@ -125,7 +125,7 @@ def _first_line(node: ast.AST) -> int:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Return the tokens of any part of a source text: brackets need not be closed, nor blocks be complete."""
+    """Return the tokens of any part of a source text; brackets and blocks may be incomplete."""
     return [_Token(one[0], *one.span()) for one in _TOKEN.finditer(text) if one["gap"] is None]
 
 
@@ -145,8 +145,8 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _moved(lines: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
-    """Return lines whose indentation of `before` has become one of `after`."""
+def _reindent(lines: tuple[str, ...], before: str, after: str) -> tuple[str, ...]:
+    """Return lines with the indentation `before` replaced by `after`."""
     if before == after:
         return lines
     return tuple(after + line.removeprefix(before) if line.strip() else line for line in lines)
@@ -169,7 +169,7 @@ class _PatchedLoader(SourceFileLoader):
 
 
 class PatchFinder(MetaPathFinder):
-    """Finds patched modules before anything else does, and remembers which it was asked for."""
+    """Finds patched modules before any other finder, and remembers which were requested."""
 
     def __init__(self, *patches: Patch) -> None:
         self.patches = patches
@@ -183,7 +183,7 @@ class PatchFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to load the module if it is a patched one."""
+        """Return how to load the module if it is patched."""
         patches = [patch for patch in self.patches if patch.module == fullname]
         spec = PathFinder.find_spec(fullname, path, target) if patches else None
         if spec is None or spec.origin is None:
@@ -198,10 +198,22 @@ class PatchFinder(MetaPathFinder):
 
 
 def install(patches: Iterable[Patch]) -> PatchFinder:
-    """Have the patches applied to what this process imports from now on."""
+    """Apply the patches to everything this process imports from now on."""
     finder = PatchFinder(*patches)
     for patch in finder.patches:
         if patch.module in sys.modules:
             raise RuntimeError(f"{patch.module} was imported before it could be patched")
     sys.meta_path.insert(0, finder)
     return finder
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A fault as patches of real modules. Describing it imports nothing that could be patched."""
+
+    name: str
+    story: str
+    """What is wrong, in a line."""
+    patches: tuple[Patch, ...]
+    cases: tuple[str, ...]
+    """Names of cases; every pair of neighbours under that name is tried."""

@@ -1,9 +1,9 @@
-"""What an audit says to people and to programs."""
+"""Reports of an audit, for people and for programs."""
 
 from __future__ import annotations
 
 from dodona.lab.audit.audit import Audit
-from dodona.lab.audit.examine import Finding
+from dodona.lab.audit.examine import AuditResult
 
 Row = tuple[str, ...]
 CASE_HEADINGS = ("case", "neighbours", "claim", "certified", "certified/claim", "verdict")
@@ -12,12 +12,12 @@ _SYMBOLS = {"epsilon": "ε", "mu": "μ", "rho": "ρ"}
 
 
 def summary(audit: Audit) -> dict[str, object]:
-    """Return the audit as plain numbers: tightness is the best that a mechanism's cases reached."""
+    """Return the audit as plain data: tightness is the best ratio of a mechanism's cases."""
     tightness: dict[str, float] = {}
-    for finding in audit.findings:
-        tightness[finding.mechanism] = max(finding.tightness, tightness.get(finding.mechanism, 0.0))
+    for result in audit.results:
+        tightness[result.mechanism] = max(result.tightness, tightness.get(result.mechanism, 0.0))
     return {
-        "mechanisms": len(audit.findings),
+        "mechanisms": len(audit.results),
         "violations": len(audit.violations),
         "mutants": len(audit.captures),
         "caught": sum(capture.caught for capture in audit.captures),
@@ -26,15 +26,15 @@ def summary(audit: Audit) -> dict[str, object]:
 
 
 def case_rows(audit: Audit) -> list[Row]:
-    """Return a row for each right case."""
+    """Return a table row for each correct case."""
     return [
-        (finding.case, finding.neighbours, *_numbers(finding), "VIOLATED" if finding.violated else "holds")
-        for finding in audit.findings
+        (result.case, result.neighbours, *_numbers(result), "VIOLATED" if result.violated else "holds")
+        for result in audit.results
     ]
 
 
 def mutant_rows(audit: Audit) -> list[Row]:
-    """Return a row for each mutant, with the finding that gives it away most clearly."""
+    """Return a table row for each mutant, with its clearest result."""
     return [
         (
             capture.mutant.name,
@@ -46,6 +46,6 @@ def mutant_rows(audit: Audit) -> list[Row]:
     ]
 
 
-def _numbers(finding: Finding) -> tuple[str, str, str]:
-    symbol = _SYMBOLS[finding.currency]
-    return f"{symbol} = {finding.claim:.4g}", f"{finding.certified:.4g}", f"{finding.tightness:.3f}"
+def _numbers(result: AuditResult) -> tuple[str, str, str]:
+    symbol = _SYMBOLS[result.measure]
+    return f"{symbol} = {result.claim:.4g}", f"{result.certified:.4g}", f"{result.tightness:.3f}"

@@ -1,9 +1,9 @@
-"""Audits some cases in a fresh process, with patches applied if there are any, and prints what it found.
+"""Audits some cases in a fresh process, with patches applied if given, and prints the results.
 
     python -m dodona.lab.audit.trial '{"count": 100000, "cases": ["laplace count"], "patches": []}'
 
-Each finding is one line of JSON, printed as soon as it is made. Exit code 70: a patched module was never imported, so
-that nothing was tried.
+Each result is one line of JSON, printed at once. Exit code 70: a patched module was never imported, so nothing was
+tested.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import json
 import sys
 from dataclasses import asdict
 
-from dodona.lab.audit.patch import install, read
+from dodona.lab.audit.patch import install, patch_from_json
 
 NEVER_IMPORTED = 70
 
 
 def main(order: str) -> int:
-    """Return the exit code of what is ordered."""
+    """Return the exit code of the requested run."""
     ordered = json.loads(order)
-    finder = install(read(patch) for patch in ordered["patches"])
+    finder = install(patch_from_json(patch) for patch in ordered["patches"])
     from dodona.lab.audit.examine import (
         all_cases,
         examine,  # only now: these import what is patched

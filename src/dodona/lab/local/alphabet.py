@@ -1,4 +1,4 @@
-"""The labels that answers are made of, and how a channel reads them."""
+"""The labels of answers, and the keys by which a channel reads them."""
 
 from __future__ import annotations
 
@@ -15,64 +15,64 @@ from dodona.lab.local.channel import Keys, Numbers
 from dodona.lab.local.faults import CollidingLabels, UnknownValue
 from dodona.lab.local.hashing import fingerprint
 
-Found = TypeVar("Found")
+Parsed = TypeVar("Parsed")
 
 _LONGEST = 1_000
 _HALVES = re.compile("[\ud800-\udfff]")
-"""Halves of characters, which no text has in UTF-8."""
+"""Surrogate halves of characters, which UTF-8 text cannot contain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closed:
-    """A list of labels, one of which is every answer."""
+class ClosedAlphabet:
+    """A fixed list of labels; every answer is one of them."""
 
     labels: tuple[str, ...]
     numbers: Mapping[str, int]
     keyed: Keys
-    """What the channel reads for each label."""
+    """The key that the channel reads for each label."""
 
     @classmethod
-    def numbered(cls, labels: Iterable[str]) -> Self:
+    def by_number(cls, labels: Iterable[str]) -> Self:
         """Return the alphabet of these labels for a channel that reads their numbers."""
         listed = _at_least_two(labels)
         return cls(listed, _numbers(listed), np.arange(len(listed), dtype=np.uint64))
 
     @classmethod
-    def printed(cls, labels: Iterable[str]) -> Self:
+    def by_fingerprint(cls, labels: Iterable[str]) -> Self:
         """Return the alphabet of these labels for a channel that reads their fingerprints."""
         listed = _at_least_two(labels)
         return cls(listed, _numbers(listed), np.array([fingerprint(label) for label in listed], dtype=np.uint64))
 
     def keys(self, question: str, values: object) -> Keys:
-        """Return what the channel reads for each answer; an array of integers is taken as numbers of labels."""
-        accepted = f"write one of {shown(self.labels)}"
+        """Return the key of each answer; an array of integers is taken as label numbers."""
+        accepted = f"write one of {preview_labels(self.labels)}"
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.ndim == 1:
             numbers: Numbers = np.asarray(values)  # what a mask covers is an answer too
             if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= len(self.labels)):
                 raise UnknownValue(question, f"write numbers of labels, from 0 to {len(self.labels) - 1}")
             return self.keyed[numbers]
-        read = _read(values, lambda value: self.numbers[plain(value)])
+        read = _parse_answers(values, lambda value: self.numbers[normalize_text(value)])
         if read is None:
             raise UnknownValue(question, accepted)
         return self.keyed[np.array(read, dtype=np.int64)]
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """Every text is an answer; which ones to count is said when reports are collected."""
+class OpenAlphabet:
+    """Any text is an answer; candidates to count are named when reports are collected."""
 
     labels: None = None
 
     def keys(self, question: str, values: object) -> Keys:
         """Return the fingerprint of each answer."""
-        read = _read(values, lambda value: fingerprint(plain(value)))
+        read = _parse_answers(values, lambda value: fingerprint(normalize_text(value)))
         if read is None:
             raise UnknownValue(question, f"write a text of 1 to {_LONGEST} characters")
         return np.array(read, dtype=np.uint64).reshape(-1, 2)
 
 
-def listed_labels(labels: Iterable[str], *, argument: str) -> tuple[str, ...]:
-    """Return labels that can all be told apart, also by people and by their fingerprints."""
+def distinct_labels(labels: Iterable[str], *, argument: str) -> tuple[str, ...]:
+    """Return the labels if they are all distinct, also after normalization and by their fingerprints."""
     accepted = f"write a list of texts of 1 to {_LONGEST} characters"
     if isinstance(labels, str | bytes) or not isinstance(labels, Iterable):
         raise InvalidArgument(argument, labels, accepted)
@@ -80,7 +80,7 @@ def listed_labels(labels: Iterable[str], *, argument: str) -> tuple[str, ...]:
     prints: dict[tuple[int, int], str] = {}
     for label in labels:
         try:
-            read = plain(label)
+            read = normalize_text(label)
         except TypeError:
             raise InvalidArgument(argument, label, accepted) from None
         if read in seen:
@@ -95,21 +95,21 @@ def listed_labels(labels: Iterable[str], *, argument: str) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def plain(value: object) -> str:
-    """Return a text in Unicode's composed form, in which equal texts have equal characters."""
+def normalize_text(value: object) -> str:
+    """Return a text in Unicode's composed form (NFC), in which equal texts have equal characters."""
     if not isinstance(value, str) or not 1 <= len(value) <= _LONGEST or _HALVES.search(value):
         raise TypeError
     return unicodedata.normalize("NFC", value)
 
 
-def shown(labels: Sequence[str], most: int = 6) -> str:
-    """Return a few labels and how many more there are."""
-    told = ", ".join(repr(label) for label in labels[:most])
-    return told if len(labels) <= most else f"{told} or one of {len(labels) - most:,} more"
+def preview_labels(labels: Sequence[str], most: int = 6) -> str:
+    """Return the first labels and how many more there are."""
+    text = ", ".join(repr(label) for label in labels[:most])
+    return text if len(labels) <= most else f"{text} or one of {len(labels) - most:,} more"
 
 
 def _at_least_two(labels: Iterable[str]) -> tuple[str, ...]:
-    listed = listed_labels(labels, argument="labels")
+    listed = distinct_labels(labels, argument="labels")
     if len(listed) == 1:
         raise InvalidArgument("labels", listed, "write at least two labels: with one there is nothing to hide")
     return listed
@@ -119,8 +119,8 @@ def _numbers(labels: tuple[str, ...]) -> dict[str, int]:
     return {label: number for number, label in enumerate(labels)}
 
 
-def _read(values: object, read: Callable[[object], Found]) -> list[Found] | None:
-    """Return what each answer means; None where one means nothing, as an error from here would quote it."""
+def _parse_answers(values: object, read: Callable[[object], Parsed]) -> list[Parsed] | None:
+    """Return what each answer means; None if one is invalid, because an error from here would quote it."""
     try:
         return [read(value) for value in _several(values)]
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Rows of bits in words: noise that is one bit of many, and the sums of columns without unpacking them."""
+"""Rows of bits in words: noise for one-hot rows, and column sums without unpacking."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from dodona.lab import direct
-from dodona.lab.local.channel import Core, Numbers, Words, words_for
+from dodona.lab.local.channel import MarkProbabilities, Numbers, Words, words_for
 from dodona.lab.local.faults import TooManyOutcomes
 
 MOST_OUTCOMES = 1 << 16
@@ -18,36 +18,36 @@ _ONE = np.uint64(1)
 _FEW = 8  # rows that are rather unpacked than added
 
 
-def marked(places: Words, bits: int, core: Core) -> Words:
-    """Return a row of bits for each place: one there with chance `keep`, elsewhere with chance `lend`.
+def noisy_one_hot(places: Words, bits: int, probabilities: MarkProbabilities) -> Words:
+    """Return a noisy one-hot row for each place: its bit is set with probability `keep`, every other with `lend`.
 
     Theorem: local-channels
     """
     width = words_for(bits)
-    rows = direct.coins(core.lend, places.size * width).reshape(places.size, width)
+    rows = direct.coins(probabilities.lend, places.size * width).reshape(places.size, width)
     rows[:, -1] &= padding(bits)
     own = np.arange(places.size), (places >> np.uint64(6)).astype(np.int64)
     shift = places & np.uint64(63)
-    coins = direct.coins(core.keep, words_for(places.size))
+    coins = direct.coins(probabilities.keep, words_for(places.size))
     kept = np.unpackbits(coins.astype("<u8").view(np.uint8), count=places.size, bitorder="little").astype(np.uint64)
     rows[own] = (rows[own] & ~(_ONE << shift)) | (kept << shift)
     return rows
 
 
-def flipped(rows: Words, bits: int, second: Core) -> Words:
-    """Return rows of bits, each flipped with the chance of a second look."""
+def flip_bits(rows: Words, bits: int, second: MarkProbabilities) -> Words:
+    """Return rows of bits, each flipped with the probability of a second response."""
     noise = direct.coins(second.lend, rows.size).reshape(rows.shape)
     noise[:, -1] &= padding(bits)
     return rows ^ noise
 
 
 def padding(bits: int) -> np.uint64:
-    """Return the mask of the bits of a last word that are in use."""
+    """Return the mask of the bits in use in the last word."""
     return np.uint64((1 << (bits - 1) % 64 + 1) - 1)
 
 
 def totals(rows: Words, bits: int) -> Numbers:
-    """Return how many rows have each bit.
+    """Return how many rows set each bit.
 
     Three rows of one weight are one row of that weight and one of twice the weight: a full adder on 64 columns at once.
     """
@@ -60,28 +60,28 @@ def totals(rows: Words, bits: int) -> Numbers:
             mixed = one ^ two
             carried.append((one & two) | (mixed & three))
             rows = np.concatenate((mixed ^ three, rows[3 * third :]))
-        found += weight * _unpacked(rows, bits)
+        found += weight * _column_sums(rows, bits)
         rows, weight = np.concatenate(carried), 2 * weight
-    return found + weight * _unpacked(rows, bits)
+    return found + weight * _column_sums(rows, bits)
 
 
-def _unpacked(rows: Words, bits: int) -> Numbers:
+def _column_sums(rows: Words, bits: int) -> Numbers:
     digits = np.unpackbits(rows.astype("<u8").view(np.uint8), axis=1, count=bits, bitorder="little")
     summed: Numbers = digits.sum(axis=0, dtype=np.int64)
     return summed
 
 
-def chance_of(row: Sequence[int], place: int, bits: int, core: Core) -> Fraction:
-    """Return the chance of a row of bits, given the place of the mark."""
+def row_probability(row: Sequence[int], place: int, bits: int, probabilities: MarkProbabilities) -> Fraction:
+    """Return the probability of a row of bits, given the place of the true bit."""
     ones = sum(word.bit_count() for word in row)
     own = row[place // 64] >> place % 64 & 1
     others = ones - own
-    rest = core.lend**others * (1 - core.lend) ** (bits - 1 - others)
-    return rest * (core.keep if own else 1 - core.keep)
+    rest = probabilities.lend**others * (1 - probabilities.lend) ** (bits - 1 - others)
+    return rest * (probabilities.keep if own else 1 - probabilities.keep)
 
 
-def every_row(bits: int, rows: int = 1) -> Iterator[tuple[int, ...]]:
-    """Return all rows of so few bits, each as one word, and all tuples of several such rows."""
+def all_rows(bits: int, rows: int = 1) -> Iterator[tuple[int, ...]]:
+    """Return all rows of this many bits, each as one word, or all tuples of several such rows."""
     if bits * rows > math.log2(MOST_OUTCOMES):
         raise TooManyOutcomes(1 << bits * rows, MOST_OUTCOMES)
     return itertools.product(range(1 << bits), repeat=rows)

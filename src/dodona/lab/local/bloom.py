@@ -1,4 +1,4 @@
-"""A Bloom filter told bit by bit, after RAPPOR: several hashes of a label each mark a bit of their own row."""
+"""A Bloom filter with randomized bits, after RAPPOR: each hash of a label sets a bit in its own row."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.lab.local.bits import chance_of, every_row, flipped, marked, padding
-from dodona.lab.local.channel import Core, Flags, Keys, Numbers, Support, Words, words_for
-from dodona.lab.local.hashing import PRIME, SEED_WORDS, collision, drawn, hashed, hashed_one
+from dodona.lab.local.bits import all_rows, flip_bits, noisy_one_hot, padding, row_probability
+from dodona.lab.local.channel import Flags, Keys, MarkProbabilities, Numbers, SupportProbabilities, Words, words_for
+from dodona.lab.local.hashing import PRIME, SEED_WORDS, collision, draw_functions, hash_key, hash_keys
 from dodona.lab.local.odds import local_epsilon, loss_above, odds_below
-from dodona.lab.local.unary import telling, two_bits
+from dodona.lab.local.unary import bit_probabilities, two_bit_ratio
 from dodona.numbers import Exact, to_integer
 
 _ROWS = 1 << 13
@@ -24,23 +24,23 @@ _MOST_HASHES = 8
 
 @dataclass(frozen=True, slots=True)
 class Bloom:
-    """Rows of bits, one marked in each by a hash of the label, and every bit told by response.
+    """Rows of bits, in each of which a hash of the label sets one bit; every bit is randomized.
 
-    Respondents draw their own hash functions where RAPPOR has a few cohorts, so that what collides is chance and not
+    Each respondent draws their own hash functions where RAPPOR has a few cohorts, so collisions are random rather than
     fixed, and intervals are exact.
 
     Theorem: local-channels, local-hashing
     """
 
     bits: int
-    """In one row."""
+    """Bits in one row."""
     hashes: int
     epsilon: Fraction
-    core: Core
+    probabilities: MarkProbabilities
 
     @classmethod
     def of(cls, *, epsilon: Exact, bits: int = 128, hashes: int = 2) -> Self:
-        """Return the channel with so many bits in all; each bit is told with odds e^(ε/(2·hashes)).
+        """Return the channel with this many bits in total; each bit is randomized with odds e^(ε/(2·hashes)).
 
         >>> Bloom.of(epsilon=2).width
         8
@@ -50,93 +50,95 @@ class Bloom:
         if total % number:
             raise InvalidArgument("bits", bits, f"write a multiple of the number of hashes, such as {64 * number}")
         loss = local_epsilon(epsilon)
-        return cls(total // number, number, loss, telling(odds_below(loss / (2 * number))))
+        return cls(total // number, number, loss, bit_probabilities(odds_below(loss / (2 * number))))
 
     @property
     def width(self) -> int:
-        """The functions of all rows, then their bits."""
+        """Words in a report: the hash functions of all rows, then their bits."""
         return self.hashes * (SEED_WORDS + words_for(self.bits))
 
     @property
     def places(self) -> int:
-        """Every bit is looked at on its own."""
+        """Every bit is a separate mark."""
         return self.bits * self.hashes
 
     @property
-    def support(self) -> Support:
-        """A report speaks for a label in each row whose bit of the label is set."""
+    def support(self) -> SupportProbabilities:
+        """A report supports a label once for each row that sets the label's bit."""
         same = collision(self.bits)
-        return Support(self.core.keep, same * self.core.keep + (1 - same) * self.core.lend, self.hashes)
+        return SupportProbabilities(
+            self.probabilities.keep, same * self.probabilities.keep + (1 - same) * self.probabilities.lend, self.hashes
+        )
 
     @property
     def ratio(self) -> Fraction:
-        """Another answer moves at most two bits in each row."""
-        return two_bits(self.core) ** self.hashes
+        """Another answer changes at most two bits in each row."""
+        return two_bit_ratio(self.probabilities) ** self.hashes
 
-    def look(self, odds: Fraction) -> Core:
-        """Return the chances of telling a bit once more."""
-        return telling(odds)
+    def second_response(self, odds: Fraction) -> MarkProbabilities:
+        """Return the probabilities of randomizing a bit once more."""
+        return bit_probabilities(odds)
 
-    def after(self, second: Core) -> Self:
-        """Return the channel of bits that were told twice."""
-        composed = replace(self, core=self.core.then(second))
+    def after(self, second: MarkProbabilities) -> Self:
+        """Return the channel of bits that were randomized twice."""
+        composed = replace(self, probabilities=self.probabilities.then(second))
         return replace(composed, epsilon=min(self.epsilon, loss_above(composed.ratio)))
 
     def seeds(self, count: int) -> Words:
         """Return a hash function for each row of each respondent."""
-        return drawn(count, self.hashes)
+        return draw_functions(count, self.hashes)
 
-    def tell(self, keys: Keys, seeds: Words) -> Words:
-        """Return the functions and the told bits for each answer.
+    def randomize(self, keys: Keys, seeds: Words) -> Words:
+        """Return the hash functions and the randomized bits for each answer.
 
         Theorem: local-channels
         """
         rows = [
-            marked(hashed(function, keys, self.bits), self.bits, self.core)
+            noisy_one_hot(hash_keys(function, keys, self.bits), self.bits, self.probabilities)
             for function in np.hsplit(seeds, self.hashes)
         ]
         return np.column_stack((seeds, *rows))
 
-    def retell(self, told: Words, second: Core) -> Words:
-        """Return each report with its bits told once more."""
-        functions, rows = self._parts(told)
-        return np.column_stack((*functions, *(flipped(row, self.bits, second) for row in rows)))
+    def randomize_again(self, words: Words, second: MarkProbabilities) -> Words:
+        """Return each report with its bits randomized once more."""
+        functions, rows = self._parts(words)
+        return np.column_stack((*functions, *(flip_bits(row, self.bits, second) for row in rows)))
 
-    def fits(self, told: Words) -> Flags:
-        """Return which reports hold functions of the family and set no bit beyond their rows."""
-        functions, rows = self._parts(told)
+    def fits(self, words: Words) -> Flags:
+        """Return which reports contain functions of the family and set no bit beyond their rows."""
+        functions, rows = self._parts(words)
         known = (np.column_stack(functions) < PRIME).all(axis=1)
         inside = [(row[:, -1] & ~padding(self.bits)) == 0 for row in rows]
         fits: Flags = np.logical_and.reduce([known, *inside])
         return fits
 
-    def marks(self, told: Words, keys: Keys) -> Numbers:
-        """Return how many bits in all rows speak for each label."""
+    def marks(self, words: Words, keys: Keys) -> Numbers:
+        """Return how many bits in all rows support each label."""
         found = np.zeros(keys.shape[0], dtype=np.int64)
-        for start in range(0, told.shape[0], _ROWS):
-            functions, rows = self._parts(np.asfortranarray(told[start : start + _ROWS]))
+        for start in range(0, words.shape[0], _ROWS):
+            functions, rows = self._parts(np.asfortranarray(words[start : start + _ROWS]))
             for function, row in zip(functions, rows, strict=True):
                 flat, lines = np.ascontiguousarray(row), np.arange(row.shape[0])
                 for number, key in enumerate(keys):
-                    place = hashed(function, key, self.bits)
-                    words = flat[lines, (place >> np.uint64(6)).astype(np.int64)]
-                    found[number] += int(((words >> (place & np.uint64(63))) & np.uint64(1)).sum())
+                    place = hash_keys(function, key, self.bits)
+                    row_words = flat[lines, (place >> np.uint64(6)).astype(np.int64)]
+                    found[number] += int(((row_words >> (place & np.uint64(63))) & np.uint64(1)).sum())
         return found
 
-    def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of these bits, given the functions."""
+    def probability(self, words: Sequence[int], key: Sequence[int]) -> Fraction:
+        """Return the probability of these bits, given the hash functions."""
         start, step = self.hashes * SEED_WORDS, words_for(self.bits)
-        chance = Fraction(1)
+        probability = Fraction(1)
         for number in range(self.hashes):
-            function = told[number * SEED_WORDS : (number + 1) * SEED_WORDS]
-            row = told[start + number * step : start + (number + 1) * step]
-            chance *= chance_of(row, hashed_one(function, key, self.bits), self.bits, self.core)
-        return chance
+            function = words[number * SEED_WORDS : (number + 1) * SEED_WORDS]
+            row = words[start + number * step : start + (number + 1) * step]
+            probability *= row_probability(row, hash_key(function, key, self.bits), self.bits, self.probabilities)
+        return probability
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return the functions with all rows of bits, for few bits."""
-        return ((*seed, *rows) for rows in every_row(self.bits, self.hashes))
+        """Yield the hash functions with all rows of bits, for few bits."""
+        return ((*seed, *rows) for rows in all_rows(self.bits, self.hashes))
 
-    def _parts(self, told: Words) -> tuple[list[Words], list[Words]]:
+    def _parts(self, words: Words) -> tuple[list[Words], list[Words]]:
         start = self.hashes * SEED_WORDS
-        return np.hsplit(told[:, :start], self.hashes), np.hsplit(told[:, start:], self.hashes)
+        return np.hsplit(words[:, :start], self.hashes), np.hsplit(words[:, start:], self.hashes)

@@ -1,4 +1,4 @@
-"""A channel: what one respondent's device does to an answer before it leaves, and what the collector may read of it."""
+"""A channel: how a respondent's device randomizes an answer, and what the collector can read from the report."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from dodona.privacy.events import PureEvent, PureMechanism
 from dodona.schema.schema import Neighbours
 
 Words = NDArray[np.uint64]
-"""Reports, one a row; or seeds, one a row."""
+"""Reports, or seeds, one in each row."""
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
-"""Answers as the channel reads them: the numbers of labels, or rows of two for a label's fingerprint."""
+"""Answers as the channel reads them: label numbers, or rows of two for fingerprints."""
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
-    """The two chances that a channel is made of: of a mark where the answer is, and where it is not."""
+class MarkProbabilities:
+    """The probabilities of a mark at the true answer (`keep`) and elsewhere (`lend`)."""
 
     keep: Fraction
     lend: Fraction
 
-    def then(self, second: Core) -> Core:
-        """Return the chances after a second channel has read each mark."""
+    def then(self, second: MarkProbabilities) -> MarkProbabilities:
+        """Return the probabilities after a second channel has randomized each mark."""
         keep, lend = (mark * second.keep + (1 - mark) * second.lend for mark in (self.keep, self.lend))
-        return Core(keep, lend)
+        return MarkProbabilities(keep, lend)
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
-    """How often reports speak for a label: each in `trials` marks, with chance `keep` if it is meant and `lend` if not.
+class SupportProbabilities:
+    """How often reports support a label: in each of `trials` marks, with probability `keep` if it is true, else `lend`.
 
     Theorem: local-estimates
     """
@@ -46,84 +46,84 @@ class Support:
     trials: int = 1
 
     def share(self, marks: int, respondents: int) -> Fraction:
-        """Return the unbiased estimate of the share of respondents who mean the label.
+        """Return the unbiased estimate of the share of respondents with this label.
 
         Theorem: local-estimates
         """
         return (Fraction(marks, respondents * self.trials) - self.lend) / (self.keep - self.lend)
 
     def variance(self, share: float, respondents: int) -> float:
-        """Return the variance of that estimate for respondents of whom such a share means the label."""
+        """Return the variance of that estimate if this share of the respondents has the label."""
         keep, lend = float(self.keep), float(self.lend)
         each = share * keep * (1 - keep) + (1 - share) * lend * (1 - lend)
         return each / (self.trials * respondents * float(self.keep - self.lend) ** 2)
 
 
 class Channel(Protocol):
-    """A private channel. All of its chances are fractions."""
+    """A private channel. All its probabilities are fractions."""
 
     @property
     def epsilon(self) -> Fraction:
-        """What one report costs the respondent, exact."""
+        """The privacy loss of one report, exact."""
 
     @property
-    def core(self) -> Core:
-        """The chances of its marks."""
+    def probabilities(self) -> MarkProbabilities:
+        """The probabilities of its marks."""
 
     @property
-    def support(self) -> Support:
-        """The chances with which reports speak for a label."""
+    def support(self) -> SupportProbabilities:
+        """The probabilities that a report supports a label."""
 
     @property
     def ratio(self) -> Fraction:
-        """The largest ratio of a report's chances under two answers."""
+        """The largest ratio of a report's probabilities under two answers."""
 
     @property
     def width(self) -> int:
-        """How many words a report has."""
+        """The number of words in a report."""
 
     @property
     def places(self) -> int:
-        """In how many marks, each looked at on its own, two reports may differ."""
+        """The number of separate marks in which two reports may differ."""
 
     def seeds(self, count: int) -> Words:
-        """Return what so many respondents draw before they look at their answers."""
+        """Return what respondents draw before they look at their answers."""
 
-    def tell(self, keys: Keys, seeds: Words) -> Words:
+    def randomize(self, keys: Keys, seeds: Words) -> Words:
         """Return a fresh report for each answer."""
 
-    def look(self, odds: Fraction) -> Core:
-        """Return the chances of a second look at one mark, with such odds for what is there."""
+    def second_response(self, odds: Fraction) -> MarkProbabilities:
+        """Return the probabilities of a second response to one mark, with these odds for the truth."""
 
-    def retell(self, told: Words, second: Core) -> Words:
-        """Return each report as a second look with fresh chance tells it."""
+    def randomize_again(self, words: Words, second: MarkProbabilities) -> Words:
+        """Return each report after a second, fresh randomization."""
 
-    def after(self, second: Core) -> Channel:
-        """Return the channel of reports that a second look has told."""
+    def after(self, second: MarkProbabilities) -> Channel:
+        """Return the channel of reports that were randomized a second time."""
 
-    def fits(self, told: Words) -> Flags:
+    def fits(self, words: Words) -> Flags:
         """Return which reports this channel can send."""
 
-    def marks(self, told: Words, keys: Keys) -> Numbers:
-        """Return how many marks in all the reports speak for each label."""
+    def marks(self, words: Words, keys: Keys) -> Numbers:
+        """Return how many marks in all the reports support each label."""
 
-    def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of this report, given its seed, from this answer."""
+    def probability(self, words: Sequence[int], key: Sequence[int]) -> Fraction:
+        """Return the probability of this report, given its seed and this answer."""
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return every report that there is with this seed."""
+        """Yield every possible report with this seed."""
 
 
-def rows_of(bits: Words, count: int) -> Flags:
-    """Return the first so many bits of words, each as a truth value."""
+def unpack_bits(bits: Words, count: int) -> Flags:
+    """Return the first `count` bits of words as booleans."""
     return np.unpackbits(bits.astype("<u8").view(np.uint8), count=count, bitorder="little").view(np.bool_)
 
 
 def words_for(bits: int) -> int:
-    """Return how many words hold so many bits."""
+    """Return the number of words that hold this many bits."""
     return -(-bits // 64)
 
 
 def local_event(epsilon: Fraction) -> PureEvent:
-    """Return what one report costs: whatever the respondent's answer is, replaced by any other."""
+    """Return the event of one report: the respondent's answer may be replaced by any other."""
     return PureEvent(PureMechanism.RANDOMIZED_RESPONSE, epsilon, Neighbours.REPLACE)

@@ -1,4 +1,4 @@
-"""The privacy of a channel, decided in fractions: by going through all its reports, or by its formula."""
+"""The privacy of a channel, decided in exact fractions: by enumerating its reports, or by its formula."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from dodona.lab.local.odds import is_within
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How much a report can tell at most."""
+class PrivacyCheck:
+    """How much a report can reveal at most."""
 
     ratio: Fraction
-    """The largest ratio of a report's chances under two answers; exact."""
+    """The largest ratio of a report's probabilities under two answers; exact."""
     private: bool
     """Whether the ratio is at most e^ε; decided exactly."""
 
 
-def formula(channel: Channel) -> Verdict:
-    """Return the verdict by the channel's own formula, for alphabets of any size.
+def check_by_formula(channel: Channel) -> PrivacyCheck:
+    """Check a channel by its formula, for alphabets of any size.
 
     Theorem: local-channels
     """
-    return Verdict(channel.ratio, is_within(channel.ratio, channel.epsilon))
+    return PrivacyCheck(channel.ratio, is_within(channel.ratio, channel.epsilon))
 
 
-def enumerated(channel: Channel, keys: Sequence[Sequence[int]], seed: Sequence[int] = ()) -> Verdict:
-    """Return the verdict over all reports with this seed and all pairs of these answers.
+def check_by_enumeration(channel: Channel, keys: Sequence[Sequence[int]], seed: Sequence[int] = ()) -> PrivacyCheck:
+    """Check a channel over all reports with this seed and all pairs of these answers.
 
-    Seeds are drawn before the answer is looked at, so that their chance is the same under every answer.
+    Seeds are drawn before the answer is known, so their probability is the same under every answer.
 
     >>> from dodona.lab.local.kary import KaryResponse
-    >>> enumerated(KaryResponse.coins(), [(0,), (1,)])
-    Verdict(ratio=Fraction(3, 1), private=True)
+    >>> check_by_enumeration(KaryResponse.coins(), [(0,), (1,)])
+    PrivacyCheck(ratio=Fraction(3, 1), private=True)
 
     Theorem: local-channels
     """
     if len(keys) <= 1:
         raise InvalidArgument("keys", keys, "write at least two answers to tell apart")
     ratio = Fraction(0)
-    for told in channel.outcomes(seed):
-        chances = [channel.chance(told, key) for key in keys]
-        ratio = max(ratio, *(one / other for one, other in itertools.permutations(chances, 2)))
-    return Verdict(ratio, is_within(ratio, channel.epsilon))
+    for words in channel.outcomes(seed):
+        probabilities = [channel.probability(words, key) for key in keys]
+        ratio = max(ratio, *(one / other for one, other in itertools.permutations(probabilities, 2)))
+    return PrivacyCheck(ratio, is_within(ratio, channel.epsilon))

@@ -1,4 +1,4 @@
-"""A respondent's diary: permanent answers, so that being asked again and again does not wear the noise away."""
+"""A respondent's diary: permanent responses, so that repeated questions do not average the noise away."""
 
 from __future__ import annotations
 
@@ -14,50 +14,48 @@ import numpy as np
 from dodona.errors import InvalidRequest
 from dodona.lab.local.channel import Words
 from dodona.lab.local.odds import odds_below
-from dodona.lab.local.question import Question
+from dodona.lab.local.question import SurveyQuestion
 from dodona.lab.local.report import FORMAT, Report
 
-Kept = Mapping[tuple[int, ...], tuple[int, ...]]
+PermanentReports = Mapping[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a respondent's reports of one question have cost so far, said for two kinds of histories."""
+    """The privacy loss of a respondent's reports to one question so far, against two kinds of histories."""
 
     values: int
-    """How many different answers were reported."""
+    """The number of distinct answers reported."""
     reports: int
-    """How often."""
+    """The number of reports."""
     same_moments: Fraction
-    """Against a history with other answers that changed at the same moments: a permanent report for each answer.
-    Where the answer never changed, that is one, however often it was reported."""
+    """Against histories that changed at the same moments: a permanent response for each distinct answer."""
     any_history: Fraction | None
-    """Against any history at all. None means that there is no bound: whoever sees a report change knows that the answer
-    did. Only a second look at each report hides that, and then every report costs."""
+    """Against any history; None if unbounded, because a changed report reveals a changed answer."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diary:
-    """What one respondent's device keeps. It is private: it must never leave the device.
+    """The state of one respondent's device. It is private and must never leave the device.
 
     Theorem: local-memory
     """
 
-    question: Question
+    question: SurveyQuestion
     seed: tuple[int, ...]
-    """One for all answers: a new seed would tell that the answer has changed."""
-    kept: Kept = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """The same for all answers: a new seed would reveal that the answer has changed."""
+    kept: PermanentReports = field(default_factory=lambda: MappingProxyType({}), repr=False)
     reports: int = 0
 
     @classmethod
-    def empty(cls, question: Question) -> Self:
+    def empty(cls, question: SurveyQuestion) -> Self:
         """Return a new respondent's diary."""
         return cls(question, tuple(question.permanent.seeds(1)[0].tolist()))
 
     def respond(self, value: object) -> tuple[Report, Self]:
         """Return a report and the diary to keep from now on. Store the diary before the report is sent.
 
-        An answer that was given before is told from its permanent report; a new one draws its own.
+        A repeated answer reuses its permanent response; a new answer draws one.
 
         Theorem: local-memory
         """
@@ -66,16 +64,16 @@ class Diary:
         channel = self.question.permanent
         kept = self.kept
         if key not in kept:
-            fresh = channel.tell(keys, _row(self.seed))
+            fresh = channel.randomize(keys, _row(self.seed))
             kept = MappingProxyType({**kept, key: tuple(fresh[0].tolist())})
-        told = _row(kept[key])
+        words = _row(kept[key])
         if self.question.each is not None:
-            told = channel.retell(told, channel.look(odds_below(self.question.each)))
-        report = Report(self.question.name, self.question.digest, tuple(told[0].tolist()))
+            words = channel.randomize_again(words, channel.second_response(odds_below(self.question.each)))
+        report = Report(self.question.name, self.question.digest, tuple(words[0].tolist()))
         return report, replace(self, kept=kept, reports=self.reports + 1)
 
     def cost(self) -> Cost:
-        """Return what the reports so far have cost.
+        """Return the privacy loss of the reports so far.
 
         Theorem: local-memory
         """
@@ -85,8 +83,8 @@ class Diary:
         return Cost(values, self.reports, values * permanent.epsilon, anything)
 
     def to_json(self) -> str:
-        """Return the diary as text, to be kept on the device alone."""
-        kept = [[_hex(key), _hex(told)] for key, told in sorted(self.kept.items())]
+        """Return the diary as text, to be kept only on the device."""
+        kept = [[_hex(key), _hex(words)] for key, words in sorted(self.kept.items())]
         fields = {
             "format": FORMAT, "kept": kept, "question": self.question.digest, "reports": self.reports,
             "seed": _hex(self.seed),
@@ -94,15 +92,15 @@ class Diary:
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str, *, question: Question) -> Self:
-        """Return the diary that a text spells, for the question that it was kept for."""
+    def from_json(cls, text: str, *, question: SurveyQuestion) -> Self:
+        """Return the diary that a text encodes, for the question that it was kept for."""
         wrong = InvalidRequest(
-            "The text is no diary of this question: write what `to_json` returned, and ask with the same settings. "
+            "The text is not a diary of this question: write what `to_json` returned, and ask with the same settings. "
             "Do not start an empty diary instead: new permanent answers would cost once more."
         )
         try:
             fields = json.loads(text)
-            kept = {_words(key): _words(told) for key, told in fields["kept"]}
+            kept = {_words(key): _words(words) for key, words in fields["kept"]}
             found = cls(question, _words(fields["seed"]), MappingProxyType(kept), fields["reports"])
         except (ValueError, TypeError, LookupError, RecursionError):
             raise wrong from None

@@ -1,4 +1,4 @@
-"""The encoders that a question may name, and the channel that each of them is."""
+"""The encoders of a question, and the channel of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import assert_never
 from dodona.errors import InvalidArgument
 from dodona.lab.local.bloom import Bloom
 from dodona.lab.local.channel import Channel
-from dodona.lab.local.hashed import Hashed
+from dodona.lab.local.hashed import LocalHashing
 from dodona.lab.local.kary import KaryResponse
 from dodona.lab.local.odds import local_epsilon
 from dodona.lab.local.unary import Unary
@@ -17,20 +17,20 @@ from dodona.numbers import Exact
 
 
 class Encoder(Enum):
-    """How an answer is encoded before it is made noisy."""
+    """How an answer is encoded before it is randomized."""
 
     COINS = "coins"
-    """Two coins: the truth on tails, else the second coin."""
+    """Two coins: the truth on tails, otherwise the second coin."""
     KARY = "kary"
     """The label itself, or another one: best for few labels."""
     SYMMETRIC = "symmetric-unary"
-    """A bit for each label, all told alike."""
+    """A bit for each label, all randomized alike."""
     OPTIMIZED = "optimized-unary"
-    """A bit for each label, told for least variance: best for many labels."""
+    """A bit for each label, randomized for the least variance: best for many labels."""
     HASHED = "hashed"
     """A bucket of a hash function that each respondent draws: best for open texts."""
     BLOOM = "bloom"
-    """A Bloom filter, told bit by bit."""
+    """A Bloom filter, randomized bit by bit."""
 
     @property
     def hashes(self) -> bool:
@@ -38,14 +38,14 @@ class Encoder(Enum):
         return self in {Encoder.HASHED, Encoder.BLOOM}
 
 
-def best(labels: int, epsilon: Exact) -> Encoder:
-    """Return the encoder of least variance for listed labels (Wang et al. 2017): response while k < 3·e^ε + 2."""
+def best_encoder(labels: int, epsilon: Exact) -> Encoder:
+    """Return the encoder of least variance for listed labels (Wang et al. 2017): k-ary response while k < 3·e^ε + 2."""
     few = labels < 3 * math.exp(local_epsilon(epsilon)) + 2
     return Encoder.KARY if few else Encoder.OPTIMIZED
 
 
-def channel_of(encoder: Encoder, labels: int | None, epsilon: Exact | None, shape: tuple[int, int] | None) -> Channel:
-    """Return the channel of an encoder for so many labels, None for open texts."""
+def make_channel(encoder: Encoder, labels: int | None, epsilon: Exact | None, shape: tuple[int, int] | None) -> Channel:
+    """Return the channel of an encoder for this many labels, or None for open texts."""
     if not isinstance(encoder, Encoder):
         raise InvalidArgument("encoder", encoder, "write one of dodona.lab.local.Encoder")
     if encoder is Encoder.COINS:
@@ -53,7 +53,7 @@ def channel_of(encoder: Encoder, labels: int | None, epsilon: Exact | None, shap
     if epsilon is None:
         raise InvalidArgument("epsilon", epsilon, "write what one report may cost, such as 1")
     if encoder is Encoder.HASHED:
-        return Hashed.of(epsilon=epsilon)
+        return LocalHashing.of(epsilon=epsilon)
     if encoder is Encoder.BLOOM:
         bits, hashes = (128, 2) if shape is None else shape
         return Bloom.of(epsilon=epsilon, bits=bits, hashes=hashes)

@@ -1,4 +1,4 @@
-"""What the reports say about everyone: shares and counts of labels, each with its interval."""
+"""Estimates from reports: shares and counts of labels, each with its interval."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Self
 
 from dodona.answer.estimate import Estimate, to_float
 from dodona.errors import InvalidArgument
-from dodona.lab.local.alphabet import shown
-from dodona.lab.local.channel import Support
-from dodona.lab.local.interval import of_population, of_table
+from dodona.lab.local.alphabet import preview_labels
+from dodona.lab.local.channel import SupportProbabilities
+from dodona.lab.local.interval import population_interval, table_interval
 from dodona.numbers import Exact, to_fraction
 from dodona.privacy.accuracy import Accuracy, Against, to_failure_probability
 
 
 @dataclass(frozen=True, slots=True)
 class HeavyHitters:
-    """Labels that a share of people or more mean, as far as the reports can tell."""
+    """Labels whose share of the respondents reaches a threshold, as far as the reports can show."""
 
     sure: tuple[str, ...]
-    """Their intervals begin at the share or above it."""
+    """The whole interval is at or above the threshold."""
     possible: tuple[str, ...]
-    """Their intervals reach the share; the sure ones are among them."""
+    """The interval reaches the threshold; includes the sure ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,53 +38,53 @@ class Estimates:
     question: str
     labels: tuple[str, ...]
     marks: tuple[int, ...]
-    """How many marks in all reports speak for each label."""
+    """The number of marks in all reports that support each label."""
     respondents: int
-    support: Support
+    support: SupportProbabilities
     confidence: float = 0.95
     against: Against = Against.TABLE
     together: int = 1
-    """How many intervals hold at once with the confidence."""
+    """The number of intervals that hold simultaneously at the confidence."""
 
     def __post_init__(self) -> None:
         """Refuse a confidence that no interval can have."""
         to_failure_probability(self.confidence)
 
     def __getitem__(self, label: str) -> Estimate:
-        """Return the share of people who mean this label."""
+        """Return the share of people with this label."""
         return self._share(self._number(label))
 
     def __iter__(self) -> Iterator[tuple[str, Estimate]]:
-        """Go through labels with their shares, the largest estimate first."""
+        """Iterate over labels with their shares, the largest estimate first."""
         order = sorted(range(len(self.labels)), key=lambda number: -self.marks[number])
         return ((self.labels[number], self._share(number)) for number in order)
 
     @property
     def population(self) -> Self:
-        """The same estimates with intervals for the population that respondents were drawn from."""
+        """The same estimates with intervals for the population that respondents were sampled from."""
         return replace(self, against=Against.POPULATION)
 
     def simultaneous(self) -> Self:
-        """Return the same estimates with intervals that hold for all labels at once."""
+        """Return the same estimates with intervals that hold for all labels simultaneously."""
         return replace(self, together=len(self.labels))
 
     def shares(self) -> dict[str, Estimate]:
-        """Return the share of people who mean each label, in the order of the labels."""
+        """Return the share of people with each label, in the order of the labels."""
         return {label: self._share(number) for number, label in enumerate(self.labels)}
 
     def count(self, label: str) -> Estimate:
-        """Return how many of the respondents mean this label; only the table has counts."""
+        """Return how many respondents have this label; the population has no counts."""
         if self.against is not Against.TABLE:
             raise InvalidArgument("against", self.against, "counts are of the respondents; the population has shares")
         number = self._number(label)
-        low, high = of_table(self.marks[number], self.respondents, self.support, self._failing)
+        low, high = table_interval(self.marks[number], self.respondents, self.support, self._failing)
         value = self.support.share(self.marks[number], self.respondents) * self.respondents
         return Estimate(float(value), low, high)
 
     def consistent(self) -> dict[str, float]:
-        """Return shares for the eye: none below 0, and all labels together 1. They are biased and have no interval.
+        """Return shares for display: none below 0, and summing to 1. They are biased and have no interval.
 
-        What is below 0 becomes 0 and the others give it up alike (Wang et al. 2020, Norm-Sub).
+        Negative shares become 0, and the others are lowered equally (Wang et al. 2020, Norm-Sub).
         """
         values = [float(self.support.share(marks, self.respondents)) for marks in self.marks]
         left = sorted(values, reverse=True)
@@ -96,7 +96,7 @@ class Estimates:
         return {label: max(value - given, 0.0) for label, value in zip(self.labels, values, strict=True)}
 
     def heavy(self, share: Exact) -> HeavyHitters:
-        """Return the labels that at least such a share of people mean, by intervals that hold all at once."""
+        """Return the labels with at least this share, by simultaneous intervals."""
         least = to_fraction(share, argument="share", lower=Fraction(0), upper=Fraction(1))
         found = list(self.simultaneous())
         sure = tuple(label for label, estimate in found if to_float(estimate.low) >= least)
@@ -124,22 +124,22 @@ class Estimates:
 
     def _number(self, label: str) -> int:
         if label not in self.labels:
-            raise InvalidArgument("label", label, f"write one of {shown(self.labels)}")
+            raise InvalidArgument("label", label, f"write one of {preview_labels(self.labels)}")
         return self.labels.index(label)
 
     def _share(self, number: int) -> Estimate:
         marks, failing = self.marks[number], self._failing
         value = float(self.support.share(marks, self.respondents))
         if self.against is Against.POPULATION:
-            return Estimate(value, *of_population(marks, self.respondents, self.support, failing))
-        low, high = of_table(marks, self.respondents, self.support, failing)
+            return Estimate(value, *population_interval(marks, self.respondents, self.support, failing))
+        low, high = table_interval(marks, self.respondents, self.support, failing)
         return Estimate(value, low / self.respondents, high / self.respondents)
 
 
-def expected_width(support: Support, respondents: int, failing: float, *, against: Against) -> float:
-    """Return how far a share is off at most, before anyone has answered: Hoeffding's bound.
+def expected_width(support: SupportProbabilities, respondents: int, failing: float, *, against: Against) -> float:
+    """Return a bound on the error of a share before anyone has answered: Hoeffding's inequality.
 
-    Against the population the marks of one respondent depend on each other, so that respondents are counted.
+    For the population, the marks of one respondent depend on each other, so respondents are counted instead.
 
     Theorem: local-estimates
     """
@@ -147,7 +147,7 @@ def expected_width(support: Support, respondents: int, failing: float, *, agains
     return math.sqrt(math.log(2 / failing) / (2 * independent)) / float(support.keep - support.lend)
 
 
-def needed(support: Support, target: Accuracy, failing: float) -> int:
+def respondents_needed(support: SupportProbabilities, target: Accuracy, failing: float) -> int:
     """Return the least number of respondents whose shares are within the target by that bound."""
     marks = math.log(2 / failing) / (2 * (target.within * float(support.keep - support.lend)) ** 2)
     near = max(1, math.floor(marks / (support.trials if target.against is Against.TABLE else 1)))

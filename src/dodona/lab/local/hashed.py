@@ -1,4 +1,4 @@
-"""Optimal local hashing: a label of any alphabet falls in one of few buckets, and the bucket is told by response."""
+"""Optimal local hashing: a label of any alphabet falls into one of few buckets, and the bucket is randomized."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Self
 
 import numpy as np
 
-from dodona.lab.local.channel import Core, Flags, Keys, Numbers, Support, Words
-from dodona.lab.local.hashing import MOST_BUCKETS, PRIME, SEED_WORDS, collision, drawn, hashed, hashed_one
-from dodona.lab.local.kary import answering, respond
+from dodona.lab.local.channel import Flags, Keys, MarkProbabilities, Numbers, SupportProbabilities, Words
+from dodona.lab.local.hashing import MOST_BUCKETS, PRIME, SEED_WORDS, collision, draw_functions, hash_key, hash_keys
+from dodona.lab.local.kary import respond, response_probabilities
 from dodona.lab.local.odds import local_epsilon, loss_above, odds_below
 from dodona.numbers import Exact, to_integer
 
@@ -19,86 +19,88 @@ _ROWS = 1 << 13  # reports that the near caches hold while candidates are looked
 
 
 @dataclass(frozen=True, slots=True)
-class Hashed:
-    """Each respondent draws a hash function, tells it, and answers with the bucket of the label or another one.
+class LocalHashing:
+    """Each respondent sends a random hash function, and the bucket of the label or another one.
 
     Theorem: local-channels, local-hashing
     """
 
     buckets: int
     epsilon: Fraction
-    core: Core
+    probabilities: MarkProbabilities
     width: int = SEED_WORDS + 1
     places: int = 1
 
     @classmethod
     def of(cls, *, epsilon: Exact, buckets: int | None = None) -> Self:
-        """Return the channel; about e^ε + 1 buckets have the least variance, and are taken if none are given.
+        """Return the channel; without `buckets`, about e^ε + 1 buckets, which have the least variance.
 
-        >>> Hashed.of(epsilon=1).buckets, Hashed.of(epsilon=3).buckets
+        >>> LocalHashing.of(epsilon=1).buckets, LocalHashing.of(epsilon=3).buckets
         (4, 21)
         """
         loss = local_epsilon(epsilon)
         best = min(max(round(odds_below(loss)) + 1, 2), MOST_BUCKETS)
         number = best if buckets is None else to_integer(buckets, argument="buckets", lower=2, upper=MOST_BUCKETS)
-        return cls(number, loss, answering(odds_below(loss), number))
+        return cls(number, loss, response_probabilities(odds_below(loss), number))
 
     @property
-    def support(self) -> Support:
-        """A report speaks for all labels that its function puts in its bucket."""
+    def support(self) -> SupportProbabilities:
+        """A report supports all labels that its function puts in its bucket."""
         same = collision(self.buckets)
-        return Support(self.core.keep, same * self.core.keep + (1 - same) * self.core.lend)
+        return SupportProbabilities(
+            self.probabilities.keep, same * self.probabilities.keep + (1 - same) * self.probabilities.lend
+        )
 
     @property
     def ratio(self) -> Fraction:
-        """Given the function, the odds of the true bucket against any other."""
-        return max(self.core.keep / self.core.lend, self.core.lend / self.core.keep)
+        """The odds of the true bucket against any other, given the function."""
+        return max(self.probabilities.keep / self.probabilities.lend, self.probabilities.lend / self.probabilities.keep)
 
-    def look(self, odds: Fraction) -> Core:
-        """Return the chances of a second response to the bucket that the first one said."""
-        return answering(odds, self.buckets)
+    def second_response(self, odds: Fraction) -> MarkProbabilities:
+        """Return the probabilities of a second response to the bucket of the first."""
+        return response_probabilities(odds, self.buckets)
 
-    def after(self, second: Core) -> Self:
+    def after(self, second: MarkProbabilities) -> Self:
         """Return the channel of a response to a response."""
-        composed = replace(self, core=self.core.then(second))
+        composed = replace(self, probabilities=self.probabilities.then(second))
         return replace(composed, epsilon=min(self.epsilon, loss_above(composed.ratio)))
 
     def seeds(self, count: int) -> Words:
         """Return a hash function for each respondent."""
-        return drawn(count)
+        return draw_functions(count)
 
-    def tell(self, keys: Keys, seeds: Words) -> Words:
+    def randomize(self, keys: Keys, seeds: Words) -> Words:
         """Return the function and a bucket for each answer.
 
         Theorem: local-channels
         """
-        own = hashed(seeds, keys, self.buckets)
-        return np.column_stack((seeds, respond(own, self.buckets, self.core.keep)))
+        own = hash_keys(seeds, keys, self.buckets)
+        return np.column_stack((seeds, respond(own, self.buckets, self.probabilities.keep)))
 
-    def retell(self, told: Words, second: Core) -> Words:
+    def randomize_again(self, words: Words, second: MarkProbabilities) -> Words:
         """Return a response to each report, with its function."""
-        again = respond(told[:, SEED_WORDS], self.buckets, second.keep)
-        return np.column_stack((told[:, :SEED_WORDS], again))
+        again = respond(words[:, SEED_WORDS], self.buckets, second.keep)
+        return np.column_stack((words[:, :SEED_WORDS], again))
 
-    def fits(self, told: Words) -> Flags:
-        """Return which reports hold a function of the family and a bucket."""
-        fits: Flags = (told[:, :SEED_WORDS] < PRIME).all(axis=1) & (told[:, SEED_WORDS] < self.buckets)
+    def fits(self, words: Words) -> Flags:
+        """Return which reports contain a function of the family and a valid bucket."""
+        fits: Flags = (words[:, :SEED_WORDS] < PRIME).all(axis=1) & (words[:, SEED_WORDS] < self.buckets)
         return fits
 
-    def marks(self, told: Words, keys: Keys) -> Numbers:
-        """Return how many reports speak for each label."""
+    def marks(self, words: Words, keys: Keys) -> Numbers:
+        """Return how many reports support each label."""
         found = np.zeros(keys.shape[0], dtype=np.int64)
-        for start in range(0, told.shape[0], _ROWS):
-            block = np.asfortranarray(told[start : start + _ROWS])
+        for start in range(0, words.shape[0], _ROWS):
+            block = np.asfortranarray(words[start : start + _ROWS])
             for number, key in enumerate(keys):
-                found[number] += np.count_nonzero(hashed(block, key, self.buckets) == block[:, SEED_WORDS])
+                found[number] += np.count_nonzero(hash_keys(block, key, self.buckets) == block[:, SEED_WORDS])
         return found
 
-    def chance(self, told: Sequence[int], key: Sequence[int]) -> Fraction:
-        """Return the chance of this bucket, given the function."""
-        own = hashed_one(told[:SEED_WORDS], key, self.buckets)
-        return self.core.keep if told[SEED_WORDS] == own else self.core.lend
+    def probability(self, words: Sequence[int], key: Sequence[int]) -> Fraction:
+        """Return the probability of this bucket, given the function."""
+        own = hash_key(words[:SEED_WORDS], key, self.buckets)
+        return self.probabilities.keep if words[SEED_WORDS] == own else self.probabilities.lend
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Return the function with every bucket."""
+        """Yield the function with every bucket."""
         return ((*seed, bucket) for bucket in range(self.buckets))

@@ -1,7 +1,7 @@
-"""A family of hash functions over a prime field, of which every respondent draws one, and fingerprints of labels.
+"""A family of hash functions over a prime field, from which every respondent draws, and fingerprints of labels.
 
-A function maps the pair x to a·x + b in the field of 2^31 - 1 elements, and the field to buckets of nearly equal size.
-For two different labels the pair of hashes is uniform over all pairs, so chances of collisions are exact fractions.
+A function maps a pair x to a·x + b in the field of 2^31 - 1 elements, and the field to buckets of nearly equal size.
+For two different labels the pair of hashes is uniform over all pairs, so collision probabilities are exact fractions.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def fingerprint(label: str) -> tuple[int, int]:
     return int.from_bytes(digest[:16], "big") % PRIME, int.from_bytes(digest[16:], "big") % PRIME
 
 
-def drawn(count: int, functions: int = 1) -> Words:
-    """Return for each respondent the seeds of so many functions, drawn uniformly from the whole family."""
+def draw_functions(count: int, functions: int = 1) -> Words:
+    """Return seeds of `functions` hash functions for each respondent, drawn uniformly from the whole family."""
     return direct.dice(PRIME, count * functions * SEED_WORDS).reshape(count, functions * SEED_WORDS)
 
 
-def hashed(seeds: Words, keys: Keys, buckets: int) -> Words:
+def hash_keys(seeds: Words, keys: Keys, buckets: int) -> Words:
     """Return the bucket of each key under the function of its row; keys are rows of two, or one such row for all.
 
     Theorem: local-hashing
@@ -47,14 +47,14 @@ def hashed(seeds: Words, keys: Keys, buckets: int) -> Words:
     return (value * np.uint64(buckets)) >> _SHIFT
 
 
-def hashed_one(seed: Sequence[int], key: Sequence[int], buckets: int) -> int:
+def hash_key(seed: Sequence[int], key: Sequence[int], buckets: int) -> int:
     """Return the bucket of one key, in integers."""
     return (seed[0] * key[0] + seed[1] * key[1] + seed[2]) % PRIME * buckets >> 31
 
 
 @lru_cache(maxsize=256)
 def collision(buckets: int) -> Fraction:
-    """Return the chance that two different labels fall in one bucket: the sum of the squared shares of buckets.
+    """Return the probability that two different labels fall into one bucket: the sum of squared bucket shares.
 
     >>> float(collision(4))
     0.25

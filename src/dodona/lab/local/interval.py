@@ -1,4 +1,4 @@
-"""Intervals from the exact law of marks: Bin(m, p) + Bin(n - m, q) if m of n trials are of those who mean a label."""
+"""Intervals from the exact distribution of marks: Bin(m, p) + Bin(n - m, q) if m of n trials are for the label."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dodona.lab.local.channel import Support
+from dodona.lab.local.channel import SupportProbabilities
 
-# What a numerical tail may be off by: relative, and absolute where the window of the sum is cut.
+# Bounds on the error of a numerical tail: relative, and absolute where the sum is truncated.
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-15
 _WINDOW = 4.3  # by Hoeffding less than 2·e^(-2·4.3²) < 2·10^-16 lies more than 4.3·√n from the mean of n trials
 
 
-def of_table(marks: int, respondents: int, support: Support, failing: float) -> tuple[int, int]:
-    """Return the least and the greatest number of respondents who mean the label that explain so many marks.
+def table_interval(marks: int, respondents: int, support: SupportProbabilities, failing: float) -> tuple[int, int]:
+    """Return the least and the greatest number of respondents with the label that explain the marks.
 
     Theorem: local-estimates
     """
     trials = support.trials
-    chances = float(support.keep), float(support.lend)
+    probabilities = float(support.keep), float(support.lend)
     opposite = float(1 - support.keep), float(1 - support.lend)
     rare = failing / 2
 
     def too_many(meaning: int) -> bool:
         """Return whether so few marks would be rare, as they are from some number on."""
-        return _is_rare(_at_most(marks, meaning * trials, (respondents - meaning) * trials, chances), rare)
+        return _is_rare(_at_most(marks, meaning * trials, (respondents - meaning) * trials, probabilities), rare)
 
     def enough(meaning: int) -> bool:
-        """Return whether so many marks, which is so few gaps between them, would not be rare."""
+        """Return whether so many marks would not be rare."""
         gaps = respondents * trials - marks
         return not _is_rare(_at_most(gaps, meaning * trials, (respondents - meaning) * trials, opposite), rare)
 
@@ -39,37 +39,39 @@ def of_table(marks: int, respondents: int, support: Support, failing: float) -> 
     reach = deviation * NormalDist().inv_cdf(1 - rare)
     lowest = _first(enough, respondents, guess=estimate * respondents - reach, step=deviation / 32)
     highest = _first(too_many, respondents, guess=estimate * respondents + reach, step=deviation / 32) - 1
-    # Where no number explains the marks, the nearest one is all that can be said.
+    # If no number explains the marks, return the nearest one.
     return min(lowest, respondents), max(highest, 0)
 
 
-def of_population(marks: int, respondents: int, support: Support, failing: float) -> tuple[float, float]:
-    """Return an interval for the share in the population that respondents were drawn from independently.
+def population_interval(
+    marks: int, respondents: int, support: SupportProbabilities, failing: float
+) -> tuple[float, float]:
+    """Return an interval for the share in the population that respondents were sampled from independently.
 
-    One mark a respondent is binomial. With several, the interval for the table at half the failure is widened by that
-    of a sample at the other half.
+    One mark per respondent is binomial. With several, the interval for the table at half the failure probability is
+    widened by a sampling interval at the other half.
 
     Theorem: local-estimates
     """
     if support.trials > 1:
-        least, greatest = of_table(marks, respondents, support, failing / 2)
+        least, greatest = table_interval(marks, respondents, support, failing / 2)
         return _clopper_pearson(least, greatest, respondents, failing / 2)
     slope = float(support.keep - support.lend)
     low, high = ((edge - float(support.lend)) / slope for edge in _clopper_pearson(marks, marks, respondents, failing))
     return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
-def _is_rare(chance: float, rare: float) -> bool:
-    """Return whether a tail is rare for sure, whatever rounding did."""
-    return chance * (1 + _RELATIVE) + _ABSOLUTE <= rare
+def _is_rare(probability: float, rare: float) -> bool:
+    """Return whether a tail is certainly rare, despite rounding."""
+    return probability * (1 + _RELATIVE) + _ABSOLUTE <= rare
 
 
-def _at_most(marks: int, meaning: int, others: int, chances: tuple[float, float]) -> float:
+def _at_most(marks: int, meaning: int, others: int, probabilities: tuple[float, float]) -> float:
     """Return P(Bin(meaning, p) + Bin(others, q) ≤ marks), summed over the part with fewer trials."""
     from scipy.special import betainc
     from scipy.stats import binom
 
-    few, many = sorted(((meaning, chances[0]), (others, chances[1])))
+    few, many = sorted(((meaning, probabilities[0]), (others, probabilities[1])))
     half = _WINDOW * math.sqrt(few[0])
     low, high = math.floor(few[0] * few[1] - half), math.ceil(few[0] * few[1] + half)
     part = np.arange(max(low, 0), min(high, few[0]) + 1)
@@ -82,7 +84,7 @@ def _at_most(marks: int, meaning: int, others: int, chances: tuple[float, float]
 
 
 def _first(holds: Callable[[int], bool], respondents: int, *, guess: float, step: float) -> int:
-    """Return the least number at which it holds, one more than all if at none; from there on it does."""
+    """Return the least number at which a monotone condition holds; one more than all respondents if there is none."""
     low, high = -1, respondents + 1  # it does not hold at low, and counts as holding at high
     probe, width = min(max(round(guess), 0), respondents), max(1, round(step))
     while high - low > 1:

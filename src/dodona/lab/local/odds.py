@@ -1,4 +1,4 @@
-"""Rational odds just below e^ε, so that every chance of a report is a fraction and its privacy is decided exactly."""
+"""Rational odds just below e^ε, so that probabilities are fractions and privacy is decided exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from dodona.numbers import Exact, to_fraction
 
 LEAST, MOST = Fraction(1, 10**6), Fraction(50)
-"""The range of a local ε: below it a report tells nothing, above it nothing is hidden."""
+"""The range of a local ε: below it a report reveals nothing, above it nothing is hidden."""
 
 _BITS = 64
 
@@ -20,7 +20,7 @@ def local_epsilon(value: Exact, *, argument: str = "epsilon") -> Fraction:
 
 
 def odds_below(epsilon: Fraction, *, bits: int = _BITS) -> Fraction:
-    """Return floor(2^bits·e^ε)/2^bits, for an ε > 0.
+    """Return floor(2^bits·e^ε)/2^bits, for ε > 0.
 
     >>> float(odds_below(Fraction(1)))
     2.718281828459045
@@ -31,7 +31,7 @@ def odds_below(epsilon: Fraction, *, bits: int = _BITS) -> Fraction:
 
 
 def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
-    """Return whether ratio ≤ e^ε, decided exactly; e^ε is irrational, so that more digits end every doubt.
+    """Return whether ratio ≤ e^ε, decided exactly; e^ε is irrational, so enough digits always decide.
 
     >>> is_within(Fraction(3), Fraction("1.0986122886")), is_within(Fraction(3), Fraction("1.0986122887"))
     (False, True)
@@ -47,9 +47,9 @@ def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
 
 
 def loss_above(ratio: Fraction) -> Fraction:
-    """Return a fraction just above ln(ratio), a multiple of 2^-39, for a ratio ≥ 1: what such a report costs.
+    """Return a multiple of 2^-39 just above ln(ratio), for a ratio ≥ 1: the price of such a report.
 
-    The least is 2^-39, as accountants price nothing below 10^-12.
+    The least is 2^-39, because accountants price nothing below 10^-12.
     """
     context = Context(prec=40, Emin=MIN_EMIN, Emax=MAX_EMAX)
     near = context.ln(context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
@@ -64,7 +64,7 @@ def _floor(epsilon: Fraction, bits: int) -> int:
         context = Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX)
         power = context.exp(context.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator)))
         scaled = context.multiply(power, Decimal(1 << bits))
-        # Each of the three steps rounds by at most 10^(1-digits)/2 relative, the quotient's share times ε.
+        # Each of the three steps rounds by at most 10^(1-digits)/2 relative; the quotient's error counts ε times.
         share = Decimal(int(epsilon) + 5)
         margin = context.multiply(scaled, context.scaleb(share, 1 - digits))
         low = context.subtract(scaled, margin).to_integral_value(ROUND_FLOOR, context)

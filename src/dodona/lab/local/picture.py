@@ -1,4 +1,4 @@
-"""Noise on the input against noise on the output: one question, asked of people who trust nobody or one curator."""
+"""Noise on the input against noise on the output: one question in the local and in the central model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from dodona.errors import InvalidRequest
 from dodona.lab import direct
 from dodona.lab.local.odds import LEAST, MOST
-from dodona.lab.local.question import Question
+from dodona.lab.local.question import SurveyQuestion
 from dodona.lab.mechanisms import Laplace
 from dodona.numbers import Exact, to_fraction
 from dodona.privacy.accuracy import to_failure_probability, validate_count
@@ -26,31 +26,31 @@ _INPUT, _OUTPUT, _SAMPLE = "#D55E00", "#0072B2", "#555555"  # Okabe and Ito's co
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """The errors of a share at one number of respondents: what runs showed and what is promised."""
+class ErrorPoint:
+    """The errors of a share at one number of respondents: observed and guaranteed."""
 
     respondents: int
     input_errors: tuple[float, ...]
-    """Of randomized response: every respondent's answer is noisy."""
+    """Randomized response: every answer is noisy."""
     output_errors: tuple[float, ...]
-    """Of the Laplace mechanism: the exact count is noisy."""
+    """The Laplace mechanism: the exact count is noisy."""
     input_within: float
     output_within: float
     sampling_within: float
-    """How far a sample without any noise may be from its population."""
+    """How far a sample without noise may be from its population."""
 
 
-def compared(
+def compare_errors(
     respondents: Sequence[int] = RESPONDENTS,
     *,
     epsilon: Exact = 1,
     share: float = 0.3,
     runs: int = 200,
     confidence: float = 0.95,
-) -> tuple[Point, ...]:
-    """Return both kinds of error on made-up people, of whom this share would say yes.
+) -> tuple[ErrorPoint, ...]:
+    """Return both kinds of error for synthetic respondents, of whom this share would say yes.
 
-    >>> point = compared([1_000], runs=3)[0]
+    >>> point = compare_errors([1_000], runs=3)[0]
     >>> round(point.input_within, 3), round(point.output_within, 4)
     (0.093, 0.003)
     """
@@ -58,11 +58,11 @@ def compared(
         to_fraction(epsilon, argument="epsilon", lower=LEAST, upper=MOST),
         to_failure_probability(confidence),
     )
-    question, laplace = Question.yes_no("made up", epsilon=loss), Laplace(scale=1 / loss)
+    question, laplace = SurveyQuestion.yes_no("made up", epsilon=loss), Laplace(scale=1 / loss)
     yes_of = {number: round(share * validate_count(number, argument="respondents")) for number in respondents}
     times = validate_count(runs, argument="runs")
     return tuple(
-        Point(
+        ErrorPoint(
             number,
             tuple(_input_error(question, yes, number) for _ in range(times)),
             tuple((direct.run(laplace, yes) - yes) / number for _ in range(times)),
@@ -74,9 +74,9 @@ def compared(
     )
 
 
-def draw_noise(path: str | Path, points: Sequence[Point] | None = None) -> None:
-    """Write a picture of both kinds of error against the number of respondents. It needs the extra `plot`."""
-    found = compared() if points is None else points
+def draw_noise(path: str | Path, points: Sequence[ErrorPoint] | None = None) -> None:
+    """Plot both kinds of error against the number of respondents. Needs the extra `plot`."""
+    found = compare_errors() if points is None else points
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -89,8 +89,8 @@ def draw_noise(path: str | Path, points: Sequence[Point] | None = None) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _errors(axes: Axes, points: Sequence[Point]) -> None:
-    """Draw promised errors as lines, and as marks what nineteen of twenty runs stayed within."""
+def _errors(axes: Axes, points: Sequence[ErrorPoint]) -> None:
+    """Draw guaranteed errors as lines, and the 95% quantile of the runs as marks."""
     across = [point.respondents for point in points]
     for name, colour, marker, shown, promised in (
         ("on every answer", _INPUT, "o", [p.input_errors for p in points], [p.input_within for p in points]),
@@ -107,7 +107,7 @@ def _errors(axes: Axes, points: Sequence[Point]) -> None:
     axes.legend(fontsize=8, loc="lower left")
 
 
-def _middle(axes: Axes, point: Point) -> None:
+def _middle(axes: Axes, point: ErrorPoint) -> None:
     """Draw the errors of all runs for one number of respondents."""
     reach = max(map(abs, (*point.input_errors, *point.output_errors)))
     bins = np.linspace(-reach, reach, 42).tolist()
@@ -122,8 +122,8 @@ def _middle(axes: Axes, point: Point) -> None:
     axes.legend(fontsize=8, loc="upper left")
 
 
-def _input_error(question: Question, yes: int, respondents: int) -> float:
-    """Return how far the estimate of one survey is off."""
+def _input_error(question: SurveyQuestion, yes: int, respondents: int) -> float:
+    """Return the error of the estimate of one survey."""
     answers = np.arange(respondents) < yes
     found = question.collect(question.batches(answers.astype(np.int64)))
     return float(found.support.share(found.marks[1], respondents)) - yes / respondents

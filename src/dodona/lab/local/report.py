@@ -1,4 +1,4 @@
-"""What leaves a respondent's device: one report, or many in a block, with one spelling in JSON."""
+"""What leaves a respondent's device: one report, or many in a block, with a canonical JSON encoding."""
 
 from __future__ import annotations
 
@@ -16,84 +16,84 @@ from dodona.lab.local.faults import BadReport
 FORMAT = 1
 _ROWS = 1 << 13  # single reports that are counted at a time
 _HEX = re.compile(r"(?:[0-9a-f]{16}){1,65536}", re.ASCII)
-_KEYS = {"channel", "format", "question", "told"}
+_KEYS = {"channel", "format", "question", "words"}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One respondent's report: safe to send, to store and to show."""
+    """One respondent's report: safe to send, to store and to display."""
 
     question: str
     channel: str
-    """The digest of the question, so that reports of two questions or of two privacy losses are never mixed."""
-    told: tuple[int, ...]
+    """The digest of the question, so that reports of two questions or two privacy losses are never mixed."""
+    words: tuple[int, ...]
 
     def to_json(self) -> str:
-        """Return the one spelling of the report. Words are in hexadecimal, as JavaScript's numbers hold 53 bits."""
-        told = "".join(f"{word:016x}" for word in self.told)
-        fields = {"channel": self.channel, "format": FORMAT, "question": self.question, "told": told}
+        """Return the canonical JSON. Words are in hexadecimal, because JavaScript's numbers hold 53 bits."""
+        words = "".join(f"{word:016x}" for word in self.words)
+        fields = {"channel": self.channel, "format": FORMAT, "question": self.question, "words": words}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the report that a text spells."""
+        """Return the report that a text encodes."""
         try:
             fields = json.loads(text)
         except (ValueError, TypeError, RecursionError):
             raise BadReport("it is not JSON") from None
         if not isinstance(fields, dict) or fields.keys() != _KEYS:
-            raise BadReport("it has other fields than channel, format, question and told")
+            raise BadReport("it has other fields than channel, format, question and words")
         if type(fields["format"]) is not int or fields["format"] != FORMAT:
             raise BadReport(f"its format is not {FORMAT}; use the version that wrote it")
-        question, channel, told = fields["question"], fields["channel"], fields["told"]
-        if not all(isinstance(field, str) for field in (question, channel, told)) or not _HEX.fullmatch(told):
-            raise BadReport("its question, channel or told is not the text that it should be")
-        return cls(question, channel, tuple(int(told[at : at + 16], 16) for at in range(0, len(told), 16)))
+        question, channel, words = fields["question"], fields["channel"], fields["words"]
+        if not all(isinstance(field, str) for field in (question, channel, words)) or not _HEX.fullmatch(words):
+            raise BadReport("its question, channel or words is not the text that it should be")
+        return cls(question, channel, tuple(int(words[at : at + 16], 16) for at in range(0, len(words), 16)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Reports of many respondents, one a row of words."""
+    """Reports of many respondents, one in each row of words."""
 
     question: str
     channel: str
-    told: Words
+    words: Words
 
     def __len__(self) -> int:
-        return int(self.told.shape[0])
+        return int(self.words.shape[0])
 
     def __iter__(self) -> Iterator[Report]:
-        return (Report(self.question, self.channel, tuple(row)) for row in self.told.tolist())
+        return (Report(self.question, self.channel, tuple(row)) for row in self.words.tolist())
 
 
 def blocks(reports: Iterable[Report | Batch], *, question: str, channel: str, width: int) -> Iterator[Batch]:
-    """Go through reports in blocks; one that belongs to another question is refused with its number."""
+    """Yield reports in blocks; one that belongs to another question is refused with its number."""
     seen, waiting = 0, list[Report]()
     for report in (reports,) if isinstance(reports, Report | Batch) else reports:
         if not isinstance(report, Report | Batch):
             raise BadReport("it is no report: write `Report.from_json(text)`", number=seen)
         if report.question != question or report.channel != channel:
             raise BadReport("it answers another question, or this one with other settings", number=seen)
-        columns = len(report.told) if isinstance(report, Report) else report.told.shape[1]
+        columns = len(report.words) if isinstance(report, Report) else report.words.shape[1]
         if columns != width:
             raise BadReport("it is not as long as this question's reports", number=seen)
         if isinstance(report, Report):
             waiting.append(report)
             seen += 1
         if waiting and (isinstance(report, Batch) or len(waiting) == _ROWS):
-            yield _gathered(waiting, seen)
+            yield _gather(waiting, seen)
             waiting = []
         if isinstance(report, Batch):
             seen += len(report)
             yield report
     if waiting:
-        yield _gathered(waiting, seen)
+        yield _gather(waiting, seen)
 
 
-def _gathered(reports: list[Report], last: int) -> Batch:
+def _gather(reports: list[Report], last: int) -> Batch:
     """Return reports as rows; `last` is the number of the one after them."""
     try:
-        told = np.array([report.told for report in reports], dtype=np.uint64)
+        words = np.array([report.words for report in reports], dtype=np.uint64)
     except (OverflowError, TypeError, ValueError):
         raise BadReport("it, or one just before it, holds what is no word of 64 bits", number=last - 1) from None
-    return Batch(reports[0].question, reports[0].channel, told)
+    return Batch(reports[0].question, reports[0].channel, words)

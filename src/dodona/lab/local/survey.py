@@ -11,30 +11,31 @@ from typing import Self
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.local.estimates import Estimates
 from dodona.lab.local.faults import BadReport, CollidingLabels, NoReports
-from dodona.lab.local.question import Question
+from dodona.lab.local.question import SurveyQuestion
 from dodona.lab.local.report import FORMAT, Report
 from dodona.privacy.events import ComposedEvent, PureEvent
 
 Response = tuple[Report, ...]
-"""One respondent's reports, one a question, in the survey's order."""
+"""One respondent's reports, one for each question, in the survey's order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Questions that everyone answers, all of them. Costs add up for each respondent.
+    """Questions that everyone answers, all of them. Privacy losses add up for each respondent.
 
-    >>> survey = Survey((Question.yes_no("smokes", epsilon=1), Question.choice("fuel", ["gas", "oil"], epsilon="1/2")))
+    >>> smokes = SurveyQuestion.yes_no("smokes", epsilon=1)
+    >>> survey = Survey((smokes, SurveyQuestion.choice("fuel", ["gas", "oil"], epsilon="1/2")))
     >>> survey.epsilon
     Fraction(3, 2)
     >>> [report.question for report in survey.respond({"smokes": "no", "fuel": "oil"})]
     ['smokes', 'fuel']
     """
 
-    questions: tuple[Question, ...]
+    questions: tuple[SurveyQuestion, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a survey without questions and questions of one name."""
-        if not self.questions or any(not isinstance(question, Question) for question in self.questions):
+        """Refuse a survey without questions and duplicate names."""
+        if not self.questions or any(not isinstance(question, SurveyQuestion) for question in self.questions):
             raise InvalidArgument("questions", self.questions, "write a tuple of at least one Question")
         names = set[str]()
         for question in self.questions:
@@ -44,11 +45,11 @@ class Survey:
 
     @property
     def epsilon(self) -> Fraction:
-        """What a respondent pays for all reports together."""
+        """The privacy loss of all reports of a respondent together."""
         return sum((question.epsilon for question in self.questions), start=Fraction(0))
 
     def event(self) -> PureEvent | ComposedEvent:
-        """Return the priced act of one response, for an accountant.
+        """Return the event of one response, for an accountant.
 
         Theorem: composition
         """
@@ -56,13 +57,13 @@ class Survey:
         return events[0] if len(events) == 1 else ComposedEvent(tuple((event, 1) for event in events))
 
     def respond(self, answers: Mapping[str, object]) -> Response:
-        """Return a report for every question. All must be answered: a question that is left out would tell something.
+        """Return a report for every question. All must be answered: leaving one out would reveal something.
 
-        Nothing is drawn before all answers are known to fit.
+        Nothing is drawn before all answers are validated.
         """
         names = [question.name for question in self.questions]
         if set(answers) != set(names):
-            # What was given is private, also where it was given in the wrong form.
+            # The answers are private, even if their form is wrong.
             raise InvalidRequest(f"Write one answer for each of {', '.join(names)}, and no other. Nothing was drawn.")
         for question in self.questions:
             question.keys([answers[question.name]])
@@ -97,25 +98,25 @@ class Survey:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the survey that a text spells."""
+        """Return the survey that a text encodes."""
         try:
             parts = json.loads(text)["questions"]
             spelled = [json.dumps(part, sort_keys=True, separators=(",", ":")) for part in parts]
         except (ValueError, TypeError, LookupError, RecursionError):
             spelled = []
-        made = cls(tuple(map(Question.from_json, spelled))) if spelled else None
+        made = cls(tuple(map(SurveyQuestion.from_json, spelled))) if spelled else None
         if made is None or made.to_json() != text:
-            raise InvalidRequest("The text spells no survey of this version: write what `to_json` returned.")
+            raise InvalidRequest("The text does not encode a survey of this version: write what `to_json` returned.")
         return made
 
 
 def response_to_json(response: Response) -> str:
-    """Return one respondent's reports as text: a list of them."""
+    """Return one respondent's reports as text: a JSON list."""
     return f"[{','.join(report.to_json() for report in response)}]"
 
 
 def response_from_json(text: str) -> Response:
-    """Return the reports that a text spells."""
+    """Return the reports that a text encodes."""
     try:
         parts = json.loads(text)
         spelled = [json.dumps(part) for part in parts] if isinstance(parts, list) else None

@@ -1,31 +1,31 @@
-"""What to expect: the error that every mechanism guarantees, before a row is read or anything is charged."""
+"""Planning: the error that every mechanism guarantees, before a row is read or anything is charged."""
 
 from dodona.lab.plan.advice import advice
-from dodona.lab.plan.forecast import Forecast, forecast, promised
-from dodona.lab.plan.inverse import Unknown, Unreachable, epsilon_for, needed, questions_for, rows_for
+from dodona.lab.plan.forecast import Forecast, forecast, promise_for
+from dodona.lab.plan.inverse import PlanParameter, UnreachablePlan, epsilon_for, questions_for, requirements, rows_for
 from dodona.lab.plan.marginals import Marginals
 from dodona.lab.plan.person import Exposure
-from dodona.lab.plan.promise import Asked, Promise, Task, Unsuitable
+from dodona.lab.plan.promise import Adaptivity, Promise, Task, Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.schema.schema import Neighbours
 
 __all__ = [
-    "Asked",
+    "Adaptivity",
     "Exposure",
     "Forecast",
     "Marginals",
     "Neighbours",
+    "PlanParameter",
     "Promise",
     "Setting",
     "Task",
-    "Unknown",
-    "Unreachable",
+    "UnreachablePlan",
     "Unsuitable",
     "advice",
     "epsilon_for",
     "forecast",
-    "needed",
-    "promised",
+    "promise_for",
     "questions_for",
+    "requirements",
     "rows_for",
 ]

@@ -1,10 +1,10 @@
-"""Advice: what to use, and why, in a sentence."""
+"""Advice: which mechanism to use, and why, in a sentence."""
 
 from __future__ import annotations
 
 from dodona.lab.plan.forecast import Forecast
-from dodona.lab.plan.inverse import Unknown, Unreachable, rows_for
-from dodona.lab.plan.promise import Asked, Promise, Task, Unsuitable, counted, shown
+from dodona.lab.plan.inverse import UnreachablePlan, rows_for
+from dodona.lab.plan.promise import Adaptivity, Promise, Task, Unsuitable, format_count, format_share
 
 _NAMED = 2  # others that a sentence compares with
 _ABOUT = 1.05  # closer than this, two promises are called alike
@@ -12,50 +12,50 @@ _USUAL = {Task.ANSWERS: "gaussian-zcdp", Task.LARGEST: "exponential", Task.ABOVE
 _PURE = {Task.ANSWERS: "laplace-basic", Task.LARGEST: "exponential", Task.ABOVE: "numeric-sparse"}
 _PROMISED = {
     Task.ANSWERS: "every answer is within {} of the rows",
-    Task.LARGEST: "the chosen one is within {} of the rows of the largest",
-    Task.ABOVE: "what is told is within {} of the rows",
+    Task.LARGEST: "the selected one is within {} of the rows of the largest",
+    Task.ABOVE: "released values are within {} of the rows",
 }
 
 
-def advice(found: Forecast, asked: Asked) -> str:
-    """Return which mechanism promises most, and how far others are behind.
+def advice(found: Forecast, adaptivity: Adaptivity) -> str:
+    """Return which mechanism gives the best guarantee, and how far others are behind.
 
     >>> from dodona.lab.plan.forecast import forecast
     >>> from dodona.lab.plan.setting import Setting
     >>> plan = Setting(rows=10**5, questions=1000, cells=2**40, epsilon=1, delta="1e-6")
-    >>> advice(forecast(plan), Asked.IN_TURN)
+    >>> advice(forecast(plan), Adaptivity.IN_TURN)
     "Gaussian noise: every answer is within 0.541% of the rows. Laplace noise's guarantee is 2.4 times worse here. PMW's guarantee is 34 times worse here."
     """  # noqa: E501
-    best = found.best(asked)
+    best = found.best(adaptivity)
     if best is None:
         return _nothing(found)
-    spoken = best.method.spoken
-    promised = _PROMISED[found.task].format(shown(best.within))
-    said = f"{spoken[0].upper()}{spoken[1:]}: {promised}."
-    others = _others(found, best, asked)
+    spoken_name = best.method.spoken_name
+    promised = _PROMISED[found.task].format(format_share(best.within))
+    said = f"{spoken_name[0].upper()}{spoken_name[1:]}: {promised}."
+    others = _others(found, best, adaptivity)
     if others:
         said += f" {' '.join(_behind(other, best) for other in others)}"
     return said
 
 
 def sentences(found: Forecast) -> dict[str, str]:
-    """Return the advice for questions that come in turn and for those that are all known, if the two differ."""
-    together, in_turn = advice(found, Asked.TOGETHER), advice(found, Asked.IN_TURN)
+    """Return the advice for adaptive questions and for questions known in advance, if the two differ."""
+    together, in_turn = advice(found, Adaptivity.TOGETHER), advice(found, Adaptivity.IN_TURN)
     if found.task is Task.LARGEST or together == in_turn:
         return {"": together}
-    best = found.best(Asked.TOGETHER), found.best(Asked.IN_TURN)
+    best = found.best(Adaptivity.TOGETHER), found.best(Adaptivity.IN_TURN)
     if best[0] is not None and best[0] == best[1]:
         return {"": in_turn}
     return {"If questions may depend on answers": in_turn, "If all questions are known": together}
 
 
-def _others(found: Forecast, best: Promise, asked: Asked) -> list[Promise]:
-    """Return the nearest of other families, and the lecture's online mechanism, where they hold for such questions."""
-    seen, others = {best.method.spoken}, []
+def _others(found: Forecast, best: Promise, adaptivity: Adaptivity) -> list[Promise]:
+    """Return the nearest mechanisms of other families, and the lecture's online mechanism, if they hold."""
+    seen, others = {best.method.spoken_name}, []
     for promise in found.promises:
-        fits = asked is Asked.TOGETHER or promise.method.asked is Asked.IN_TURN
-        if fits and promise.holds and promise.method.spoken not in seen:
-            seen.add(promise.method.spoken)
+        fits = adaptivity is Adaptivity.TOGETHER or promise.method.adaptivity is Adaptivity.IN_TURN
+        if fits and promise.holds and promise.method.spoken_name not in seen:
+            seen.add(promise.method.spoken_name)
             others.append(promise)
     learned = [promise for promise in others if promise.method.name == "pmw"]
     nearest = [promise for promise in others if promise not in learned]
@@ -63,10 +63,10 @@ def _others(found: Forecast, best: Promise, asked: Asked) -> list[Promise]:
 
 
 def _behind(other: Promise, best: Promise) -> str:
-    spoken = other.method.spoken
-    owner = f"{spoken[0].upper()}{spoken[1:]}'s guarantee is"
+    spoken_name = other.method.spoken_name
+    owner = f"{spoken_name[0].upper()}{spoken_name[1:]}'s guarantee is"
     if best.within == 0:
-        return f"{owner} {shown(other.within)}."
+        return f"{owner} {format_share(other.within)}."
     times = other.within / best.within
     if times < 1 / _ABOUT:
         return f"{owner} {1 / times:.2g} times better, but it cannot be run here."
@@ -76,13 +76,13 @@ def _behind(other: Promise, best: Promise) -> str:
 
 
 def _nothing(found: Forecast) -> str:
-    """Return how many rows would be needed for a promise of a tenth."""
+    """Return how many rows a guarantee of 10% would need."""
     usual = (_PURE if found.setting.delta == 0 else _USUAL)[found.task]
-    said = "No mechanism that can be run promises anything here."
+    said = "No mechanism that can be run guarantees anything here."
     try:
         rows = rows_for(found.setting, usual, within=0.1)
-    except (Unreachable, Unsuitable):
+    except (UnreachablePlan, Unsuitable):
         return f"{said} Raise epsilon, or ask fewer questions."
     method = next(promise.method for promise in found.promises if promise.method.name == usual)
-    spoken = method.spoken
-    return f"{said} {spoken[0].upper()}{spoken[1:]} would be within 10% with {counted(rows)} {Unknown.ROWS.value}."
+    spoken_name = method.spoken_name
+    return f"{said} {spoken_name[0].upper()}{spoken_name[1:]} would be within 10% with {format_count(rows)} rows."

@@ -16,7 +16,7 @@ from dodona.errors import InvalidArgument
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dodona.lab.plan import Forecast, Setting, Task, Unknown
+    from dodona.lab.plan import Forecast, PlanParameter, Setting, Task
 
 _WIDTH = 150  # of a table in a file, where no terminal says how wide it is
 _START = 100_000  # rows, where their number is looked for
@@ -24,14 +24,14 @@ _NUMBERS = ("within", "rows", "needs")
 
 
 class NeighbourRelation(StrEnum):
-    """Which two tables must look alike."""
+    """Which tables are neighbours."""
 
     REPLACE = "replace"
     ADD_REMOVE = "add-remove"
 
 
 class PlanTask(StrEnum):
-    """What is wanted of the questions."""
+    """What is wanted from the questions."""
 
     ANSWERS = "answers"
     LARGEST = "largest"
@@ -39,7 +39,7 @@ class PlanTask(StrEnum):
 
 
 class PlanUnknown(StrEnum):
-    """A side of a plan."""
+    """A parameter of a plan."""
 
     ROWS = "rows"
     EPSILON = "epsilon"
@@ -56,11 +56,12 @@ def plan(  # noqa: PLR0913  each is an option
     cells: Annotated[
         int | None, typer.Option(help="How many different rows there can be: the product of the columns' values.")
     ] = None,
-    epsilon: Annotated[str | None, typer.Option(help="The price of all of it; 1, or the dataset's budget.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Total epsilon: by default 1, or the dataset's budget.")] = None,
     delta: Annotated[str | None, typer.Option(help="0, or a small number such as 1e-6.")] = None,
-    confidence: Annotated[float, typer.Option(help="How sure it is that all answers are within the error.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Probability that all answers are within the error.")] = 0.95,
     neighbours: Annotated[
-        NeighbourRelation | None, typer.Option(help="One row replaced (so without a dataset), or one more or less.")
+        NeighbourRelation | None,
+        typer.Option(help="One row replaced (the default without a dataset), or added or removed."),
     ] = None,
     task: Annotated[
         PlanTask, typer.Option(help="All answers, which is largest, or which are above.")
@@ -71,20 +72,22 @@ def plan(  # noqa: PLR0913  each is an option
     ] = None,
     ways: Annotated[int, typer.Option(help="How many columns a marginal has.")] = 2,
     conjunctions: Annotated[
-        int | None, typer.Option(help="Plan for all monotone conjunctions of so many yes-no columns.")
+        int | None, typer.Option(help="Plan for all monotone conjunctions of this many yes/no columns.")
     ] = None,
-    within: Annotated[str | None, typer.Option(help="An error that is wanted, such as 1%, with --find.")] = None,
-    find: Annotated[PlanUnknown | None, typer.Option(help="What the wanted error needs.")] = None,
+    within: Annotated[str | None, typer.Option(help="The target error, such as 1%, with --find.")] = None,
+    find: Annotated[
+        PlanUnknown | None, typer.Option(help="The parameter to solve for, given the target error.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to draw the errors.")] = None,
-    over: Annotated[PlanUnknown, typer.Option(help="Along which side to draw.")] = PlanUnknown.ROWS,
+    over: Annotated[PlanUnknown, typer.Option(help="The parameter on the horizontal axis.")] = PlanUnknown.ROWS,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell what every mechanism guarantees, and which one to use.
+    """Show what every mechanism guarantees, and which one to use.
 
     Nothing is read and nothing is charged. Try: dodona plan --rows 100000 --questions 1000 --cells 1024 --delta 1e-6
     """
     with report_errors():
-        from dodona.lab.plan import Marginals, Neighbours, Setting, Task, Unknown
+        from dodona.lab.plan import Marginals, Neighbours, PlanParameter, Setting, Task
         from dodona.lab.plan.conjunctions import conjunctions as conjunctions_of
 
         check_picture(plot, argument="plot")
@@ -114,18 +117,18 @@ def plan(  # noqa: PLR0913  each is an option
             workload=workload,
         )
         if share is not None and find is not None:
-            _needs(setting, share, Unknown(find.value), Task(task.value), as_json=as_json)
+            _needs(setting, share, PlanParameter(find.value), Task(task.value), as_json=as_json)
         else:
             _forecast(setting, Task(task.value), as_json=as_json)
         if plot is not None:
             from dodona.lab.plan import picture
 
-            picture.draw(plot, setting, over=Unknown(over.value), task=Task(task.value))
+            picture.draw(plot, setting, over=PlanParameter(over.value), task=Task(task.value))
 
 
 @dataclass(frozen=True, slots=True)
 class _Public:
-    """What a dataset file says of a plan."""
+    """What a dataset file contributes to a plan."""
 
     rows: int
     columns: str
@@ -135,7 +138,7 @@ class _Public:
 
 
 def _public(dataset: Path, columns: str | None) -> _Public:
-    """Return the public size, how many values the named columns have, or all of them, the budget and the neighbours."""
+    """Return the public size, the number of values of the named columns or all, the budget and the neighbours."""
     from dodona.dataset import DatasetFile
 
     file = DatasetFile.read(dataset)
@@ -152,7 +155,7 @@ def _public(dataset: Path, columns: str | None) -> _Public:
 
 
 def _parse_target_error(within: str | None, find: PlanUnknown | None) -> float | None:
-    """Return the error that is wanted, as a share of the rows; --within and --find go together."""
+    """Return the wanted error as a share of the rows; --within and --find go together."""
     if within is None and find is None:
         return None
     if within is None or find is None:
@@ -165,7 +168,7 @@ def _parse_target_error(within: str | None, find: PlanUnknown | None) -> float |
 
 
 def _given_rows(rows: int | None, find: PlanUnknown | None) -> int:
-    """Return the number of rows; where it is looked for, any one does to begin with."""
+    """Return the number of rows; if it is searched for, any starting value."""
     if rows is None and find is PlanUnknown.ROWS:
         return _START
     if rows is None:
@@ -200,17 +203,17 @@ def _forecast(setting: Setting, task: Task, *, as_json: bool) -> None:
     screen.print(exposure.describe(), markup=False, highlight=False)
 
 
-def _needs(setting: Setting, within: float, unknown: Unknown, task: Task, *, as_json: bool) -> None:
-    from dodona.lab.plan import needed, report
-    from dodona.lab.plan.promise import shown
+def _needs(setting: Setting, within: float, unknown: PlanParameter, task: Task, *, as_json: bool) -> None:
+    from dodona.lab.plan import report, requirements
+    from dodona.lab.plan.promise import format_share
 
-    needs = needed(setting, within=within, unknown=unknown, task=task)
+    needs = requirements(setting, within=within, unknown=unknown, task=task)
     if as_json:
         print(json.dumps(report.need_summary(setting, needs, within=within, unknown=unknown), ensure_ascii=False))
         return
     screen = make_console(_WIDTH)
     wanted = {"rows": "how many rows are needed", "epsilon": "what price is needed", "questions": "how many questions"}
-    said = f"Within {shown(within)} of the rows: {wanted[unknown.value]}"
+    said = f"Within {format_share(within)} of the rows: {wanted[unknown.value]}"
     screen.print(said, style="bold", markup=False, highlight=False)
     _table(screen, report.NEED_HEADINGS, report.need_rows(needs))
 

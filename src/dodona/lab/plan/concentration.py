@@ -1,6 +1,6 @@
-"""The concentration bounds of the texts: how often a sum of many chances is far from what is expected of it.
+"""The concentration bounds of the texts: how often a sum of independent variables is far from its expectation.
 
-Every function returns a bound on a probability, at most 1, and refuses arguments for which the bound is not true.
+Every function returns a bound on a probability, at most 1, and refuses arguments for which the bound is false.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dodona.errors import InvalidArgument
 from dodona.privacy.accuracy import validate_count
 
 WIDEST = 1.8169
-"""Up to this factor (1 + x)·ln(1 + x) - x ≥ x²/3, which is what the bound on the upper tail needs."""
+"""Up to this factor (1 + x)·ln(1 + x) - x ≥ x²/3, which the bound on the upper tail needs."""
 
 
 def hoeffding(samples: int, deviation: float) -> float:
-    """Return e^{-2mλ²}: P(mean of m independent numbers from 0 to 1 > expected + λ), and the same below (theorem 3.1).
+    """Return e^{-2mλ²}: P(mean of m independent variables in [0, 1] > μ + λ), and the same below (theorem 3.1).
 
     >>> round(2 * hoeffding(1000, 0.05), 6)
     0.013476
 
     Theorem: concentration
     """
-    return _capped(-2 * validate_count(samples, argument="samples") * _size(deviation, "deviation") ** 2)
+    return _exp_capped(-2 * validate_count(samples, argument="samples") * _size(deviation, "deviation") ** 2)
 
 
 def hoeffding_two_sided(samples: int, deviation: float) -> float:
-    """Return 2e^{-2mλ²}, at most 1: P(|mean of m independent numbers from 0 to 1 - expected| > λ).
+    """Return 2e^{-2mλ²}, at most 1: P(|mean of m independent variables in [0, 1] - μ| > λ).
 
     >>> round(hoeffding_two_sided(1000, 0.05), 6)
     0.013476
@@ -38,7 +38,7 @@ def hoeffding_two_sided(samples: int, deviation: float) -> float:
 
 
 def hoeffding_deviation(samples: int, failing: float) -> float:
-    """Return the λ at which the bound is `failing`: √(ln(1/β)/(2m)).
+    """Return the λ at which the bound equals the failure probability: √(ln(1/β)/(2m)).
 
     Theorem: concentration
     """
@@ -46,7 +46,7 @@ def hoeffding_deviation(samples: int, failing: float) -> float:
 
 
 def chernoff_above(samples: int, mean: float, factor: float) -> float:
-    """Return e^{-mμλ²/3}: P(mean of m independent numbers from 0 to 1 > (1 + λ)μ), for λ up to 1.8169 (theorem 3.2).
+    """Return e^{-mμλ²/3}: P(mean of m independent variables in [0, 1] > (1 + λ)μ), for λ ≤ 1.8169 (theorem 3.2).
 
     The text states no range. Beyond it the bound is false: 1,000 draws of mean .001 are above 8 with probability
     1.1·10^-6, and it says 8.1·10^-8.
@@ -57,24 +57,24 @@ def chernoff_above(samples: int, mean: float, factor: float) -> float:
     if size > WIDEST:
         accepted = f"this bound holds up to {WIDEST}; write less, or take `chernoff`, which holds for all"
         raise InvalidArgument("factor", factor, accepted)
-    return _capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 3)
+    return _exp_capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 3)
 
 
 def chernoff_below(samples: int, mean: float, factor: float) -> float:
-    """Return e^{-mμλ²/2}: P(mean of m independent numbers from 0 to 1 < (1 - λ)μ), for λ up to 1 (theorem 3.2).
+    """Return e^{-mμλ²/2}: P(mean of m independent variables in [0, 1] < (1 - λ)μ), for λ ≤ 1 (theorem 3.2).
 
     Theorem: concentration
     """
     size = _size(factor, "factor")
     if size > 1:
         raise InvalidArgument("factor", factor, "write from 0 to 1: no mean is below 0")
-    return _capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 2)
+    return _exp_capped(-validate_count(samples, argument="samples") * _between(mean, "mean") * size**2 / 2)
 
 
 def chernoff(samples: int, mean: float, share: float) -> float:
-    """Return e^{-m·kl(s‖μ)}: P(mean of m independent numbers from 0 to 1 ≥ s) for s above μ, ≤ s below it.
+    """Return e^{-m·kl(s‖μ)}: P(mean of m independent variables in [0, 1] ≥ s) for s above μ, ≤ s below it.
 
-    kl(s‖μ) = s·ln(s/μ) + (1 - s)·ln((1 - s)/(1 - μ)). It implies the other bounds here, and has no range.
+    kl(s‖μ) = s·ln(s/μ) + (1 - s)·ln((1 - s)/(1 - μ)). It implies the other bounds here, and holds for all arguments.
 
     Theorem: concentration
     """
@@ -85,24 +85,24 @@ def chernoff(samples: int, mean: float, share: float) -> float:
     for one, other in ((reached, expected), (1 - reached, 1 - expected)):
         if one > 0:
             exponent += one * math.log(one / other)
-    return _capped(-validate_count(samples, argument="samples") * max(exponent, 0.0))
+    return _exp_capped(-validate_count(samples, argument="samples") * max(exponent, 0.0))
 
 
 def azuma(effects: Iterable[float], deviation: float) -> float:
-    """Return e^{-2t²/Σc²}: P(f ≥ E f + t), where the i-th variable moves the expected f by c_i at most (theorem 3.3).
+    """Return e^{-2t²/Σc²}: P(f ≥ E f + t), where the i-th variable moves the expected f by at most c_i (theorem 3.3).
 
     Theorem: concentration
     """
     squares = math.fsum(_size(effect, "effects") ** 2 for effect in effects)
     if squares == 0:
         raise InvalidArgument("effects", squares, "write how far each variable moves the function, one of them above 0")
-    return _capped(-2 * _size(deviation, "deviation") ** 2 / squares)
+    return _exp_capped(-2 * _size(deviation, "deviation") ** 2 / squares)
 
 
 def azuma_sum(terms: int, size: float, drift: float, deviations: float) -> tuple[float, float]:
-    """Return kμ + z√k·a and e^{-z²/2}: the sum of k terms passes the first with at most the second (lemma 3.19).
+    """Return kμ + z√k·a and e^{-z²/2}: P(sum of k terms > the first) is at most the second (lemma 3.19).
 
-    Each term is within a of 0 and, given those before it, is at most μ on average.
+    Each term is within a of 0 and, given the earlier ones, at most μ on average.
 
     Theorem: concentration
     """
@@ -110,7 +110,7 @@ def azuma_sum(terms: int, size: float, drift: float, deviations: float) -> tuple
     if not abs(drift) <= most:
         raise InvalidArgument("drift", drift, "write a mean that is no larger than the terms")
     level = count * drift + _size(deviations, "deviations") * math.sqrt(count) * most
-    return level, _capped(-(deviations**2) / 2)
+    return level, _exp_capped(-(deviations**2) / 2)
 
 
 def stirling(number: int) -> tuple[float, float]:
@@ -128,7 +128,7 @@ def laplace_tail(scales: float) -> float:
 
     Theorem: concentration
     """
-    return _capped(-_size(scales, "scales"))
+    return _exp_capped(-_size(scales, "scales"))
 
 
 def laplace_sum(draws: int, scales: float) -> float:
@@ -141,18 +141,18 @@ def laplace_sum(draws: int, scales: float) -> float:
     """
     count, reached = validate_count(draws, argument="draws"), _size(scales, "scales")
     rate = reached / (math.hypot(count, reached) + count)
-    return _capped(-rate * reached - count * math.log1p(-(rate**2)))
+    return _exp_capped(-rate * reached - count * math.log1p(-(rate**2)))
 
 
 def normal_tail(deviations: float) -> float:
-    """Return e^{-z²/2}: a bound on P(x ≥ zσ) for the normal law and for discrete Gaussian noise.
+    """Return e^{-z²/2}: a bound on P(x ≥ zσ) for normal and for discrete Gaussian noise.
 
     Theorem: concentration
     """
-    return _capped(-(_size(deviations, "deviations") ** 2) / 2)
+    return _exp_capped(-(_size(deviations, "deviations") ** 2) / 2)
 
 
-def _capped(exponent: float) -> float:
+def _exp_capped(exponent: float) -> float:
     return math.exp(min(exponent, 0.0))
 
 

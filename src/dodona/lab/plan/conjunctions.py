@@ -1,11 +1,11 @@
-"""The lecture's example: all monotone conjunctions of d yes-no columns, 2^d questions over 2^d cells."""
+"""The lecture's example: all monotone conjunctions of d yes/no columns, 2^d questions over 2^d cells."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dodona.lab.plan.forecast import promised
-from dodona.lab.plan.inverse import Unreachable, rows_for
+from dodona.lab.plan.forecast import promise_for
+from dodona.lab.plan.inverse import UnreachablePlan, rows_for
 from dodona.lab.plan.promise import Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.numbers import Exact, to_integer
@@ -24,7 +24,7 @@ def conjunctions(  # noqa: PLR0913  the sides of a promise
     confidence: float = 0.95,
     neighbours: Neighbours = Neighbours.REPLACE,
 ) -> Setting:
-    """Return the setting: a question for each set of columns, how many rows say yes to all of them.
+    """Return the setting: for each set of columns, how many rows say yes to all of them.
 
     >>> conjunctions(20, rows=10**6, epsilon=1).questions
     1048576
@@ -42,8 +42,8 @@ def conjunctions(  # noqa: PLR0913  the sides of a promise
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the lecture writes for the example: orders of magnitude, all constants left out."""
+class LectureOrders:
+    """The lecture's orders of magnitude for the example, without constants."""
 
     laplace: float
     """2^d·d/(εn)."""
@@ -51,30 +51,30 @@ class Order:
     """(d²/(εn))^{1/3}."""
 
 
-def order(columns: int, *, rows: int, epsilon: float) -> Order:
+def lecture_orders(columns: int, *, rows: int, epsilon: float) -> LectureOrders:
     """Return the lecture's orders of magnitude."""
     scale = epsilon * rows
-    return Order(2.0**columns * columns / scale, (columns**2 / scale) ** (1 / 3))
+    return LectureOrders(2.0**columns * columns / scale, (columns**2 / scale) ** (1 / 3))
 
 
-def compared(setting: Setting) -> dict[str, float]:
-    """Return the promises of the lecture's mechanisms and of their rivals, with real constants."""
+def compare_promises(setting: Setting) -> dict[str, float]:
+    """Return the guarantees of the lecture's mechanisms and of their rivals, with real constants."""
     found = {}
     for name in COMPARED:
         try:
-            found[name] = promised(setting, name).within
+            found[name] = promise_for(setting, name).within
         except Unsuitable:
             continue
     return found
 
 
 def rows_needed(setting: Setting, *, within: float) -> dict[str, int | None]:
-    """Return how many rows each mechanism needs to promise an error; None where 10^11 are not enough."""
+    """Return how many rows each mechanism needs for an error; None if 10^11 are not enough."""
     found: dict[str, int | None] = {}
     for name in COMPARED:
         try:
             found[name] = rows_for(setting, name, within=within)
-        except Unreachable:
+        except UnreachablePlan:
             found[name] = None
         except Unsuitable:
             continue

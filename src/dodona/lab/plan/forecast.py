@@ -1,4 +1,4 @@
-"""A forecast: every mechanism's promise in a setting, the best first."""
+"""A forecast: every mechanism's guarantee in a setting, the best first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dodona.errors import InvalidArgument
 from dodona.lab.plan import histogram, lattice, noise, selection, sparse, weights
-from dodona.lab.plan.promise import Asked, Method, Promise, Task, Unsuitable
+from dodona.lab.plan.promise import Adaptivity, PlannedMechanism, Promise, Task, Unsuitable
 from dodona.lab.plan.setting import Setting
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, PlannedMechanism] = {
     method.name: method
     for methods in (
         noise.METHODS,
@@ -26,30 +26,32 @@ METHODS: dict[str, Method] = {
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What can be promised, and why some mechanisms are not among it."""
+    """What can be guaranteed, and why some mechanisms are left out."""
 
     setting: Setting
     task: Task
     promises: tuple[Promise, ...]
     """The smallest error first."""
-    left_out: tuple[tuple[Method, str], ...]
-    """Mechanisms without a promise in this setting, each with the reason."""
+    left_out: tuple[tuple[PlannedMechanism, str], ...]
+    """Mechanisms without a guarantee in this setting, each with the reason."""
 
-    def best(self, asked: Asked = Asked.TOGETHER) -> Promise | None:
-        """Return the best promise that can be run; for questions in turn, of those that hold for them."""
+    def best(self, adaptivity: Adaptivity = Adaptivity.TOGETHER) -> Promise | None:
+        """Return the best guarantee that can be run; for questions in turn, among those that hold for them."""
         fitting = (
             promise
             for promise in self.promises
-            if promise.runs and promise.holds and (asked is Asked.TOGETHER or promise.method.asked is Asked.IN_TURN)
+            if promise.runs
+            and promise.holds
+            and (adaptivity is Adaptivity.TOGETHER or promise.method.adaptivity is Adaptivity.IN_TURN)
         )
         return next(fitting, None)
 
 
 def forecast(setting: Setting, task: Task = Task.ANSWERS) -> Forecast:
-    """Return all promises for a task.
+    """Return all guarantees for a task.
 
     >>> found = forecast(Setting(rows=10**5, questions=1000, cells=1024, epsilon=1, delta="1e-6"))
-    >>> found.best(Asked.IN_TURN).method.name, round(found.best(Asked.IN_TURN).within, 5)
+    >>> found.best(Adaptivity.IN_TURN).method.name, round(found.best(Adaptivity.IN_TURN).within, 5)
     ('gaussian-exact', 0.00541)
     """
     promises, left_out = [], []
@@ -57,26 +59,26 @@ def forecast(setting: Setting, task: Task = Task.ANSWERS) -> Forecast:
         if method.task is not task:
             continue
         try:
-            promises.append(promised(setting, method.name))
+            promises.append(promise_for(setting, method.name))
         except Unsuitable as unsuitable:
             left_out.append((method, unsuitable.reason))
     ordered = sorted(promises, key=lambda promise: (promise.within, promise.method.name))
     return Forecast(setting, task, tuple(ordered), tuple(left_out))
 
 
-def promised(setting: Setting, mechanism: str) -> Promise:
-    """Return one mechanism's promise; Unsuitable where it has none in this setting.
+def promise_for(setting: Setting, mechanism: str) -> Promise:
+    """Return one mechanism's guarantee; raise Unsuitable if it has none in this setting.
 
-    >>> promised(Setting(rows=10**4, questions=1000, epsilon=1), "laplace-basic").within
+    >>> promise_for(Setting(rows=10**4, questions=1000, epsilon=1), "laplace-basic").within
     0.9878
     """
-    method = method_of(mechanism)
+    method = find_mechanism(mechanism)
     found = method.formula(setting)
     within = found.within if math.isfinite(found.within) else math.inf
     return Promise(method, within, found.law, found.runs)
 
 
-def method_of(mechanism: str) -> Method:
+def find_mechanism(mechanism: str) -> PlannedMechanism:
     """Return a mechanism by its name."""
     if mechanism not in METHODS:
         raise InvalidArgument("mechanism", mechanism, f"write one of {', '.join(METHODS)}")

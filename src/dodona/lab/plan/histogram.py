@@ -10,7 +10,7 @@ import numpy as np
 
 from dodona.answer.laws import NoiseTerm, upper_quantile
 from dodona.errors import InvalidArgument
-from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable, counted
+from dodona.lab.plan.promise import Adaptivity, FormulaResult, PlannedMechanism, Task, Unsuitable, format_count
 from dodona.lab.plan.setting import Setting
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace, gaussian_normalizer
 from dodona.query.sensitivity import Sensitivity
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 Noise = Laplace | Gaussian
 MOST_CELLS = 1 << 24
-"""So many cells are released at once; a formula there is for more."""
-_SUMS = 1 << 40  # sums of up to so many draws have a sharper quantile
+"""The most cells that are released at once; the formulas hold for more."""
+_SUMS = 1 << 40  # sums of up to this many draws have a sharper quantile
 _SUMMED = 2000.0  # up to this scale the moments of Gaussian noise above 0 are summed
 
 
-def fixed(setting: Setting) -> Found:
-    """Return what the histogram promises for k counts that do not depend on its noise.
+def fixed_counts(setting: Setting) -> FormulaResult:
+    """Return the histogram's guarantee for k counts that do not depend on its noise.
 
     Theorem: histogram-accuracy
     """
-    return min((_fixed(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
+    return min((_fixed_counts(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
 
 
-def every(setting: Setting) -> Found:
-    """Return what the histogram promises for all sets of cells at once, and so also for counts chosen in view of it.
+def all_counts(setting: Setting) -> FormulaResult:
+    """Return the histogram's guarantee for all sets of cells simultaneously, hence also for adaptively chosen counts.
 
     Theorem: histogram-accuracy
     """
-    return min((_every(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
+    return min((_all_counts(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
 
 
-def _fixed(setting: Setting, noise: Noise) -> Found:
-    """Return a bound on k sums of cells: of half of them at most, where the number of rows is public."""
+def _fixed_counts(setting: Setting, noise: Noise) -> FormulaResult:
+    """Return a bound on k sums of cells; each of at most half the cells if the number of rows is public."""
     cells = _cells(setting)
     most = cells if setting.neighbours is Neighbours.ADD_REMOVE else max(1, cells // 2)
     distinct = setting.questions if cells > 60 else min(setting.questions, 1 << cells)  # noqa: PLR2004  2^60 sets
@@ -53,18 +53,18 @@ def _fixed(setting: Setting, noise: Noise) -> Found:
     error = _least(noise, _log_moment, most, failing)
     if most <= _SUMS:
         error = min(error, upper_quantile((NoiseTerm.of(1.0, noise, most),), failing))
-    return _found(setting, error, noise)
+    return _result(setting, error, noise)
 
 
-def _every(setting: Setting, noise: Noise) -> Found:
-    """Return a bound on the sum of all noise above 0; that below 0 has the same law."""
-    return _found(setting, _least(noise, _log_moment_above, _cells(setting), setting.failing / 2), noise)
+def _all_counts(setting: Setting, noise: Noise) -> FormulaResult:
+    """Return a bound on the sum of all positive noise; negative noise has the same distribution."""
+    return _result(setting, _least(noise, _log_moment_above, _cells(setting), setting.failing / 2), noise)
 
 
 def _least(noise: Noise, log_moment: Callable[[Noise, Array], Array], draws: int, failing: float) -> float:
-    """Return min (draws·ln M(t) + ln(1/failing))/t over a grid of t: Chernoff's bound.
+    """Return min (draws·ln M(t) + ln(1/β))/t over a grid of t: Chernoff's bound.
 
-    At the best t the two terms are about as large, and ln M(t) is about t²·scale².
+    At the best t the two terms are about equal, and ln M(t) is about t²·scale².
     """
     logs, scale = -math.log(failing), float(noise.scale)
     rates = np.geomspace(1e-4, 1e3, 600) * math.sqrt(logs / draws) / scale
@@ -86,7 +86,7 @@ def _log_moment(noise: Noise, rates: Array) -> Array:
 
 
 def _log_moment_above(noise: Noise, rates: Array) -> Array:
-    """Return ln E[e^{t·max(x, 0)}], or a little more."""
+    """Return an upper bound on ln E[e^{t·max(x, 0)}]."""
     scale = float(noise.scale)
     if isinstance(noise, Laplace):
         # 1/(1+q) + (1-q)/(1+q)·r/(1-r) with r = q·e^t is 1 + ((1-q)/(1-r) - 1)/(1+q).
@@ -99,12 +99,12 @@ def _log_moment_above(noise: Noise, rates: Array) -> Array:
     steps = np.arange(1, math.ceil(12 * scale) + 2)
     weights = np.exp(-((steps / scale) ** 2) / 2) / gaussian_normalizer(scale)
     above = np.array([float(weights @ np.expm1(np.minimum(rate * steps, 700.0))) for rate in rates])
-    # What is cut off at 12σ is below 10^-18 of the sum for rates up to 3/σ; faster ones are left out.
+    # The truncation at 12σ is below 10^-18 of the sum for rates up to 3/σ; faster ones are left out.
     return np.where(rates * scale < 3, np.log1p(above) * (1 + 1e-9), np.inf)  # noqa: PLR2004
 
 
 def _noises(setting: Setting) -> list[Noise]:
-    """Return the noises at this price: pure, and where there is a δ the exact discrete Gaussian."""
+    """Return the noise at this price: Laplace, and if δ > 0 the exact discrete Gaussian."""
     moved = Sensitivity.histogram(setting.neighbours)
     _cells(setting)
     laplace = min(max(moved.l1 / setting.epsilon, SMALLEST_SCALE), LARGEST_SCALE)
@@ -123,33 +123,33 @@ def _cells(setting: Setting) -> int:
     return setting.cells
 
 
-def _found(setting: Setting, error: float, noise: Noise) -> Found:
+def _result(setting: Setting, error: float, noise: Noise) -> FormulaResult:
     cells = _cells(setting)
-    return Found(error / setting.rows, _law(noise, cells), runs=cells <= MOST_CELLS)
+    return FormulaResult(error / setting.rows, _law(noise, cells), runs=cells <= MOST_CELLS)
 
 
 def _law(noise: Noise, cells: int) -> str:
     name = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
-    return f"{name} noise of scale {float(noise.scale):,.4g} on {counted(cells)} cells"
+    return f"{name} noise of scale {float(noise.scale):,.4g} on {format_count(cells)} cells"
 
 
 METHODS = (
-    Method(
+    PlannedMechanism(
         name="histogram",
         title="whole histogram, questions fixed",
         task=Task.ANSWERS,
-        asked=Asked.TOGETHER,
+        adaptivity=Adaptivity.TOGETHER,
         theorem="histogram-accuracy",
-        formula=fixed,
+        formula=fixed_counts,
         short="the whole histogram",
     ),
-    Method(
+    PlannedMechanism(
         name="histogram-any",
         title="whole histogram, any questions",
         task=Task.ANSWERS,
-        asked=Asked.IN_TURN,
+        adaptivity=Adaptivity.IN_TURN,
         theorem="histogram-accuracy",
-        formula=every,
+        formula=all_counts,
         short="the whole histogram",
     ),
 )

@@ -1,4 +1,4 @@
-"""The other way round: how many rows, what price or how few questions a wanted error needs."""
+"""Inverse planning: how many rows, what price or how few questions an error needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import assert_never
 
 from dodona.errors import InvalidArgument, Refused
-from dodona.lab.plan.forecast import METHODS, method_of, promised
-from dodona.lab.plan.promise import Method, Task, Unsuitable, shown
+from dodona.lab.plan.forecast import METHODS, find_mechanism, promise_for
+from dodona.lab.plan.promise import PlannedMechanism, Task, Unsuitable, format_share
 from dodona.lab.plan.setting import MOST_QUESTIONS, MOST_ROWS, Setting
 from dodona.privacy.bounds import smallest_number
 
@@ -21,8 +21,8 @@ _DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 _NEAR = 2e-4
 
 
-class Unknown(Enum):
-    """What is looked for."""
+class PlanParameter(Enum):
+    """The parameter to solve for."""
 
     ROWS = "rows"
     """The least number of rows."""
@@ -32,103 +32,105 @@ class Unknown(Enum):
     """The largest number of questions."""
 
 
-class Unreachable(Refused):
-    """No number of rows, price or number of questions makes a mechanism as accurate as is wanted."""
+class UnreachablePlan(Refused):
+    """No number of rows, price or number of questions gives a mechanism the wanted error."""
 
     code = "plan-unreachable"
 
-    def __init__(self, method: Method, within: float, unknown: Unknown) -> None:
-        """Say for what nothing was found."""
+    def __init__(self, method: PlannedMechanism, within: float, unknown: PlanParameter) -> None:
+        """Say what was searched for."""
         super().__init__(
-            f"{method.title}: no {unknown.value} in range make it promise {shown(within)} of the rows. "
+            f"{method.title}: no {unknown.value} in range guarantee {format_share(within)} of the rows. "
             "Ask for less accuracy, or take another mechanism."
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
-    """What a mechanism needs for a wanted error; None where nothing is enough."""
+class Requirement:
+    """What a mechanism needs for an error; None if nothing is enough."""
 
-    method: Method
+    method: PlannedMechanism
     value: int | Fraction | None
     reason: str = ""
     """Why there is no value."""
 
 
-def needed(setting: Setting, *, within: float, unknown: Unknown, task: Task = Task.ANSWERS) -> tuple[Needed, ...]:
-    """Return what each mechanism that is suitable needs for an error of a share of the rows, the least first."""
+def requirements(
+    setting: Setting, *, within: float, unknown: PlanParameter, task: Task = Task.ANSWERS
+) -> tuple[Requirement, ...]:
+    """Return what each suitable mechanism needs for an error as a share of the rows, the least first."""
     _share(within)
     found = []
     for method in METHODS.values():
         if method.task is task:
             try:
-                found.append(Needed(method, solved(setting, method.name, within=within, unknown=unknown)))
-            except Unreachable:
-                found.append(Needed(method, None, f"no {unknown.value} in range would do"))
+                found.append(Requirement(method, solve_for(setting, method.name, within=within, unknown=unknown)))
+            except UnreachablePlan:
+                found.append(Requirement(method, None, f"no {unknown.value} in range would do"))
             except Unsuitable:  # as in a forecast, which says why
                 continue
-    sign = -1 if unknown is Unknown.QUESTIONS else 1
+    sign = -1 if unknown is PlanParameter.QUESTIONS else 1
     return tuple(sorted(found, key=lambda one: (one.value is None, sign * (one.value or 0))))
 
 
-def solved(setting: Setting, mechanism: str, *, within: float, unknown: Unknown) -> int | Fraction:
-    """Return what one mechanism needs; Unreachable where nothing is enough.
+def solve_for(setting: Setting, mechanism: str, *, within: float, unknown: PlanParameter) -> int | Fraction:
+    """Return what one mechanism needs; raise UnreachablePlan if nothing is enough.
 
     >>> plan = Setting(rows=10**5, questions=1000, epsilon=1, delta="1e-6")
-    >>> solved(plan, "gaussian-zcdp", within=0.01, unknown=Unknown.ROWS)
+    >>> solve_for(plan, "gaussian-zcdp", within=0.01, unknown=PlanParameter.ROWS)
     58000
     """
     match unknown:
-        case Unknown.ROWS:
+        case PlanParameter.ROWS:
             return rows_for(setting, mechanism, within=within)
-        case Unknown.EPSILON:
+        case PlanParameter.EPSILON:
             return epsilon_for(setting, mechanism, within=within)
-        case Unknown.QUESTIONS:
+        case PlanParameter.QUESTIONS:
             return questions_for(setting, mechanism, within=within)
         case _:
             assert_never(unknown)
 
 
 def rows_for(setting: Setting, mechanism: str, *, within: float) -> int:
-    """Return the least number of rows at which a mechanism's promise is within a share of them."""
+    """Return the least number of rows at which a mechanism's guarantee is within a share of them."""
 
     def enough(rows: int) -> bool:
-        return promised(setting.with_rows(rows), mechanism).within <= _share(within)
+        return promise_for(setting.with_rows(rows), mechanism).within <= _share(within)
 
     if not enough(MOST_ROWS):
-        raise Unreachable(method_of(mechanism), within, Unknown.ROWS)
+        raise UnreachablePlan(find_mechanism(mechanism), within, PlanParameter.ROWS)
     return _first(enough, start=setting.rows, most=MOST_ROWS)
 
 
 def questions_for(setting: Setting, mechanism: str, *, within: float) -> int:
-    """Return the largest number of questions for which a mechanism's promise is within a share of the rows.
+    """Return the largest number of questions at which a mechanism's guarantee is within a share of the rows.
 
-    Where a composition is computed up to some number alone, that is the most.
+    If a composition is computed only up to some number, that is the largest.
     """
     if setting.workload is not None:
         raise InvalidArgument("questions", "searched", "a workload has its own number of questions: leave it out")
 
     def too_many(questions: int) -> bool:
         try:
-            return promised(setting.with_questions(questions), mechanism).within > _share(within)
+            return promise_for(setting.with_questions(questions), mechanism).within > _share(within)
         except Unsuitable:  # more than are composed
             return True
 
-    promised(setting.with_questions(max(2, setting.positives)), mechanism)  # where it is unsuitable, that is said
+    promise_for(setting.with_questions(max(2, setting.positives)), mechanism)  # where it is unsuitable, that is said
     if too_many(1):
-        raise Unreachable(method_of(mechanism), within, Unknown.QUESTIONS)
+        raise UnreachablePlan(find_mechanism(mechanism), within, PlanParameter.QUESTIONS)
     if not too_many(MOST_QUESTIONS):
         return MOST_QUESTIONS
     return _first(too_many, start=setting.questions, most=MOST_QUESTIONS) - 1
 
 
 def epsilon_for(setting: Setting, mechanism: str, *, within: float) -> Fraction:
-    """Return the least ε, to four digits and rounded up, at which a promise is within a share of the rows."""
+    """Return the least ε, rounded up to four digits, at which a guarantee is within a share of the rows."""
     wanted = _share(within)
 
     def enough(epsilon: float) -> bool:
         try:
-            return promised(setting.with_epsilon(_rounded(epsilon)), mechanism).within <= wanted
+            return promise_for(setting.with_epsilon(_round_up(epsilon)), mechanism).within <= wanted
         except Unsuitable:
             if setting.delta == 0 or epsilon >= 1:
                 raise
@@ -140,12 +142,12 @@ def epsilon_for(setting: Setting, mechanism: str, *, within: float) -> Fraction:
     while not enough(high):
         low, high = high, 4 * high
         if high > _MOST_EPSILON:
-            raise Unreachable(method_of(mechanism), within, Unknown.EPSILON)
-    return _rounded(smallest_number(enough, low, high, near=_NEAR, geometric=True))
+            raise UnreachablePlan(find_mechanism(mechanism), within, PlanParameter.EPSILON)
+    return _round_up(smallest_number(enough, low, high, near=_NEAR, geometric=True))
 
 
 def _first(holds: Callable[[int], bool], *, start: int, most: int) -> int:
-    """Return the least number from which on it holds; it does at the most, and is searched from a start."""
+    """Return the least number from which on a condition holds, searching from `start`; it must hold at `most`."""
     low, high = _bracket(holds, min(max(start, 1), most), most)
     while high - low > 1:
         middle = math.isqrt(low * high) if high > 4 * low > 0 else (low + high) // 2
@@ -154,7 +156,7 @@ def _first(holds: Callable[[int], bool], *, start: int, most: int) -> int:
 
 
 def _bracket(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, int]:
-    """Return a number where it does not hold, or 0, and one where it does, by growing steps away from the start."""
+    """Return a number at which the condition fails, or 0, and one at which it holds, by growing steps from `start`."""
     step = 2
     if start == most or holds(start):
         high = start
@@ -172,8 +174,8 @@ def _bracket(holds: Callable[[int], bool], start: int, most: int) -> tuple[int, 
     return low, most
 
 
-def _rounded(epsilon: float) -> Fraction:
-    """Return it to four digits, rounded up."""
+def _round_up(epsilon: float) -> Fraction:
+    """Return ε rounded up to four digits."""
     return Fraction(_DIGITS.create_decimal(Decimal(min(max(epsilon, 1e-12), _MOST_EPSILON))))
 
 

@@ -1,4 +1,4 @@
-"""A workload of marginals: each by itself, or all of them from residuals, which are measured once and shared."""
+"""A workload of marginals: each by itself, or all of them from shared residuals that are measured once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import combinations
 from dodona.knowledge.residuals import Factor, VarianceTarget, allot_variances
 from dodona.lab.plan import shares
 from dodona.lab.plan.marginals import Marginals
-from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable
+from dodona.lab.plan.promise import Adaptivity, FormulaResult, PlannedMechanism, Task, Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.privacy.additive_noise import LARGEST_SCALE, SMALLEST_SCALE, Gaussian, Laplace, round_scale_up
 from dodona.privacy.measurement import worst_ratio
@@ -18,12 +18,12 @@ from dodona.query.residual import Classes
 from dodona.schema.schema import Neighbours, Unit
 
 MOST_RESIDUALS = 6000
-"""So many residuals are allotted together, in some seconds."""
+"""The most residuals that are allotted together, which takes some seconds."""
 _WIDEST = 4096  # values of a column that are written out
 
 
-def residuals(setting: Setting) -> Found:
-    """Return what residuals promise for all cells of all marginals, allotted at the least price.
+def residuals(setting: Setting) -> FormulaResult:
+    """Return the guarantee of residuals for all cells of all marginals, allotted at the least price.
 
     Theorem: workload-accuracy
     """
@@ -32,13 +32,13 @@ def residuals(setting: Setting) -> Found:
     variance = float(_ratio(workload, setting.neighbours)) / (2 * price)
     error = math.sqrt(2 * variance * math.log(2 * setting.questions / setting.failing))
     law = f"{_number(workload):,} residuals; standard deviation {math.sqrt(variance):,.4g} a count"
-    return Found(error / setting.rows * (1 + 1e-9), law, runs=math.sqrt(variance) < LARGEST_SCALE)
+    return FormulaResult(error / setting.rows * (1 + 1e-9), law, runs=math.sqrt(variance) < LARGEST_SCALE)
 
 
-def marginals(setting: Setting) -> Found:
-    """Return what noise on every cell of every marginal promises: the better of Gaussian and Laplace noise.
+def marginals(setting: Setting) -> FormulaResult:
+    """Return the guarantee of noise on every cell of every marginal: the better of Gaussian and Laplace noise.
 
-    A row is in one cell of each marginal, so M marginals move by M in all, or 2M where rows are replaced.
+    A row is in one cell of each marginal, so M marginals have l1 sensitivity M, or 2M under replacement.
 
     Theorem: workload-accuracy
     """
@@ -51,13 +51,15 @@ def marginals(setting: Setting) -> Found:
         scale = max(math.sqrt(moved / (2 * shares.rho_of(setting))), float(SMALLEST_SCALE))
         if scale < LARGEST_SCALE:
             found.append(_cellwise(setting, Gaussian(scale=round_scale_up(scale))))
-    return min(found, key=lambda one: one.within, default=Found(math.inf, "noise that is not drawn", runs=False))
+    return min(
+        found, key=lambda one: one.within, default=FormulaResult(math.inf, "noise too large to draw", runs=False)
+    )
 
 
-def _cellwise(setting: Setting, noise: Laplace | Gaussian) -> Found:
+def _cellwise(setting: Setting, noise: Laplace | Gaussian) -> FormulaResult:
     name = "Laplace" if isinstance(noise, Laplace) else "Gaussian"
     within = noise.accuracy(setting.confidence, answers=setting.questions).within / setting.rows
-    return Found(within, f"{name} noise of scale {float(noise.scale):,.4g} on every cell")
+    return FormulaResult(within, f"{name} noise of scale {float(noise.scale):,.4g} on every cell")
 
 
 @lru_cache(maxsize=64)
@@ -73,7 +75,7 @@ def _ratio(workload: Marginals, neighbours: Neighbours) -> Fraction:
         Classes(f"{place:03}", values, tuple(1 << code for code in range(values)))
         for place, values in enumerate(workload.columns)
     ]
-    # All cells of a marginal have the same variance: that of the first.
+    # All cells of a marginal have the variance of the first.
     firsts = [Factor(own, (1, *[0] * (own.number - 1))) for own in classes]
     targets = [VarianceTarget(chosen, Fraction(1)) for chosen in combinations(firsts, workload.ways)]
     unit = Unit.each_row(neighbours)
@@ -81,7 +83,7 @@ def _ratio(workload: Marginals, neighbours: Neighbours) -> Fraction:
 
 
 def _number(workload: Marginals) -> int:
-    """Return how many residuals lie below the marginals."""
+    """Return the number of residuals below the marginals."""
     return sum(math.comb(len(workload.columns), size) for size in range(workload.ways + 1))
 
 
@@ -92,20 +94,20 @@ def _workload(setting: Setting) -> Marginals:
 
 
 METHODS = (
-    Method(
+    PlannedMechanism(
         name="residuals",
         title="residuals below the marginals",
         short="the residual basis",
         task=Task.ANSWERS,
-        asked=Asked.TOGETHER,
+        adaptivity=Adaptivity.TOGETHER,
         theorem="workload-accuracy",
         formula=residuals,
     ),
-    Method(
+    PlannedMechanism(
         name="marginals",
         title="noise on every marginal",
         task=Task.ANSWERS,
-        asked=Asked.TOGETHER,
+        adaptivity=Adaptivity.TOGETHER,
         theorem="workload-accuracy",
         formula=marginals,
     ),

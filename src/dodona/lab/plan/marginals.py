@@ -1,4 +1,4 @@
-"""A workload of marginals: the counts of all combinations of values, for all choices of so many columns."""
+"""A workload of marginals: counts of all combinations of values, for all choices of `ways` columns."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _MOST_VALUES = 10**6
 
 @dataclass(frozen=True, slots=True, init=False)
 class Marginals:
-    """All marginals of `ways` columns each, of columns with so many values.
+    """All marginals of `ways` columns each.
 
     >>> Marginals([2] * 10, ways=3).number, Marginals([2] * 10, ways=3).questions
     (120, 960)
     """
 
     columns: tuple[int, ...]
-    """How many values each column has."""
+    """The number of values of each column."""
     ways: int
-    """How many columns a marginal has."""
+    """The number of columns in a marginal."""
 
     def __init__(self, columns: Sequence[int], *, ways: int) -> None:
-        """Take columns of two values or more, and from one of them to all in a marginal."""
+        """Accept columns of two values or more, and from one of them to all in a marginal."""
         found = tuple(to_integer(own, argument="columns", lower=2, upper=_MOST_VALUES) for own in columns)
         if not 1 <= len(found) <= _MOST_COLUMNS:
             accepted = f"write from 1 to {_MOST_COLUMNS} columns, each by its number of values, such as 2,2,5"
@@ -38,17 +38,17 @@ class Marginals:
 
     @property
     def number(self) -> int:
-        """How many marginals there are."""
+        """The number of marginals."""
         return math.comb(len(self.columns), self.ways)
 
     @property
     def cells(self) -> int:
-        """How many cells all columns have together."""
+        """The number of cells of all columns together."""
         return math.prod(self.columns)
 
     @property
     def questions(self) -> int:
-        """How many counts all marginals have together."""
+        """The number of counts of all marginals together."""
         sums = [1] + [0] * self.ways  # the elementary symmetric polynomials of the columns so far
         for values in self.columns:
             for size in range(self.ways, 0, -1):

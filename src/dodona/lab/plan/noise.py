@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from dodona.lab.plan import shares
-from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable
+from dodona.lab.plan.promise import Adaptivity, FormulaResult, PlannedMechanism, Task, Unsuitable
 from dodona.lab.plan.setting import Setting
 from dodona.lab.randomized_response import RandomizedResponse
 from dodona.privacy.additive_noise import (
@@ -23,8 +23,8 @@ from dodona.schema.schema import Neighbours
 _LARGEST_RESPONSE = 700.0
 
 
-def response(setting: Setting) -> Found:
-    """Return what k answers of every person promise, each flipped with the probability that its ε leaves.
+def response(setting: Setting) -> FormulaResult:
+    """Return the guarantee of k randomized answers per person, each with its share of ε.
 
     Theorem: randomized-response-accuracy
     """
@@ -32,38 +32,40 @@ def response(setting: Setting) -> Found:
         raise Unsuitable("the number of respondents is public in randomized response: plan it with replace")
     loss = shares.best(setting)
     if loss < SMALLEST_EPSILON:
-        return Found(math.inf, f"a loss of {loss:.4g} an answer, which is not told", runs=False)
-    told = RandomizedResponse(epsilon=Fraction(min(loss, _LARGEST_RESPONSE)))
-    # All k estimates hold at once if each fails with probability β/k at most (Hoeffding, √(ln(2k/β)/2n)).
+        return FormulaResult(math.inf, f"a loss of {loss:.4g} per answer, which is too small to run", runs=False)
+    mechanism = RandomizedResponse(epsilon=Fraction(min(loss, _LARGEST_RESPONSE)))
+    # All k estimates hold simultaneously if each fails with probability at most β/k (Hoeffding, √(ln(2k/β)/2n)).
     width = math.sqrt(math.log(2 * setting.questions / setting.failing) / (2 * setting.rows))
-    return Found(width / math.tanh(float(told.epsilon) / 2), f"the truth with probability {told.honesty:.4g}")
+    return FormulaResult(
+        width / math.tanh(float(mechanism.epsilon) / 2), f"the truth with probability {mechanism.honesty:.4g}"
+    )
 
 
-def laplace(setting: Setting, loss: Fraction | float) -> Found:
-    """Return what discrete Laplace noise promises where each answer costs so much.
+def laplace(setting: Setting, loss: Fraction | float) -> FormulaResult:
+    """Return the guarantee of discrete Laplace noise at a given ε per answer.
 
     Theorem: laplace-accuracy
     """
     if 1 / loss > LARGEST_SCALE:
-        return Found(math.inf, f"Laplace noise of scale {float(1 / loss):.4g}, which is not drawn", runs=False)
+        return FormulaResult(math.inf, f"Laplace noise of scale {float(1 / loss):.4g}, too large to draw", runs=False)
     exact = 1 / loss if isinstance(loss, Fraction) else round_scale_up(max(1 / loss, float(SMALLEST_SCALE)))
     noise = Laplace(scale=max(exact, SMALLEST_SCALE))
-    return Found(_error(setting, noise), f"Laplace noise of scale {float(noise.scale):,.4g}")
+    return FormulaResult(_error(setting, noise), f"Laplace noise of scale {float(noise.scale):,.4g}")
 
 
-def gaussian(setting: Setting, scale: Fraction | float) -> Found:
-    """Return what discrete Gaussian noise of a scale promises.
+def gaussian(setting: Setting, scale: Fraction | float) -> FormulaResult:
+    """Return the guarantee of discrete Gaussian noise of a scale.
 
     Theorem: gaussian-accuracy
     """
     if scale > LARGEST_SCALE:
-        return Found(math.inf, f"Gaussian noise of scale {float(scale):.4g}, which is not drawn", runs=False)
+        return FormulaResult(math.inf, f"Gaussian noise of scale {float(scale):.4g}, too large to draw", runs=False)
     noise = Gaussian(scale=scale if isinstance(scale, Fraction) else round_scale_up(max(scale, float(SMALLEST_SCALE))))
-    return Found(_error(setting, noise), f"Gaussian noise of scale {float(noise.scale):,.4g}")
+    return FormulaResult(_error(setting, noise), f"Gaussian noise of scale {float(noise.scale):,.4g}")
 
 
-def gaussian_zcdp(setting: Setting) -> Found:
-    """Return what Gaussian noise of σ = √(k/2ρ) promises: as a curator charges it.
+def gaussian_zcdp(setting: Setting) -> FormulaResult:
+    """Return the guarantee of Gaussian noise with σ = √(k/2ρ), as a curator charges it.
 
     Theorem: gaussian-rho, gaussian-accuracy
     """
@@ -74,12 +76,14 @@ def _error(setting: Setting, noise: Laplace | Gaussian) -> float:
     return noise.accuracy(setting.confidence, answers=setting.questions).within / setting.rows
 
 
-def _method(name: str, title: str, theorem: str, formula: Callable[[Setting], Found], short: str = "") -> Method:
-    return Method(
+def _method(
+    name: str, title: str, theorem: str, formula: Callable[[Setting], FormulaResult], short: str = ""
+) -> PlannedMechanism:
+    return PlannedMechanism(
         name=name,
         title=title,
         task=Task.ANSWERS,
-        asked=Asked.IN_TURN,
+        adaptivity=Adaptivity.IN_TURN,
         theorem=theorem,
         formula=formula,
         short=short,

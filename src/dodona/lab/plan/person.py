@@ -1,4 +1,4 @@
-"""What a budget means to one person: how much better somebody can tell whether that person's row is in the table."""
+"""What a budget means for one person: how well anybody can infer whether that person's row is in the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dodona.privacy.additive_noise import validate_noise_epsilon
 
 @dataclass(frozen=True, slots=True, init=False)
 class Exposure:
-    """The most that an (ε, δ)-differentially private answer tells, to somebody who knows everything else.
+    """The most that an (ε, δ)-differentially private answer reveals to an attacker who knows everything else.
 
     Theorem: one-person
     """
@@ -23,13 +23,13 @@ class Exposure:
     delta: Fraction
 
     def __init__(self, epsilon: Exact, *, delta: Exact = 0) -> None:
-        """Take a budget."""
+        """Validate a budget."""
         object.__setattr__(self, "epsilon", validate_noise_epsilon(epsilon))
         object.__setattr__(self, "delta", validate_delta(delta))
 
     @property
     def advantage(self) -> float:
-        """The largest difference of the rates of true and false alarms: (e^ε - 1 + 2δ)/(e^ε + 1).
+        """The largest difference between true- and false-alarm rates: (e^ε - 1 + 2δ)/(e^ε + 1).
 
         >>> round(Exposure(1, delta="1e-6").advantage, 6)
         0.462118
@@ -41,14 +41,14 @@ class Exposure:
 
     @property
     def guess(self) -> float:
-        """The largest probability of guessing right whether a row is there, if that was a fair coin before.
+        """The largest probability of guessing right whether a row is in the table, from even prior odds.
 
         Theorem: one-person
         """
         return (1 + self.advantage) / 2
 
     def alarms(self, false_alarms: float) -> float:
-        """Return the largest rate of true alarms at a rate of false ones: min(e^ε·f + δ, 1 - e^-ε·(1 - δ - f)).
+        """Return the largest true-alarm rate at a false-alarm rate: min(e^ε·f + δ, 1 - e^-ε·(1 - δ - f)).
 
         >>> round(Exposure(1).alarms(0.01), 4)
         0.0272
@@ -60,10 +60,10 @@ class Exposure:
         return min(low * rate + delta, 1 - high * max(0.0, 1 - delta - rate), 1.0)
 
     def posterior(self, prior: float, *, failing: float | None = None) -> float:
-        """Return the largest probability that somebody can come to hold, from a prior one.
+        """Return the largest posterior probability from a prior one.
 
-        For δ = 0 odds grow by e^ε at most, whatever the answer. Else it holds but for answers of probability `failing`,
-        which must be above δ: odds grow by e^ε/(1 - δ/failing) at most.
+        For δ = 0 odds grow by at most e^ε, whatever the answer. Otherwise they grow by at most e^ε/(1 - δ/β), except
+        for answers of probability β, which must be above δ.
 
         >>> round(Exposure(1).posterior(0.01), 4)
         0.0267
@@ -83,16 +83,16 @@ class Exposure:
         return 1 / (1 + math.exp(-log_odds))
 
     def describe(self) -> str:
-        """Return what it means for one person, in a sentence or two.
+        """Return what the budget means for one person, in a sentence or two.
 
-        >>> print(Exposure(1).describe()[96:])
+        >>> print(Exposure(1).describe()[84:])
         is right with probability 73.1% at most. A suspicion of 1% grows to 2.67% at most.
         """
         failing = None if self.delta == 0 else min(0.5, 100 * float(self.delta))
         grown = self.posterior(0.01, failing=failing)
-        but = "" if failing is None else f", but with probability {failing:.2g}"
+        but = "" if failing is None else f", except with probability {failing:.2g}"
         return (
-            "For one person: whoever guesses whether you are in the table, with even odds before the answer, "
+            "For one person: an attacker who guesses from even odds whether you are in the table "
             f"is right with probability {format_percent(self.guess)} at most. A suspicion of 1% grows to "
             f"{format_percent(grown)} at most{but}."
         )

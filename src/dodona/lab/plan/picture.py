@@ -1,4 +1,4 @@
-"""Promises as a picture: how the error of each mechanism falls or rises along one side of a setting."""
+"""A picture of guarantees: the error of each mechanism along one parameter of a setting."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.lab.plan.forecast import METHODS, promised
-from dodona.lab.plan.inverse import Unknown
-from dodona.lab.plan.promise import Method, Task, Unsuitable, counted, small
+from dodona.lab.plan.forecast import METHODS, promise_for
+from dodona.lab.plan.inverse import PlanParameter
+from dodona.lab.plan.promise import PlannedMechanism, Task, Unsuitable, format_count, format_small
 from dodona.lab.plan.setting import MOST_QUESTIONS, MOST_ROWS, Setting
 
 SHOWN = (
     "randomized-response", "laplace-basic", "laplace-zcdp", "gaussian-zcdp", "histogram", "histogram-any",
     "residuals", "blr", "mwem-mean", "pmw",
 )  # fmt: skip
-"""What is drawn where nothing else is asked for: one line a family."""
+"""The default mechanisms: one line for each family."""
 _POINTS = 25
 _DECADES = 2
-_AXES = {Unknown.ROWS: "rows", Unknown.EPSILON: "epsilon", Unknown.QUESTIONS: "questions"}
+_AXES = {PlanParameter.ROWS: "rows", PlanParameter.EPSILON: "epsilon", PlanParameter.QUESTIONS: "questions"}
 
 
 def draw(
     path: str | Path,
     setting: Setting,
     *,
-    over: Unknown = Unknown.ROWS,
+    over: PlanParameter = PlanParameter.ROWS,
     mechanisms: Sequence[str] | None = None,
     task: Task = Task.ANSWERS,
 ) -> None:
-    """Write a picture of promised errors, two decades to each side of the setting. It needs the extra `plot`."""
+    """Plot guaranteed errors, two decades to each side of the setting. Needs the extra `plot`."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise InvalidRequest("A picture needs matplotlib: install dodona[plot].") from error
-    names = mechanisms or [name for name, method in METHODS.items() if _drawn(method, task)]
+    names = mechanisms or [name for name, method in METHODS.items() if _is_drawn(method, task)]
     settings = _around(setting, over)
     figure = Figure(figsize=(9.0, 5.2), layout="constrained")
     axes = figure.subplots()
@@ -62,24 +62,24 @@ def draw(
     figure.savefig(path, dpi=120)
 
 
-def _drawn(method: Method, task: Task) -> bool:
+def _is_drawn(method: PlannedMechanism, task: Task) -> bool:
     return method.task is task and (method.name in SHOWN or task is not Task.ANSWERS)
 
 
-def _around(setting: Setting, over: Unknown) -> list[tuple[float, Setting]]:
-    """Return settings along a side, with the place of each on it."""
+def _around(setting: Setting, over: PlanParameter) -> list[tuple[float, Setting]]:
+    """Return settings along a parameter, with the value of each."""
     found: dict[float, Setting] = {}
     for number in range(_POINTS):
         factor = 10 ** (_DECADES * (2 * number / (_POINTS - 1) - 1))
-        one = _moved(setting, over, factor)
+        one = _shift_parameter(setting, over, factor)
         found[_place(one, over)] = one
     return sorted(found.items(), key=lambda pair: pair[0])
 
 
-def _moved(setting: Setting, over: Unknown, factor: float) -> Setting:
-    if over is Unknown.ROWS:
+def _shift_parameter(setting: Setting, over: PlanParameter, factor: float) -> Setting:
+    if over is PlanParameter.ROWS:
         return setting.with_rows(min(max(1, round(setting.rows * factor)), MOST_ROWS))
-    if over is Unknown.QUESTIONS:
+    if over is PlanParameter.QUESTIONS:
         if setting.workload is not None:
             raise InvalidArgument(
                 "over", over.value, "a workload has its own number of questions: write rows or epsilon"
@@ -88,29 +88,31 @@ def _moved(setting: Setting, over: Unknown, factor: float) -> Setting:
     return setting.with_epsilon(float(f"{min(max(float(setting.epsilon) * factor, 1e-9), 1e4):.4g}"))
 
 
-def _place(setting: Setting, over: Unknown) -> float:
-    return float({Unknown.ROWS: setting.rows, Unknown.QUESTIONS: setting.questions}.get(over, setting.epsilon))
+def _place(setting: Setting, over: PlanParameter) -> float:
+    return float(
+        {PlanParameter.ROWS: setting.rows, PlanParameter.QUESTIONS: setting.questions}.get(over, setting.epsilon)
+    )
 
 
 def _within(setting: Setting, name: str) -> float | None:
-    """Return the promise, if there is one that can be drawn."""
+    """Return the guaranteed error if it can be plotted."""
     try:
-        within = promised(setting, name).within
+        within = promise_for(setting, name).within
     except Unsuitable:
         return None
     return within if 0 < within < math.inf else None
 
 
-def _title(setting: Setting, over: Unknown) -> str:
+def _title(setting: Setting, over: PlanParameter) -> str:
     """Return what all points share."""
     sides = {
-        Unknown.ROWS: f"{counted(setting.rows)} rows",
-        Unknown.QUESTIONS: f"{counted(setting.questions)} questions",
-        Unknown.EPSILON: f"epsilon {small(float(setting.epsilon))}",
+        PlanParameter.ROWS: f"{format_count(setting.rows)} rows",
+        PlanParameter.QUESTIONS: f"{format_count(setting.questions)} questions",
+        PlanParameter.EPSILON: f"epsilon {format_small(float(setting.epsilon))}",
     }
     said = [text for side, text in sides.items() if side is not over]
     if setting.cells is not None:
-        said.append(f"{counted(setting.cells)} cells")
+        said.append(f"{format_count(setting.cells)} cells")
     if setting.delta > 0:
-        said.append(f"delta {small(float(setting.delta))}")
+        said.append(f"delta {format_small(float(setting.delta))}")
     return ", ".join([*said, f"{100 * setting.confidence:g}% sure"])

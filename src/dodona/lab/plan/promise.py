@@ -1,4 +1,4 @@
-"""A promise: how far off a mechanism's answers may be in a setting, and what it takes for granted."""
+"""A promise: the error that a mechanism guarantees in a setting, and what it assumes."""
 
 from __future__ import annotations
 
@@ -17,68 +17,68 @@ _MANY = 10**9
 
 
 class Task(Enum):
-    """What is wanted of the questions."""
+    """What is wanted from the questions."""
 
     ANSWERS = "answers"
-    """All of their answers."""
+    """All answers."""
     LARGEST = "largest"
-    """Which of them has the largest answer."""
+    """Which question has the largest answer."""
     ABOVE = "above"
-    """Which of them are above a threshold, if few are."""
+    """Which questions are above a threshold, if few are."""
 
 
-class Asked(Enum):
+class Adaptivity(Enum):
     """When the questions must be known."""
 
     IN_TURN = "in turn"
     """One by one: each may depend on earlier answers."""
     TOGETHER = "together"
-    """All of them before the first answer."""
+    """All before the first answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a formula gives in a setting."""
+class FormulaResult:
+    """The result of a formula in a setting."""
 
     within: float
-    """As a share of the rows; infinite where not even a formula is left."""
+    """As a share of the rows; infinite if the formula does not apply."""
     law: str
     """The noise or the design, in words."""
     runs: bool = True
-    """Whether it can be run at all: some mechanisms are theorems."""
+    """Whether it can be run at all: some mechanisms are only theorems."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """A mechanism as it is planned: what it is called, what it is for, and its formula."""
+class PlannedMechanism:
+    """A mechanism for planning: its name, its purpose and its formula."""
 
     name: str
     title: str
     task: Task
-    asked: Asked
+    adaptivity: Adaptivity
     theorem: str
-    formula: Callable[[Setting], Found]
+    formula: Callable[[Setting], FormulaResult]
     short: str = ""
-    """What it is called within a sentence, where the title is long."""
+    """The name within a sentence, if the title is long."""
 
     @property
-    def spoken(self) -> str:
+    def spoken_name(self) -> str:
         """The short name, or the title."""
         return self.short or self.title
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """All answers are within this share of the rows, with the setting's confidence."""
+    """All answers are within this share of the rows, at the setting's confidence."""
 
-    method: Method
+    method: PlannedMechanism
     within: float
     law: str
     runs: bool
 
     @property
     def holds(self) -> bool:
-        """Whether it says anything: every share is within 1 of every other."""
+        """Whether it says anything: any two shares differ by at most 1."""
         return self.within < 1
 
     def rows(self, setting: Setting) -> float:
@@ -87,7 +87,7 @@ class Promise:
 
 
 class Unsuitable(InvalidRequest):
-    """A mechanism has no promise in a setting at all, and the message says what would work."""
+    """A mechanism has no guarantee in a setting; the message says what would work."""
 
     code = "unsuitable"
 
@@ -97,28 +97,28 @@ class Unsuitable(InvalidRequest):
         super().__init__(f"{reason[0].upper()}{reason[1:]}.")
 
 
-def shown(share: float) -> str:
-    """Return a share of the rows as people read it.
+def format_share(share: float) -> str:
+    """Return a share of the rows for display.
 
-    >>> shown(0.00541), shown(0.2301), shown(2.5), shown(3e-7)
+    >>> format_share(0.00541), format_share(0.2301), format_share(2.5), format_share(3e-7)
     ('0.541%', '23%', 'nothing', 'less than 0.0001%')
     """
     return format_percent(share) if share < 1 else "nothing"
 
 
-def counted(number: int) -> str:
-    """Return a whole number as people read it: a power of two where it is large and one, else in digits.
+def format_count(number: int) -> str:
+    """Return an integer for display: large powers of two and of ten as powers, others in digits.
 
-    >>> counted(1024), counted(2**40), counted(10**12), counted(10**12 + 7)
+    >>> format_count(1024), format_count(2**40), format_count(10**12), format_count(10**12 + 7)
     ('1,024', '2^40', '10^12', '1e+12')
     """
     return f"{number:,}" if number < _MANY else exact_shown(Fraction(number)) if _plain(number) else f"{number:.4g}"
 
 
-def small(number: float) -> str:
-    """Return a number as people write it.
+def format_small(number: float) -> str:
+    """Return a small number for display.
 
-    >>> small(1e-6), small(0.5)
+    >>> format_small(1e-6), format_small(0.5)
     ('1e-6', '0.5')
     """
     return f"{number:g}".replace("e-0", "e-")

@@ -1,4 +1,4 @@
-"""Forecasts and needs as rows of a table and as plain data."""
+"""Forecasts and requirements as table rows and as plain data."""
 
 from __future__ import annotations
 
@@ -7,52 +7,56 @@ from fractions import Fraction
 
 from dodona.lab.plan.advice import sentences
 from dodona.lab.plan.forecast import Forecast
-from dodona.lab.plan.inverse import Needed, Unknown
+from dodona.lab.plan.inverse import PlanParameter, Requirement
 from dodona.lab.plan.person import Exposure
-from dodona.lab.plan.promise import Asked, Promise, counted, shown, small
+from dodona.lab.plan.promise import Adaptivity, Promise, format_count, format_share, format_small
 from dodona.lab.plan.setting import Setting
 
 HEADINGS = ("mechanism", "within", "rows", "questions", "how")
 NEED_HEADINGS = ("mechanism", "needs", "questions")
-_ASKED = {Asked.IN_TURN: "in turn", Asked.TOGETHER: "all known"}
+_ADAPTIVITY = {Adaptivity.IN_TURN: "in turn", Adaptivity.TOGETHER: "all known"}
 _WHOLE = 100  # from here on a number of rows is shown without digits after the point
 
 
 def rows(found: Forecast) -> list[tuple[str, ...]]:
-    """Return a row of text for each promise: its error as a share and in rows."""
+    """Return a table row for each promise: its error as a share and in rows."""
     return [
         (
             promise.method.title,
-            shown(promise.within),
+            format_share(promise.within),
             _number(promise.rows(found.setting)) if promise.holds else "",
-            _ASKED[promise.method.asked],
+            _ADAPTIVITY[promise.method.adaptivity],
             promise.law if promise.runs else f"{promise.law}; not run",
         )
         for promise in found.promises
     ]
 
 
-def need_rows(needs: tuple[Needed, ...]) -> list[tuple[str, ...]]:
-    """Return a row of text for each mechanism: what it needs, or why nothing is enough."""
+def need_rows(needs: tuple[Requirement, ...]) -> list[tuple[str, ...]]:
+    """Return a table row for each mechanism: what it needs, or why nothing is enough."""
     return [
-        (need.method.title, need.reason if need.value is None else _value(need.value), _ASKED[need.method.asked])
+        (
+            need.method.title,
+            need.reason if need.value is None else _value(need.value),
+            _ADAPTIVITY[need.method.adaptivity],
+        )
         for need in needs
     ]
 
 
 def heading(setting: Setting) -> str:
     """Return the setting in a line."""
-    parts = [f"{counted(setting.rows)} rows", f"{counted(setting.questions)} questions"]
+    parts = [f"{format_count(setting.rows)} rows", f"{format_count(setting.questions)} questions"]
     if setting.cells is not None:
-        parts.append(f"{counted(setting.cells)} cells")
-    delta = "" if setting.delta == 0 else f", delta {small(float(setting.delta))}"
-    parts.append(f"epsilon {small(float(setting.epsilon))}{delta}")
+        parts.append(f"{format_count(setting.cells)} cells")
+    delta = "" if setting.delta == 0 else f", delta {format_small(float(setting.delta))}"
+    parts.append(f"epsilon {format_small(float(setting.epsilon))}{delta}")
     parts.append(f"{100 * setting.confidence:g}% sure of all together")
     return f"{', '.join(parts)} ({setting.neighbours.value})"
 
 
 def summary(found: Forecast) -> dict[str, object]:
-    """Return a forecast as plain data, for JSON; an error that says nothing has no number.
+    """Return a forecast as plain data for JSON; an error that says nothing has no number.
 
     Numbers are shares of the rows.
     """
@@ -68,8 +72,10 @@ def summary(found: Forecast) -> dict[str, object]:
     }
 
 
-def need_summary(setting: Setting, needs: tuple[Needed, ...], *, within: float, unknown: Unknown) -> dict[str, object]:
-    """Return what mechanisms need as plain data."""
+def need_summary(
+    setting: Setting, needs: tuple[Requirement, ...], *, within: float, unknown: PlanParameter
+) -> dict[str, object]:
+    """Return requirements as plain data."""
     return {
         "setting": {name: value for name, value in plain(setting).items() if name != unknown.value},
         "within": within,
@@ -99,7 +105,7 @@ def _promise(promise: Promise) -> dict[str, object]:
         "mechanism": promise.method.name,
         "title": promise.method.title,
         "within": promise.within if math.isfinite(promise.within) else None,
-        "asked": promise.method.asked.value,
+        "asked": promise.method.adaptivity.value,
         "runs": promise.runs,
         "how": promise.law,
         "theorem": promise.method.theorem,
@@ -111,7 +117,7 @@ def _json_number(value: int | Fraction) -> int | float:
 
 
 def _value(value: int | Fraction) -> str:
-    return counted(value) if isinstance(value, int) else f"{float(value):.4g}"
+    return format_count(value) if isinstance(value, int) else f"{float(value):.4g}"
 
 
 def _number(value: float) -> str:

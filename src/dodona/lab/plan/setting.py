@@ -1,4 +1,4 @@
-"""A setting: all that is known before anything is asked, and that a promise depends on."""
+"""A setting: the public parameters that a guarantee depends on."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ MOST_CELLS = (1 << 500) - 1
 
 @dataclass(frozen=True, slots=True, init=False)
 class Setting:
-    """So many counts over so many rows at a price, and how sure all of them together are to be.
+    """The number of counts and rows, the price, and the confidence for all counts together.
 
     >>> Setting(rows=10**5, questions=1000, cells=1024, epsilon=1, delta="1e-6").universe
     1024
     """
 
     rows: int
-    """The declared size: the number of rows, or where rows come and go a number that they do not pass."""
+    """The declared size: the number of rows, or under add-remove an upper bound on it."""
     questions: int
     epsilon: Fraction
     delta: Fraction
     """0 for pure privacy."""
     cells: int | None
-    """How many different rows there can be; None where nobody has said."""
+    """The number of different rows there can be; None if unknown."""
     confidence: float
     neighbours: Neighbours
     positives: int
-    """How many questions may be above a threshold, where that is asked."""
+    """The number of questions that may be above a threshold, for that task."""
     workload: Marginals | None
-    """What the questions are, where they are marginals."""
+    """The questions, if they are marginals."""
 
     def __init__(  # noqa: PLR0913  the sides of a promise
         self,
@@ -55,7 +55,7 @@ class Setting:
         positives: int = 1,
         workload: Marginals | None = None,
     ) -> None:
-        """Refuse what contradicts itself; a workload says its own number of questions and cells."""
+        """Refuse contradictions; a workload determines the number of questions and cells."""
         put = object.__setattr__
         put(self, "rows", validate_count(rows, argument="rows", upper=MOST_ROWS))
         put(self, "epsilon", validate_noise_epsilon(epsilon))
@@ -66,11 +66,11 @@ class Setting:
             raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
         put(self, "neighbours", neighbours)
         put(self, "workload", workload)
-        asked = _agreed("questions", questions, None if workload is None else workload.questions)
+        asked = _agree("questions", questions, None if workload is None else workload.questions)
         if asked is None:
             raise InvalidArgument("questions", None, "write how many questions there are, or a workload of marginals")
         put(self, "questions", validate_count(asked, argument="questions", upper=MOST_QUESTIONS))
-        known = _agreed("cells", cells, None if workload is None else workload.cells)
+        known = _agree("cells", cells, None if workload is None else workload.cells)
         if known is not None and validate_count(known, argument="cells", upper=MOST_CELLS) == 1:
             raise InvalidArgument("cells", known, "write at least 2: one cell holds all rows")
         put(self, "cells", known)
@@ -78,35 +78,35 @@ class Setting:
 
     @property
     def failing(self) -> float:
-        """β: with which probability some answer may be farther off than is promised."""
+        """β: the probability that some answer has a larger error than guaranteed."""
         return to_failure_probability(self.confidence)
 
     @property
     def universe(self) -> int | None:
-        """|X|: the cells, and one more where rows may be missing to the declared size, which holds them."""
+        """|X|: the number of cells, plus one under add-remove for rows missing from the declared size."""
         if self.cells is None:
             return None
         return self.cells + (1 if self.neighbours is Neighbours.ADD_REMOVE else 0)
 
     def with_rows(self, rows: int) -> Self:
-        """Return the same with another number of rows."""
+        """Return the same setting with another number of rows."""
         return replace(self, rows=rows)
 
     def with_confidence(self, confidence: float) -> Self:
-        """Return the same, surer or less sure."""
+        """Return the same setting at another confidence."""
         return replace(self, confidence=confidence)
 
     def with_epsilon(self, epsilon: Exact) -> Self:
-        """Return the same at another price."""
+        """Return the same setting at another price."""
         return replace(self, epsilon=validate_noise_epsilon(epsilon))
 
     def with_questions(self, questions: int) -> Self:
-        """Return the same with another number of questions; a workload has its own."""
+        """Return the same setting with another number of questions, which a workload does not allow."""
         return replace(self, questions=questions, positives=min(self.positives, max(1, questions)))
 
 
-def _agreed(argument: str, said: int | None, workload: int | None) -> int | None:
-    """Return a number that may be told twice, if both times it is the same."""
+def _agree(argument: str, said: int | None, workload: int | None) -> int | None:
+    """Return a number that may be given twice, if both values agree."""
     if said is not None and workload is not None and said != workload:
         accepted = f"the columns and ways make {workload} of them: leave this out, or leave the columns out"
         raise InvalidArgument(argument, said, accepted)

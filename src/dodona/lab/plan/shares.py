@@ -1,4 +1,4 @@
-"""What each of k answers may cost, so that all of them together cost no more than (ε, δ)."""
+"""The price of each of k answers, so that all of them together cost at most (ε, δ)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dodona.curator.weights_design import ZcdpLimit
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import MechanismGroup, calibrate_epsilon, homogeneous_delta
 from dodona.lab.conversion import MOST_TIMES
-from dodona.lab.convolution import Plan
+from dodona.lab.convolution import DeclaredPlan
 from dodona.lab.gaussian_composition import gdp_limit
 from dodona.lab.plan.promise import Unsuitable
 from dodona.lab.plan.setting import Setting
@@ -31,10 +31,10 @@ def rho_of(setting: Setting) -> float:
 
     Theorem: renyi-conversion
     """
-    return _rho(setting.epsilon, failing_privately(setting))
+    return _rho(setting.epsilon, positive_delta(setting))
 
 
-def failing_privately(setting: Setting) -> Fraction:
+def positive_delta(setting: Setting) -> Fraction:
     """Return δ, which must be above 0."""
     if setting.delta == 0:
         raise Unsuitable(_NEEDS_DELTA)
@@ -46,7 +46,7 @@ def _rho(epsilon: Fraction, delta: Fraction) -> float:
     try:
         return float(zcdp_limit(epsilon, delta)) * (1 - 1e-12)
     except InvalidArgument:
-        raise Unsuitable("this epsilon and delta leave nothing to zCDP: raise one of them") from None
+        raise Unsuitable("this epsilon and delta are too small for zCDP: raise one of them") from None
 
 
 def basic(setting: Setting) -> Fraction:
@@ -58,15 +58,15 @@ def basic(setting: Setting) -> Fraction:
 
 
 def advanced(setting: Setting) -> float:
-    """Return the largest ε of each answer that advanced composition allows, with all of δ as its slack.
+    """Return the largest ε per answer that advanced composition allows, with all of δ as its slack.
 
     Theorem: advanced-composition
     """
-    return float(calibrate_epsilon(setting.epsilon, slack=failing_privately(setting), times=_counted(setting)))
+    return float(calibrate_epsilon(setting.epsilon, slack=positive_delta(setting), times=_validate_times(setting)))
 
 
 def zcdp(setting: Setting) -> float:
-    """Return the ε of each answer with k·ε·tanh(ε/2) = ρ: what a count with discrete Laplace noise costs.
+    """Return the ε per answer with k·ε·tanh(ε/2) = ρ: the price of a count with discrete Laplace noise.
 
     Theorem: zcdp-composition, laplace-rho
     """
@@ -82,15 +82,15 @@ def pure_loss(price: float) -> float:
 
 
 def optimal(setting: Setting) -> float:
-    """Return the largest ε of each answer that optimal composition allows, to six digits.
+    """Return the largest ε per answer that optimal composition allows, to six digits.
 
     Theorem: optimal-composition
     """
-    return _optimal(_counted(setting), setting.epsilon, failing_privately(setting))
+    return _optimal(_validate_times(setting), setting.epsilon, positive_delta(setting))
 
 
 def best(setting: Setting) -> float:
-    """Return the largest ε of each answer that any composition allows, for pure mechanisms of this ε.
+    """Return the largest ε per answer that any composition allows, for pure mechanisms of this ε.
 
     Theorem: optimal-composition, zcdp-composition
     """
@@ -105,11 +105,11 @@ def best(setting: Setting) -> float:
 @lru_cache(maxsize=4096)
 def _optimal(times: int, epsilon: Fraction, delta: Fraction) -> float:
     def excess(loss: float) -> float:
-        """Return ln(δ(ε)/δ): above 0 where the answers cost too much."""
+        """Return ln(δ(ε)/δ): above 0 if the answers cost too much."""
         found = homogeneous_delta(MechanismGroup(Fraction(loss), times=times), epsilon=epsilon)
         return math.log(max(found, 1e-300)) - math.log(delta)
 
-    # Basic composition always fits, rounding apart; for many answers the normal law is a good guess.
+    # Basic composition always fits, apart from rounding; for many answers the normal approximation is a good guess.
     low = float(epsilon) / times * (1 - 1e-12)
     try:
         guess = gdp_limit(epsilon, delta=delta) / math.sqrt(times)
@@ -125,7 +125,7 @@ def _optimal(times: int, epsilon: Fraction, delta: Fraction) -> float:
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return nearly the largest number at which a growing function is not above 0, by regula falsi (Illinois)."""
+    """Return nearly the largest number at which an increasing function is at most 0, by regula falsi (Illinois)."""
     at_low, at_high = excess(low), excess(high)
     while high - low > _NEAR * low:
         middle = high - at_high * (high - low) / (at_high - at_low)
@@ -140,11 +140,11 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
 
 
 def normal_scale(setting: Setting) -> Fraction:
-    """Return σ of k counts as a declared plan: the exact curve's, raised until the discrete law is within (ε, δ).
+    """Return σ of k counts as a declared plan: from the exact curve, raised until the discrete noise is within (ε, δ).
 
     Theorem: declared-plan, dominating-losses
     """
-    return _normal(_counted(setting), setting.epsilon, failing_privately(setting))
+    return _normal(_validate_times(setting), setting.epsilon, positive_delta(setting))
 
 
 @lru_cache(maxsize=4096)
@@ -152,22 +152,22 @@ def _normal(times: int, epsilon: Fraction, delta: Fraction) -> Fraction:
     try:
         mu = gdp_limit(epsilon, delta=delta)
     except InvalidArgument as fault:
-        raise Unsuitable("this epsilon and delta leave nothing to Gaussian noise: raise one of them") from fault
+        raise Unsuitable("this epsilon and delta are too small for Gaussian noise: raise one of them") from fault
     slope = max(1.0, (float(epsilon) / mu) ** 2)  # about how fast ln δ falls with ln σ
     scale = math.sqrt(times) / mu
     while True:
         tried = round_scale_up(min(max(scale, float(SMALLEST_SCALE)), float(LARGEST_SCALE)))
         event = GaussianEvent(1, tried * tried, Neighbours.REPLACE)
-        over = Plan(((event, times),)).delta(epsilon) / float(delta)
+        over = DeclaredPlan(((event, times),)).delta(epsilon) / float(delta)
         if over <= 1:
             return tried
         scale = float(tried) * (1 + 1.02 * math.log(over) / slope + 1e-7)
 
 
-def _counted(setting: Setting) -> int:
-    """Return the number of questions, if it is one that is composed exactly."""
+def _validate_times(setting: Setting) -> int:
+    """Return the number of questions, if it can be composed exactly."""
     if setting.questions > MOST_TIMES:
         raise Unsuitable(f"this composition is computed for at most {MOST_TIMES:,} questions; for more, take zCDP")
     if basic(setting) < 2 * SMALLEST_EPSILON:
-        raise Unsuitable("so small a loss an answer is not composed exactly: raise epsilon, or ask fewer questions")
+        raise Unsuitable("so small a loss per answer is not composed exactly: raise epsilon, or ask fewer questions")
     return setting.questions

@@ -11,8 +11,8 @@ from dodona.curator.weights import MOST_CELLS as MOST_WEIGHTS
 from dodona.curator.weights_design import NoUsefulGuarantee, WeightsDesign, best_design
 from dodona.errors import InvalidArgument
 from dodona.lab.plan import shares
-from dodona.lab.plan.promise import Asked, Found, Method, Task, Unsuitable, counted
-from dodona.lab.plan.purse import Purse, purses
+from dodona.lab.plan.payments import Payment, payments
+from dodona.lab.plan.promise import Adaptivity, FormulaResult, PlannedMechanism, Task, Unsuitable, format_count
 from dodona.lab.plan.setting import Setting
 from dodona.lab.theorems import blr_guarantee, blr_theorem
 from dodona.lab.weights import cube_root, square_root
@@ -22,31 +22,31 @@ from dodona.privacy.scores import MOST_BITS, MOST_DATABASES, count_databases
 from dodona.synth.methods import MAX_THEOREM_ROUNDS, mwem_error, mwem_error_parts
 
 MOST_MODELLED = 1 << 27
-"""So many cells a dense hypothesis has."""
+"""The largest number of cells of a dense hypothesis."""
 _Promise = Callable[..., float]
 
 
-def blr(setting: Setting) -> Found:
-    """Return what the exponential mechanism over all small tables promises, the best of all their sizes.
+def blr(setting: Setting) -> FormulaResult:
+    """Return the guarantee of the exponential mechanism over all small tables, for the best size.
 
     Theorem: synthetic-table
     """
     return _synthetic(setting, blr_guarantee)
 
 
-def blr_textbook(setting: Setting) -> Found:
-    """Return what the lecture's theorem 5 promises, where it does.
+def blr_textbook(setting: Setting) -> FormulaResult:
+    """Return the guarantee of the lecture's theorem 5, where it applies.
 
     Theorem: synthetic-table
     """
     # It is stated for two questions or more; one is no harder.
     found = _synthetic(setting if setting.questions > 1 else setting.with_questions(2), blr_theorem)
-    # Its proof needs an error of at most 1, which is where it says something.
-    return found if found.within <= 1 else Found(math.inf, found.law, runs=False)
+    # Its proof needs an error of at most 1, where it says something.
+    return found if found.within <= 1 else FormulaResult(math.inf, found.law, runs=False)
 
 
-def blr_run(setting: Setting) -> Found:
-    """Return what the mechanism promises as it is run: over ordered tables, of the few rows that can all be compared.
+def blr_run(setting: Setting) -> FormulaResult:
+    """Return the guarantee of the mechanism as run: over ordered tables with few enough rows to compare them all.
 
     Theorem: blr-accuracy
     """
@@ -56,8 +56,8 @@ def blr_run(setting: Setting) -> Found:
     if universe > MOST_DATABASES:
         raise Unsuitable(f"a synthetic table is chosen among {MOST_DATABASES:,} at most, and there are more cells")
     most = next(size for size in count(1) if _beyond(universe, size + 1))
-    # One choice costs ε in pure loss, or ε²/8 at most under zCDP.
-    losses = [purse.choice(1.0) for purse in purses(setting)]
+    # One selection costs ε in pure loss, or at most ε²/8 under zCDP.
+    losses = [payment.choice(1.0) for payment in payments(setting)]
     within, rows = min(
         (
             database_error(
@@ -72,47 +72,47 @@ def blr_run(setting: Setting) -> Found:
         )
         for size in range(1, most + 1)
     )
-    return Found(within, f"one of {count_databases(universe, rows):,} tables of {rows:,} rows")
+    return FormulaResult(within, f"one of {count_databases(universe, rows):,} tables of {rows:,} rows")
 
 
 def _beyond(universe: int, size: int) -> bool:
-    """Return whether there are more tables of so many rows than are walked through."""
+    """Return whether there are too many tables of this size to enumerate."""
     return count_databases(universe, size) > MOST_DATABASES or size * math.log2(universe) > MOST_BITS
 
 
-def mwem(setting: Setting) -> Found:
-    """Return what MWEM promises with all its choices within their bounds, at the best number of rounds.
+def mwem(setting: Setting) -> FormulaResult:
+    """Return the guarantee of MWEM with all its selections within their bounds, at the best number of rounds.
 
     Theorem: mwem-accuracy
     """
     return _rounds(setting, mwem_error)
 
 
-def mwem_mean(setting: Setting) -> Found:
-    """Return what MWEM promises where only the mean of what its choices miss counts, at the best number of rounds.
+def mwem_mean(setting: Setting) -> FormulaResult:
+    """Return the guarantee of MWEM from the mean loss of its selections, at the best number of rounds.
 
     Theorem: mwem-accuracy
     """
     return _rounds(setting, mwem_mean_error)
 
 
-def pmw(setting: Setting) -> Found:
-    """Return what private multiplicative weights promise with the best explicit constants.
+def pmw(setting: Setting) -> FormulaResult:
+    """Return the guarantee of private multiplicative weights with the best explicit constants.
 
     Theorem: weights-accuracy
     """
-    return _designed(setting, best_design)
+    return _design(setting, best_design)
 
 
-def pmw_textbook(setting: Setting) -> Found:
-    """Return what the lecture's algorithm 2 promises: theorem 9 with a δ, theorem 8 without.
+def pmw_textbook(setting: Setting) -> FormulaResult:
+    """Return the guarantee of the lecture's algorithm 2: theorem 9 with a δ, theorem 8 without.
 
     Theorem: interactive-mechanism
     """
-    return _designed(setting, cube_root if setting.delta == 0 else square_root)
+    return _design(setting, cube_root if setting.delta == 0 else square_root)
 
 
-def _synthetic(setting: Setting, promise: _Promise) -> Found:
+def _synthetic(setting: Setting, promise: _Promise) -> FormulaResult:
     universe = _universe(setting)
     within = promise(
         setting.rows,
@@ -121,17 +121,17 @@ def _synthetic(setting: Setting, promise: _Promise) -> Found:
         epsilon=setting.epsilon,
         confidence=setting.confidence,
     )
-    return Found(within, "one of all small tables; no delta is used", runs=False)
+    return FormulaResult(within, "one of all small tables; no delta is used", runs=False)
 
 
-def _rounds(setting: Setting, promise: _Promise) -> Found:
-    within, rounds = min(_best_rounds(setting, promise, purse) for purse in purses(setting))
-    return Found(within, f"{rounds:,} rounds", runs=_universe(setting) <= MOST_MODELLED)
+def _rounds(setting: Setting, promise: _Promise) -> FormulaResult:
+    within, rounds = min(_best_rounds(setting, promise, payment) for payment in payments(setting))
+    return FormulaResult(within, f"{rounds:,} rounds", runs=_universe(setting) <= MOST_MODELLED)
 
 
 @lru_cache(maxsize=1024)
-def _best_rounds(setting: Setting, promise: _Promise, purse: Purse) -> tuple[float, int]:
-    """Return the least error over the number of rounds, and that number: it falls and then rises with it."""
+def _best_rounds(setting: Setting, promise: _Promise, payment: Payment) -> tuple[float, int]:
+    """Return the least error over the number of rounds, and that number: the error falls and then rises."""
 
     def error(rounds: int) -> float:
         return promise(
@@ -139,7 +139,7 @@ def _best_rounds(setting: Setting, promise: _Promise, purse: Purse) -> tuple[flo
             universe=_universe(setting),
             questions=setting.questions,
             rounds=rounds,
-            epsilon=purse.choice(1 / rounds),
+            epsilon=payment.choice(1 / rounds),
             confidence=setting.confidence,
         )
 
@@ -152,7 +152,7 @@ def _best_rounds(setting: Setting, promise: _Promise, purse: Purse) -> tuple[flo
     return min((error(rounds), rounds) for rounds in range(max(1, middle - 2), min(MAX_THEOREM_ROUNDS, middle + 3)))
 
 
-def _designed(setting: Setting, design: Callable[..., WeightsDesign]) -> Found:
+def _design(setting: Setting, design: Callable[..., WeightsDesign]) -> FormulaResult:
     universe = _universe(setting)
     delta: Exact = setting.delta
     if delta != 0:
@@ -170,8 +170,8 @@ def _designed(setting: Setting, design: Callable[..., WeightsDesign]) -> Found:
         NoUsefulGuarantee,
         InvalidArgument,
     ):  # past what is drawn: noise of more rows, or more updates, than there may be
-        return Found(math.inf, "noise or updates beyond what is run", runs=False)
-    return Found(found.within, f"at most {counted(found.updates)} updates", runs=universe <= MOST_WEIGHTS)
+        return FormulaResult(math.inf, "more noise or updates than can be run", runs=False)
+    return FormulaResult(found.within, f"at most {format_count(found.updates)} updates", runs=universe <= MOST_WEIGHTS)
 
 
 def _universe(setting: Setting) -> int:
@@ -180,23 +180,23 @@ def _universe(setting: Setting) -> int:
     return setting.universe
 
 
-_answers = partial(Method, task=Task.ANSWERS)
+_answers = partial(PlannedMechanism, task=Task.ANSWERS)
 
 METHODS = (
     _answers(name="blr", title="synthetic table (BLR), best constants", short="BLR",
-             asked=Asked.TOGETHER, theorem="synthetic-table", formula=blr),
+             adaptivity=Adaptivity.TOGETHER, theorem="synthetic-table", formula=blr),
     _answers(name="blr-textbook", title="synthetic table (BLR), lecture", short="BLR",
-             asked=Asked.TOGETHER, theorem="synthetic-table", formula=blr_textbook),
+             adaptivity=Adaptivity.TOGETHER, theorem="synthetic-table", formula=blr_textbook),
     _answers(name="blr-run", title="synthetic table (BLR), as run here", short="BLR",
-             asked=Asked.TOGETHER, theorem="blr-accuracy", formula=blr_run),
+             adaptivity=Adaptivity.TOGETHER, theorem="blr-accuracy", formula=blr_run),
     _answers(name="mwem", title="MWEM, every choice bounded", short="MWEM",
-             asked=Asked.TOGETHER, theorem="mwem-accuracy", formula=mwem),
+             adaptivity=Adaptivity.TOGETHER, theorem="mwem-accuracy", formula=mwem),
     _answers(name="mwem-mean", title="MWEM, best constants", short="MWEM",
-             asked=Asked.TOGETHER, theorem="mwem-accuracy", formula=mwem_mean),
+             adaptivity=Adaptivity.TOGETHER, theorem="mwem-accuracy", formula=mwem_mean),
     _answers(name="pmw", title="multiplicative weights (PMW), best constants", short="PMW",
-             asked=Asked.IN_TURN, theorem="weights-accuracy", formula=pmw),
+             adaptivity=Adaptivity.IN_TURN, theorem="weights-accuracy", formula=pmw),
     _answers(name="pmw-textbook", title="multiplicative weights (PMW), lecture", short="PMW",
-             asked=Asked.IN_TURN, theorem="interactive-mechanism", formula=pmw_textbook),
+             adaptivity=Adaptivity.IN_TURN, theorem="interactive-mechanism", formula=pmw_textbook),
 )  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def mwem_mean_error(  # noqa: PLR0913  the parameters of the bound
 ) -> float:
     """Return √(ln|X|/2c) + (2/(nε))·(ln 2k + G/c), where G is the 1 - β quantile of the sum of c exponential variables.
 
-    The mechanism is the same: only the mean loss of the choices counts, and a mean is more concentrated.
+    The mechanism is the same, but only the mean loss of the selections counts, and a mean is more concentrated.
 
     Theorem: mwem-accuracy
     """

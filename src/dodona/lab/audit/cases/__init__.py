@@ -1,1 +1,1 @@
-"""Right mechanisms on pairs of neighbours: what is claimed of them, and how to draw what they tell."""
+"""Correct mechanisms on pairs of neighbours, with their claims and how to sample their outputs."""

@@ -1,7 +1,7 @@
-"""Batches of choices, as a release of a workload makes them, on tables that differ in one row.
+"""Batches of choices, as a synthetic release makes them, on tables that differ in one row.
 
-All marginals but one are chosen, the farthest from what is believed first. Another row takes the last one farther away
-and brings all others nearer, so each choice that passes it by shows the row once more.
+All marginals but one are chosen, starting with the one furthest from the model. An additional row moves the last
+marginal further away and all others closer, so each choice that skips the last one reveals the row again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from dodona.curator.curator import Curator
 from dodona.curator.desk import WHOLE_BUDGET, Purchase
 from dodona.engines.memory import MemorySource
-from dodona.lab.audit.cases.case import Case, pure
-from dodona.lab.audit.cases.scene import charged, ledger_of, served
+from dodona.lab.audit.cases.case import AuditCase, pure_epsilon
+from dodona.lab.audit.cases.scene import last_event, ledger_of, make_curator
 from dodona.lab.audit.features import VALUE, Outputs
 from dodona.privacy.scores import DistanceScores, distance_sensitivity
 from dodona.privacy.selection import Exponential
@@ -30,14 +30,14 @@ _ROWS = 10
 _COLUMNS = tuple("abcdef")
 _CELLS = 2
 _FAR = 100
-"""Rows that are believed to be in each cell of all marginals but the last: more than there are."""
+"""The model's rows in each cell of all marginals but the last: more than there are."""
 _SCHEMA = Schema.of("stays", *(Boolean(name, otherwise=False) for name in _COLUMNS), size=_ROWS)
 
 
-def cases() -> Iterator[Case]:
-    """Return every audit of a batch of choices: at a price that shows a row, and at one that hides it well."""
+def cases() -> Iterator[AuditCase]:
+    """Yield the audits of a batch of choices: at a high price and at a low one."""
     for epsilon, name, share in (("2", "served batch", 50), ("1/2", "served batch at a low price", 200)):
-        yield Case(
+        yield AuditCase(
             name=name,
             mechanism="served",
             neighbours=Neighbours.ADD_REMOVE,
@@ -54,13 +54,13 @@ def _both(epsilon: str, count: int) -> tuple[Outputs, Outputs]:
 
 
 def _left_out(epsilon: str, rows: int, count: int) -> Outputs:
-    """Return which marginal was not chosen, in so many charges; a ledger is left before it is full."""
+    """Return which marginal was not chosen, for each charge; a ledger is replaced before it is full."""
     source = MemorySource(_SCHEMA, {name: [False] * rows for name in _COLUMNS}, key=bytes(32))
-    told: list[int] = []
-    while len(told) < count:
-        curator = served(_SCHEMA, source, ledger_of(_SCHEMA))
-        told += [_choose(curator, epsilon, number) for number in range(min(_CHARGES, count - len(told)))]
-    return np.array(told, dtype=np.int64)
+    collected: list[int] = []
+    while len(collected) < count:
+        curator = make_curator(_SCHEMA, source, ledger_of(_SCHEMA))
+        collected += [_choose(curator, epsilon, number) for number in range(min(_CHARGES, count - len(collected)))]
+    return np.array(collected, dtype=np.int64)
 
 
 def _choose(curator: Curator, epsilon: str, number: int) -> int:
@@ -74,7 +74,7 @@ def _choose(curator: Curator, epsilon: str, number: int) -> int:
 
 @cache
 def _scores(epsilon: str) -> DistanceScores:
-    """Return scores that are all the same without the other row."""
+    """Return scores that are all equal without the additional row."""
     query = Query(_SCHEMA.domain, tuple(marginal_block(_SCHEMA.domain, [name]) for name in _COLUMNS))
     others, ones = len(_COLUMNS) - 1, (1,) * len(_COLUMNS)
     believed = (_FAR,) * (_CELLS * others) + (0,) * _CELLS
@@ -84,8 +84,8 @@ def _scores(epsilon: str) -> DistanceScores:
 
 
 def _price(epsilon: str) -> float:
-    """Return the price that the ledger holds after one charge."""
+    """Return the price in the ledger after one charge."""
     ledger = ledger_of(_SCHEMA)
     source = MemorySource(_SCHEMA, {name: [False] * _ROWS for name in _COLUMNS}, key=bytes(32))
-    _choose(served(_SCHEMA, source, ledger), epsilon, 0)
-    return pure(charged(ledger))
+    _choose(make_curator(_SCHEMA, source, ledger), epsilon, 0)
+    return pure_epsilon(last_event(ledger))

@@ -1,4 +1,4 @@
-"""One thing to audit: a mechanism on a pair of neighbours, with the price that the product states for it."""
+"""An audit case: a mechanism on a pair of neighbours, with the price that Dodona states for it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dodona.privacy.events import Event
 from dodona.schema.schema import Neighbours
 
 Draw = Callable[[int], tuple[Outputs, Outputs]]
-"""Returns so many outputs on the one table, and so many on its neighbour."""
+"""Returns `count` outputs on each of two neighbouring tables."""
 
 
-class Currency(Enum):
-    """What a claim is stated in."""
+class LossMeasure(Enum):
+    """The measure of privacy loss that a claim uses."""
 
     EPSILON = "epsilon"
     MU = "mu"
@@ -24,34 +24,36 @@ class Currency(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class AuditCase:
     """A claim, and the samples that could refute it."""
 
     name: str
     mechanism: str
     neighbours: Neighbours
     claim: float | Callable[[], float]
-    """What is lost at most; where it takes a question to learn the price, how to learn it."""
+    """The largest privacy loss; a function if the price is known only after a query."""
     draw: Draw
     features: tuple[Feature, ...]
-    currency: Currency = Currency.EPSILON
+    measure: LossMeasure = LossMeasure.EPSILON
     delta: float = 0.0
-    """Where the claim is about ε at some δ."""
+    """For claims about ε at some δ."""
     share: int = 1
-    """Slow ways of drawing take one out of so many samples."""
+    """Slow cases take one out of `share` samples."""
 
-    def claimed(self) -> float:
-        """Return what is claimed to be lost at most."""
+    def claim_value(self) -> float:
+        """Return the claimed bound on the privacy loss."""
         return self.claim() if callable(self.claim) else self.claim
 
 
-def pure(event: Event) -> float:
-    """Return the pure ε that the product states."""
+def pure_epsilon(event: Event) -> float:
+    """Return the event's pure ε."""
     if event.epsilon is None:
         raise InvariantBroken("This event has no pure price.")
     return float(event.epsilon)
 
 
-def on_both(sample: Callable[[tuple[int, ...], int], Outputs], first: tuple[int, ...], second: tuple[int, ...]) -> Draw:
-    """Return the drawing of one way of sampling on two tables."""
+def sample_both(
+    sample: Callable[[tuple[int, ...], int], Outputs], first: tuple[int, ...], second: tuple[int, ...]
+) -> Draw:
+    """Return a function that samples both tables in the same way."""
     return lambda count: (sample(first, count), sample(second, count))

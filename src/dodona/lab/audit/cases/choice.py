@@ -1,4 +1,4 @@
-"""Randomized response, and the choices between candidates."""
+"""Randomized response, and the selection mechanisms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dodona.lab.audit.cases.case import Case, Currency, on_both, pure
+from dodona.lab.audit.cases.case import AuditCase, LossMeasure, pure_epsilon, sample_both
 from dodona.lab.audit.features import INDEX, VALUE, Outputs, pair
 from dodona.lab.direct import ResponseMechanism, repeat, run
 from dodona.lab.mechanisms import Coins, Exponential, NoisyMax, PermuteAndFlip, RandomizedResponse
@@ -20,15 +20,15 @@ _BLOCK = 1 << 20  # noisy scores that are in memory at a time
 _MANY = 100
 
 
-def cases() -> Iterator[Case]:
-    """Return every audit of a response or a choice."""
+def cases() -> Iterator[AuditCase]:
+    """Yield the audits of responses and selections."""
     yield from _responses()
     for neighbours in Neighbours:
         yield from _choices(neighbours)
     yield from _maxima()
 
 
-def _responses() -> Iterator[Case]:
+def _responses() -> Iterator[AuditCase]:
     """One person's answer is replaced by the opposite one."""
     audited: tuple[tuple[str, str, ResponseMechanism], ...] = (
         ("randomized_response", "", RandomizedResponse(epsilon=1)),
@@ -38,28 +38,28 @@ def _responses() -> Iterator[Case]:
     for kind, note, mechanism in audited:
         event = mechanism.event()
         name = kind.replace("_", " ") + note
-        for way, sample, share in (("", _told, 1), (" singly", _told_singly, 10)):
-            yield Case(
+        for way, sample, share in (("", _respond_many, 1), (" singly", _respond_singly, 10)):
+            yield AuditCase(
                 name=name + way,
                 mechanism=kind,
                 neighbours=event.neighbours,
-                claim=pure(event),
-                draw=on_both(partial(sample, mechanism), (0,), (1,)),
+                claim=pure_epsilon(event),
+                draw=sample_both(partial(sample, mechanism), (0,), (1,)),
                 features=(VALUE,),
                 share=share,
             )
-        yield Case(
+        yield AuditCase(
             name=f"{name} in zCDP",
             mechanism=kind,
             neighbours=event.neighbours,
             claim=float(event.rho()),
-            draw=on_both(partial(_told, mechanism), (0,), (1,)),
+            draw=sample_both(partial(_respond_many, mechanism), (0,), (1,)),
             features=(VALUE,),
-            currency=Currency.RHO,
+            measure=LossMeasure.RHO,
         )
 
 
-def _choices(neighbours: Neighbours) -> Iterator[Case]:
+def _choices(neighbours: Neighbours) -> Iterator[AuditCase]:
     """Under add-remove scores are monotone counts; under replace one rises while another falls."""
     monotone = neighbours is Neighbours.ADD_REMOVE
     sensitivity = Sensitivity.scores(1, neighbours, monotone=monotone)
@@ -73,22 +73,22 @@ def _choices(neighbours: Neighbours) -> Iterator[Case]:
         ("permute_and_flip", PermuteAndFlip.for_privacy(1, sensitivity)),
     ):
         event = mechanism.event(sensitivity)
-        claims = ((Currency.EPSILON, "", pure(event)), (Currency.RHO, " in zCDP", float(event.rho())))
+        claims = ((LossMeasure.EPSILON, "", pure_epsilon(event)), (LossMeasure.RHO, " in zCDP", float(event.rho())))
         for name, (first, second) in tables.items():
-            for currency, note, claim in claims if name == "of two" else claims[:1]:
-                yield Case(
+            for measure, note, claim in claims if name == "of two" else claims[:1]:
+                yield AuditCase(
                     name=f"{kind.replace('_', ' ')} {name}{note}",
                     mechanism=kind,
                     neighbours=neighbours,
                     claim=claim,
-                    draw=on_both(partial(repeat, mechanism), first, second),
+                    draw=sample_both(partial(repeat, mechanism), first, second),
                     features=(VALUE,),
-                    currency=currency,
+                    measure=measure,
                 )
 
 
-def _maxima() -> Iterator[Case]:
-    """Noisy max, looked at with and without its gap."""
+def _maxima() -> Iterator[AuditCase]:
+    """Noisy max, observed with and without its gap."""
     general, added = (
         Sensitivity.scores(1, neighbours, monotone=monotone)
         for neighbours, monotone in ((Neighbours.REPLACE, False), (Neighbours.ADD_REMOVE, True))
@@ -105,25 +105,25 @@ def _maxima() -> Iterator[Case]:
     )
     for name, sensitivity, first, second, share in audited:
         mechanism = NoisyMax.for_privacy(1, sensitivity)
-        yield Case(
+        yield AuditCase(
             name=f"noisy max {name}",
             mechanism="noisy_max",
             neighbours=sensitivity.neighbours,
-            claim=pure(mechanism.event(sensitivity)),
-            draw=on_both(partial(_reported, mechanism), first, second),
+            claim=pure_epsilon(mechanism.event(sensitivity)),
+            draw=sample_both(partial(_report_many, mechanism), first, second),
             features=(INDEX, pair(_REACH)),
             share=share,
         )
 
 
-def _told(mechanism: ResponseMechanism, truth: tuple[int, ...], times: int) -> Outputs:
+def _respond_many(mechanism: ResponseMechanism, truth: tuple[int, ...], times: int) -> Outputs:
     return run(mechanism, np.full(times, bool(truth[0])))
 
 
-def _told_singly(mechanism: ResponseMechanism, truth: tuple[int, ...], times: int) -> Outputs:
+def _respond_singly(mechanism: ResponseMechanism, truth: tuple[int, ...], times: int) -> Outputs:
     return np.array([run(mechanism, bool(truth[0])) for _ in range(times)])
 
 
-def _reported(mechanism: NoisyMax, scores: Scores, times: int) -> Outputs:
+def _report_many(mechanism: NoisyMax, scores: Scores, times: int) -> Outputs:
     rows = max(1, _BLOCK // len(scores))
     return np.concatenate([repeat(mechanism, scores, min(rows, times - at)) for at in range(0, times, rows)])

@@ -1,4 +1,4 @@
-"""What the ladder buys: a table of counts, a lattice of residuals, and a short stream that is answered from a table."""
+"""What the ladder buys: a table of counts, a lattice of residuals, and a short stream answered from a table."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dodona.curator.bundles import design_count_table
 from dodona.curator.desk import WHOLE_BUDGET, Desk, Purchase
 from dodona.errors import InvariantBroken
 from dodona.lab.audit.cases.asking import Rows, Tables
-from dodona.lab.audit.cases.case import Case, Currency, pure
-from dodona.lab.audit.cases.scene import charged, dataset_of, ledger_of, schema_of, served, source_of
-from dodona.lab.audit.cases.served import CROWD, FEMALE, joined
+from dodona.lab.audit.cases.case import AuditCase, LossMeasure, pure_epsilon
+from dodona.lab.audit.cases.scene import dataset_of, last_event, ledger_of, make_curator, schema_of, source_of
+from dodona.lab.audit.cases.served import CROWD, FEMALE, neighbouring_tables
 from dodona.lab.audit.features import DIFFERENCE, VALUE, Feature, Outputs, pair
 from dodona.ledger.ledger import Ledger
 from dodona.privacy.additive_noise import Laplace
@@ -44,20 +44,20 @@ _LONG_STAY = ("female", 2.0, math.nan)
 _LONGEST_STAY = ("female", 3.0, math.nan)
 
 
-def cases() -> Iterator[Case]:
-    """Return the audits of bundles."""
+def cases() -> Iterator[AuditCase]:
+    """Yield the audits of bundles."""
     for neighbours in Neighbours:
-        tables = joined(neighbours, CROWD, FEMALE)
+        tables = neighbouring_tables(neighbours, CROWD, FEMALE)
         yield _table(neighbours, tables)
         for base in (Base.POINTS, Base.RANGES):
-            yield _lattice(neighbours, joined(neighbours, CROWD, _LONG_STAY), base)
-        yield _lattice(neighbours, joined(neighbours, CROWD, _LONGEST_STAY), Base.VALUES)
+            yield _lattice(neighbours, neighbouring_tables(neighbours, CROWD, _LONG_STAY), base)
+        yield _lattice(neighbours, neighbouring_tables(neighbours, CROWD, _LONGEST_STAY), Base.VALUES)
         yield _stream(neighbours, tables)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bought:
-    """A measurement that is bought again and again, each time with a charge of its own."""
+class _RepeatedPurchase:
+    """A measurement that is bought repeatedly, with a separate charge each time."""
 
     neighbours: Neighbours
     tables: Tables
@@ -65,17 +65,17 @@ class _Bought:
     delta: str
 
     def event(self) -> Event:
-        """Return what the ledger holds after one charge."""
+        """Return the event in the ledger after one charge."""
         ledger = self._ledger()
         self._once(ledger, source_of(schema_of(self.neighbours), self.tables[0]))
-        return charged(ledger)
+        return last_event(ledger)
 
     def draw(self, count: int) -> tuple[Outputs, Outputs]:
-        """Return what was released so many times, of the one table and of its neighbour."""
-        first, second = (self._told(rows, count) for rows in self.tables)
+        """Return `count` releases on each of the two tables."""
+        first, second = (self._outputs(rows, count) for rows in self.tables)
         return first, second
 
-    def _told(self, rows: Rows, count: int) -> Outputs:
+    def _outputs(self, rows: Rows, count: int) -> Outputs:
         found: list[tuple[int, ...]] = []
         source = source_of(schema_of(self.neighbours), rows)
         while len(found) < count:
@@ -94,18 +94,18 @@ class _Bought:
         return ledger_of(schema_of(self.neighbours), self.delta)
 
 
-def _table(neighbours: Neighbours, tables: Tables) -> Case:
+def _table(neighbours: Neighbours, tables: Tables) -> AuditCase:
     domain, unit = schema_of(neighbours).domain, schema_of(neighbours).unit
     found = design_count_table(domain, unit, (Classes.of(domain["sex"]),), Laplace, tolerance=_WITHIN, failing=0.05)
     if found is None:
         raise InvariantBroken("No table is within the room.")
-    bought = _Bought(neighbours, tables, found, "0")
+    bought = _RepeatedPurchase(neighbours, tables, found, "0")
     two = Feature("two groups", lambda outputs: pair(_REACH).of(outputs[:, :2]))
-    return Case(
+    return AuditCase(
         name="table of the ladder",
         mechanism="served",
         neighbours=neighbours,
-        claim=lambda: pure(bought.event()),
+        claim=lambda: pure_epsilon(bought.event()),
         draw=bought.draw,
         features=(
             Feature("first group", lambda outputs: VALUE.of(outputs[:, 0])),
@@ -116,10 +116,10 @@ def _table(neighbours: Neighbours, tables: Tables) -> Case:
     )
 
 
-def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> Case:
-    """Return the audit of residuals of two columns, seen along the line on which the neighbours differ most.
+def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> AuditCase:
+    """Return the audit of residuals of two columns, projected on the direction in which the neighbours differ most.
 
-    Of ranges only residuals with waves are measured: others would hide a wrong price of waves among their own.
+    For ranges only residuals with waves are measured, because the others would hide a wrong price of waves.
     """
     schema = schema_of(neighbours)
     stay = schema.domain["stay"]
@@ -136,42 +136,42 @@ def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> Case:
     if base is Base.RANGES:
         kept = [own for own in kept if stays in own.classes]
     residuals = ResidualMeasurement(schema.domain, tuple((own, Fraction(2)) for own in kept))
-    bought = _Bought(neighbours, tables, residuals, "1e-6")
+    bought = _RepeatedPurchase(neighbours, tables, residuals, "1e-6")
 
     @cache  # when it is looked at: a fault in reading is no fault of listing the cases
     def line() -> NDArray[np.float64]:
-        first, second = (residuals.turned(_counted(residuals, neighbours, rows)) for rows in tables)
+        first, second = (residuals.turned(_exact_marginals(residuals, neighbours, rows)) for rows in tables)
         scales = np.array([float(noise.scale) for noise in residuals.noises])
         apart: NDArray[np.float64] = (second - first).astype(np.float64) / scales**2
         return apart
 
-    return Case(
+    return AuditCase(
         name="lattice of the ladder" if base is Base.POINTS else f"lattice of {base.value}",
         mechanism="served",
         neighbours=neighbours,
         claim=lambda: _mu(bought),
         draw=bought.draw,
         features=(Feature("along the difference", lambda outputs: _along(outputs, line=line())),),
-        currency=Currency.MU,
+        measure=LossMeasure.MU,
         share=80,
     )
 
 
-def _stream(neighbours: Neighbours, tables: Tables) -> Case:
-    def claimed() -> float:
+def _stream(neighbours: Neighbours, tables: Tables) -> AuditCase:
+    def claim() -> float:
         ledger = ledger_of(schema_of(neighbours))
-        _asked(neighbours, tables[0], ledger)
-        return pure(charged(ledger))
+        _ask_counts(neighbours, tables[0], ledger)
+        return pure_epsilon(last_event(ledger))
 
-    told: Callable[[Rows, int], Outputs] = lambda rows, count: np.array(  # noqa: E731
-        [_asked(neighbours, rows, ledger_of(schema_of(neighbours))) for _ in range(count)], dtype=np.int64
+    draw_outputs: Callable[[Rows, int], Outputs] = lambda rows, count: np.array(  # noqa: E731
+        [_ask_counts(neighbours, rows, ledger_of(schema_of(neighbours))) for _ in range(count)], dtype=np.int64
     )
-    return Case(
+    return AuditCase(
         name="stream of the ladder",
         mechanism="served",
         neighbours=neighbours,
-        claim=claimed,
-        draw=lambda count: (told(tables[0], count), told(tables[1], count)),
+        claim=claim,
+        draw=lambda count: (draw_outputs(tables[0], count), draw_outputs(tables[1], count)),
         features=(
             Feature("first answer", lambda outputs: VALUE.of(outputs[:, 0])),
             Feature("sum of both", lambda outputs: VALUE.of(outputs[:, 1])),
@@ -180,10 +180,10 @@ def _stream(neighbours: Neighbours, tables: Tables) -> Case:
     )
 
 
-def _asked(neighbours: Neighbours, rows: Rows, ledger: Ledger) -> tuple[int, ...]:
+def _ask_counts(neighbours: Neighbours, rows: Rows, ledger: Ledger) -> tuple[int, ...]:
     """Return two counts that follow from one table, in thousandths, and their sum."""
     schema = schema_of(neighbours)
-    curator = served(schema, source_of(schema, rows), ledger)
+    curator = make_curator(schema, source_of(schema, rows), ledger)
     curator.prepare(["SELECT sex, count(*) FROM stays GROUP BY sex"], within=_WITHIN)
     found = []
     for codes in _SETS:
@@ -194,13 +194,13 @@ def _asked(neighbours: Neighbours, rows: Rows, ledger: Ledger) -> tuple[int, ...
     return (round(1000 * found[0]), round(1000 * sum(found)))
 
 
-def _counted(residuals: ResidualMeasurement, neighbours: Neighbours, rows: Rows) -> list[int]:
-    """Return the exact marginals of a made-up table, which the audit knows."""
+def _exact_marginals(residuals: ResidualMeasurement, neighbours: Neighbours, rows: Rows) -> list[int]:
+    """Return the exact marginals of a synthetic table, which the audit may know."""
     return [int(value) for value in read_exact(source_of(schema_of(neighbours), rows), residuals.query)]
 
 
-def _mu(bought: _Bought) -> float:
-    """Return the μ of the event; why it is not √(2ρ) is said in `noise`."""
+def _mu(bought: _RepeatedPurchase) -> float:
+    """Return the μ of the event; `noise` explains why it is not √(2ρ)."""
     rho = float(bought.event().rho())
     return math.sqrt(2 * rho) * (1 + 2 * rho / 22)
 

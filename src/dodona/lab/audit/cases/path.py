@@ -1,7 +1,7 @@
-"""The path itself: what a table could tell before it was paid for, and what a failure costs.
+"""The order of steps: what a table could reveal before it is paid for, and what a failure costs.
 
-An adversary may stop the process at any moment, and may know of rows that a table stumbles over. So nothing may be
-read before the charge is durable, and what is charged may not depend on whether reading succeeds.
+An adversary may stop the process at any moment, and may know rows that make reading fail. So nothing may be read before
+the charge is durable, and the charge must not depend on whether reading succeeds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from dodona.curator.curator import Curator
 from dodona.errors import Unavailable
 from dodona.lab.audit.cases.asking import Rows, Tables
-from dodona.lab.audit.cases.case import Case
-from dodona.lab.audit.cases.scene import ledger_of, schema_of, served, source_of
-from dodona.lab.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, joined
+from dodona.lab.audit.cases.case import AuditCase
+from dodona.lab.audit.cases.scene import ledger_of, make_curator, schema_of, source_of
+from dodona.lab.audit.cases.served import COUNT, CROWD, FEMALE, GROUPS, neighbouring_tables
 from dodona.lab.audit.features import VALUE, Outputs
 from dodona.ledger.entries import Receipt
 from dodona.ledger.errors import LedgerUnavailable
@@ -28,37 +28,37 @@ from dodona.schema.schema import Neighbours, Schema
 from dodona.trusted.source import Sealed, Source
 
 Ask = Callable[[Curator], object]
-_ASKED: dict[str, Ask] = {
+_REQUESTS: dict[str, Ask] = {
     "question": lambda curator: curator.ask(COUNT, epsilon=1),
     "choice": lambda curator: curator.choose(GROUPS, epsilon=1),
     "watch": lambda curator: curator.above(1, epsilon=1).ask(COUNT),
 }
 
 
-def cases() -> Iterator[Case]:
-    """Return the cases. Nothing is drawn in them, so that one run stands for all; a right path tells nothing at all."""
+def cases() -> Iterator[AuditCase]:
+    """Yield the cases. They are deterministic, so one run stands for all; a correct path reveals nothing."""
     for neighbours in Neighbours:
-        tables = joined(neighbours, CROWD, FEMALE)
-        for name, ask in _ASKED.items():
-            for story, seen in (("before its charge", _told_unpaid), ("on a table that fails", _spent)):
-                yield Case(
+        tables = neighbouring_tables(neighbours, CROWD, FEMALE)
+        for name, ask in _REQUESTS.items():
+            for story, seen in (("before its charge", _read_unpaid), ("on a table that fails", _charges_after_failure)):
+                yield AuditCase(
                     name=f"{name} {story}",
                     mechanism="served",
                     neighbours=neighbours,
                     claim=1.0,
-                    draw=partial(_repeated, neighbours, tables, partial(seen, ask)),
+                    draw=partial(_repeat, neighbours, tables, partial(seen, ask)),
                     features=(VALUE,),
                 )
 
 
-class Noting:
-    """A source that notes when it is asked, and that fails over as many women as it is told to.
+class RecordingSource:
+    """A source that records whether it was read, and fails at a given number of women.
 
-    The number of rows is neither noted nor failed over where it is public: it says nothing of what is in them.
+    The number of rows is exempt where it is public, because it says nothing about their contents.
     """
 
     def __init__(self, source: Source, rows: Rows, schema: Schema, *, fails_at: int | None) -> None:
-        """Take the source behind it and what it would fail over."""
+        """Wrap a source, with the number of women at which it fails."""
         self._public = Query.count(schema.domain) if schema.unit.neighbours is Neighbours.REPLACE else None
         self.version = source.version
         self.asked = 0
@@ -75,14 +75,14 @@ class Noting:
         return self._source.exact(query)
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Nothing to close."""
 
 
-class _Stuck:
-    """A ledger whose disk is full when a receipt is to be used."""
+class _FullDiskLedger:
+    """A ledger whose disk is full when a receipt is redeemed."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Take the ledger behind it."""
+        """Wrap a ledger."""
         self._ledger = ledger
 
     def __getattr__(self, name: str) -> object:
@@ -97,25 +97,25 @@ class _Stuck:
         raise LedgerUnavailable
 
 
-def _told_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
-    """Return what the source told although no receipt was used: -1 where it was not asked."""
+def _read_unpaid(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
+    """Return what the source revealed although no receipt was redeemed: -1 if it was not read."""
     schema = schema_of(neighbours)
-    source = Noting(source_of(schema, rows), rows, schema, fails_at=None)
+    source = RecordingSource(source_of(schema, rows), rows, schema, fails_at=None)
     with suppress(Unavailable):
-        ask(served(schema, source, cast("Ledger", _Stuck(ledger_of(schema)))))
+        ask(make_curator(schema, source, cast("Ledger", _FullDiskLedger(ledger_of(schema)))))
     return source.women if source.asked else -1
 
 
-def _spent(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
-    """Return how many charges stand after the source has failed over the one table and not over the other."""
+def _charges_after_failure(ask: Ask, neighbours: Neighbours, rows: Rows) -> int:
+    """Return how many charges remain after the source failed on one table and not on the other."""
     schema = schema_of(neighbours)
     ledger = ledger_of(schema)
     with suppress(Unavailable):
-        ask(served(schema, Noting(source_of(schema, rows), rows, schema, fails_at=3), ledger))
+        ask(make_curator(schema, RecordingSource(source_of(schema, rows), rows, schema, fails_at=3), ledger))
     return ledger.state().charges
 
 
-def _repeated(
+def _repeat(
     neighbours: Neighbours, tables: Tables, seen: Callable[[Neighbours, Rows], int], count: int
 ) -> tuple[Outputs, Outputs]:
     first, second = (np.full(count, seen(neighbours, rows)) for rows in tables)

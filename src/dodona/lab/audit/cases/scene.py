@@ -1,4 +1,4 @@
-"""A small table behind a curator, so that what is audited is the path that serves people."""
+"""A small table behind a curator, so that the audit covers the path that serves analysts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Row = tuple[str | None, float, float] | tuple[str | None, float, float, str]
-"""A sex, a stay in days and an income; and whose row it is, where people are protected."""
+"""A sex, a stay in days, an income, and the person's id where people are the privacy unit."""
 PERSON, CAP = "who", 2
-"""The column of people, and how many rows of one count."""
+"""The id column, and the row cap of a person."""
 INCOMES = ((1 << 29) - 16, 1 << 29)
 """Four of the largest fill 31 bits."""
 _SIZE = 8
@@ -38,7 +38,7 @@ _DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
 
 
 def schema_of(neighbours: Neighbours, *, person: str | None = None) -> Schema:
-    """Return what is public of the table; `other` may be nobody's sex. With a column of people these are protected."""
+    """Return the schema; `other` may be nobody's sex. With an id column, people are the privacy unit."""
     return Schema.of(
         "stays",
         Category("sex", ("female", "male", "other")),
@@ -64,24 +64,24 @@ def source_of(schema: Schema, rows: Sequence[Row]) -> MemorySource:
 
 
 def ledger_of(schema: Schema, delta: str = "0", accountant: str = "renyi") -> Ledger:
-    """Return a ledger with the largest budget: pure, or under this accountant where there is a δ."""
+    """Return a ledger with the largest budget: pure, or under this accountant if δ > 0."""
     budget = Budget(_BUDGET, delta, "pure" if delta == "0" else accountant)
     return memory.create_memory_ledger(
         LedgerTerms(datasets={schema.table: schema.digest}, neighbours=schema.unit.neighbours, budget=budget)
     )
 
 
-def served(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = OPTIONAL_RUNGS) -> Curator:
-    """Return a curator of the three."""
+def make_curator(schema: Schema, source: Source, ledger: Ledger, *, rungs: frozenset[str] = OPTIONAL_RUNGS) -> Curator:
+    """Return a curator for a schema, a source and a ledger."""
     return Curator(dataset_of(schema, source, ledger), rungs=rungs)
 
 
 def dataset_of(schema: Schema, source: Source, ledger: Ledger) -> Dataset:
-    """Return the three as one dataset."""
+    """Return a dataset of a schema, a source and a ledger."""
     return Dataset(name=schema.table, schema=schema, source=source, ledger=ledger, default=_DEFAULT)
 
 
-def charged(ledger: Ledger) -> Event:
-    """Return the event of the last charge that the ledger holds."""
+def last_event(ledger: Ledger) -> Event:
+    """Return the event of the ledger's last charge."""
     entries = (entry_from_json(line.text, number=line.number) for line in reversed(ledger.lines()))
     return next(entry.event for entry in entries if isinstance(entry, Charged))

@@ -1,4 +1,4 @@
-"""Questions through the curator: compiled, planned, charged, measured and shown, on tables that differ in one row."""
+"""Queries through the curator: compiled, planned, charged, measured and displayed, on tables that differ in one row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from dodona.answer.answer import Answer
 from dodona.errors import InvariantBroken
-from dodona.lab.audit.cases.asking import Asked, Rows, Tables, values
-from dodona.lab.audit.cases.case import Case, Currency, pure
+from dodona.lab.audit.cases.asking import RepeatedQueries, Rows, Tables, values
+from dodona.lab.audit.cases.case import AuditCase, LossMeasure, pure_epsilon
 from dodona.lab.audit.cases.scene import INCOMES, Row
 from dodona.lab.audit.features import DIFFERENCE, INDEX, LOWEST_BIT, VALUE, Feature, Outputs, pair
 from dodona.schema.schema import Neighbours
@@ -22,7 +22,7 @@ GROUPS_OF_SEX = ("female", "male", "other", "<missing>", "<outside>")
 FEMALE: Row = ("female", 1.0, math.nan)
 MALE: Row = ("male", 2.0, math.nan)
 CROWD: Rows = (FEMALE, FEMALE, MALE, MALE, (None, 0.5, math.nan), ("?", 0.5, math.nan))
-"""Somebody is in every group but `other`."""
+"""Every group but `other` is occupied."""
 
 _OTHER: Row = ("other", 1.0, math.nan)
 _LONG, _SHORT = ("female", 1e9, math.nan), ("female", -1e9, math.nan)
@@ -31,68 +31,72 @@ _REACH = 200
 _STEP = 26  # sums of incomes are looked at in steps of 2^26
 
 
-def cases() -> Iterator[Case]:
-    """Return every audit of a question that is asked of a curator."""
+def cases() -> Iterator[AuditCase]:
+    """Yield the audits of queries through a curator."""
     for neighbours in Neighbours:
         yield from _counts(neighbours)
         yield from _groups(neighbours)
         yield from _sums(neighbours)
 
 
-def joined(neighbours: Neighbours, rows: Rows, new: Row, *, old: Row = MALE) -> Tables:
-    """Return neighbours: the rows, and the rows with a new one, which is added or takes the place of an old one."""
+def neighbouring_tables(neighbours: Neighbours, rows: Rows, new: Row, *, old: Row = MALE) -> Tables:
+    """Return neighbours: the rows, and the rows with a new one, which is added or replaces an old one."""
     return rows if neighbours is Neighbours.ADD_REMOVE else (*rows, old), (*rows, new)
 
 
-def _counts(neighbours: Neighbours) -> Iterator[Case]:
-    one = partial(Asked, neighbours=neighbours, tables=joined(neighbours, CROWD, FEMALE))
-    yield served_case("count", one(texts=(COUNT,)), VALUE, LOWEST_BIT)
-    yield served_case("count singly", one(texts=(COUNT,), singly=True), VALUE, share=80)
+def _counts(neighbours: Neighbours) -> Iterator[AuditCase]:
+    one = partial(RepeatedQueries, neighbours=neighbours, tables=neighbouring_tables(neighbours, CROWD, FEMALE))
+    yield query_case("count", one(texts=(COUNT,)), VALUE, LOWEST_BIT)
+    yield query_case("count singly", one(texts=(COUNT,), singly=True), VALUE, share=80)
     male = "SELECT count(*) FROM stays WHERE sex = 'male'"
-    yield served_case("pair of counts", one(texts=(COUNT, male)), DIFFERENCE, pair(_REACH), share=20)
+    yield query_case("pair of counts", one(texts=(COUNT, male)), DIFFERENCE, pair(_REACH), share=20)
     gaussian = one(texts=(COUNT,), delta="1e-6")
-    yield Case(
+    yield AuditCase(
         name="served count with Gaussian noise",
         mechanism="served",
         neighbours=neighbours,
         claim=lambda: _mu(gaussian),
         draw=gaussian.draw,
         features=(VALUE,),
-        currency=Currency.MU,
+        measure=LossMeasure.MU,
         share=10,
     )
     rounded = one(texts=(COUNT,), delta="1e-6", accountant="gaussian")
-    yield Case(
+    yield AuditCase(
         name="served count under the Gaussian accountant",
         mechanism="served",
         neighbours=neighbours,
         claim=lambda: math.sqrt(2 * float(rounded.event().rho()) / rounded.times),  # exact: ρ = μ²/2
         draw=rounded.draw,
         features=(VALUE,),
-        currency=Currency.MU,
+        measure=LossMeasure.MU,
         share=10,
     )
 
 
-def _groups(neighbours: Neighbours) -> Iterator[Case]:
-    asked = partial(Asked, texts=(GROUPS,), neighbours=neighbours)
-    moved = asked(tables=joined(neighbours, CROWD, FEMALE), read=_two, width=2)
-    yield served_case("groups", moved, DIFFERENCE, pair(_REACH), share=20)
-    rare = asked(tables=joined(neighbours, CROWD, _OTHER), read=_shown, width=3)
+def _groups(neighbours: Neighbours) -> Iterator[AuditCase]:
+    asked = partial(RepeatedQueries, texts=(GROUPS,), neighbours=neighbours)
+    moved = asked(tables=neighbouring_tables(neighbours, CROWD, FEMALE), read=_two, width=2)
+    yield query_case("groups", moved, DIFFERENCE, pair(_REACH), share=20)
+    rare = asked(tables=neighbouring_tables(neighbours, CROWD, _OTHER), read=_display_features, width=3)
     features = (INDEX, _column("number of rows", 1), _column("value of the rare key", 2))
-    yield served_case("rare group", rare, *features, share=20)
-    even = joined(neighbours, (FEMALE, *CROWD), MALE, old=FEMALE)
-    top = Asked(
-        texts=(f"{GROUPS} ORDER BY count(*) DESC LIMIT 1",), neighbours=neighbours, tables=even, read=_shown, width=3
+    yield query_case("rare group", rare, *features, share=20)
+    even = neighbouring_tables(neighbours, (FEMALE, *CROWD), MALE, old=FEMALE)
+    top = RepeatedQueries(
+        texts=(f"{GROUPS} ORDER BY count(*) DESC LIMIT 1",),
+        neighbours=neighbours,
+        tables=even,
+        read=_display_features,
+        width=3,
     )
-    yield served_case("top group", top, INDEX, share=20)
+    yield query_case("top group", top, INDEX, share=20)
 
 
-def _sums(neighbours: Neighbours) -> Iterator[Case]:
-    stays = joined(neighbours, (_SHORT,) * 3 + (_LONG,) * 4, _LONG, old=_SHORT)
-    asked = partial(Asked, neighbours=neighbours, tables=stays)
-    yield served_case("sum", asked(texts=("SELECT sum(stay) FROM stays",)), VALUE, LOWEST_BIT, share=20)
-    yield served_case(
+def _sums(neighbours: Neighbours) -> Iterator[AuditCase]:
+    stays = neighbouring_tables(neighbours, (_SHORT,) * 3 + (_LONG,) * 4, _LONG, old=_SHORT)
+    asked = partial(RepeatedQueries, neighbours=neighbours, tables=stays)
+    yield query_case("sum", asked(texts=("SELECT sum(stay) FROM stays",)), VALUE, LOWEST_BIT, share=20)
+    yield query_case(
         "average",
         asked(texts=("SELECT avg(stay) FROM stays",), width=2),
         pair(_REACH),
@@ -101,26 +105,26 @@ def _sums(neighbours: Neighbours) -> Iterator[Case]:
         share=50,
     )
     # With the new row the sum reaches 2^31.
-    incomes = joined(neighbours, (_RICH,) * 3, _RICH, old=_POOR)
-    wide = Asked(texts=("SELECT sum(income) FROM stays",), neighbours=neighbours, tables=incomes)
-    yield served_case("sum of 32 bits", wide, VALUE, Feature("in steps of 2^26", _coarse), share=20)
+    incomes = neighbouring_tables(neighbours, (_RICH,) * 3, _RICH, old=_POOR)
+    wide = RepeatedQueries(texts=("SELECT sum(income) FROM stays",), neighbours=neighbours, tables=incomes)
+    yield query_case("sum of 32 bits", wide, VALUE, Feature("in steps of 2^26", _coarse), share=20)
 
 
-def served_case(name: str, asked: Asked, *features: Feature, share: int = 10) -> Case:
-    """Return the case of questions that were asked, at a pure price."""
-    return Case(
+def query_case(name: str, asked: RepeatedQueries, *features: Feature, share: int = 10) -> AuditCase:
+    """Return the audit case of these queries, at a pure price."""
+    return AuditCase(
         name=f"served {name}",
         mechanism="served",
         neighbours=asked.neighbours,
-        claim=lambda: pure(asked.event()) / asked.times,
+        claim=lambda: pure_epsilon(asked.event()) / asked.times,
         draw=asked.draw,
         features=features,
         share=share,
     )
 
 
-def _mu(asked: Asked) -> float:
-    """Return the μ of a count; why it is not √(2ρ) is said in `noise`, and the variance is 1/(2ρ)."""
+def _mu(asked: RepeatedQueries) -> float:
+    """Return the μ of a count; `noise` explains why it is not √(2ρ), and the variance is 1/(2ρ)."""
     rho = float(asked.event().rho()) / asked.times
     return math.sqrt(2 * rho) * (1 + 2 * rho / 22)
 
@@ -129,8 +133,8 @@ def _two(answer: Answer) -> tuple[int, ...]:
     return values(answer)[:2]
 
 
-def _shown(answer: Answer) -> tuple[int, ...]:
-    """Return which keys are shown in which order, how many rows there are, and the value of `other`."""
+def _display_features(answer: Answer) -> tuple[int, ...]:
+    """Return which keys are displayed in which order, the number of rows, and the value of `other`."""
     shown = {str(row.keys[0]): row.estimates[0].value for row in answer.rows}
     places = sum(
         (GROUPS_OF_SEX.index(key) + 1) * (len(GROUPS_OF_SEX) + 1) ** number for number, key in enumerate(shown)

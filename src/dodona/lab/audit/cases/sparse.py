@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from dodona.errors import Halted
-from dodona.lab.audit.cases.case import Case, on_both, pure
+from dodona.lab.audit.cases.case import AuditCase, pure_epsilon, sample_both
 from dodona.lab.audit.features import PATTERN, PATTERN_AND_ANSWER, PATTERN_AND_GAP, Feature, Outputs, tally
 from dodona.lab.direct import watch
 from dodona.lab.mechanisms import SparseVector
@@ -22,19 +22,19 @@ _SHARE = 5
 _BELOW, _UNASKED = (0, 0, 0), (-1, 0, 0)
 
 
-def cases() -> Iterator[Case]:
-    """Return every audit of a sparse vector."""
+def cases() -> Iterator[AuditCase]:
+    """Yield the audits of sparse vectors."""
     for neighbours in Neighbours:
-        yield from _everywhere(neighbours)
-    yield from _swapped()
+        yield from _common_streams(neighbours)
+    yield from _swapped_streams()
 
 
-def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
-    """Streams on which one person counts everywhere; under replace the last question falls while others rise."""
+def _common_streams(neighbours: Neighbours) -> Iterator[AuditCase]:
+    """Streams in which one person counts everywhere; under replace the last query falls while others rise."""
     questions = 6
     sensitivity = Sensitivity.counts(questions, neighbours)
     last = 0 if neighbours is Neighbours.ADD_REMOVE else -2
-    # One step below the threshold and on it: where the grid lets the verdict tell most.
+    # One step below the threshold and on it, where the grid makes the comparison most revealing.
     tables = ((-1,) * questions, (0,) * (questions - 1) + (last,))
     one = {
         "above threshold": above_threshold(1, sensitivity),
@@ -44,13 +44,13 @@ def _everywhere(neighbours: Neighbours) -> Iterator[Case]:
         yield _case(name, mechanism, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
     longer = Sensitivity.counts(16, neighbours)
     numeric = numeric_sparse(4, longer, positives=1)
-    # What gives a faulty answer away is a long row of negatives, which is rare: this one is longer and run more often.
+    # A long run of negatives reveals a faulty answer; that is rare, so this stream is longer and run more often.
     streams = ((-1,) * 16, (0,) * 15 + (last,))
     yield replace(_case("numeric", numeric, longer, streams, PATTERN_AND_ANSWER, PATTERN_AND_GAP), share=2)
 
 
-def _swapped() -> Iterator[Case]:
-    """Streams on which some questions rise and others fall, as in the paper's counterexamples."""
+def _swapped_streams() -> Iterator[AuditCase]:
+    """Streams in which some queries rise and others fall, as in the paper's counterexamples."""
     for neighbours in Neighbours:
         sensitivity = Sensitivity.counts(16, neighbours)
         falling = 0 if neighbours is Neighbours.ADD_REMOVE else -1
@@ -70,29 +70,29 @@ def _swapped() -> Iterator[Case]:
 
 def _case(
     name: str, mechanism: SparseVector, sensitivity: Sensitivity, tables: tuple[Stream, Stream], *features: Feature
-) -> Case:
+) -> AuditCase:
     rising = tuple(after > before for before, after in zip(*tables, strict=True))
-    return Case(
+    return AuditCase(
         name=f"sparse vector: {name}",
         mechanism="sparse_vector",
         neighbours=sensitivity.neighbours,
-        claim=pure(mechanism.event(sensitivity)),
-        draw=on_both(partial(_watched, mechanism), *tables),
+        claim=pure_epsilon(mechanism.event(sensitivity)),
+        draw=sample_both(partial(_run_watch, mechanism), *tables),
         features=(*features, tally(rising)),
         share=_SHARE,
     )
 
 
-def _watched(mechanism: SparseVector, stream: Stream, times: int) -> Outputs:
-    """Return for each run and question (above, gap, answer), and (-1, 0, 0) for what it no longer answers."""
-    told: list[int] = []
+def _run_watch(mechanism: SparseVector, stream: Stream, times: int) -> Outputs:
+    """Return for each run and query (above, gap, answer), and (-1, 0, 0) after it has halted."""
+    rows: list[int] = []
     for _ in range(times):
         opened = watch(mechanism)
         for asked, value in enumerate(stream):
             try:
                 verdict = opened.ask(value, threshold=0)
             except Halted:
-                told.extend(_UNASKED * (len(stream) - asked))
+                rows.extend(_UNASKED * (len(stream) - asked))
                 break
-            told.extend((1, verdict.gap or 0, verdict.answer or 0) if verdict.above else _BELOW)
-    return np.array(told).reshape(times, len(stream), 3)
+            rows.extend((1, verdict.gap or 0, verdict.answer or 0) if verdict.above else _BELOW)
+    return np.array(rows).reshape(times, len(stream), 3)

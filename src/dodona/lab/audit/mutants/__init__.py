@@ -1,7 +1,7 @@
-"""The catalogue of faults that the audit must catch: data only, nothing of the product is imported."""
+"""The catalogue of faults that the audit must catch. It is data only: no product module is imported."""
 
 from dodona.lab.audit.mutants import choice, keystream, ladder, local, noise, people, price, served, sparse
-from dodona.lab.audit.mutants.mutant import Mutant
+from dodona.lab.audit.patch import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *noise.MUTANTS,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 
 _DIRECT = "dodona.lab.direct"
 _SAMPLERS = "dodona.lab.sampling"
@@ -12,9 +11,9 @@ _CONTESTS = "            return contest.contests(_scores(scores), count, "
 MUTANTS = (
     Mutant(
         "responses too honest",
-        "the truth is told as often as 2ε would allow; half of ε would only be wasteful, not a fault",
+        "the truth is reported as often as 2ε would allow; half of ε would only be wasteful, not a fault",
         (
-            replacing(
+            replace_lines(
                 _DIRECT,
                 "            honest = sampling.truths(epsilon, words, SYSTEM.word)",
                 "            honest = sampling.truths(2 * epsilon, words, SYSTEM.word)",
@@ -27,7 +26,7 @@ MUTANTS = (
         "first coin biased",
         "the first coin asks for the truth three times in four",
         (
-            replacing(
+            replace_lines(
                 _DIRECT,
                 "            heads, second = (words & np.uint64(1)) > 0, (words & np.uint64(2)) > 0",
                 "            heads, second = (words & np.uint64(5)) == np.uint64(5), (words & np.uint64(2)) > 0",
@@ -37,10 +36,10 @@ MUTANTS = (
         ("coins",),
     ),
     Mutant(
-        "noisy max tells the maximum",
+        "noisy max releases the maximum",
         "the gap's place holds the largest noisy score",
         (
-            replacing(
+            replace_lines(
                 _SAMPLERS,
                 "    return np.stack((won, top - noisy.max(axis=1)), axis=1)",
                 "    return np.stack((won, top), axis=1)",
@@ -53,7 +52,7 @@ MUTANTS = (
         "ties to the higher score",
         "between equal noisy scores the higher true score wins",
         (
-            replacing(
+            replace_lines(
                 _SAMPLERS,
                 "    order = stream.words(noisy.size).reshape(noisy.shape)",
                 "    rank = np.argsort(np.argsort(-values, kind='stable')).astype(np.uint64)\n"
@@ -67,7 +66,7 @@ MUTANTS = (
         "Gaussian noisy max",
         "Gaussian noise of the same scale, priced as if it were Laplace noise",
         (
-            replacing(
+            replace_lines(
                 _SAMPLERS,
                 "    noise = draw_values(laws.laplace_law(width), count * values.size, stream, kernel=kernel)",
                 "    noise = draw_values(laws.gaussian_law(width**2), count * values.size, stream, kernel=kernel)",
@@ -80,7 +79,7 @@ MUTANTS = (
         "exponential too sharp",
         "scores count twice",
         (
-            replacing(
+            replace_lines(
                 _DIRECT,
                 f"{_CONTESTS}unit=1 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)",
                 f"{_CONTESTS}unit=2 / mechanism.scale, draw=contest.ContestLaw.GUMBEL)",

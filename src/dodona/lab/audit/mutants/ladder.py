@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 
 MUTANTS = (
     Mutant(
         "long Helmert rows with the noise of short ones",
         "the variance of a row is not multiplied by its squared length, and the price is as before",
         (
-            replacing(
+            replace_lines(
                 "dodona.privacy.measurement",
                 "                square = variance * length",
                 "                square = variance",
@@ -23,13 +22,13 @@ MUTANTS = (
         "waves priced by one of them",
         "a row of the table is in all waves of a column, and the price is that of an average one",
         (
-            replacing(
+            replace_lines(
                 "dodona.query.bases",
                 "    return Fraction(int((rows * rows).sum(axis=0).max()), base_squares(base, number)[0])",
                 "    return Fraction(int((rows * rows).sum()), rows.size * base_squares(base, number)[0])",
                 symbol="largest_weight",
             ),
-            replacing(
+            replace_lines(
                 "dodona.query.bases",
                 "    return Fraction(int((table.T @ table).min()), square)",
                 "    return Fraction(0)",
@@ -42,7 +41,7 @@ MUTANTS = (
         "sums with the noise of ordinary numbers",
         "the noise of a sum suits numbers half as far from the middle as the largest, and the price is as before",
         (
-            replacing(
+            replace_lines(
                 "dodona.query.bases",
                 "        return (farthest_step(number) ** 2, 1)[: base_length(base, number)]",
                 "        return (farthest_step(number) ** 2 // 4, 1)[: base_length(base, number)]",
@@ -55,7 +54,7 @@ MUTANTS = (
         "table at half its noise",
         "a table of several counts is drawn at half the scale that was charged for",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.gate",
                 "    noise = draw_runs(_noise_runs(measurement))",
                 "    halved = ((type(law)(scale=law.scale / 2), count) for law, count in _noise_runs(measurement))\n"
@@ -67,10 +66,10 @@ MUTANTS = (
         ("table of the ladder",),
     ),
     Mutant(
-        "number of rows told where rows are added",
+        "number of rows released under add-remove",
         "the exact number of rows sharpens what follows from a table, under either relation",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.gate",
                 "    if not unit.fixed:",
                 "    if unit.id is not None:",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 
 MUTANTS = (
     Mutant(
         "one bit's odds for two",
-        "a unary encoding tells each bit with the odds for the whole report, though another answer moves two",
+        "a unary encoding randomizes each bit with the odds for the whole report, though another answer changes two",
         (
-            replacing(
+            replace_lines(
                 "dodona.lab.local.unary",
-                "        return cls(_labels(size), loss, telling(odds_below(loss / 2)))",
-                "        return cls(_labels(size), loss, telling(odds_below(loss)))",
+                "        return cls(_labels(size), loss, bit_probabilities(odds_below(loss / 2)))",
+                "        return cls(_labels(size), loss, bit_probabilities(odds_below(loss)))",
                 symbol="Unary.symmetric",
             ),
         ),
@@ -23,10 +22,10 @@ MUTANTS = (
         "rows of a filter for the price of one",
         "every row of a Bloom filter spends the whole loss",
         (
-            replacing(
+            replace_lines(
                 "dodona.lab.local.bloom",
-                "        return cls(total // number, number, loss, telling(odds_below(loss / (2 * number))))",
-                "        return cls(total // number, number, loss, telling(odds_below(loss / 2)))",
+                "        return cls(total // number, number, loss, bit_probabilities(odds_below(loss / (2 * number))))",
+                "        return cls(total // number, number, loss, bit_probabilities(odds_below(loss / 2)))",
                 symbol="Bloom.of",
             ),
         ),
@@ -34,9 +33,9 @@ MUTANTS = (
     ),
     Mutant(
         "the other label may be the true one",
-        "a lie is drawn from all labels but the last, so that the truth is told too often",
+        "a lie is drawn from all labels but the last, so the truth is reported too often",
         (
-            replacing(
+            replace_lines(
                 "dodona.lab.local.kary",
                 "    other += other >= keys  # the labels without the true one, in their order",
                 "    other %= size",
@@ -49,11 +48,11 @@ MUTANTS = (
         "true bit set by two coins",
         "noise on the true bit is added to its coin instead of being replaced by it",
         (
-            replacing(
+            replace_lines(
                 "dodona.lab.local.bits",
                 "    rows[own] = (rows[own] & ~(_ONE << shift)) | (kept << shift)",
                 "    rows[own] |= kept << shift",
-                symbol="marked",
+                symbol="noisy_one_hot",
             ),
         ),
         ("report by optimized unary", "report by symmetric unary"),

@@ -2,60 +2,61 @@
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import Patch, replacing
+from dodona.lab.audit.patch import Mutant, Patch, replace_lines
 
 _DIRECT = "dodona.lab.direct"
 _DRAW = "dodona.trusted.samplers.draw"
 _VECTOR_PATH = "            return values + draw_many(mechanism, values.size)"
 
 
-def _scaled(factor: str) -> tuple[Patch, ...]:
+def _scale_noise(factor: str) -> tuple[Patch, ...]:
     old = "            return laplace_law(scale)"
-    return (replacing(_DRAW, old, f"            return laplace_law(scale * {factor})", symbol="noise_law"),)
+    return (replace_lines(_DRAW, old, f"            return laplace_law(scale * {factor})", symbol="noise_law"),)
 
 
-def _instead(*lines: str) -> tuple[Patch, ...]:
+def _replace_vector_path(*lines: str) -> tuple[Patch, ...]:
     """Return the patch of the line that adds noise to several values at once."""
     return (Patch(_DIRECT, (_VECTOR_PATH,), tuple(" " * 12 + line for line in lines), symbol="run"),)
 
 
-def _rounded(new: str) -> tuple[Patch, ...]:
+def _replace_rounded_law(new: str) -> tuple[Patch, ...]:
     old = "            return RoundedNormalLaw(scale)"
-    return (replacing(_DRAW, old, f"            return {new}", symbol="noise_law"),)
+    return (replace_lines(_DRAW, old, f"            return {new}", symbol="noise_law"),)
 
 
 MUTANTS = (
     Mutant(
         "rounded noise a few percent small",
         "rounded normal noise of 24/25 of the scale",
-        _rounded("RoundedNormalLaw(scale * 24 / 25)"),
+        _replace_rounded_law("RoundedNormalLaw(scale * 24 / 25)"),
         ("rounded large sum",),
     ),
     Mutant(
         "discrete noise by its μ",
         "discrete Gaussian noise at the price of rounded normal noise of the same scale",
-        _rounded("gaussian_law(scale**2)"),
+        _replace_rounded_law("gaussian_law(scale**2)"),
         ("rounded narrow count",),
     ),
     Mutant(
         "rounded towards zero",
         "normal noise is cut to integers and not rounded",
-        (replacing(_DRAW, "    place += 0.5", "    place += 0.0", symbol="_round"),),
+        (replace_lines(_DRAW, "    place += 0.5", "    place += 0.0", symbol="_round"),),
         ("rounded count",),
     ),
-    Mutant("noise halved", "Laplace noise of half the scale", _scaled("1 / 2"), ("laplace count", "laplace singly")),
-    Mutant("noise a tenth too small", "Laplace noise of 9/10 of the scale", _scaled("9 / 10"), ("laplace count",)),
+    Mutant(
+        "noise halved", "Laplace noise of half the scale", _scale_noise("1 / 2"), ("laplace count", "laplace singly")
+    ),
+    Mutant("noise a tenth too small", "Laplace noise of 9/10 of the scale", _scale_noise("9 / 10"), ("laplace count",)),
     Mutant(
         "noise small behind a clamp",
         "Laplace noise of 7/10 of the scale, and negative answers shown as zero",
-        _scaled("7 / 10"),
+        _scale_noise("7 / 10"),
         ("laplace behind max(0, ·)",),
     ),
     Mutant(
         "noise in doubles",
         "textbook Laplace noise by inverting its distribution in floating point",
-        _instead(
+        _replace_vector_path(
             "if isinstance(mechanism, Gaussian):",
             "    return values + draw_many(mechanism, values.size)",
             "words = SYSTEM.words(values.size)",
@@ -65,9 +66,9 @@ MUTANTS = (
         ("laplace count",),
     ),
     Mutant(
-        "zero told without noise",
+        "zero released without noise",
         "an empty group is answered 0",
-        _instead(
+        _replace_vector_path(
             "noise = draw_many(mechanism, values.size)",
             "return np.where(values == 0, 0, values + noise)",
         ),
@@ -76,7 +77,7 @@ MUTANTS = (
     Mutant(
         "four draws averaged",
         "one charge, and the mean of four noisy answers",
-        _instead(
+        _replace_vector_path(
             "noise = draw_many(mechanism, 4 * values.size)",
             "return values + noise.reshape(4, values.size).sum(axis=0) // 4",
         ),
@@ -86,7 +87,7 @@ MUTANTS = (
         "Gaussian noise halved",
         "the variance is divided by four: a composition forgot a factor",
         (
-            replacing(
+            replace_lines(
                 _DRAW,
                 "            return gaussian_law(scale**2)",
                 "            return gaussian_law(scale**2 / 4)",
@@ -98,7 +99,7 @@ MUTANTS = (
     Mutant(
         "Gaussian noise cut",
         "noise beyond three standard deviations is moved back there",
-        _instead(
+        _replace_vector_path(
             "noise = draw_many(mechanism, values.size)",
             "edge = int(3 * mechanism.scale)",
             "return values + (noise if isinstance(mechanism, Laplace) else np.clip(noise, -edge, edge))",
@@ -109,7 +110,7 @@ MUTANTS = (
         "biased sign",
         "noise is negative once in four times",
         (
-            replacing(
+            replace_lines(
                 _DRAW,
                 "    negative: NDArray[np.int64] = -(words[0] & np.uint64(1)).view(np.int64)",
                 "    negative: NDArray[np.int64] = -((words[0] & np.uint64(3)) > 2).astype(np.int64)",
@@ -122,7 +123,7 @@ MUTANTS = (
         "zero twice, wide noise",
         "above a scale of 32, zero is kept with both its signs",
         (
-            replacing(
+            replace_lines(
                 _DRAW,
                 "        magnitude[zero[negative[zero] < 0]] = REJECTED  # zero has one sign only",
                 "",
@@ -135,7 +136,7 @@ MUTANTS = (
         "zero twice, narrow noise",
         "the table does not know that a magnitude above zero stands for two values",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.samplers.law",
                 "    fold = 2 if law.signed and law.shift == 0 else 1",
                 "    fold = 1",

@@ -1,16 +1,15 @@
-"""Faults where people are protected: more of their rows count, or fewer are paid for."""
+"""Faults where the privacy unit is a person: too many of their rows count, or too few are paid for."""
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 
 MUTANTS = (
     Mutant(
         "person priced as a row",
         "all rows of a person count, up to the cap, and one is paid for",
         (
-            replacing(
+            replace_lines(
                 "dodona.query.sensitivity",
                 "    return _scale_sensitivity(one, unit.rows if rows is None else rows)",
                 "    return _scale_sensitivity(one, 1)",
@@ -23,7 +22,7 @@ MUTANTS = (
         "cap not kept",
         "all rows of a person count, however many there are",
         (
-            replacing(
+            replace_lines(
                 "dodona.engines.cap",
                 "    kept[order] = place < schema.unit.rows",
                 "    kept[order] = place < 2**40",
@@ -36,7 +35,7 @@ MUTANTS = (
         "cap lowered by others",
         "as soon as one person has far more rows than count, fewer rows of everybody do",
         (
-            replacing(
+            replace_lines(
                 "dodona.engines.cap",
                 "    kept[order] = place < schema.unit.rows",
                 "    kept[order] = place < schema.unit.rows - (rows.max() > 2 * schema.unit.rows)",
@@ -48,7 +47,7 @@ MUTANTS = (
         "hash counts the equal rows of others",
         "rows are numbered from person to person, so that one person moves the hashes of everybody",
         (
-            replacing(
+            replace_lines(
                 "dodona.engines.cap",
                 "        equal = equal + 1 if row == before else 1",
                 "        equal += 1",
@@ -60,7 +59,7 @@ MUTANTS = (
         "person in several groups priced as in one",
         "a person is counted in each group, and one group is paid for",
         (
-            replacing(
+            replace_lines(
                 "dodona.query.sensitivity",
                 "    return min(moved, block.values)",
                 "    return 1",

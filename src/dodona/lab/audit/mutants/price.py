@@ -1,9 +1,8 @@
-"""Faults in what is charged: the mechanism is right and its price is not."""
+"""Faults in the price: the mechanism is right and the charge is not."""
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 
 _LAPLACE = "dodona.privacy.additive_noise"
 _EXPONENTIAL = "dodona.privacy.selection"
@@ -13,7 +12,7 @@ MUTANTS = (
         "replaced rows priced as added ones",
         "a histogram has sensitivity 1 although a replaced row moves two cells",
         (
-            replacing(
+            replace_lines(
                 "dodona.query.sensitivity",
                 "        moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2\n"
                 "        return cls(l1=moved, l2_squared=moved, linf=1, neighbours=neighbours, monotone=moved == 1)",
@@ -28,13 +27,13 @@ MUTANTS = (
         "Laplace noise by the l2 distance",
         "a vector's Laplace noise is scaled and priced by its l2 sensitivity",
         (
-            replacing(
+            replace_lines(
                 _LAPLACE,
                 "        return cls(scale=sensitivity.l1 / validate_noise_epsilon(epsilon))",
                 "        return cls(scale=math.isqrt(sensitivity.l2_squared) / validate_noise_epsilon(epsilon))",
                 symbol="Laplace.for_privacy",
             ),
-            replacing(
+            replace_lines(
                 _LAPLACE,
                 "        return LaplaceEvent(sensitivity.l1, self.scale, sensitivity.neighbours)",
                 "        return LaplaceEvent(math.isqrt(sensitivity.l2_squared), self.scale, sensitivity.neighbours)",
@@ -47,13 +46,13 @@ MUTANTS = (
         "monotone price for any score",
         "the constant for scores that only rise is used for all",
         (
-            replacing(
+            replace_lines(
                 _EXPONENTIAL,
                 "    return (1 if sensitivity.monotone else 2) * sensitivity.linf / scale",
                 "    return sensitivity.linf / scale",
                 symbol="choice_epsilon",
             ),
-            replacing(
+            replace_lines(
                 _EXPONENTIAL,
                 "    return validate_scale("
                 "(1 if sensitivity.monotone else 2) * sensitivity.linf / validate_noise_epsilon(epsilon))",
@@ -67,7 +66,7 @@ MUTANTS = (
         "permute-and-flip at ε²/8",
         "permute-and-flip has the zCDP price of the exponential mechanism",
         (
-            replacing(
+            replace_lines(
                 "dodona.privacy.selection",
                 "        return PureEvent(PureMechanism.PERMUTE_AND_FLIP, epsilon, sensitivity.neighbours)",
                 "        from dodona.privacy.events import ExponentialEvent\n\n"
@@ -81,7 +80,7 @@ MUTANTS = (
         "every pure price at ε²/8",
         "the zCDP price of bounded range is charged for any pure mechanism",
         (
-            replacing(
+            replace_lines(
                 "dodona.privacy.bounds",
                 "        return round_up(loss * (1 - power) / (1 + power))",
                 "        return round_up(loss * loss / 8)",
@@ -94,7 +93,7 @@ MUTANTS = (
         "responses at half price",
         "randomized response is charged half its ε",
         (
-            replacing(
+            replace_lines(
                 "dodona.lab.randomized_response",
                 "        return PureEvent(PureMechanism.RANDOMIZED_RESPONSE, self.epsilon, neighbours)",
                 "        return PureEvent(PureMechanism.RANDOMIZED_RESPONSE, self.epsilon / 2, neighbours)",
@@ -107,7 +106,7 @@ MUTANTS = (
         "Gaussian noise by the variance",
         "the zCDP price divides by the variance twice",
         (
-            replacing(
+            replace_lines(
                 "dodona.privacy.events",
                 "        return bounds.price_as_decimal(self.squared_distance / (2 * self.variance))",
                 "        return bounds.price_as_decimal(self.squared_distance / (2 * self.variance**2))",

@@ -1,9 +1,8 @@
-"""Faults on the way from a question to an answer: the mechanism is right, and what surrounds it is not."""
+"""Faults between query and answer: the mechanism is right, but not the code around it."""
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import Patch, replacing
+from dodona.lab.audit.patch import Mutant, Patch, replace_lines
 
 _RELEASE = "dodona.trusted.gate"
 _ANSWERING = "dodona.curator.ladder"
@@ -11,9 +10,9 @@ _DRAWN = "    noise = draw_runs(_noise_runs(measurement))"
 _NOISY = f"{_DRAWN}\n    if isinstance(values, np.ndarray) and values.dtype == np.int64:"
 
 
-def _with_noise(*lines: str) -> Patch:
+def _change_noise(*lines: str) -> Patch:
     """Return the patch that changes noise after it was drawn."""
-    return replacing(
+    return replace_lines(
         _RELEASE,
         _NOISY,
         "\n".join((_DRAWN, *(" " * 4 + line for line in lines), *_NOISY.split("\n")[1:])),
@@ -21,21 +20,21 @@ def _with_noise(*lines: str) -> Patch:
     )
 
 
-_EMPTY_WITHOUT_NOISE = _with_noise("noise[np.asarray(values) == 0] = 0")
+_EMPTY_WITHOUT_NOISE = _change_noise("noise[np.asarray(values) == 0] = 0")
 
 MUTANTS = (
     Mutant(
         "empty group served without noise",
-        "a group that nobody is in is answered 0",
+        "an empty group is answered 0",
         (_EMPTY_WITHOUT_NOISE,),
         ("served rare group",),
     ),
     Mutant(
         "key shown only if present",
-        "a group that nobody is in is left out of the answer",
+        "an empty group is left out of the answer",
         (
             _EMPTY_WITHOUT_NOISE,
-            replacing(
+            replace_lines(
                 "dodona.answer.rows",
                 "    chosen = chosen[question.offset : last]",
                 "    chosen = [group for group in chosen[question.offset : last] if measured.steps(0)[group] != 0]",
@@ -46,9 +45,9 @@ MUTANTS = (
     ),
     Mutant(
         "error on an empty group",
-        "a source cannot answer where nobody is in a group",
+        "a source cannot answer for an empty group",
         (
-            replacing(
+            replace_lines(
                 _RELEASE,
                 "        if len(values) != query.values:",
                 "        if len(values) != query.values or 0 in np.asarray(values)[:3]:",
@@ -61,7 +60,7 @@ MUTANTS = (
         "four redraws under one charge",
         "a release is the mean of four noisy answers",
         (
-            _with_noise(
+            _change_noise(
                 "more = [draw_runs(_noise_runs(measurement)) for _ in range(3)]",
                 "noise = (noise + sum(more)) // 4",
             ),
@@ -71,20 +70,20 @@ MUTANTS = (
     Mutant(
         "noise of one block used for the next",
         "of two questions that are asked together, the second gets the noise of the first",
-        (_with_noise("noise = np.repeat(noise[::2], 2)[: len(noise)]"),),
+        (_change_noise("noise = np.repeat(noise[::2], 2)[: len(noise)]"),),
         ("served pair of counts",),
     ),
     Mutant(
         "largest groups found before noise",
         "LIMIT looks at the exact counts",
-        (_with_noise("noise = noise + np.where(np.asarray(values) < np.max(values), -(1 << 40), 0)"),),
+        (_change_noise("noise = noise + np.where(np.asarray(values) < np.max(values), -(1 << 40), 0)"),),
         ("served top group",),
     ),
     Mutant(
         "sum wraps at 32 bits",
         "a source adds up 32-bit integers",
         (
-            replacing(
+            replace_lines(
                 "dodona.engines.answers",
                 "        return _bincount(groups, weights, number=number, counts=counts)",
                 "        wide = _bincount(groups, weights, number=number, counts=counts)\n"
@@ -96,9 +95,9 @@ MUTANTS = (
     ),
     Mutant(
         "clamped at a bound from the data",
-        "values are drawn in to the median of the column",
+        "values are clamped to the median of the column",
         (
-            replacing(
+            replace_lines(
                 "dodona.schema.encoding",
                 "        steps = np.clip(steps, 0, attribute.size - 1)",
                 "        steps = np.clip(steps, 0, min(np.nanmedian(steps), attribute.size - 1))",
@@ -111,7 +110,7 @@ MUTANTS = (
         "served under the other relation",
         "a replaced row is priced as an added one",
         (
-            replacing(
+            replace_lines(
                 "dodona.privacy.measurement",
                 "        events = [noise.event(unit_sensitivity(query, unit)) for noise, query in "
                 "zip(parts, queries, strict=True)]",
@@ -127,17 +126,17 @@ MUTANTS = (
         ("served groups", "served pair of counts"),
     ),
     Mutant(
-        "price of the planner believed",
+        "price of the planner trusted",
         "the planner halves prices, and a release does not compute them again",
         (
-            replacing(
+            replace_lines(
                 "dodona.curator.planner",
                 "            events.append(measurements[-1].event(self.unit, moved))",
                 "            wider = tuple(type(noise)(scale=2 * noise.scale) for noise in noises)\n"
                 "            events.append(Measurement(query, wider).event(self.unit))",
                 symbol="Planner._price",
             ),
-            replacing(
+            replace_lines(
                 _RELEASE,
                 "        if (receipt.event, receipt.purpose, receipt.version) != (event, purpose, source.version):",
                 "        if (receipt.purpose, receipt.version) != (purpose, source.version):",
@@ -150,7 +149,7 @@ MUTANTS = (
         "data read before the receipt is used",
         "the exact answer is fetched while the charge is still being written",
         (
-            replacing(
+            replace_lines(
                 _RELEASE,
                 "        self.redeem()",
                 "        read_exact(self._source, query)\n        self.redeem()",
@@ -163,7 +162,7 @@ MUTANTS = (
         "no charge for a failure",
         "the table is tried before it is charged for, so that a failure is free",
         (
-            replacing(
+            replace_lines(
                 _ANSWERING,
                 "        bought = self.desk.buy_once(purchase, key=call.key, seen=call.seen)",
                 "        from dodona.trusted.gate import read_exact as exact\n\n"
@@ -178,7 +177,7 @@ MUTANTS = (
         "choice before its receipt is used",
         "scores are read while the charge is still being written",
         (
-            replacing(
+            replace_lines(
                 _RELEASE,
                 "        self.redeem()",
                 "        read_exact(self._source, query)\n        self.redeem()",
@@ -188,10 +187,10 @@ MUTANTS = (
         ("choice before its charge",),
     ),
     Mutant(
-        "largest score told",
+        "largest score released",
         "a choice is the largest exact score",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.gate",
                 "        winner = numbers[_choose_one(selection, list(left.values()))]",
                 "        winner = max(numbers, key=left.__getitem__)",
@@ -204,7 +203,7 @@ MUTANTS = (
         "batch priced as one choice",
         "however many are chosen together, one choice is charged",
         (
-            replacing(
+            replace_lines(
                 "dodona.privacy.scores",
                 "        return one if self.count == 1 else ComposedEvent(((one, self.count),))",
                 "        return one",
@@ -217,7 +216,7 @@ MUTANTS = (
         "rest of a batch by exact scores",
         "only the first choice of a batch is private",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.gate",
                 "        winner = numbers[_choose_one(selection, list(left.values()))]",
                 "        first = numbers[_choose_one(selection, list(left.values()))]\n"
@@ -231,7 +230,7 @@ MUTANTS = (
         "alert without noise",
         "an alert compares the exact count with the exact threshold",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.gate",
                 "            self._watch = OpenSparseVector(self._mechanism, _draw_laplace)",
                 "            self._watch = OpenSparseVector(self._mechanism, lambda scale: 0 * _draw_laplace(scale))",
@@ -242,9 +241,9 @@ MUTANTS = (
     ),
     Mutant(
         "watch opened without its receipt",
-        "alerts are told although the charge could not be used",
+        "alerts are released although the charge could not be used",
         (
-            replacing(
+            replace_lines(
                 "dodona.trusted.gate",
                 "        self.open = paid(self._ledger.arm(self._receipt, fresh=fresh))",
                 "        self.open = paid(WatchUsage(1, int(fresh)))",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dodona.lab.audit.mutants.mutant import Mutant
-from dodona.lab.audit.patch import replacing
+from dodona.lab.audit.patch import Mutant, replace_lines
 
 _THRESHOLD = "dodona.trusted.gate"
 _MECHANISM = "dodona.privacy.sparse_vector"
@@ -17,15 +16,15 @@ _TOLD = "            return Verdict(above=True, gap=gap, answer=None if scale is
 MUTANTS = (
     Mutant(
         "sparse vector, algorithm 3",
-        "a positive tells the very noisy value that was compared (Roth 2011)",
+        "a positive releases the same noisy value that was compared (Roth 2011)",
         (
-            replacing(
+            replace_lines(
                 _THRESHOLD,
                 _CUTOFF,
                 f"{_CUTOFF}\n            noisy = gap + threshold + self._shift",
                 symbol="OpenSparseVector.ask",
             ),
-            replacing(
+            replace_lines(
                 _THRESHOLD,
                 _TOLD,
                 "            return Verdict(above=True, gap=gap, answer=None if scale is None else noisy)",
@@ -38,13 +37,13 @@ MUTANTS = (
         "sparse vector, algorithm 4",
         "the noise of questions does not grow with the number of positives (Lee and Clifton 2014)",
         (
-            replacing(
+            replace_lines(
                 _MECHANISM,
                 "            question_scale=sides * told * sensitivity.linf / (loss * (1 - share)),",
                 "            question_scale=sides * sensitivity.linf / (loss * (1 - share)),",
                 symbol="SparseVector.for_privacy",
             ),
-            replacing(
+            replace_lines(
                 _MECHANISM,
                 "        sides = _sides(sensitivity) * (1 if self.restarts else self.positives)",
                 "        sides = _sides(sensitivity)",
@@ -57,24 +56,24 @@ MUTANTS = (
         "sparse vector, algorithm 5",
         "no noise on questions and no halt (Stoddard, Chen and Machanavajjhala 2014)",
         (
-            replacing(
+            replace_lines(
                 _THRESHOLD, _GAP, "            gap = value - threshold - self._shift", symbol="OpenSparseVector.ask"
             ),
-            replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF, symbol="OpenSparseVector.ask"),
+            replace_lines(_THRESHOLD, _CUTOFF, _NO_CUTOFF, symbol="OpenSparseVector.ask"),
         ),
         ("sparse vector: 10 questions, halves swapped",),
     ),
     Mutant(
         "sparse vector, algorithm 6",
         "it never halts (Chen and others 2015)",
-        (replacing(_THRESHOLD, _CUTOFF, _NO_CUTOFF, symbol="OpenSparseVector.ask"),),
+        (replace_lines(_THRESHOLD, _CUTOFF, _NO_CUTOFF, symbol="OpenSparseVector.ask"),),
         ("sparse vector: 20 questions, halves swapped",),
     ),
     Mutant(
         "threshold without noise",
         "only questions are noisy",
         (
-            replacing(
+            replace_lines(
                 _THRESHOLD,
                 "        self._shift = noise(mechanism.threshold_scale)",
                 "        self._shift = 0",
@@ -87,7 +86,7 @@ MUTANTS = (
         "threshold drawn again for nothing",
         "each positive redraws the threshold, but one instance is charged",
         (
-            replacing(
+            replace_lines(
                 _MECHANISM,
                 "        parts: list[tuple[Event, int]] = [(instance, self.positives if self.restarts else 1)]",
                 "        parts: list[tuple[Event, int]] = [(instance, 1)]",
@@ -98,9 +97,9 @@ MUTANTS = (
     ),
     Mutant(
         "sparse vector answers exactly",
-        "the number that a positive tells has no noise",
+        "the number that a positive releases has no noise",
         (
-            replacing(
+            replace_lines(
                 _THRESHOLD,
                 _TOLD,
                 "            return Verdict(above=True, gap=gap, answer=None if scale is None else value)",

@@ -1,4 +1,4 @@
-"""A purse: what is paid with, pure losses or zCDP prices, and what a share of it buys."""
+"""Payment by pure losses or by zCDP prices, and what a share of the budget buys."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import math
 from dataclasses import dataclass
 
 from dodona.lab.plan import noise, shares
-from dodona.lab.plan.promise import Found, Unsuitable
+from dodona.lab.plan.promise import FormulaResult, Unsuitable
 from dodona.lab.plan.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class PureLosses:
     """Pure losses, with Laplace noise on counts."""
 
     epsilon: float
 
     def test(self, share: float) -> float:
-        """Return the share."""
+        """Return the ε of a share of the budget."""
         return self.epsilon * share
 
     def choice(self, share: float) -> float:
-        """Return the share."""
+        """Return the ε of a share of the budget."""
         return self.epsilon * share
 
-    def counts(self, setting: Setting, share: float) -> Found:
-        """Return what Laplace noise promises."""
+    def counts(self, setting: Setting, share: float) -> FormulaResult:
+        """Return the guarantee of Laplace noise."""
         return noise.laplace(setting, self.epsilon * share / setting.questions)
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class ZcdpPrices:
     """zCDP prices, with Gaussian noise on counts."""
 
     rho: float
@@ -43,18 +43,18 @@ class Prices:
         """Return ε with ε²/8 equal to the share."""
         return math.sqrt(8 * self.rho * share)
 
-    def counts(self, setting: Setting, share: float) -> Found:
-        """Return what Gaussian noise promises."""
+    def counts(self, setting: Setting, share: float) -> FormulaResult:
+        """Return the guarantee of Gaussian noise."""
         return noise.gaussian(setting, math.sqrt(setting.questions / (2 * self.rho * share)))
 
 
-Purse = Losses | Prices
+Payment = PureLosses | ZcdpPrices
 
 
-def purses(setting: Setting) -> tuple[Purse, ...]:
-    """Return what may be paid with: pure loss always, zCDP where there is a δ."""
-    pure = Losses(float(setting.epsilon))
+def payments(setting: Setting) -> tuple[Payment, ...]:
+    """Return the ways to pay: pure loss always, zCDP if δ > 0."""
+    pure = PureLosses(float(setting.epsilon))
     try:
-        return (pure,) if setting.delta == 0 else (pure, Prices(shares.rho_of(setting)))
+        return (pure,) if setting.delta == 0 else (pure, ZcdpPrices(shares.rho_of(setting)))
     except Unsuitable:  # so small a pair that zCDP has nothing of it
         return (pure,)
