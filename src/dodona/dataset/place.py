@@ -171,7 +171,7 @@ def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tup
 
 
 def _looks_grouped(column: Sequence[str], sign: str) -> bool:
-    """Return whether a sign in numbers groups their digits: three follow each, and numbers below a thousand have none."""
+    """Return whether a sign groups the digits of numbers: three follow it, and numbers below a thousand have none."""
     group = re.compile(rf"[+-]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+")
     marked = [group.fullmatch(field) is not None for field in column if sign in field]
     plain = [re.fullmatch(r"[+-]?[0-9]{1,3}", field) is not None for field in column if sign not in field]
@@ -248,8 +248,8 @@ def find_place(source: str, *, table: str | None, engine: str | None = None) -> 
         kind = None
     if kind is None:
         accepted = (
-            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .csv.gz, .tsv, .txt, .duckdb), a pattern with *, a folder "
-            "of them, or env:NAME of a variable that holds the address of a PostgreSQL database"
+            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .csv.gz, .tsv, .txt, .duckdb), a pattern with *, a "
+            "folder of them, or env:NAME of a variable that holds the address of a PostgreSQL database"
         )
         raise InvalidArgument("source", source, accepted)
     if kind == "duckdb":
