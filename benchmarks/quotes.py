@@ -1,4 +1,4 @@
-"""How well quotes foresee the widths of averages, spreads and quantiles, on many random tables.
+"""How well quotes foresee the widths of averages, spreads, quantiles and quotients, on many random tables.
 
 Each table is opened as an analyst would, quoted and then asked: nothing but the quote is judged, against the intervals
 of the answer that follows. A case is one row of an answer whose group has rows; the rows of one answer count as one
@@ -44,6 +44,7 @@ AGGREGATES = {
     "average": ("avg(x)",),
     "spread": ("stddev(x)", "var_pop(x)"),
     "quantile": ("median(x)", "quantile(x, 0.9)"),
+    "quotient": ("sum(x) / count(*)", "count(*) FILTER (WHERE x < 10) / count(*)"),
 }
 FORMS = {
     "all rows": "SELECT {} FROM t",
@@ -147,7 +148,8 @@ def cases(tables: int, *, seed: int) -> Iterator[Case]:
             for released in STATES[state]:
                 curator.ask(released, within="1%")
             for form, text in FORMS.items():
-                within = f"{draw.choice([1, 3])}%"
+                percent = int(draw.choice([1, 3]))
+                within = f"{3 * percent if kind == 'quotient' else percent}%"  # of fifty rows no share is known to 1%
                 question = text.format(draw.choice(aggregates))
                 offer = curator.quote(question, within=within)
                 answer = curator.ask(question, within=within)

@@ -17,7 +17,7 @@ from dodona.privacy.additive_noise import Noise
 from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import CaseKey, Key, Query, weight_range
+from dodona.query.query import CaseKey, ConstantWeight, Key, Query, weight_range
 from dodona.schema.partition import Partition
 
 _failure_probability = lru_cache(maxsize=16)(to_failure_probability)  # few values, reused for every scale tried
@@ -192,9 +192,7 @@ def _fill_blocks(
     """Fill in the expected steps of an expression's blocks."""
     match expression:
         case asked.Total(block):
-            low, high = weight_range(query.blocks[block].weight)
-            weight = max(low, high, key=abs) if shape is None else low + shape.mean * (high - low)
-            steps.setdefault(block, [round(weight * rows)])
+            steps.setdefault(block, [round(_typical_weight(query, block, shape) * rows)])
         case asked.Mean():
             ends = expression.lower - expression.centre, expression.upper - expression.centre
             far = (
@@ -217,9 +215,10 @@ def _fill_blocks(
         case asked.Quantile(levels):
             for level in levels:
                 steps[level] = _histogram(query, level, rows, shape)
-        case asked.Arithmetic(_, left, right):
-            if shape is None and (_has_spread(left) or _has_spread(right)):
-                shape = _UNIFORM  # a spread and an average of one column share their blocks
+        case asked.Arithmetic(operator, left, right):
+            shape = _UNIFORM if shape is None and _has_spread(expression) else shape
+            if operator == "/" and isinstance(right, asked.Total) and _is_count(query, right.block):
+                _fill_blocks(right, query, rows, steps, None)  # a denominator counts all rows
             _fill_blocks(left, query, rows, steps, shape)
             _fill_blocks(right, query, rows, steps, shape)
         case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
@@ -228,7 +227,20 @@ def _fill_blocks(
             assert_never(expression)
 
 
+def _typical_weight(query: Query, block: int, shape: ValueDistribution | None) -> float:
+    """Return the farthest weight of a row, or the average one: for a count, the share that meets its condition."""
+    low, high = weight_range(query.blocks[block].weight)
+    if shape is None:
+        return max(low, high, key=abs)
+    return min(low, 0) + shape.mean * (max(high, 0) - min(low, 0))
+
+
+def _is_count(query: Query, block: int) -> bool:
+    return isinstance(query.blocks[block].weight, ConstantWeight)
+
+
 def _has_spread(expression: asked.Expression) -> bool:
+    """Return whether a spread is part of an expression: it and an average of its column share their blocks."""
     if isinstance(expression, asked.Arithmetic):
         return _has_spread(expression.left) or _has_spread(expression.right)
     return isinstance(expression, asked.Variation | asked.Association)
