@@ -153,9 +153,9 @@ def cases(tables: int, *, seed: int) -> Iterator[Case]:
                 question = text.format(draw.choice(aggregates))
                 try:
                     offer = curator.quote(question, within=within)
-                except Refused:  # a few rows do not tell a value that precisely with any noise
+                    answer = curator.ask(question, within=within)
+                except Refused:  # a few rows tell no value that precisely, with any noise or for any usual price
                     continue
-                answer = curator.ask(question, within=within)
                 widths = _widths(cast("Answer", answer), table.filled(form))
                 if widths:
                     yield _judged(offer.accuracy[0], widths, (kind, form, state))
