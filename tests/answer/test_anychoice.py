@@ -8,11 +8,16 @@ import pytest
 from scipy.stats import binom
 
 from dodona.answer.laws import GaussianSumBound, ModelLaw, NoiseSum
-from dodona.answer.view import bound_combinations
+from dodona.answer.view import bound_combinations, description_length
 from dodona.errors import InvalidRequest
 from dodona.lab import direct
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.measurement import DrawCounts
+from dodona.query.predicate import Among, And, Or
+from dodona.query.query import Block, ValueWeight
+from dodona.schema.attributes import Boolean, Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 FALSE_ALARM = 1e-6
 FAILING = 0.05
@@ -96,3 +101,34 @@ def test_a_sum_of_both_laws_is_bounded_by_both_and_what_is_known_is_exact():
 def test_a_prediction_has_no_interval_for_any_choice():
     with pytest.raises(InvalidRequest, match="fresh=True"):
         bound_combinations(DrawCounts(laplace=1), FAILING).within(ModelLaw(3.0))
+
+
+def test_descriptions_of_all_counts_of_a_small_domain_leave_room_for_one_another():
+    """Kraft's inequality: all sets of each column in all orders, all groupings by up to two columns, all values."""
+    domain = Domain((Boolean("a", otherwise=False), Integer("b", 0, 2, bins=[0, 1, 2], otherwise=0)))
+    sets = [[Among(own.name, own.cells, codes) for codes in range(1 << own.cells)] for own in domain]
+    conditions = [And(()), *(And((one,)) for own in sets for one in own)]
+    conditions += [And((one, other)) for one in sets[0] for other in sets[1]]
+    conditions += [And((other, one)) for one in sets[0] for other in sets[1]]
+    partitions = [Partition.of(domain["a"]), Partition.of(domain["b"]), Partition("b", 3, (0, 1, 2), 0)]
+    grouped = [(), *((one,) for one in partitions), *((one, other) for one in partitions for other in partitions)]
+    total = 0.0
+    for where in conditions:
+        for keys in grouped:
+            block = Block(where, keys)
+            total += block.values * math.exp(-description_length(block, domain))
+    assert 0.1 < total <= 1
+
+
+def test_what_is_no_count_of_a_set_for_each_column_has_no_description():
+    domain = Domain((Boolean("a"), Integer("b", 0, 9)))
+    one, other = Among("b", 12, 1), Among("a", 4, 2)
+    for block in (
+        Block(Or((one, other))),
+        Block(And((one, Among("b", 12, 3)))),
+        Block(one, (), ValueWeight("b", 10, 0, 1)),
+        Block(one, (Partition("b", 10, (0, 7)),)),
+    ):
+        assert description_length(block, domain) == math.inf
+    short, long = Block(one), Block(Among("b", 12, 0b101101))
+    assert description_length(short, domain) < description_length(long, domain) < math.inf

@@ -363,6 +363,27 @@ MESSY = {
         {"separator": "\t", "header": False, "thousands": ",", "dates": "month-first", "null": ["", "-", "NA"]},
         {"column1": "number", "column2": "category", "column3": "date"},
     ),
+    "tabs, thousands beside fractions": (
+        "utf-8",
+        "milliseconds\tscore\n",
+        lambda n: f"{n * 7919 % 90_000:,}\t0.{n * 37 % 1000:03}\n",
+        {"separator": "\t", "thousands": ","},
+        {"milliseconds": "integer", "score": "number"},
+    ),
+    "semicolons, dots between thousands": (
+        "utf-8",
+        "metres;kind\n",
+        lambda n: f"{n * 7919 % 90_000:,};{'ab'[n % 2]}\n".replace(",", "."),
+        {"separator": ";", "decimal": ",", "thousands": "."},
+        {"metres": "integer", "kind": "category"},
+    ),
+    "no names, words beside decimal commas": (
+        "utf-8",
+        "",
+        lambda n: f"{'ab'[n % 2]};{1_000 + n},{n % 90 + 10}\n",
+        {"separator": ";", "header": False, "decimal": ","},
+        {"column1": "category", "column2": "number"},
+    ),
     "sixteen bits": (
         "utf-16",
         "age,who knows\n",

@@ -168,7 +168,50 @@ def test_what_is_told_again_is_quoted_as_it_was_told(aggregate: str):
 )
 @pytest.mark.filterwarnings("ignore:The ledger is in memory")
 def test_nine_of_ten_quotes_hold_on_random_tables(tables: int, least: float):
-    """Of 45 quotes on each seeded table 94% hold or more; that fewer than `least` do is a chance below 10⁻⁷."""
+    """Of 60 quotes on each seeded table 94% hold or more; that fewer than `least` do is a chance below 10⁻⁷."""
     found = list(cases(tables, seed=11))
-    assert len(found) > 41 * tables
+    assert len(found) > 54 * tables
     assert np.mean([case.holds for case in found]) >= least
+
+
+@pytest.mark.parametrize("rest", ["", "WHERE flag", "GROUP BY g"])
+def test_a_quotient_of_a_sum_and_a_count_costs_about_what_the_average_costs(rest: str):
+    """With one scale of noise on both it cost more than a thousand times as much."""
+    key = "g, " if rest.startswith("GROUP") else ""
+    average, quotient = (
+        opened().quote(f"SELECT {key}{own} FROM t {rest}", within="2%").price.share  # noqa: S608
+        for own in ("avg(x)", "sum(x) / count(*)")
+    )
+    assert quotient <= 5 * average
+
+
+@pytest.mark.parametrize(
+    ("quotient", "within"),
+    [
+        ("sum(x) / count(*)", 2),
+        ("count(*) FILTER (WHERE x > 40) / count(*)", "5%"),
+        ("stddev(x) / avg(x)", 0.1),
+        ("corr(x, flag)", 0.05),
+    ],
+)
+@pytest.mark.parametrize("rest", ["", "WHERE g = 'a'", "WHERE g <> 'c'"])
+def test_quotients_and_correlations_are_quoted_as_they_are_then_answered(quotient: str, within: float | str, rest: str):
+    """That a width lies outside what was quoted for it is a chance below 10⁻⁶ of this noise."""
+    curator = opened()
+    curator.ask("SELECT g, flag, count(*) FROM t GROUP BY g, flag", within="1%")
+    question = f"SELECT {quotient} FROM t {rest}"  # noqa: S608
+    (expected,) = curator.quote(question, within=within, max_price=1).accuracy
+    got = curator.ask(question, within=within, max_price=1).value.within
+    low, high = expected.low or expected.within / FACTOR, expected.high or expected.within * FACTOR
+    assert 0.9 * low <= got <= 1.1 * high
+
+
+def test_a_known_quotient_is_quoted_by_its_groups_where_one_may_have_no_rows():
+    curator = opened()
+    question = "SELECT flag, sum(x) / count(*) FROM t GROUP BY flag"
+    curator.ask(question, within="10%")
+    offer = curator.quote(question, within="10%")
+    (expected,) = offer.accuracy
+    assert offer.price.share == 0
+    assert expected.low is not None
+    assert 0 < expected.low <= expected.within < np.inf == expected.high

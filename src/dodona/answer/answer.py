@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Self
 
 from dodona.answer import derived, mechanism
-from dodona.answer.derived import DerivedValues, Evidence, ReleasedNumbers
+from dodona.answer.derived import DerivedValues, Evidence, Recalled
 from dodona.answer.display import Displayed
 from dodona.answer.estimate import (
     SELECTED_WARNING,
@@ -60,7 +60,7 @@ class Answer(Displayed):
     """Whether it is read from earlier releases, and not from new noise alone."""
     draws: DrawCounts | None = None
     """How many numbers were released so far, this answer's among them."""
-    recall: Callable[[Query], tuple[DrawCounts, tuple[tuple[ReleasedNumbers, ...], ...]]] | None = None
+    recall: Callable[[Query], Recalled] | None = None
     """Gives how many numbers are released by now, and each block of a query as it was itself released."""
     _rows: tuple[Row, ...] | None = field(init=False, default=None)
 
@@ -189,8 +189,8 @@ class Answer(Displayed):
             raise InvalidRequest("How many numbers were released so far is not known here. Ask a curator.")
         measured, draws = self.measured, self.draws
         if isinstance(measured, DerivedValues) and self.recall is not None:
-            draws, direct = self.recall(measured.question.query)
-            measured = replace(measured, direct=direct)
+            recalled = self.recall(measured.question.query)
+            measured, draws = replace(measured, recalled=recalled), recalled.draws
         chosen = replace(self, measured=measured)
         return chosen._seen(replace(self.view, draws=draws, together=False), now=True)  # noqa: SLF001  its own
 

@@ -12,7 +12,7 @@ from dodona.answer.laws import ErrorLaw, ModelLaw, half_width
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Doubles
 from dodona.privacy.additive_noise import Noise
-from dodona.privacy.measurement import MeasuredValues
+from dodona.privacy.measurement import DrawCounts, MeasuredValues
 from dodona.query.question import (
     Question,
 )
@@ -28,6 +28,29 @@ ReleasedNumbers = tuple[Sequence[int], Noise]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SingleRelease:
+    """The values of a block in steps as they follow from one release alone, and the laws of their errors."""
+
+    place: int
+    """The number of the release in the ledger, from 1."""
+    values: Sequence[float] | Doubles
+    laws: tuple[ErrorLaw, ...]
+    """One for each value, or one for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """What is known of a query beyond its derived values: for intervals that hold for any choice."""
+
+    draws: DrawCounts
+    """How many numbers were released so far."""
+    direct: tuple[tuple[ReleasedNumbers, ...], ...]
+    """For each block, the times that it was itself released."""
+    alone: tuple[tuple[SingleRelease, ...], ...]
+    """For each block, its values as they follow from single releases."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DerivedValues:
     """The values of each block in steps, and the laws of their errors: one per value, or one for all.
 
@@ -37,8 +60,8 @@ class DerivedValues:
     question: Question
     parts: tuple[Sequence[float] | Doubles, ...]
     laws: tuple[tuple[ErrorLaw, ...], ...]
-    direct: tuple[tuple[ReleasedNumbers, ...], ...] = ()
-    """For each block, the times that it was itself released; known where intervals for any choice are wanted."""
+    recalled: Recalled | None = None
+    """Where intervals for any choice are wanted."""
     independent: bool = False
     """Whether the sum and the number of rows of each average share no draw, and follow from normal draws alone."""
 

@@ -17,7 +17,7 @@ from dodona.privacy.additive_noise import Noise
 from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import CaseKey, Key, Query, weight_range
+from dodona.query.query import CaseKey, ConstantWeight, Key, Query, weight_range
 from dodona.schema.partition import Partition
 
 _failure_probability = lru_cache(maxsize=16)(to_failure_probability)  # few values, reused for every scale tried
@@ -117,10 +117,11 @@ def predict_width_range(
 ) -> tuple[float, float] | None:
     """Return the least and largest expected half-width of one column, for a group within a range of row counts.
 
-    Values may follow any of several distributions. None if the column is not an average, spread or quantile.
+    Values may follow any of several distributions. None if the column is a count, a sum or a label.
     """
     expression = question.columns[0].expression
-    if not isinstance(expression, asked.Mean | asked.Variation | asked.Quantile):
+    known = asked.Mean | asked.Variation | asked.Quantile | asked.Association | asked.Arithmetic
+    if not isinstance(expression, known):
         return None
     failing, (few, many) = to_failure_probability(confidence), (max(own, 1.0) for own in rows)
     ends = [[(own, shape) for shape in shapes] for own in dict.fromkeys((many, few))]
@@ -191,15 +192,18 @@ def _fill_blocks(
     """Fill in the expected steps of an expression's blocks."""
     match expression:
         case asked.Total(block):
-            weight = max(weight_range(query.blocks[block].weight), key=abs)
-            steps.setdefault(block, [round(weight * rows)])
+            steps.setdefault(block, [round(_typical_weight(query, block, shape) * rows)])
         case asked.Mean():
-            low, high = expression.lower - expression.centre, expression.upper - expression.centre
-            far = max(high, low, key=abs) if shape is None else low + Fraction(shape.mean) * (high - low)
+            ends = expression.lower - expression.centre, expression.upper - expression.centre
+            far = (
+                max(ends[1], ends[0], key=abs)
+                if shape is None
+                else ends[0] + Fraction(shape.mean) * (ends[1] - ends[0])
+            )
             steps[expression.rows] = [round(rows)]
             steps[expression.total] = [round(float(far / query.blocks[expression.total].unit) * round(rows))]
         case asked.Association():
-            _fill_association(expression, query, rows, steps)
+            _fill_association(expression, query, rows, steps, _UNIFORM if shape is None else shape)
         case asked.Variation(squares, mean):
             own = _UNIFORM if shape is None else shape
             width = mean.upper - mean.lower
@@ -211,7 +215,10 @@ def _fill_blocks(
         case asked.Quantile(levels):
             for level in levels:
                 steps[level] = _histogram(query, level, rows, shape)
-        case asked.Arithmetic(_, left, right):
+        case asked.Arithmetic(operator, left, right):
+            shape = _UNIFORM if shape is None and _has_spread(expression) else shape
+            if operator == "/" and isinstance(right, asked.Total) and _is_count(query, right.block):
+                _fill_blocks(right, query, rows, steps, None)  # a denominator counts all rows
             _fill_blocks(left, query, rows, steps, shape)
             _fill_blocks(right, query, rows, steps, shape)
         case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
@@ -220,15 +227,36 @@ def _fill_blocks(
             assert_never(expression)
 
 
-def _fill_association(association: asked.Association, query: Query, rows: float, steps: dict[int, list[int]]) -> None:
-    """Fill in the steps of two columns that are uniform and vary independently."""
+def _typical_weight(query: Query, block: int, shape: ValueDistribution | None) -> float:
+    """Return the farthest weight of a row, or the average one: for a count, the share that meets its condition."""
+    low, high = weight_range(query.blocks[block].weight)
+    if shape is None:
+        return max(low, high, key=abs)
+    return min(low, 0) + shape.mean * (max(high, 0) - min(low, 0))
+
+
+def _is_count(query: Query, block: int) -> bool:
+    return isinstance(query.blocks[block].weight, ConstantWeight)
+
+
+def _has_spread(expression: asked.Expression) -> bool:
+    """Return whether a spread is part of an expression: it and an average of its column share their blocks."""
+    if isinstance(expression, asked.Arithmetic):
+        return _has_spread(expression.left) or _has_spread(expression.right)
+    return isinstance(expression, asked.Variation | asked.Association)
+
+
+def _fill_association(
+    association: asked.Association, query: Query, rows: float, steps: dict[int, list[int]], shape: ValueDistribution
+) -> None:
+    """Fill in the steps of two columns that have this distribution and vary independently."""
     pair = (association.first, association.first_squares), (association.second, association.second_squares)
     middles = []
     for mean, squares in pair:
         parts: dict[int, list[int]] = {}
         spread = asked.Variation(mean.total if squares is None else squares, mean, asked.Spread.POPULATION_VARIANCE)
-        _fill_blocks(spread, query, rows, parts, _UNIFORM)
-        middles.append((mean.lower + mean.upper) / 2 - mean.centre)
+        _fill_blocks(spread, query, rows, parts, shape)
+        middles.append(mean.lower + Fraction(shape.mean) * (mean.upper - mean.lower) - mean.centre)
         if squares is None:
             parts[mean.total] = [round(float(middles[-1] / query.blocks[mean.total].unit) * rows)]
         steps |= parts

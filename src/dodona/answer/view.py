@@ -4,7 +4,10 @@ A view chooses the confidence, the table or the population, single or simultaneo
 any question chosen after seeing earlier answers.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,20 +16,26 @@ from typing import assert_never
 import numpy as np
 
 from dodona.answer.bands import Band, combine_bands
-from dodona.answer.derived import DerivedValues, Evidence
+from dodona.answer.derived import DerivedValues, Evidence, SingleRelease
 from dodona.answer.evaluation import evaluate, population_band
-from dodona.answer.laws import ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, addable_width, half_width
 from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
+from dodona.numbers import Doubles
 from dodona.privacy.accuracy import Against, to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace, RoundedGaussian
 from dodona.privacy.measurement import DrawCounts, MeasuredValues
+from dodona.query.predicate import Among, And
+from dodona.query.query import ONE, Block
 from dodona.query.question import Arithmetic, Expression, KeyLabel, LiteralExpression, PublicValue, Total
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
 
 # --- Intervals for questions that were chosen because of the values they reuse. ---
 
 
-_EVENTS = 4  # a bound on squares, one on sums, and one per draw of each law, with equal failure probabilities
+_EVENTS = 5  # bounds on squares, on sums, on each draw of both laws, and on described counts, which fail equally rarely
+_LONGEST = 500.0  # nats: a longer description makes no interval narrower
 _ROUNDING = 1 + 1e-9  # scales and factors are doubles here
 _ONLY = (
     "Intervals for any choice are known for released counts, sums and arithmetic of them, and what follows from these. "
@@ -47,6 +56,17 @@ class CombinationBound:
     """Of Laplace draws Σ |z|/b is at most this."""
     each: tuple[float, float]
     """Of each draw |z|/b, and |z|/σ, is at most this."""
+    failing: float
+    """With this probability, divided among counts and releases, one release alone tells a count less precisely."""
+
+    def described(self, release: SingleRelease, length: float, values: int) -> Doubles:
+        """Return the half-widths of a block that follows from one release alone, given the length of its description.
+
+        Theorem: any-choice
+        """
+        part = self.failing / (release.place * (release.place + 1)) * math.exp(-length)
+        known = {law: addable_width(law, part) * _ROUNDING for law in dict.fromkeys(release.laws)}
+        return np.broadcast_to(np.array([known[law] for law in release.laws], dtype=np.float64), (values,))
 
     def within(self, law: ErrorLaw) -> float:
         """Return the half-width of a value with this law, however it was chosen."""
@@ -90,6 +110,7 @@ def bound_combinations(draws: DrawCounts, failing: float) -> CombinationBound:
             _single_draw_bound(max(draws.laplace, 1), part, power=1.0),
             _single_draw_bound(max(draws.gaussian, 1), part, power=0.5),
         ),
+        failing=part,
     )
 
 
@@ -104,13 +125,10 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
                 raise InvalidRequest(_ONLY)
             known = {law: reach.within(law) * unit for law in dict.fromkeys(laws)}
             within = np.broadcast_to(np.array([known[law] for law in laws], dtype=np.float64), value.shape)
-            for numbers, noise in (
-                evidence.direct[block] if isinstance(evidence, DerivedValues) and evidence.direct else ()
-            ):
+            for numbers, alone in _recalled(block, evidence, reach):
                 # All bounds hold at once, so the narrowest may be taken; a few draws can be known better than many.
-                alone = reach.within(noise) * unit
-                value = np.where(alone < within, np.asarray(numbers, dtype=np.float64) * unit, value)
-                within = np.minimum(within, alone)
+                value = np.where(alone * unit < within, np.asarray(numbers, dtype=np.float64) * unit, value)
+                within = np.minimum(within, alone * unit)
             return Band(value, value - within, value + within)
         case LiteralExpression(Fraction()) | PublicValue():
             return Band.public(expression, evidence.groups)
@@ -119,6 +137,54 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
             return combine_bands(operator, first, second)
         case _:
             raise InvalidRequest(_ONLY)
+
+
+def _recalled(
+    block: int, evidence: Evidence, reach: CombinationBound
+) -> Iterator[tuple[Sequence[float] | Doubles, float | Doubles]]:
+    """Yield other values of a block and their half-widths, in steps: as it was released, and as one release has it."""
+    if not isinstance(evidence, DerivedValues) or evidence.recalled is None:
+        return
+    for numbers, noise in evidence.recalled.direct[block]:
+        yield numbers, reach.within(noise)
+    query = evidence.question.query
+    length = description_length(query.blocks[block], query.domain)
+    if length < _LONGEST:
+        for release in evidence.recalled.alone[block]:
+            yield release.values, reach.described(release, length, evidence.groups)
+
+
+def description_length(block: Block, domain: Domain) -> float:
+    """Return the nats that describe one value of a block: Σ e^-length over all values of all blocks is at most 1.
+
+    Only counts of rows with a set for each of some columns, in declared or single groups, have a description; the
+    length of others is infinite.
+
+    Theorem: any-choice
+    """
+    parts = block.where.parts if isinstance(block.where, And) else (block.where,)
+    sets = [part for part in parts if isinstance(part, Among)]
+    columns, names = len(tuple(domain)), {part.attribute for part in sets}
+    if block.weight != ONE or block.table is not None or len(names) < len(parts):
+        return math.inf
+    listed = math.log(columns + 1) + math.log(math.perm(columns, len(sets)))
+    grouped = math.log(columns + 1) + len(block.keys) * math.log(2 * columns)
+    for key in block.keys:
+        if not isinstance(key, Partition) or not (key.single or key == Partition.of(domain[key.attribute])):
+            return math.inf
+    return listed + sum(map(_set_length, sets)) + grouped + math.log(block.values)
+
+
+def _set_length(chosen: Among) -> float:
+    """Return the nats of a set of cells: one of them, all but one, an interval, or any, each kind equally likely."""
+    cells, number = chosen.cells, chosen.codes.bit_count()
+    found = [cells * math.log(2)]
+    if number in {1, cells - 1}:
+        found.append(math.log(cells))
+    lowest = chosen.codes & -chosen.codes
+    if number and (chosen.codes + lowest) & chosen.codes == 0:  # its bits are adjacent
+        found.append(math.log(cells * (cells + 1) / 2))
+    return math.log(4) + min(found)
 
 
 def _level(draws: int, failing: float) -> tuple[int, float]:

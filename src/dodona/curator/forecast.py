@@ -23,7 +23,17 @@ from dodona.knowledge.patterns import KnownValues
 from dodona.privacy.additive_noise import Noise
 from dodona.query.predicate import EVERYTHING, Among, And, Predicate, conjunction
 from dodona.query.query import Block, Key, ValueWeight
-from dodona.query.question import AnswerColumn, Expression, Mean, Quantile, Question, Variation
+from dodona.query.question import (
+    AnswerColumn,
+    Arithmetic,
+    Association,
+    Expression,
+    Mean,
+    Quantile,
+    Question,
+    Total,
+    Variation,
+)
 from dodona.schema.attributes import Attribute, numeric_grid
 from dodona.schema.partition import Partition
 
@@ -204,15 +214,28 @@ class Forecaster:
 
 
 def _count_behind(question: Question, expression: Expression) -> Block | None:
-    """Return the count that determines the width of an average, a spread or a quantile; None for other expressions."""
+    """Return the count that determines the width of a column; None for counts, sums and what is known."""
+    number = _row_block(expression) if not isinstance(expression, Total) else None
+    if number is None:
+        return None
+    block = question.query.blocks[number]
+    return None if block.about_people else Block(block.where, block.keys[: len(question.keys)])
+
+
+def _row_block(expression: Expression) -> int | None:
+    """Return the number of a block over the rows that an expression is about, which are those of a denominator."""
     match expression:
-        case Mean(_, rows) | Variation(_, Mean(_, rows)):
-            block = question.query.blocks[rows]
+        case Mean(_, rows) | Variation(_, Mean(_, rows)) | Association(_, Mean(_, rows)):
+            return rows
         case Quantile(levels):
-            block = question.query.blocks[levels[0]]
+            return levels[0]
+        case Total(block):
+            return block
+        case Arithmetic(operator, left, right):
+            found = [_row_block(side) for side in ((right, left) if operator == "/" else (left, right))]
+            return next((number for number in found if number is not None), None)
         case _:
             return None
-    return None if block.about_people else Block(block.where, block.keys[: len(question.keys)])
 
 
 def _measured_column(question: Question, expression: Expression) -> Attribute | None:

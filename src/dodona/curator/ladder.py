@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.answer.answer import Answer, table_view
-from dodona.answer.derived import DerivedValues, Evidence, ReleasedNumbers
+from dodona.answer.derived import DerivedValues, Evidence, Recalled
 from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
@@ -52,7 +52,6 @@ from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import FREE, Price
-from dodona.privacy.measurement import DrawCounts
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import KeyLabel, Question, Total
@@ -478,10 +477,11 @@ class Ladder:
             ]
         )
 
-    def _recall_direct(self, query: Query) -> tuple[DrawCounts, tuple[tuple[ReleasedNumbers, ...], ...]]:
-        """Return the number of released draws, and each block as it was itself released."""
+    def _recall_direct(self, query: Query) -> Recalled:
+        """Return how many draws were released, and each block as it was itself released or follows from one release."""
         found = self.releases.recall(query)
-        return self.releases.draws, tuple(tuple((one.values, one.noise) for one in own or ()) for own in found)
+        direct = tuple(tuple((one.values, one.noise) for one in own or ()) for own in found)
+        return Recalled(self.releases.draws, direct, self.releases.follow_alone(query.blocks))
 
     def _price(self, order: PurchaseOrder) -> Price:
         return Price(order.share, (order.event,), self.budget.delta)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
@@ -96,4 +97,9 @@ def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAc
         if column in evidence.question.columns:
             band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
             away = np.maximum(band.high - band.value, band.value - band.low)
-            yield ExpectedAccuracy(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
+            away = np.where(np.isnan(band.value), np.inf, away)
+            told = away[np.isfinite(away)]
+            if 0 < len(told) < len(away):  # of a group that may have no rows nothing is said
+                yield ExpectedAccuracy(column.name, float(np.median(told)), float(told.min()), math.inf)
+            else:
+                yield ExpectedAccuracy(column.name, float(away.max()))

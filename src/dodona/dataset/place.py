@@ -35,10 +35,13 @@ MISSING_TEXTS = frozenset(
 """Texts, in lower case and stripped, that probably mean a missing value."""
 CERTAIN_MISSING_TEXTS = MISSING_TEXTS - {"unknown", "missing", "none", "."}
 _LINES = 2_000
-_SEPARATORS = (",", ";", "\t", "|")
+_SEPARATORS = (";", "\t", "|", ",")
+"""The comma last: of two that split the lines alike, it is the decimal sign."""
 _MOST_OF_THEM = Fraction(9, 10)
+_ENOUGH = 10
+"""How many numbers tell a sign between thousands from one before three decimals."""
 _MONTHS = 12
-_NUMBER = f"{NUMBER_TEXT}|[+-]?[0-9]{{1,3}}([,. '\u00a0\u202f\u2019][0-9]{{3}})*([,.][0-9]+)?"
+_NUMBER = f"{NUMBER_TEXT}|[+-]?[0-9]+,[0-9]+|[+-]?[0-9]{{1,3}}([,. '\u00a0\u202f\u2019][0-9]{{3}})*([,.][0-9]+)?"
 """A number in any of the usual spellings."""
 
 
@@ -151,13 +154,28 @@ def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tup
     listed = [*usual[:1], *comma, *usual[1:]] if separator != "," else [*usual, *comma]
     listed += [(decimal, sign) for decimal in ".," for sign in THOUSANDS if sign != decimal]
 
+    grouped = {decimal: [_looks_grouped(own, decimal) for own in columns] for decimal in ".,"}
+
     def fits(spelling: tuple[str, str | None]) -> tuple[int, int]:
-        rule = re.compile(CsvFormat(decimal=spelling[0], thousands=spelling[1]).number_rule)
-        held = [sum(rule.fullmatch(field) is not None for field in own) for own in columns]
-        good = [number for number, own in zip(held, columns, strict=True) if own and number >= _MOST_OF_THEM * len(own)]
+        decimal, thousands = spelling
+        rule = re.compile(CsvFormat(decimal=decimal, thousands=thousands).number_rule)
+        fraction = re.compile(rf"[+-]?0{re.escape(thousands)}[0-9]+" if thousands else r"(?!)")
+        good = []
+        for own, has_groups in zip(columns, grouped[decimal], strict=True):
+            held = sum(rule.fullmatch(field) is not None and not fraction.fullmatch(field) for field in own)
+            if own and not has_groups and held >= _MOST_OF_THEM * len(own):
+                good.append(held)
         return len(good), sum(good)
 
     return max(listed, key=fits)  # the first of equally good ones
+
+
+def _looks_grouped(column: Sequence[str], sign: str) -> bool:
+    """Return whether a sign groups the digits of numbers: three follow it, and numbers below a thousand have none."""
+    group = re.compile(rf"[+-]?[1-9][0-9]{{0,2}}({re.escape(sign)}[0-9]{{3}})+")
+    marked = [group.fullmatch(field) is not None for field in column if sign in field]
+    plain = [re.fullmatch(r"[+-]?[0-9]{1,3}", field) is not None for field in column if sign not in field]
+    return len(marked) >= _ENOUGH and all(marked) and len(plain) > 0 and all(plain)
 
 
 def _guess_date_order(columns: Sequence[Sequence[str]]) -> str:
@@ -183,7 +201,7 @@ def mixed_dates(texts: Iterable[str]) -> bool:
 # --- Places: the location of a draft's rows, from the owner's input; and opening a table for its owner. ---
 
 
-_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
+_KINDS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".txt": "csv"}
 _KINDS |= dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb")
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -230,8 +248,8 @@ def find_place(source: str, *, table: str | None, engine: str | None = None) -> 
         kind = None
     if kind is None:
         accepted = (
-            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .csv.gz, .tsv, .duckdb), a pattern with *, a folder "
-            "of them, or env:NAME of a variable that holds the address of a PostgreSQL database"
+            "write a Parquet, CSV or DuckDB file (.parquet, .csv, .csv.gz, .tsv, .txt, .duckdb), a pattern with *, a "
+            "folder of them, or env:NAME of a variable that holds the address of a PostgreSQL database"
         )
         raise InvalidArgument("source", source, accepted)
     if kind == "duckdb":

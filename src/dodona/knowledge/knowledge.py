@@ -118,6 +118,13 @@ class Knowledge:
         self.residuals = ResidualStore(total=total, law=self.normal)
         self._derivation = Derivation(self.domain, total=total)
 
+    def add(self, receipt: Receipt, measured: Measurement | ResidualMeasurement, values: Sequence[int]) -> None:
+        """Add a release of either kind."""
+        if isinstance(measured, ResidualMeasurement):
+            self.learn_residuals(receipt, measured, values)
+        else:
+            self.learn(receipt, measured, values)
+
     def learn(self, receipt: Receipt, measured: Measurement, values: Sequence[int]) -> None:
         """Add a release."""
         start, blocks = 0, measured.query.blocks

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from bisect import insort
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from dodona.answer.derived import SingleRelease
 from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import Knowledge
+from dodona.knowledge.patterns import KnownValues
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.ledger import Ledger, LedgerView
 from dodona.privacy.additive_noise import Noise, normal_noise
@@ -38,6 +40,9 @@ from dodona.trusted.source import SourceFailed
 
 _MOST_BUNDLES = 64
 """Of how many earlier bundles it is remembered what they answer from."""
+
+_MOST_ALONE = 16
+"""From how many releases, each alone, values are computed for intervals that hold for any choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +100,7 @@ class ReleasedBlocks:
         return self._knowledge
 
     def _learn(self, receipt: Receipt, release: Release, measured: Measurement | ResidualMeasurement) -> None:
-        values = [int(value) for value in release.values]
-        if isinstance(measured, ResidualMeasurement):
-            self._knowledge.learn_residuals(receipt, measured, values)
-        else:
-            self._knowledge.learn(receipt, measured, values)
+        self._knowledge.add(receipt, measured, _integers(release))
 
     @property
     def tells(self) -> bool:
@@ -146,6 +147,23 @@ class ReleasedBlocks:
             for receipt, release in self._ledger.releases(after=self.seen):
                 self._read(receipt, release)
             return self.knowledge
+
+    def follow_alone(self, blocks: Sequence[Block]) -> tuple[tuple[SingleRelease, ...], ...]:
+        """Return the values of each block as they follow from single releases: of the newest with several values."""
+        found: list[list[SingleRelease]] = [[] for _ in blocks]
+        with self.lock:
+            several = [one for one in self._ledger.releases()[: self.seen] if len(one[1].values) > 1]
+            for receipt, release in several[-_MOST_ALONE:]:
+                if receipt.id not in self._place or release.question is None:
+                    continue
+                alone = Knowledge(self._domain, normal=self._knowledge.normal)
+                alone.begin(self._knowledge.public_rows)
+                alone.add(receipt, self._read_back(release), _integers(release))
+                for own, block in zip(found, blocks, strict=True):
+                    known = alone.lookup(block, alone.pattern(block), _any) or alone.combine(block, _any)
+                    if known is not None:
+                        own.append(SingleRelease(self._place[receipt.id], known.values, known.laws))
+        return tuple(map(tuple, found))
 
     def before(self, receipt: str) -> ReleasedBlocks | None:
         """Return the blocks that were released before a receipt's; None if that one is not known here."""
@@ -253,6 +271,10 @@ class ReleasedBlocks:
         query = from_json(release.question or "", self._domain)
         residuals = residuals_from_text(release.mechanism, query)
         return Measurement(query, noises_from_text(release.mechanism)) if residuals is None else residuals
+
+
+def _any(_known: KnownValues) -> bool:
+    return True
 
 
 def _integers(release: Release) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import Literal, assert_never
 
 from dodona.errors import InvalidArgument
 from dodona.query.predicate import EVERYTHING, Predicate
-from dodona.query.query import Block, Key, Query
+from dodona.query.query import Block, Key, Query, weight_range
 from dodona.schema.attributes import Label
 from dodona.schema.schema import Domain
 
@@ -194,7 +194,8 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
 def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # noqa: PLR0911  one for each kind
     """Return the noise scale, in steps and relative to a count, of each block that an expression uses.
 
-    With noise of scale s·r on every block, all blocks of an average or a spread contribute about equally to its error.
+    With noise of scale s·r on every block, all blocks of an average, a spread or a quotient contribute about equally to
+    its error. So the noise of a sum grows with its largest value wherever it is combined with other blocks.
     """
     match expression:
         case Total(block):
@@ -210,13 +211,20 @@ def noise_scales(expression: Expression, query: Query) -> dict[int, float]:  # n
         case Quantile(levels):
             return dict.fromkeys(levels, 1.0)
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return _smallest_scales(noise_scales(left, query), noise_scales(right, query))
+            return _smallest_scales(_operand_scales(left, query), _operand_scales(right, query))
         case Logic(_, parts):
-            return _smallest_scales(*(noise_scales(part, query) for part in parts))
+            return _smallest_scales(*(_operand_scales(part, query) for part in parts))
         case KeyLabel() | LiteralExpression() | PublicValue():
             return {}
         case _:
             assert_never(expression)
+
+
+def _operand_scales(expression: Expression, query: Query) -> dict[int, float]:
+    if isinstance(expression, Total):
+        largest = max(map(abs, weight_range(query.blocks[expression.block].weight)))
+        return _without_zeros({expression.block: float(largest)})
+    return noise_scales(expression, query)
 
 
 def _association_scales(association: Association, query: Query) -> dict[int, float]:

@@ -437,12 +437,13 @@ def _numeric(call: _Call, value: Scalar) -> Scalar:
 def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     """Compile a sum, an average or a measure of spread."""
     value = _numeric(call, value)
-    if call.name == "sum":
-        return Total(_sum_block(call, call.where, value))
     present = conjunction(call.where, value.present())
+    span = public_range(value, present)
+    if call.name == "sum":
+        nothing = span.lower == span.upper == 0  # in every row: its sum is not measured either
+        return PublicValue(Fraction(0)) if nothing else Total(_sum_block(call, call.where, value))
     if present == NOTHING != call.where:
         raise call.fault("This is NULL in every row.", f"Write {call.written} of a column of numbers.")
-    span = public_range(value, present)
     if span.lower == span.upper or present == NOTHING:  # the same in every group with rows: nothing is measured
         return _public_value(call, present, span.lower if call.name == "avg" else Fraction(0))
     total = _sum_block(call, present, value, centre=span.centre)
@@ -466,16 +467,21 @@ def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:
     """Compile a function of pairs, such as corr(y, x), over the rows in which both have a value."""
     second, first = (_numeric(call, compile_scalar(call.scope, argument)) for argument in arguments)
     where = conjunction(call.where, first.present(), second.present())
-    rows = call.blocks.number(where)
     if call.name == "regrcount":
-        return Total(rows)
+        return Total(call.blocks.number(where))
+    if where == NOTHING:
+        return _public_value(call, where, Fraction(0))
     if call.name in {"regravgx", "regravgy"}:
         own = first if call.name == "regravgx" else second
         span = public_range(own, where)
+        if span.lower == span.upper:
+            return _public_value(call, where, span.lower)
+        rows = call.blocks.number(where)
         return Mean(_sum_block(call, where, own, centre=span.centre), rows, span.centre, span.lower, span.upper)
     measure, spans = _MEASURES[call.name], [public_range(own, where) for own in (first, second)]
     if any(span.lower == span.upper for span in spans):
         raise call.fault("One of these is the same in every row.", "Write two columns that vary.")
+    rows = call.blocks.number(where)
     means, moved = [], []
     for own, span in zip((first, second), spans, strict=True):
         total = _sum_block(call, where, own, centre=span.centre)
