@@ -30,7 +30,7 @@ from dodona.query.question import (
 from dodona.query.ranges import polynomial_range
 from dodona.schema.attributes import Attribute, Boolean, Category, Timestamp
 from dodona.schema.partition import Partition
-from dodona.sql.arithmetic import calculate, common_unit, formula_of, multiply, tabulate
+from dodona.sql.arithmetic import calculate, formula_of, multiply
 from dodona.sql.computed import apply_declared_bounds
 from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.scalar import (
@@ -47,6 +47,7 @@ from dodona.sql.scalar import (
     locate_mismatch,
 )
 from dodona.sql.scope import InvalidSql, Scope
+from dodona.sql.tables import common_unit, tabulate
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
 
