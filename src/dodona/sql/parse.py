@@ -225,6 +225,19 @@ def flatten_chain(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def bare(node: exp.Expr) -> exp.Expr:
+    """Return an expression without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Return the parts of a condition that AND joins."""
+    node = bare(node)
+    return [part for one in flatten_chain(node) for part in conjuncts(one)] if isinstance(node, exp.And) else [node]
+
+
 # --- Parsing: from a text to the tree of one SELECT with only allowed nodes and arguments. ---
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dodona.schema.schema import Schema
-from dodona.sql.parse import flatten_chain
 from dodona.sql.people import PersonRows
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_start, table_view
 
@@ -38,7 +37,7 @@ class Source:
         view = table_view(self.schema, table)
         names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
         names += [own.name for own in self.schema.computed if table == self.schema.table]
-        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view)
+        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view, table=table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,8 @@ class RowRelation:
     """Of a join, the columns of each table by the name that qualifies them."""
     people: PersonRows | None = None
     """The table of people whose columns the expressions name; None for columns of the rows themselves."""
+    table: str | None = None
+    """The private table that all columns are of; None for a join, and for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +161,6 @@ def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
     full = schema.table.casefold()
     names = {*(f"{name}.{full}" for name in DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
     return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
-
-
-def bare(node: exp.Expr) -> exp.Expr:
-    """Return an expression without the parentheses around it."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """Return the parts of a condition that AND joins."""
-    node = bare(node)
-    return flatten_chain(node) if isinstance(node, exp.And) else [node]
 
 
 def is_star(node: exp.Expr) -> bool:

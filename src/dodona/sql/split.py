@@ -15,9 +15,10 @@ from sqlglot import exp
 from dodona.query.predicate import conjunction
 from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
-from dodona.sql.joins import find_public, join_tables
+from dodona.sql.joins import SelectedRows, find_public, is_declared, join_tables, written_name
 from dodona.sql.outer import check_outer, is_outer_aggregate
 from dodona.sql.outer_scope import OuterScope
+from dodona.sql.parse import bare, conjuncts
 from dodona.sql.people import read_person_rows
 from dodona.sql.relations import (
     Environment,
@@ -28,7 +29,6 @@ from dodona.sql.relations import (
     RowExpressions,
     RowRelation,
     Source,
-    conjuncts,
     is_star,
     qualifying_names,
     unaliased,
@@ -52,9 +52,10 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
     if origin is None:
         return None
     items = [origin.this, *(join.this for join in select.args.get("joins") or ())]
-    if len(items) > 1 and not any(item.name.casefold() in environment for item in items):
-        joined = join_tables(split.source.text, split.source.schema, select)
-        if joined is not None:
+    if len(items) > 1:
+        selected = split.selected_rows(items, environment)
+        if selected is not None:
+            joined = join_tables(split.source.text, split.source.schema, select, selected)
             return RowRelation(joined.columns, joined.where, joined.view, joined.qualified)
     found = [split.rows_of(item, environment) for item in items]
     rows = [one for one in found if one is not None]
@@ -164,7 +165,7 @@ class Splitter:
 
     def _key_filter(self, select: exp.Select, join: exp.Join) -> exp.Expr | None:
         """Return the condition that a join with groups stands for; None if it is any other join."""
-        item, on = join.this, join.args.get("on")
+        item, on = join.this, bare(join.args.get("on") or join.this)
         inner = item.this if isinstance(item, exp.Subquery) else None
         group = inner.args.get("group") if isinstance(inner, exp.Select) else None
         if group is None or len(group.expressions) != 1 or not isinstance(on, exp.EQ) or join.args.get("side"):
@@ -192,8 +193,7 @@ class Splitter:
             if not item.db and name in environment:
                 found = environment[name]()
                 return found if isinstance(found, RowRelation) else None
-            written = f"{item.db}.{item.name}" if item.db else item.name
-            schema = self.source.schema
+            written, schema = written_name(item), self.source.schema
             own = find_private(schema, written)
             if own is not None:
                 return self.source.rows(own)
@@ -207,6 +207,21 @@ class Splitter:
         if isinstance(item, exp.Subquery):
             return self.row_select(item.this, environment)
         raise self.source.fault(item, "This is no table.", f"Write FROM {self.source.schema.table}.")
+
+    def selected_rows(self, items: Sequence[exp.Expr], environment: Environment) -> dict[str, SelectedRows] | None:
+        """Return by name the sub-selects and CTEs that only filter, rename or compute columns of one table.
+
+        None if an item of FROM is neither such rows nor a table.
+        """
+        found: dict[str, SelectedRows] = {}
+        for item in items:
+            if written_name(item).casefold() not in environment and is_declared(self.source.schema, item):
+                continue
+            rows = self.rows_of(item, environment)
+            if rows is None or rows.table is None:
+                return None
+            found[(item.alias or item.name).casefold()] = SelectedRows(rows.table, rows.columns, rows.where)
+        return found
 
     def row_select(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
