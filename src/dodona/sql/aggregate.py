@@ -396,7 +396,10 @@ def _quantile_level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
 def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     subject = value.otherwise
     if value.branches or not isinstance(subject, Subject) or not subject.plain:
-        raise call.fault("A quantile is of a column alone.", f"Write {call.written} of a column, and FILTER or WHERE.")
+        instead = (
+            f"Write {call.written} of a column; group by ranges of an expression: CASE WHEN a + b < 10 THEN 1 ... END."
+        )
+        raise call.fault("A quantile is of a column alone.", instead)
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
         raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")

@@ -242,6 +242,7 @@ _TYPE_KINDS = {
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"), "text"),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ", "DATETIME"), "timestamp"),
     "DATE": "date",
+    "TIME": "time",
     "BOOLEAN": "boolean",
 }
 _WRITE_LITERAL = "Write the value itself, such as 65, 'female' or DATE '2024-01-31'."
@@ -293,6 +294,9 @@ _SAME = {("date", "date"), ("date", "timestamp"), ("timestamp", "timestamp")}
 
 def cast_leaf(leaf: Leaf, to: str) -> Leaf:
     """Cast a leaf, value by value."""
+    if to == "time":
+        instead = "Write the hour: extract(hour FROM column) BETWEEN 8 AND 9."
+        raise Mismatch("Times of day are not compared by themselves.", instead)
     if isinstance(leaf, Subject):
         held = leaf.attribute.kind
         if leaf_kind(leaf) == "boolean" and to in {"number", "whole"}:

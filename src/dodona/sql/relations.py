@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dodona.schema.schema import Schema
+from dodona.sql.outer import check_outer
 from dodona.sql.people import PersonRows
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_start, table_view
 
@@ -82,6 +83,31 @@ class ReleasedRelation:
         """Return the relation with other names for its first columns."""
         pairs = zip(self.columns, (*names, *(one.name for one in self.columns[len(names) :])), strict=False)
         return replace(self, columns=tuple(replace(one, name=name) for one, name in pairs))
+
+
+def read_list(source: Source, item: exp.Expr) -> ReleasedRelation | None:
+    """Return a list of constants in FROM, VALUES or generate_series, as a relation; None for any other item.
+
+    Its columns are named: c0, c1 and so on, or as the series is, unless names are written.
+    """
+    series = item.this if isinstance(item, exp.Table) and isinstance(item.this, exp.GenerateSeries) else None
+    if series is None and not isinstance(item, exp.Values):
+        return None
+    for value in item.expressions if series is None else series.iter_expressions():
+        for part in value.walk():
+            if isinstance(part, exp.Column | exp.Query):
+                raise source.fault(part, "A list in FROM has constants alone.", "Write numbers, texts and dates.")
+            check_outer(source.text, part)
+    alias = item.args.get("alias")
+    names = [] if alias is None else [one.name for one in alias.args.get("columns") or ()]
+    if series is None:
+        width = max(len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in item.expressions)
+        names += [f"c{place}" for place in range(len(names), width)]
+    else:
+        names = names or [item.alias or "generate_series"]
+    called = exp.to_identifier(item.alias or f"list_{node_start(item, source.text)}")
+    item.set("alias", exp.TableAlias(this=called, columns=[exp.to_identifier(name, quoted=True) for name in names]))
+    return ReleasedRelation(tuple(ReleasedColumn(name) for name in names))
 
 
 Relation = RowRelation | ReleasedRelation

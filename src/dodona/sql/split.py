@@ -31,6 +31,7 @@ from dodona.sql.relations import (
     Source,
     is_star,
     qualifying_names,
+    read_list,
     unaliased,
 )
 from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, table_view
@@ -94,6 +95,8 @@ class Splitter:
             columns = tuple(ReleasedColumn(a.name, a.noisy or b.noisy, a.ranked or b.ranked) for a, b in pairs)
             noisy = any(one.noisy for one in columns) and not isinstance(node, exp.Union)
             return ReleasedRelation(columns, left.chosen or right.chosen or noisy or cut)
+        if isinstance(node, exp.Values):
+            return cast("ReleasedRelation", read_list(self.source, node))
         if not isinstance(node, exp.Select):
             raise self.source.fault(node, "This is no SELECT.", "Write SELECT ... FROM ...")
         check_outer(self.source.text, node)
@@ -206,6 +209,9 @@ class Splitter:
             raise self.source.fault(item, f"There is no table `{written[:60]}`.", ask)
         if isinstance(item, exp.Subquery):
             return self.row_select(item.this, environment)
+        if isinstance(item, exp.Values) or (isinstance(item, exp.Table) and isinstance(item.this, exp.GenerateSeries)):
+            return None
+        check_outer(self.source.text, item)  # raises, with what to write instead, for what is known by another name
         raise self.source.fault(item, "This is no table.", f"Write FROM {self.source.schema.table}.")
 
     def selected_rows(self, items: Sequence[exp.Expr], environment: Environment) -> dict[str, SelectedRows] | None:
@@ -415,6 +421,8 @@ class Splitter:
                         )
                     ),
                 )
+        elif (listed := read_list(self.source, item)) is not None:
+            return listed, item.alias.casefold()
         else:
             if self.rows_of(item, environment) is not None:  # raises if it is no table
                 raise self.source.fault(item, *_JOINED_ROWS)

@@ -8,7 +8,7 @@ CTEs that only filter, rename or compute columns of rows are merged into the SEL
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
@@ -34,6 +34,11 @@ _MOST_IDENTITY = 16
 _OF_PEOPLE = "SELECT count(*) FROM (SELECT {0}, count(*) AS n FROM {1} GROUP BY {0}) AS people WHERE n > 1"
 _WITHOUT = "SELECT (SELECT count(DISTINCT {0}) FROM {2}) - (SELECT count(DISTINCT {0}) FROM {1}) AS without"
 _EXPLAIN = re.compile(r"\s*explain\b(?!\s*\()", re.IGNORECASE)
+_OF_GROUPS = (
+    *(exp.Avg, exp.Min, exp.Count, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Stddev),
+    *(exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Ntile, exp.PercentRank, exp.CumeDist),
+)
+"""What depends on the number of groups."""
 _ENDS: dict[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
 
 
@@ -156,9 +161,19 @@ def _split(text: str, schema: Schema) -> Statement:
         sql=render(text, total_functions(text, tree)),
         redraw=render(text, total_functions(text, redraw)),
         columns=tuple(columns),
+        warnings=_group_warnings(tree, parts.questions),
         identity=identity,
         selected_from=1 + sum(1 for _ in tree.find_all(exp.Join)) if result.chosen else 0,
     )
+
+
+def _group_warnings(tree: exp.Expr, questions: Sequence[Question]) -> tuple[str, ...]:
+    """Return a warning where a result depends on how many groups there are: all that are declared."""
+    found = next(tree.find_all(*_OF_GROUPS), None)
+    if found is None or not any(question.keys for question in questions):
+        return ()
+    what = f"`{found.sql_name().lower()}` is over all declared groups, also those without rows and those of missing or"
+    return (f"{what} undeclared values; WHERE around the groups leaves some out.",)
 
 
 def check_statement(statement: Statement) -> None:
