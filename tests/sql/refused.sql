@@ -266,7 +266,7 @@ SELECT count(*) FROM stays CROSS JOIN patients
 -- 1:28 A join could bring a person's rows many times, so one table alone is asked.
 
 SELECT count(*) FROM stays NATURAL JOIN patients
--- 1:28 A join could bring a person's rows many times, so one table alone is asked.
+-- 1:28 NATURAL leaves open what a join is by.
 
 SELECT count(*) FROM stays a JOIN stays b ON a.age = b.age
 -- 1:30 A join could bring a person's rows many times, so one table alone is asked.
@@ -302,7 +302,7 @@ SELECT count(*) FROM stays PIVOT (count(*) FOR sex IN ('male'))
 -- 1:35 `table` is written with something that is not known here (pivots).
 
 SELECT count(*) FROM LATERAL stays
--- 1:22 A join could bring a person's rows many times, so one table alone is asked.
+-- 1:22 LATERAL is not known.
 
 SELECT count(*) FROM VALUES (1)
 -- 1:30 `Values` is not part of a question.

@@ -281,3 +281,11 @@ SELECT sex, COUNT(*) AS n FROM stays GROUP BY sex EXCEPT SELECT sex, COUNT(*) FR
 SELECT TRY_CAST(COUNT(*) AS INTEGER) AS n FROM stays
 
 SELECT sex, AVG(age)::numeric(10,1) FROM stays GROUP BY sex
+
+WITH spine AS (SELECT * FROM generate_series(DATE '2023-10-01', DATE '2024-05-01', INTERVAL '1 month') AS g(month)), n AS (SELECT date_trunc('month', admitted) AS month, count(*) AS n FROM stays GROUP BY 1) SELECT spine.month, coalesce(n.n, 0) AS n FROM spine LEFT JOIN n ON n.month = spine.month ORDER BY 1
+
+WITH wanted(sex) AS (VALUES ('female'), ('male'), ('nobody')) SELECT wanted.sex, t.n FROM wanted LEFT JOIN (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t ON t.sex = wanted.sex
+
+SELECT v.label, t.n - v.goal AS above FROM (VALUES ('female', 'women', 100), ('male', 'men', 200)) AS v(sex, label, goal) JOIN (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t USING (sex)
+
+SELECT step, coalesce(n, 0) AS n FROM generate_series(0, 30, 3) AS s(step) LEFT JOIN (SELECT age, count(*) AS n FROM stays GROUP BY age) AS t ON t.age = s.step

@@ -110,3 +110,24 @@ SELECT listagg(sex, ', ') FROM (SELECT sex, count(*) AS n FROM stays GROUP BY se
 
 SELECT ntile(2) OVER (ORDER BY n) AS half, sum(n) FROM (SELECT age, count(*) AS n FROM stays GROUP BY age) AS t GROUP BY 1
 -- 1:1 This cannot be computed on the answers: GROUP BY clause cannot contain window functions.
+
+SELECT * FROM (VALUES (1), (2)) AS v(a)
+-- 1:40 No table is asked.
+
+SELECT x.n FROM (SELECT count(*) AS n FROM stays) AS x, (VALUES ((SELECT 1))) AS v(a)
+-- 1:74 A list in FROM has constants alone.
+
+SELECT x.n, g.* FROM (SELECT count(*) AS n FROM stays) AS x, generate_series(1, 1000000000000) AS g
+-- 1:1 The result has more than 100,000 rows.
+
+SELECT x.n FROM (SELECT count(*) AS n FROM stays) AS x, generate_series(1, x.n) AS g
+-- 1:76 A list in FROM has constants alone.
+
+SELECT a.sex, b.part FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS a, LATERAL (SELECT a.n / 2 AS part) AS b
+-- 1:85 LATERAL is not known.
+
+SELECT x.n, u.a FROM (SELECT count(*) AS n FROM stays) AS x, unnest([1, 2]) AS u(a)
+-- 1:70 Lists are not unnested.
+
+SELECT array_agg(sex) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- 1:8 Lists and structures are not computed on answers.

@@ -13,6 +13,7 @@ import dodona
 from dodona import Budget
 from dodona.answer.labels import group_labels, key_values
 from dodona.query.canonical import query_digest
+from dodona.query.query import group_numbers
 from dodona.query.question import KeyLabel
 from dodona.schema.attributes import Date, Integer, Timestamp, code_label
 from dodona.schema.schema import Schema
@@ -48,6 +49,14 @@ STATEMENTS = [
     "SELECT count(*) FROM stays WHERE date_diff('hour', seen, gone) BETWEEN 3 AND 9",
     "SELECT count(*) FROM stays WHERE date_diff('day', seen, TIMESTAMP '2024-03-02 00:00:00') = 1",
     "SELECT avg(hour(seen)), sum(minute(seen)) FROM stays WHERE age > 3",
+    "SELECT avg(date_diff('minute', seen, gone)), sum(date_diff('second', seen, gone)) FROM stays",
+    "SELECT avg(date_diff('hour', seen, gone)), count(*) FROM stays WHERE date_diff('day', seen, gone) > 0",
+    "SELECT avg(extract(epoch FROM (gone - seen))) FROM stays WHERE extract(epoch FROM gone - seen) > 7200",
+    "SELECT isodow(seen) AS d, hour(seen) AS h, count(*) FROM stays GROUP BY d, h",
+    "SELECT date_trunc('week', seen) AS h, date_trunc('quarter', gone) AS q, count(*) FROM stays GROUP BY h, q",
+    "SELECT date_trunc('decade', seen) AS h, extract(century FROM gone) AS q, count(*) FROM stays GROUP BY h, q",
+    "SELECT date_trunc('minute', seen) AS h, count(*) FROM stays GROUP BY h",
+    "SELECT floor(extract(epoch FROM seen) / 7200) * 7200 AS h, count(*) FROM stays GROUP BY h",
     "SELECT hour(seen) AS h, count(*) FROM stays GROUP BY h",
     "SELECT date_trunc('hour', seen) AS h, avg(age) FROM stays GROUP BY h",
     "SELECT date_trunc('day', seen) AS h, count(*) FROM stays GROUP BY h",
@@ -162,3 +171,48 @@ def test_what_a_refused_quantile_of_times_says_to_write_is_answered(unit):
     with visits:
         found = visits.ask(text, epsilon=50).rows[0].cells[0]
     assert str(found)[:10] == "2024-01-01"
+
+
+MINUTES = Schema.of(
+    "visits", Timestamp("seen", dt.datetime(2023, 1, 1), dt.datetime(2024, 12, 31, 23, 59), "1 minute"), size=10_000
+)
+WIDE = [
+    "date_trunc('day', seen)",
+    "date_trunc('hour', seen)",
+    "CAST(seen AS date)",
+    "extract(hour FROM seen)",
+    "extract(isodow FROM seen)",
+    "time_bucket(INTERVAL '5 minutes', seen)",
+    "floor(extract(epoch FROM seen) / 900) * 900",
+    "CASE WHEN extract(hour FROM seen) BETWEEN 6 AND 11 THEN 'morning' ELSE 'later' END",
+]
+
+
+@pytest.mark.parametrize("key", WIDE)
+def test_minutes_of_years_are_grouped_by_their_parts(key):
+    generator = np.random.default_rng(8)
+    seen = [dt.datetime(2023, 1, 1) + dt.timedelta(minutes=int(own)) for own in generator.integers(0, 1_052_640, 500)]
+    held = pa.table({"seen": seen})
+    text = f"SELECT {key} AS k, count(*) FROM visits GROUP BY k"  # noqa: S608
+    question = compile_sql(text, MINUTES)
+    codes = np.array([(own - dt.datetime(2023, 1, 1)) // dt.timedelta(minutes=1) for own in seen])
+    labels = group_labels(question, question.columns[0].expression)
+    counted: dict[object, int] = {}
+    for group in group_numbers(question.keys, {"seen": codes}):
+        counted[labels[group]] = counted.get(labels[group], 0) + 1
+    connection = duckdb.connect(config={"threads": 1})
+    connection.register("visits", held)
+    assert counted == dict(connection.execute(text).fetchall())
+
+
+def test_what_has_too_many_values_of_a_column_of_times_says_what_to_group_by():
+    with pytest.raises(InvalidSql, match="Group by seen, or write it of a longer period"):
+        compile_sql("SELECT date_trunc('minute', seen) AS k, count(*) FROM visits GROUP BY k", MINUTES)
+
+
+def test_the_order_of_two_keys_of_wide_columns_is_the_same_question():
+    one, two = (
+        compile_sql(f"SELECT count(*) FROM visits GROUP BY {keys}", MINUTES)  # noqa: S608
+        for keys in ("hour(seen), minute(seen) // 15", "minute(seen) // 15, hour(seen)")
+    )
+    assert query_digest(one.query) == query_digest(two.query)

@@ -14,7 +14,10 @@ from dodona.schema.attributes import Category, Date, Integer, Number
 from dodona.schema.schema import Schema
 from dodona.sql.calendar import Interval, age_between, format_to_char, parse_interval, periods_between, shift_day
 from dodona.sql.compile import compile_sql, read_statement
+from dodona.sql.functions import FUNCTIONS
+from dodona.sql.scalar import Mapped, Subject
 from dodona.sql.scope import InvalidSql
+from dodona.sql.tables import apply_function, tabulate_rounded
 from tests.sql.scene import SCHEMA
 
 ORDERS = Schema.of(
@@ -54,6 +57,10 @@ SAME = [
         "SELECT count(*) FROM stays WHERE substr(sex, 1, 1) = 'm'",
     ),
     ("SELECT count(*) FROM stays WHERE age >= '12'", "SELECT count(*) FROM stays WHERE age >= 12"),
+    (
+        "SELECT avg(age) FROM stays WHERE datediff('day', admitted, DATE '2024-01-31') < 30",
+        "SELECT avg(age) FROM stays WHERE admitted > DATE '2024-01-01'",
+    ),
     ("SELECT count(*) FROM stays WHERE age = ANY(ARRAY[1, 2])", "SELECT count(*) FROM stays WHERE age IN (1, 2)"),
 ]
 
@@ -68,6 +75,28 @@ def test_products_of_wide_columns_are_the_same_question_in_any_order():
     two = "SELECT sum((1 - 0.1) * price * quantity) FROM orders WHERE ordered + 7 < shipped"
     assert digest(one, ORDERS) == digest(two, ORDERS)
     assert digest(one, ORDERS) != digest(one.replace("> 7", "> 8"), ORDERS)
+
+
+def test_days_between_wide_columns_are_their_difference():
+    plain = "SELECT avg(shipped - ordered) FROM orders WHERE shipped - ordered > 7"
+    for written in (
+        "datediff('day', ordered, shipped)",
+        "date_diff(shipped, ordered, DAY)",
+        "datediff(shipped, ordered)",
+    ):
+        assert digest(plain.replace("shipped - ordered", written), ORDERS) == digest(plain, ORDERS)
+
+
+@pytest.mark.parametrize(("shift", "scale"), [("0", "1"), ("1/3", "-2/7"), ("-5000", "1/2"), ("-1/2", "1")])
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
+def test_rounding_all_values_at_once_is_rounding_each(name, shift, scale):
+    for column in ("quantity", "price"):
+        line = Subject(ORDERS.domain[column], Fraction(shift), Fraction(scale))
+        found, listed = tabulate_rounded(name, line), apply_function(FUNCTIONS[name].function, (line,))
+        assert isinstance(found, Mapped)
+        assert isinstance(listed, Mapped)
+        assert found.outcomes == listed.outcomes
+        assert (found.places == listed.places).all()
 
 
 def test_each_kind_of_value_has_its_weight():
@@ -185,7 +214,8 @@ def test_intervals_move_days_as_the_calendar_does():
 REFUSED = [
     ("SELECT sum(round(quantity * price)) FROM orders", "combinations of `price` and `quantity`"),
     ("SELECT count(*) FROM orders GROUP BY shipped - ordered", "combinations of `ordered` and `shipped`"),
-    ("SELECT count(*) FROM orders GROUP BY price * 2", "different values; 4096 make groups"),
+    ("SELECT count(*) FROM orders GROUP BY shipped - ordered", "CASE WHEN ordered - shipped < 7"),
+    ("SELECT count(*) FROM orders GROUP BY mod(price * 100, 5000)", "different values; 4096 make groups"),
     ("SELECT count(*) FROM orders WHERE ordered + shipped > 3", "Two days are added"),
     ("SELECT count(*) FROM orders WHERE region + 1 > 3", "A text is added up"),
     ("SELECT count(*) FROM orders WHERE ordered > region", "compares a date with a text"),

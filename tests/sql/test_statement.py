@@ -12,6 +12,8 @@ from dodona.privacy.budget import FREE
 from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Question
 from dodona.query.statement import Statement
+from dodona.schema.attributes import Timestamp
+from dodona.schema.schema import Schema
 from dodona.sql.compile import read_statement
 from dodona.sql.scope import InvalidSql
 from dodona.sql.statement import check_statement
@@ -124,3 +126,27 @@ def _plain(value: object) -> tuple[str, float]:
     if isinstance(value, bool | str | dt.date):
         return str(value).lower().removesuffix(" 00:00:00"), 0.0
     return ("<missing>", 0.0) if value is None else ("", round(float(value), 9))  # type: ignore[arg-type]
+
+
+def test_what_depends_on_the_number_of_groups_says_that_all_declared_ones_count():
+    groups = "(SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t"
+    for function in ("avg(n)", "count(*)", "min(n)", "median(n)", "stddev(n)"):
+        statement = read_statement(f"SELECT {function} AS x FROM {groups}", SCHEMA)  # noqa: S608
+        assert "is over all declared groups" in statement.warnings[0]
+    for function in ("sum(n)", "max(n)"):
+        assert read_statement(f"SELECT {function} AS x FROM {groups}", SCHEMA).warnings == ()  # noqa: S608
+
+
+def test_times_keep_their_type_in_what_is_computed():
+    first = dt.datetime(2024, 1, 1)  # noqa: DTZ001
+    hours = Timestamp("seen", first, first + dt.timedelta(hours=3), "1 hour", otherwise=first)
+    schema = Schema.of("visits", hours, size=100)
+    text = (
+        "SELECT seen, sum(n) OVER (ORDER BY seen) AS s FROM (SELECT seen, count(*) AS n FROM visits GROUP BY seen) AS t"
+    )
+    statement = read_statement(text, schema)
+    assert isinstance(statement, Statement)
+    (part,) = statement.parts
+    measured = MeasuredValues(part, [1, 2, 3, 4], (Gaussian(scale=5),))
+    answer = ComputedAnswer.compute(statement, [Answer(measured=measured, price=FREE, view=table_view(0.95, 100))])
+    assert [row.values[0] for row in answer.rows[:2]] == [first, first + dt.timedelta(hours=1)]

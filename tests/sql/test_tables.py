@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, combinations_with_replacement
 
 import duckdb
 import numpy as np
@@ -114,6 +115,29 @@ JOINS = [
     "SELECT sum(n) FROM (SELECT sex, pid, count(*) n FROM visits JOIN patients USING(pid) GROUP BY 1, 2) WHERE sex='m'",
     "SELECT count(*) FROM (SELECT pid, age//9 k FROM visits JOIN patients USING(pid) GROUP BY 1, 2 HAVING k > 4)",
     "WITH p AS (SELECT pid, count(*) AS n FROM tests GROUP BY pid) SELECT count(*) FILTER (WHERE n = 2), sum(n) FROM p",
+    "SELECT count(*) FROM (visits v JOIN patients p ON ((v.pid = p.pid))) WHERE (p.sex = 'm')",
+    "SELECT count(*), sum(cost) FROM visits v JOIN patients p ON ((v.pid = p.pid) AND (p.age > 30)) WHERE (urgent)",
+    "WITH p AS (SELECT * FROM patients WHERE age > 30) SELECT count(*), sum(cost) FROM visits JOIN p USING (pid)",
+    (
+        "WITH v AS (SELECT pid AS who, cost * 2 AS c FROM visits), p AS (SELECT pid, age / 2 AS half FROM patients) "
+        "SELECT count(*), sum(v.c) FROM v JOIN p ON v.who = p.pid WHERE p.half > 20 AND c < 150"
+    ),
+    "SELECT count(*) FROM visits v LEFT JOIN (SELECT pid, age AS a FROM patients) p ON v.pid = p.pid WHERE a > 40",
+    (
+        "SELECT sum(cost) FROM (SELECT * FROM visits WHERE urgent) v JOIN wards w ON (w.ward = v.ward) JOIN patients p "
+        "ON (p.pid = v.pid) WHERE floor = 1"
+    ),
+    "SELECT count(*) FROM visits v, (SELECT pid, age FROM patients WHERE sex = 'f') p WHERE v.pid = p.pid AND age > 9",
+    "SELECT count(*), sum(age) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent)",
+    "SELECT count(*) FROM patients p WHERE age > 9 AND EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid AND urgent)",
+    "SELECT count(*) FROM patients p WHERE EXISTS (SELECT * FROM visits v WHERE v.pid = p.pid AND v.cost > p.age)",
+    "SELECT sum(n), sum(age) FROM patients JOIN (SELECT pid, count(*) AS n FROM visits GROUP BY pid) x USING (pid)",
+    (
+        "WITH x AS (SELECT pid, sum(cost) AS s FROM visits WHERE urgent GROUP BY 1 HAVING count(*) > 1) "
+        "SELECT count(*), sum(x.s) FROM x JOIN patients p ON (x.pid = p.pid) WHERE p.sex = 'f' AND x.s > 50"
+    ),
+    "SELECT count(*), sum(cost) FROM visits WHERE urgent AND pid IN (SELECT pid FROM patients WHERE age > 30)",
+    "SELECT count(*) FROM visits v WHERE EXISTS (SELECT 1 FROM patients p WHERE p.pid = v.pid AND p.age > v.cost)",
 ]
 
 
@@ -138,6 +162,9 @@ GROUPED = [
     "SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n",
     "SELECT sex, count(*) FROM (SELECT t.pid, sex FROM tests t, patients p WHERE t.pid=p.pid GROUP BY 1, 2) GROUP BY 1",
     "SELECT a, sum(1) FROM (SELECT pid, max(age) a FROM visits JOIN patients USING (pid) GROUP BY pid) GROUP BY a",
+    "SELECT sex, count(*) FROM patients WHERE pid IN (SELECT pid FROM tests WHERE positive) GROUP BY sex",
+    "SELECT p.sex, count(*) FROM patients p JOIN (SELECT pid FROM visits GROUP BY 1) v ON v.pid = p.pid GROUP BY p.sex",
+    "SELECT n, count(*) FROM patients JOIN (SELECT pid, count(*) n FROM tests GROUP BY pid) t USING (pid) GROUP BY n",
 ]
 
 
@@ -160,12 +187,45 @@ def test_groups_of_a_join_are_those_of_sql(sql: str, source: DuckDBSource, plain
         ("SELECT count(*) FROM visits JOIN wards USING (ward)", 4),
         ("SELECT n, count(*) FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid) GROUP BY n", 1),
         ("SELECT sum(s) FROM (SELECT pid, least(sum(cost), 30) AS s FROM visits GROUP BY pid)", 30),
+        ("SELECT count(*) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent)", 1),
+        ("SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM patients WHERE age > 9)", 4),
+        ("SELECT sum(n) FROM patients JOIN (SELECT pid, count(*) n FROM visits GROUP BY pid) v USING (pid)", 4),
     ],
 )
 def test_a_question_costs_what_a_person_can_move(sql: str, l1: int) -> None:
     asked = read_statement(sql, SCHEMA)
     assert isinstance(asked, Question)
     assert unit_sensitivity(asked.query, SCHEMA.unit).l1 == l1
+
+
+MERGED = [
+    "SELECT count(*), sum(age) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent)",
+    "SELECT sex, count(*) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid) GROUP BY sex",
+    "SELECT sum(n), sum(age) FROM patients JOIN (SELECT pid, count(*) AS n FROM visits GROUP BY pid) x USING (pid)",
+    "SELECT sex, sum(s) FROM patients JOIN (SELECT pid, sum(cost) s FROM visits GROUP BY pid) x USING (pid) GROUP BY 1",
+    "SELECT count(*), sum(cost) FROM visits WHERE pid IN (SELECT pid FROM patients WHERE age > 30)",
+    "WITH p AS (SELECT pid, sex FROM patients) SELECT sex, sum(cost) FROM visits JOIN p USING (pid) GROUP BY sex",
+]
+
+
+@pytest.mark.parametrize("sql", MERGED)
+def test_no_person_moves_what_a_merged_statement_asks_farther_than_priced(sql: str) -> None:
+    """Brute force in SQL: everybody with up to four visits and a row of patients, alone in the tables."""
+    asked = read_statement(sql, SCHEMA)
+    assert isinstance(asked, Question)
+    priced = unit_sensitivity(asked.query, SCHEMA.unit)
+    visits = [("a", 0, False), ("b", 100, False), ("a", 100, True)]
+    with duckdb.connect(config={"threads": 1}) as tables:
+        tables.execute("CREATE TABLE visits (pid INT, ward TEXT, cost INT, urgent BOOL)")
+        tables.execute("CREATE TABLE patients (pid INT, sex TEXT, age INT)")
+        for rows in chain.from_iterable(combinations_with_replacement(visits, number) for number in range(1, 5)):
+            tables.execute("DELETE FROM visits; DELETE FROM patients")
+            tables.executemany("INSERT INTO visits VALUES (1, ?, ?, ?)", rows)
+            for patient in [("f", 90), ("m", 0)]:
+                tables.execute("DELETE FROM patients; INSERT INTO patients VALUES (1, ?, ?)", patient)
+                found = tables.execute(sql).fetchall()
+                moved = sum(abs(value or 0) for row in found for value in row if not isinstance(value, str))
+                assert moved <= priced.l1 * max(float(block.unit) for block in asked.query.blocks)
 
 
 def test_questions_with_the_same_meaning_are_one() -> None:
@@ -175,6 +235,8 @@ def test_questions_with_the_same_meaning_are_one() -> None:
         "SELECT count(*) FROM (SELECT sex FROM visits JOIN patients USING (pid)) x WHERE x.sex = 'f'",
         "SELECT count(*) FROM visits v, patients p WHERE p.sex = 'f' AND v.pid = p.pid",
         "SELECT count(*) FROM visits v JOIN patients p ON v.pid = p.pid AND sex = 'f'",
+        "SELECT count(*) FROM visits JOIN (SELECT pid, sex AS s FROM patients) p USING (pid) WHERE s = 'f'",
+        "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM patients WHERE sex = 'f')",
     ]
     digests = {query_digest(read_statement(sql, SCHEMA).query) for sql in same}  # type: ignore[union-attr]
     assert len(digests) == 1
@@ -220,6 +282,14 @@ REFUSED = {
     "SELECT avg(cost) FROM (SELECT pid, cost FROM visits GROUP BY pid)": "may differ between the rows",
     "SELECT max(w) FROM (SELECT pid, max(ward) AS w FROM visits GROUP BY pid)": "no order",
     "SELECT pid FROM (SELECT pid, count(*) AS n FROM visits GROUP BY pid)": "not what the statement groups by",
+    "SELECT count(*) FROM visits JOIN (SELECT pid FROM tests) t USING (pid)": "a join would multiply them",
+    "SELECT count(*) FROM (SELECT pid FROM visits) a JOIN (SELECT pid FROM visits) b USING (pid)": "with itself",
+    "SELECT count(*) FROM (SELECT cost FROM visits) v JOIN patients p USING (pid)": "not selected on both sides",
+    "SELECT count(*) FROM (SELECT cost AS pid FROM visits) v JOIN patients p ON v.pid = p.pid": "joined by the person",
+    "SELECT count(*) FROM visits v LEFT JOIN (SELECT pid FROM patients WHERE age > 9) p ON v.pid = p.pid": "keeps rows",
+    "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM visits WHERE urgent)": "chooses people by their rows",
+    "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM tests)": "chooses people by their rows",
+    "SELECT count(*) FROM patients LEFT JOIN (SELECT pid FROM tests GROUP BY 1) t USING (pid)": "many times",
 }
 
 
@@ -269,8 +339,8 @@ def test_public_tables_may_be_written_with_the_schema_that_tools_write() -> None
 @pytest.mark.parametrize(
     "condition",
     [
-        "pid IN (SELECT pid FROM visits WHERE urgent)",
-        "EXISTS (SELECT 1 FROM visits v WHERE v.pid = patients.pid)",
+        "pid NOT IN (SELECT pid FROM visits WHERE urgent)",
+        "EXISTS (SELECT 1 FROM visits v WHERE v.pid > patients.pid)",
         "NOT EXISTS (SELECT * FROM tests WHERE positive)",
     ],
 )

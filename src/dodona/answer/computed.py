@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self, cast
@@ -356,8 +356,6 @@ def _day(number: float) -> date | float:
 
 def _label(value: object) -> Cell:
     match value:
-        case datetime():
-            return value.isoformat(sep=" ")
         case float() if math.isnan(value) or math.isinf(value):
             return None
         case Decimal():

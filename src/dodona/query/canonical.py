@@ -111,7 +111,7 @@ def block_text(block: queries.Block, domain: Domain) -> str:
         weights = enumerated_text(block, domain)
     if not block.keys:
         return weights
-    return f"{' '.join(_key_text(key, domain) for key in block.keys)} {weights}"
+    return f"{' '.join(key_text(key, domain) for key in block.keys)} {weights}"
 
 
 def _person_table_text(table: PersonTable, domain: Domain) -> str:
@@ -236,8 +236,8 @@ def _hash_table(table: Integers | Booleans, number: int = 1) -> str:
     return found.hexdigest()
 
 
-def _key_text(key: queries.Key, domain: Domain) -> str:
-    """Return the text of a key: which cells belong to which group."""
+def key_text(key: queries.Key, domain: Domain) -> str:
+    """Return the canonical text of a key: which cells belong to which group."""
     if isinstance(key, Partition):
         groups = "each" if key.single else ",".join(map(str, key.cuts))
         return f"by {key.attribute}:{groups}"

@@ -30,7 +30,7 @@ from dodona.query.question import (
 from dodona.query.ranges import polynomial_range
 from dodona.schema.attributes import Attribute, Boolean, Category, Timestamp
 from dodona.schema.partition import Partition
-from dodona.sql.arithmetic import calculate, common_unit, formula_of, multiply, tabulate
+from dodona.sql.arithmetic import calculate, formula_of, multiply
 from dodona.sql.computed import apply_declared_bounds
 from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.scalar import (
@@ -47,6 +47,7 @@ from dodona.sql.scalar import (
     locate_mismatch,
 )
 from dodona.sql.scope import InvalidSql, Scope
+from dodona.sql.tables import common_unit, tabulate
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
 
@@ -395,7 +396,10 @@ def _quantile_level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
 def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
     subject = value.otherwise
     if value.branches or not isinstance(subject, Subject) or not subject.plain:
-        raise call.fault("A quantile is of a column alone.", f"Write {call.written} of a column, and FILTER or WHERE.")
+        instead = (
+            f"Write {call.written} of a column; group by ranges of an expression: CASE WHEN a + b < 10 THEN 1 ... END."
+        )
+        raise call.fault("A quantile is of a column alone.", instead)
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
         raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")

@@ -1,4 +1,4 @@
-"""Computing with values of a row: tables of values, arithmetic and casts, all exact.
+"""Computing with values of a row: arithmetic and casts, all exact.
 
 Sums and products of columns stay formulas of any size. Any other function of columns is the table of its values.
 """
@@ -8,34 +8,25 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 
-import numpy as np
 from sqlglot import exp
 
-from dodona.numbers import Integers
 from dodona.query.polynomial import MOST_DEGREE, Powers
-from dodona.query.predicate import evaluate_predicate, predicate_attributes
 from dodona.query.query import MOST_TABLE
-from dodona.schema.attributes import Attribute, Date, Timestamp, code_label, numeric_grid
-from dodona.schema.moments import DAY_SECONDS
-from dodona.schema.schema import Domain
-from dodona.sql.calendar import Interval, date_part_values, parse_interval, shift_day
+from dodona.schema.attributes import Date, Timestamp, numeric_grid
+from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
+from dodona.sql.calendar import Interval, parse_interval, shift_day
 from dodona.sql.scalar import (
-    UNKNOWN,
     Computed,
     Constant,
     Formula,
     Leaf,
     Mapped,
     Mismatch,
-    Outcome,
-    Scalar,
     Subject,
-    Unknown,
     constant_number,
     is_small,
     leaf_columns,
@@ -45,167 +36,7 @@ from dodona.sql.scalar import (
     parse_signed,
     parse_time,
 )
-
-# --- Tables: any leaf as a function by its values, and functions of such leaves. ---
-
-
-MOST_MAPPED = 1 << 18
-"""The largest number of cells of a column whose values are listed one by one."""
-_LARGEST_PLACE = 1 << 62
-
-
-@lru_cache(maxsize=32)
-def _column_outcomes(attribute: Attribute) -> tuple[Outcome, ...]:
-    """Return the value of each cell of a column."""
-    special: tuple[Outcome, ...] = () if attribute.landing is not None else (None, UNKNOWN)
-    labels = (code_label(attribute, code) for code in range(attribute.size))
-    values: list[Outcome] = [Fraction(own) if type(own) is int else own for own in labels]  # type: ignore[misc]
-    return (*values, *special)
-
-
-def tabulate(leaf: Computed) -> Mapped:
-    """Return a leaf as a table of its values; refuses one with too many."""
-    if isinstance(leaf, Mapped):
-        return leaf
-    attributes = leaf_columns(leaf)
-    shape = tuple(own.cells for own in attributes)
-    _check_size(attributes)
-    if isinstance(leaf, Formula):
-        return _tabulate_formula(leaf, shape)
-    (attribute,) = attributes
-    places = np.arange(attribute.cells, dtype=np.int64)
-    if leaf.part is not None and isinstance(attribute, Date):
-        numbers = date_part_values(attribute, leaf.part).tolist()
-        days = leaf.part.startswith("trunc")
-        values = [dt.date.fromordinal(max(1, number)) if days else Fraction(number) for number in numbers]
-        return Mapped.of(attributes, (*values, *_column_outcomes(attribute)[attribute.size :]), places)
-    outcomes = _column_outcomes(attribute)
-    if leaf.plain:
-        return Mapped(attributes, outcomes, places)
-    moved = [leaf.shift + leaf.scale * Fraction(own) if _is_number(own) else own for own in outcomes]  # type: ignore[arg-type]
-    return Mapped.of(attributes, moved, places)
-
-
-def _is_number(value: Outcome) -> bool:
-    return isinstance(value, Fraction | bool)
-
-
-def _tabulate_formula(formula: Formula, shape: tuple[int, ...]) -> Mapped:
-    """Return the values of a formula: NULL where a column is missing, unknown where one is outside."""
-    unit = common_unit([number for _, number in formula.terms])
-    steps = {powers: int(number / unit) for powers, number in formula.terms}
-    last = {own.name: own.cells for own in formula.columns}
-    largest = sum(abs(n) * math.prod(last[name] ** power for name, power in powers) for powers, n in steps.items())
-    kind = np.int64 if largest < _LARGEST_PLACE else object
-    axes = {
-        own.name: np.arange(own.cells).astype(kind).reshape([-1 if own is other else 1 for other in formula.columns])
-        for own in formula.columns
-    }
-    total = np.zeros(shape, dtype=kind)
-    for powers, number in steps.items():
-        total = total + number * math.prod(axes[name] ** power for name, power in powers)
-    distinct, places = np.unique(total, return_inverse=True)
-    places = places.reshape(shape)
-    for special, codes in enumerate(("outside_code", "missing_code")):  # NULL goes first
-        for own in formula.columns:
-            places = np.where(axes[own.name] == getattr(own, codes), len(distinct) + special, places)
-    outcomes = [*(value_of_number(int(number) * unit, formula) for number in distinct.tolist()), UNKNOWN, None]
-    used, first, back = np.unique(places, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return Mapped.of(formula.columns, [outcomes[place] for place in used[order].tolist()], rank[back].reshape(shape))
-
-
-def value_of_number(number: Fraction, formula: Formula) -> Constant:
-    """Return a number, or the day with this ordinal, with a time if it has one; NULL if the calendar lacks it."""
-    if not formula.days:
-        return number
-    whole = math.floor(number)
-    if not 1 <= whole <= dt.date.max.toordinal():
-        return None
-    if not formula.clock:
-        return dt.date.fromordinal(whole)
-    seconds = math.floor((number - whole) * DAY_SECONDS)
-    return dt.datetime.fromordinal(whole) + dt.timedelta(seconds=seconds)
-
-
-def apply_function(function: Callable[..., Outcome], leaves: Sequence[Leaf]) -> Leaf:
-    """Return the function of some leaves, by a table of its values."""
-    attributes = tuple(sorted({own for leaf in leaves for own in leaf_columns(leaf)}, key=lambda own: own.name))
-    if not attributes:
-        found = function(*leaves)
-        return None if isinstance(found, Unknown) else found
-    _check_size(attributes)
-    tables: list[tuple[tuple[Outcome, ...], Integers]] = []
-    for leaf in leaves:
-        if isinstance(leaf, Subject | Formula | Mapped):
-            own = tabulate(leaf)
-            inner = [one.name for one in own.attributes]
-            axes = [one.cells if one.name in inner else 1 for one in attributes]
-            tables.append((own.outcomes, own.places.reshape(axes)))
-        else:
-            tables.append(((leaf,), np.zeros([1] * len(attributes), dtype=np.int64)))
-    shape = tuple(own.cells for own in attributes)
-    joint, size = np.asarray(0, dtype=np.int64), 1
-    for outcomes, places in tables:
-        if size * len(outcomes) > _LARGEST_PLACE:  # number those that occur, so that 64 bits hold every place
-            found_places, back = np.unique(joint, return_inverse=True)
-            joint, size = back.reshape(joint.shape), len(found_places)
-        joint, size = joint * len(outcomes) + places, size * len(outcomes)
-    joint = np.broadcast_to(joint, shape)
-    _, first, back = np.unique(joint, return_index=True, return_inverse=True)
-    each = [np.broadcast_to(places, shape).reshape(-1)[first] for _, places in tables]
-    arguments = [[outcomes[place] for place in own.tolist()] for (outcomes, _), own in zip(tables, each, strict=True)]
-    results = [function(*values) for values in zip(*arguments, strict=True)]
-    return Mapped.of(attributes, results, back.reshape(joint.shape))
-
-
-def strict(function: Callable[..., Constant]) -> Callable[..., Outcome]:
-    """Return the function that is NULL if an argument is, and unknown if one is unknown."""
-
-    def checked(*values: Outcome) -> Outcome:
-        if any(value is None for value in values):
-            return None
-        return UNKNOWN if any(value is UNKNOWN for value in values) else function(*values)
-
-    return checked
-
-
-def _check_size(attributes: Sequence[Attribute]) -> None:
-    """Refuse a table with too many combinations of cells."""
-    number, names = math.prod(own.cells for own in attributes), " and ".join(f"`{own.name}`" for own in attributes)
-    if len(attributes) == 1 and number > MOST_MAPPED:
-        what = f"{names} has {number} values, too many to list what a function makes of each."
-        raise Mismatch(what, "Write arithmetic with + - *, or bin(column, width) in GROUP BY.")
-    if len(attributes) > 1 and number > MOST_TABLE:
-        what = f"This depends on {number} combinations of {names}; {MOST_TABLE} are listed at most."
-        instead = "Write sums, differences and products of columns, or each column by itself"
-        if all(numeric_grid(own) is not None for own in attributes):
-            instead += f", or compare: CASE WHEN {' * '.join(own.name for own in attributes)} < 100 THEN 1 ELSE 2 END"
-        raise Mismatch(what, f"{instead}.")
-
-
-def tabulate_scalar(scalar: Scalar, domain: Domain) -> Mapped:
-    """Return a scalar with its branches as one table of values."""
-    names = frozenset().union(*(predicate_attributes(guard) for guard, _ in scalar.branches))
-    read = [*scalar.leaves, *(Subject(domain[name]) for name in sorted(names))]
-    whole = apply_function(lambda *values: values, read)  # type: ignore[arg-type]
-    if not isinstance(whole, Mapped):
-        raise Mismatch("This is the same in every row.", "Group by a column.")
-    shape = whole.places.shape
-    axes = {
-        own.name: np.arange(own.cells).reshape([-1 if own is other else 1 for other in whole.attributes])
-        for own in whole.attributes
-    }
-    chosen = np.full(shape, len(scalar.branches), dtype=np.int64)
-    for place, (guard, _) in reversed(tuple(enumerate(scalar.branches))):
-        chosen[np.broadcast_to(evaluate_predicate(guard, axes), shape)] = place
-    joint, back = np.unique(whole.places * len(scalar.leaves) + chosen, return_inverse=True)
-    pairs = [divmod(number, len(scalar.leaves)) for number in joint.tolist()]
-    outcomes = [whole.outcomes[place][leaf] for place, leaf in pairs]
-    return Mapped.of(whole.attributes, outcomes, back.reshape(shape))
-
+from dodona.sql.tables import apply_function, strict, tabulate_moments, value_of_number
 
 # --- Formulas: arithmetic that stays a sum of products of columns. ---
 
@@ -237,6 +68,23 @@ def formula_of(leaf: Leaf) -> Formula | None:  # noqa: PLR0911  one for each kin
         case _:
             number = constant_number(leaf)
             return None if number is None else Formula.of((), {(): number})
+
+
+def epoch_seconds(attribute: Timestamp) -> Leaf:
+    """Return the seconds since 1970 of a column of times."""
+    terms = {(): Fraction(seconds_since_epoch(attribute.lower)), ((attribute.name, 1),): Fraction(attribute.step)}
+    return Formula.of([attribute], terms)
+
+
+def time_between(seconds: int | None, first: Leaf, last: Leaf) -> Leaf:
+    """Return how many units of time are between two days or times that are whole units; None if they are not."""
+    one, other = formula_of(first), formula_of(last)
+    if seconds is None or one is None or other is None or not (one.days and other.days):
+        return None
+    units = Fraction(DAY_SECONDS, seconds)
+    if any((number * units).denominator != 1 for own in (one, other) for _, number in own.terms):
+        return None
+    return leaf_of(scaled(add(other, one, -1), units))
 
 
 def _days_of(day: dt.date) -> Fraction:
@@ -295,13 +143,6 @@ def multiply(left: Formula, right: Formula) -> Formula:
 def scaled(formula: Formula, factor: Fraction) -> Formula:
     """Return a formula times a number."""
     return replace(formula, terms=tuple((powers, number * factor) for powers, number in formula.terms if factor))
-
-
-def common_unit(spans: Sequence[Fraction]) -> Fraction:
-    """Return the largest unit that divides all spans; 1 if there is none."""
-    denominator = math.lcm(*(span.denominator for span in spans))
-    numerator = math.gcd(*(int(span * denominator) for span in spans))
-    return Fraction(numerator, denominator) if numerator else Fraction(1)
 
 
 # --- Row arithmetic: exact; sums and products of columns stay formulas of any size. ---
@@ -401,6 +242,7 @@ _TYPE_KINDS = {
     **dict.fromkeys(("TEXT", "VARCHAR", "CHAR", "NVARCHAR", "NCHAR"), "text"),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ", "DATETIME"), "timestamp"),
     "DATE": "date",
+    "TIME": "time",
     "BOOLEAN": "boolean",
 }
 _WRITE_LITERAL = "Write the value itself, such as 65, 'female' or DATE '2024-01-31'."
@@ -452,6 +294,9 @@ _SAME = {("date", "date"), ("date", "timestamp"), ("timestamp", "timestamp")}
 
 def cast_leaf(leaf: Leaf, to: str) -> Leaf:
     """Cast a leaf, value by value."""
+    if to == "time":
+        instead = "Write the hour: extract(hour FROM column) BETWEEN 8 AND 9."
+        raise Mismatch("Times of day are not compared by themselves.", instead)
     if isinstance(leaf, Subject):
         held = leaf.attribute.kind
         if leaf_kind(leaf) == "boolean" and to in {"number", "whole"}:
@@ -464,4 +309,6 @@ def cast_leaf(leaf: Leaf, to: str) -> Leaf:
         return leaf
     if isinstance(leaf, Formula) and not leaf.days and to == "number":
         return leaf
+    if isinstance(leaf, Subject) and isinstance(leaf.attribute, Timestamp) and to == "date":
+        leaf = tabulate_moments(leaf.attribute, "trunc day")
     return apply_function(strict(lambda value: cast_constant(value, to)), (leaf,))

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.schema.attributes import CALENDAR_BINS, Date, period_starts
+from dodona.schema.attributes import CALENDAR_BINS, Date, Timestamp, period_starts
 from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch, truncate_moment
 from dodona.schema.partition import Partition
 
@@ -64,6 +64,31 @@ def date_partition(attribute: Date, unit: str) -> Partition:
     found = date_part_values(attribute, f"trunc {unit}")
     cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
     return Partition.cut(attribute, tuple(cuts.tolist()))
+
+
+def moment_part_values(attribute: Timestamp, part: str) -> _Numbers:
+    """Return the part of each time in code order: a number, or the first moment in seconds since 1970.
+
+    >>> hours = Timestamp("t", dt.datetime(2024, 1, 31, 22), dt.datetime(2024, 2, 1, 1), "1 hour")
+    >>> moment_part_values(hours, "hour").tolist(), moment_part_values(hours, "month").tolist()
+    ([22, 23, 0, 1], [1, 1, 2, 2])
+    """
+    seconds = _moment_seconds(attribute)
+    unit = part.removeprefix("trunc ")
+    if unit in CLOCK_PARTS:
+        width = _INTERVAL_UNITS[unit].seconds
+        whole = seconds // width
+        return whole * width if unit != part else whole % (24 if unit == "hour" else 60)
+    days = seconds // DAY_SECONDS
+    first = int(days[0])
+    values = _PARTS[part](np.arange(first, int(days[-1]) + 1, dtype=np.int64) + _EPOCH)
+    found: _Numbers = values[days - first]
+    return found if unit == part else (np.maximum(found, 1) - _EPOCH) * DAY_SECONDS
+
+
+def _moment_seconds(attribute: Timestamp) -> _Numbers:
+    """Return the seconds since 1970 of each time of a column."""
+    return seconds_since_epoch(attribute.lower) + np.arange(attribute.size, dtype=np.int64) * attribute.step
 
 
 def _as_days(ordinals: _Numbers) -> NDArray[np.datetime64]:
@@ -204,6 +229,12 @@ def last_day(day: dt.date) -> dt.date:
     return day.replace(day=calendar.monthrange(day.year, day.month)[1])
 
 
+def unit_seconds(unit: str) -> int | None:
+    """Return the seconds of a unit up to a day; None for longer ones, and for other words."""
+    name = PART_SYNONYMS.get(unit.lower(), unit.lower()).removesuffix("s")
+    return {"day": DAY_SECONDS}.get(name) or (_INTERVAL_UNITS[name].seconds if name in CLOCK_PARTS else None)
+
+
 def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
     """Return how many times a new period begins from one day to another; weeks are whole ones; None if unknown."""
     name = PART_SYNONYMS.get(unit.lower(), unit.lower())
@@ -273,6 +304,15 @@ def bucket(moment: dt.date, width: Interval, origin: dt.date | None = None) -> d
         found = shift_day(start, Interval(0, 0, (_seconds(moment) - _seconds(start)) // seconds * seconds))
     whole_days = isinstance(found, dt.datetime) and not isinstance(moment, dt.datetime) and not width.seconds
     return found.date() if whole_days and isinstance(found, dt.datetime) else found
+
+
+def bucket_values(attribute: Timestamp, width: Interval, origin: dt.date | None) -> _Numbers | None:
+    """Return the first moment of the bucket of each time, in seconds since 1970; None if buckets have other widths."""
+    seconds = width.days * DAY_SECONDS + width.seconds
+    if width.months or seconds <= 0:
+        return None
+    start = _seconds(origin or _WEEKS)
+    return (_moment_seconds(attribute) - start) // seconds * seconds + start
 
 
 def age_between(last: dt.date, first: dt.date) -> Interval:

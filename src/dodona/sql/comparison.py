@@ -21,7 +21,7 @@ from dodona.query.predicate import (
     pack_bits,
 )
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Date
-from dodona.sql.arithmetic import add, apply_function, common_unit, formula_of, strict, tabulate
+from dodona.sql.arithmetic import add, formula_of
 from dodona.sql.calendar import Interval, date_part_values, parse_interval
 from dodona.sql.scalar import (
     Computed,
@@ -40,6 +40,7 @@ from dodona.sql.scalar import (
     parse_signed,
     parse_time,
 )
+from dodona.sql.tables import apply_function, common_unit, strict, tabulate
 
 # --- Comparisons: where one leaf compares true with another, and where it compares false. ---
 

@@ -9,17 +9,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from sqlglot import exp
 
 from dodona.errors import InvalidArgument
 from dodona.query import question as asked
+from dodona.query.canonical import key_text
 from dodona.query.predicate import NOTHING, Predicate, conjunction
 from dodona.query.query import MOST_VALUES, Key, Query
 from dodona.query.statement import Statement
 from dodona.schema.partition import Partition
-from dodona.schema.schema import Schema
+from dodona.schema.schema import Domain, Schema
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
 from dodona.sql.arithmetic import type_kind
 from dodona.sql.condition import compile_condition
@@ -391,14 +392,14 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
     names = [one.attribute for one in found if isinstance(one, Partition)]
     if len(set(names)) < len(names):
         scope.warn("Two keys group the same column: groups that cannot occur are answered too, as 0 and their noise.")
-    return tuple(sorted(found, key=_key_rank))
+    return tuple(sorted(found, key=partial(_key_rank, scope.schema.domain))) if len(found) > 1 else tuple(found)
 
 
-def _key_rank(one: Key) -> tuple[int, str, int, tuple[int, ...]]:
+def _key_rank(domain: Domain, one: Key) -> tuple[int, str, int, tuple[int, ...]]:
     """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
     if isinstance(one, Partition):
         return 0, one.attribute, len(one.cuts), one.cuts
-    return 1, repr(one), 0, ()
+    return 1, key_text(one, domain), 0, ()
 
 
 def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:

@@ -14,13 +14,14 @@ from sqlglot import exp
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
 from dodona.query.query import MOST_TABLE
-from dodona.schema.attributes import Date
+from dodona.schema.attributes import Date, Timestamp
+from dodona.schema.moments import DAY_SECONDS
 from dodona.sql import comparison, functions
-from dodona.sql.arithmetic import apply_function, calculate, cast_leaf, strict, tabulate_scalar, type_kind
+from dodona.sql.arithmetic import calculate, cast_leaf, epoch_seconds, type_kind
 from dodona.sql.calendar import CLOCK_PARTS, DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
 from dodona.sql.comparison import null_predicate
 from dodona.sql.joins import LOOKUP, PRESENT
-from dodona.sql.membership import compile_in, compile_tuple_equality
+from dodona.sql.membership import compile_in, compile_tuple_equality, list_any
 from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
 from dodona.sql.scalar import (
     ZERO,
@@ -42,6 +43,7 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import Scope
+from dodona.sql.tables import apply_function, strict, tabulate_moments, tabulate_scalar
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -51,7 +53,7 @@ def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr
     if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
         return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
     if isinstance(node, exp.Extract):
-        return _extract(scope, node, node.this.name, compiled(node.expression))
+        return _elapsed(scope, node, compiled) or _extract(scope, node, node.this.name, compiled(node.expression))
     if isinstance(node, exp.Interval):
         return scalar_from_leaf(_interval(scope, node))
     if isinstance(node, DATE_PART_NODES):
@@ -72,13 +74,30 @@ def _part_by_name(scope: Scope, node: exp.Anonymous, compiled: Callable[[exp.Exp
             return None
 
 
+def _elapsed(scope: Scope, node: exp.Extract, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
+    """Return the seconds from one time to another, written EXTRACT(EPOCH FROM last - first); None for all else."""
+    inner = node.expression.unnest()
+    if node.this.name.lower() != "epoch" or not isinstance(inner, exp.Sub):
+        return None
+    sides = [compiled(side) for side in (inner.this, inner.expression)]
+    if not {leaf_kind(leaf) for side in sides for leaf in side.leaves} <= {"date", "timestamp"}:
+        return None
+    whole = Fraction(DAY_SECONDS)
+    return locate_mismatch(
+        scope, node, lambda: combine(lambda *own: calculate("*", calculate("-", *own), whole), sides)
+    )
+
+
 def _extract(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar:
     part = PART_SYNONYMS.get(name.lower(), name.lower())
     if part not in DATE_PARTS:
         raise scope.fault(node, f"`{name[:40]}` is no part of a date.", f"Write one of {', '.join(DATE_PARTS)}.")
-    column = _date_column(inner)
-    if column is not None and part not in CLOCK_PARTS:
+    column = _time_column(inner)
+    if isinstance(column, Date) and part not in CLOCK_PARTS:
         return scalar_from_leaf(Subject(column, part=part))
+    if isinstance(column, Timestamp):
+        read = partial(epoch_seconds, column) if part == "epoch" else partial(tabulate_moments, column, part)
+        return scalar_from_leaf(locate_mismatch(scope, node, read))
     function = functions.date_or_interval_part(part)
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
 
@@ -87,19 +106,21 @@ def _truncate(scope: Scope, node: exp.Expr, unit: str, inner: Scalar) -> Scalar:
     name = unit.lower()
     if name not in TRUNCATION_UNITS:
         raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(TRUNCATION_UNITS)}.")
-    column = _date_column(inner)
-    if column is not None and name not in CLOCK_PARTS:
+    column = _time_column(inner)
+    if isinstance(column, Date) and name not in CLOCK_PARTS:
         return scalar_from_leaf(Subject(column, part=f"trunc {name}"))
+    if isinstance(column, Timestamp):
+        return scalar_from_leaf(locate_mismatch(scope, node, partial(tabulate_moments, column, f"trunc {name}")))
     function = functions.truncated(name)
     return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
-def _date_column(inner: Scalar) -> Date | None:
-    """Return the column that a scalar is, if it is a plain column of dates."""
+def _time_column(inner: Scalar) -> Date | Timestamp | None:
+    """Return the column that a scalar is, if it is a plain column of dates or of times."""
     leaf = inner.otherwise
-    if inner.branches or not isinstance(leaf, Subject) or not leaf.plain or not isinstance(leaf.attribute, Date):
+    if inner.branches or not isinstance(leaf, Subject) or not leaf.plain:
         return None
-    return leaf.attribute
+    return leaf.attribute if isinstance(leaf.attribute, Date | Timestamp) else None
 
 
 def _interval(scope: Scope, node: exp.Interval) -> Constant:
@@ -362,22 +383,9 @@ def _comparison(scope: Scope, node: exp.Expr) -> comparison.Truth:
         true, false = compile_tuple_equality(scope, node, lambda part: compile_scalar(scope, part))
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
     if isinstance(node.expression, exp.Any):
-        return compile_in(scope, _listed_any(scope, node), lambda part: compile_scalar(scope, part))
+        return compile_in(scope, list_any(scope, node), lambda part: compile_scalar(scope, part))
     sides = _compile_operand(scope, node.this), _compile_operand(scope, node.args["expression"])
     return _compare_scalars(scope, node, sides, RELATIONS[type(node)])
-
-
-def _listed_any(scope: Scope, node: exp.Expr) -> exp.In:
-    """Return `= ANY(ARRAY[...])` or `= ANY('{a,b}')` as IN."""
-    inner = node.expression.this
-    while isinstance(inner, exp.Paren | exp.Cast):
-        inner = inner.this
-    if isinstance(inner, exp.Literal) and inner.is_string and str(inner.this)[:1] + str(inner.this)[-1:] == "{}":
-        parts = [part.strip().strip('"') for part in str(inner.this)[1:-1].split(",")]
-        return exp.In(this=node.this, expressions=[exp.Literal.string(part) for part in parts])
-    if not isinstance(inner, exp.Array) or not inner.expressions:
-        raise scope.fault(node.expression, "ANY has no list here.", "Write = ANY(ARRAY['a', 'b']), or IN ('a', 'b').")
-    return exp.In(this=node.this, expressions=inner.expressions)
 
 
 def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> comparison.Truth:

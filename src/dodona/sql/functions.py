@@ -15,10 +15,13 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dodona.schema.attributes import Timestamp
+from dodona.schema.moments import DAY_SECONDS
 from dodona.sql import calendar as days
-from dodona.sql.arithmetic import apply_function, strict
+from dodona.sql.arithmetic import calculate, time_between
 from dodona.sql.calendar import Interval
-from dodona.sql.scalar import UNKNOWN, Constant, Leaf, Mismatch, Outcome
+from dodona.sql.scalar import UNKNOWN, Constant, Leaf, Mismatch, Outcome, Subject, constant_number
+from dodona.sql.tables import apply_function, strict, tabulate_buckets, tabulate_rounded
 
 Function = Callable[..., Outcome]
 
@@ -452,12 +455,35 @@ FUNCTION_NODES: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
 """Functions that the parser knows, with the arguments in order."""
 
 
+_ROUNDING = frozenset(("floor", "ceil", "trunc", "round"))
+
+
 def call(name: str, arguments: list[Leaf]) -> Leaf:
     """Return a function of leaves."""
     found = FUNCTIONS[name]
     if not found.least <= len(arguments) <= found.most:
         raise Mismatch(f"`{name}` is written with other arguments here.", f"Write {found.written}.")
-    return apply_function(found.function, arguments)
+    at_once = _call_at_once(name, arguments)
+    return apply_function(found.function, arguments) if at_once is None else at_once
+
+
+def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:
+    """Return a function that is computed for all values of a column at once; None if it is no such function."""
+    first, *rest = arguments
+    if name in _ROUNDING and not rest:
+        return tabulate_rounded(name, first)
+    if name == "div" and constant_number(rest[0]):
+        return tabulate_rounded("trunc", calculate("/", first, rest[0]))
+    if name == "datediff" and isinstance(first, str):
+        return time_between(days.unit_seconds(first), *rest)
+    if name == "days_between":
+        return time_between(DAY_SECONDS, rest[0], first)
+    if name == "time_bucket" and isinstance(rest[0], Subject) and isinstance(rest[0].attribute, Timestamp):
+        width = days.parse_width(first) if isinstance(first, str) else first
+        origin = rest[1] if len(rest) > 1 else None
+        if isinstance(width, Interval) and (origin is None or isinstance(origin, dt.date)):
+            return tabulate_buckets(rest[0].attribute, width, origin)
+    return None
 
 
 # --- Functions of dates, whose arguments have another order in each dialect. ---

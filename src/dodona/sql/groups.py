@@ -17,7 +17,7 @@ from dodona.query.statement import RELATION, ROW
 from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_tree
 from dodona.sql.outer import is_outer_aggregate
-from dodona.sql.parse import REFUSED_AGGREGATES, check_tree, function_name
+from dodona.sql.parse import REFUSED_AGGREGATES, bare, check_tree, conjuncts, function_name
 from dodona.sql.people import about_people
 from dodona.sql.relations import (
     ReleasedColumn,
@@ -25,8 +25,6 @@ from dodona.sql.relations import (
     RowExpressions,
     RowRelation,
     Source,
-    bare,
-    conjuncts,
     is_star,
     qualifying_names,
     unaliased,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dodona.schema.schema import LinkedTable, PublicTable, Schema
-from dodona.sql.parse import flatten_chain
+from dodona.schema.schema import PublicTable, Schema
+from dodona.sql.parse import conjuncts
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, find_private, node_start, table_view
 
 LOOKUP = "lookup"
@@ -44,34 +44,50 @@ class JoinedRows:
     where: tuple[exp.Expr, ...]
 
 
-def join_tables(text: str, schema: Schema, select: exp.Select) -> JoinedRows | None:
-    """Return the rows of a FROM with joins of declared tables; None if it names anything else."""
+@dataclass(frozen=True, slots=True)
+class SelectedRows:
+    """The rows of a sub-select or a CTE that only filters, renames or computes columns of one private table."""
+
+    table: str
+    columns: Mapping[str, exp.Expr]
+    where: tuple[exp.Expr, ...]
+
+
+def join_tables(text: str, schema: Schema, select: exp.Select, selected: Mapping[str, SelectedRows]) -> JoinedRows:
+    """Return the rows of a FROM with joins of declared tables, or of rows selected from them.
+
+    What is selected is given by the name that qualifies its columns.
+    """
     joins: list[exp.Expr] = [*(select.args.get("joins") or ())]
     items = [select.args["from_"].this, *(join.this for join in joins)]
-    if not all(isinstance(item, exp.Table) and _declared(schema, item) for item in items):
-        return None
     inner = all(join_kind(join) in _INNER for join in joins)
-    if joins and inner and find_public(schema, _written(items[0])) and not find_public(schema, _written(items[1])):
+    public = [_alias(item) not in selected and find_public(schema, written_name(item)) is not None for item in items]
+    if joins and inner and public[0] and not public[1]:
         first = items[0].copy()  # of two sides that must both match, the one with the rows comes first
         select.args["from_"].set("this", items[1].copy())
         joins[0].set("this", first)
-    return _Joiner(text, schema, select).rows([(select.args["from_"].this, None), *((one.this, one) for one in joins)])
+    joined = ((one.this, one) for one in joins)
+    return _Joiner(text, schema, select, selected).rows([(select.args["from_"].this, None), *joined])
 
 
-def _declared(schema: Schema, item: exp.Table) -> bool:
-    written = _written(item)
+def is_declared(schema: Schema, item: exp.Expr) -> bool:
+    """Whether an item of FROM names a table of the dataset."""
+    written = written_name(item)
     return find_private(schema, written) is not None or find_public(schema, written) is not None
 
 
-def _written(item: exp.Table) -> str:
+def written_name(item: exp.Expr) -> str:
+    """Return the name of a table as it is written, with its schema; empty if an item of FROM names none."""
+    if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):
+        return ""
     return f"{item.db}.{item.name}" if item.db else item.name
 
 
 class _Joiner:
     """Reads one FROM clause with joins."""
 
-    def __init__(self, text: str, schema: Schema, select: exp.Select) -> None:
-        self._text, self._schema, self._select = text, schema, select
+    def __init__(self, text: str, schema: Schema, select: exp.Select, selected: Mapping[str, SelectedRows]) -> None:
+        self._text, self._schema, self._select, self._selected = text, schema, select, selected
         self._private: dict[str, str] = {}
         """Private tables by the name that qualifies their columns."""
         self._public: dict[str, PublicTable] = {}
@@ -96,6 +112,8 @@ class _Joiner:
                 self._join_public(item, join, alias)
             elif join is not None:
                 self._join_private(item, join, alias, main)
+            if alias in self._selected:
+                self._where += self._kept(item, join, self._selected[alias])
         joined = tuple(name for name in self._private.values() if name != main)
         first = self._private.get(_alias(items[0][0]))
         if first is not None and first != main:
@@ -118,8 +136,9 @@ class _Joiner:
         alias = _alias(item)
         if alias in self._private or alias in self._public:
             raise self.fault(item, f"Two tables here are called `{alias}`.", "Name them with AS.")
-        public = find_public(self._schema, _written(item))  # type: ignore[arg-type]
-        private = find_private(self._schema, _written(item))  # type: ignore[arg-type]
+        selected = self._selected.get(alias)
+        public = None if selected is not None else find_public(self._schema, written_name(item))
+        private = find_private(self._schema, written_name(item)) if selected is None else selected.table
         if private is not None:
             if private in self._private.values():
                 person = self._schema.unit.id
@@ -134,6 +153,13 @@ class _Joiner:
             self._private[alias] = private
         elif public is not None:
             self._public[alias] = public
+
+    def _kept(self, item: exp.Expr, join: exp.Expr | None, selected: SelectedRows) -> tuple[exp.Expr, ...]:
+        """Return the conditions of a sub-select, which hold for all rows of an inner join."""
+        if selected.where and join_kind(join) == "LEFT":
+            what = "LEFT JOIN keeps rows whose other side does not meet WHERE."
+            raise self.fault(item, what, "Write JOIN, or leave WHERE out and write its condition into a CASE.")
+        return selected.where
 
     def _main(self, items: Sequence[tuple[exp.Expr, exp.Expr | None]]) -> str:
         """Return the table whose rows are asked about: the one of which several rows of a person count."""
@@ -158,8 +184,8 @@ class _Joiner:
         if join_kind(join) not in _INNER or join.args.get("using"):
             return
         on, where = join.args.get("on"), self._select.args.get("where")
-        mine = [] if on is None else flatten_chain(on) if isinstance(on, exp.And) else [on]
-        others = [] if where is None else flatten_chain(where.this) if isinstance(where.this, exp.And) else [where.this]
+        mine = [] if on is None else conjuncts(on)
+        others = [] if where is None else conjuncts(where.this)
         own = next((part for part in (*mine, *others) if isinstance(part, exp.EQ) and fits(part)), None)
         if own is None:
             return
@@ -182,7 +208,9 @@ class _Joiner:
         """Refuse a join of private tables that is not by the person."""
         person = self._schema.unit.id or ""
         using = [one.name.casefold() for one in join.args.get("using") or ()]
-        met = join.args.get("on")
+        if using and any(person.casefold() not in self._columns(name) for name in self._selected):
+            raise self.fault(item, f"`{person}` is not selected on both sides.", "Add it to the inner SELECT.")
+        met = _met(join)
         if using != [person.casefold()] and not (isinstance(met, exp.EQ) and self._by_person(met, alias)):
             instead = f"Write USING ({person}), or ON with the ids of both tables."
             raise self.fault(
@@ -191,16 +219,14 @@ class _Joiner:
 
     def _by_person(self, met: exp.Expr, alias: str) -> bool:
         """Whether an equality is between the ids of a table and of another one."""
-        sides = [(_qualifier(side), side.name.casefold()) for side in (met.this, met.expression)]
-        ids = {name: self._person(name).casefold() for name in self._private}
-        by_id = all(name == ids.get(table, (self._schema.unit.id or "").casefold()) for table, name in sides)
-        columns = isinstance(met.this, exp.Column) and isinstance(met.expression, exp.Column)
-        return columns and by_id and [table for table, _ in sides].count(alias) == 1
-
-    def _person(self, alias: str) -> str:
-        name = self._private[alias]
-        linked: LinkedTable | None = next((own for own in self._schema.linked if own.name == name), None)
-        return (self._schema.unit.id or "") if linked is None else linked.id
+        sides = (met.this, met.expression)
+        if not all(isinstance(side, exp.Column) for side in sides):
+            return False
+        person = exp.column(self._schema.unit.id or "")
+        unqualified = {person.name.casefold(): person}
+        known = {"": unqualified} | {name: self._columns(name) for name in self._private}
+        by_id = all(known.get(_qualifier(side), unqualified).get(side.name.casefold()) == person for side in sides)
+        return by_id and [_qualifier(side) for side in sides].count(alias) == 1
 
     def _join_public(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
         table = self._public[alias]
@@ -218,7 +244,7 @@ class _Joiner:
         using = [one.name for one in join.args.get("using") or ()]
         if [name.casefold() for name in using] == [table.key.casefold()]:
             return self._find(item, "", using[0])
-        met = join.args.get("on")
+        met = _met(join)
         key = self._looked_up(met, alias, table) if isinstance(met, exp.EQ) else None
         if key is not None:
             return self._find(key, _qualifier(key), key.name)
@@ -250,12 +276,21 @@ class _Joiner:
             found = {name.casefold(): _lookup(key, table, name) for name in table.columns}
             return {table.key.casefold(): key, **found}
         own = table_view(self._schema, self._private[alias]).schema
+        if alias in self._selected:
+            person, column = (exp.column(name or "") for name in (own.unit.id, self._schema.unit.id))
+            return {name: column if one == person else one for name, one in self._selected[alias].columns.items()}
         names = [*own.domain.names, *([own.unit.id] if own.unit.id else [])]
         names += [one.name for one in own.computed if self._private[alias] == self._schema.table]
         columns: dict[str, exp.Expr] = {name.casefold(): exp.column(name) for name in names}
         if own.unit.id is not None:
             columns[own.unit.id.casefold()] = exp.column(self._schema.unit.id or "")
         return columns
+
+
+def _met(join: exp.Expr) -> exp.Expr | None:
+    """Return the condition of a join, without the parentheses that tools write around it."""
+    found = join.args.get("on")
+    return found.unnest() if isinstance(found, exp.Expr) else None
 
 
 def join_kind(join: exp.Expr | None) -> str:

@@ -25,12 +25,12 @@ from dodona.schema.attributes import (
     numeric_grid,
 )
 from dodona.schema.partition import Partition
-from dodona.sql.arithmetic import tabulate_scalar
 from dodona.sql.calendar import date_part_values, date_partition
 from dodona.sql.comparison import compare_leaf, missing_predicate
 from dodona.sql.condition import compile_scalar
 from dodona.sql.scalar import UNKNOWN, Computed, Leaf, Mapped, Outcome, Scalar, Subject, constant_value, locate_mismatch
 from dodona.sql.scope import Scope
+from dodona.sql.tables import tabulate_scalar
 
 _BIN = "bin"
 _MOST_COMPUTED = 1 << 12
@@ -75,15 +75,15 @@ def _computed_key(scope: Scope, node: exp.Expr, found: Scalar) -> CompiledKey:
     """Return the groups of rows in which an expression has the same value."""
     scope.work(node, len(found.leaves) * found.width)
     table = locate_mismatch(scope, node, lambda: tabulate_scalar(found, scope.schema.domain))
-    outcomes = [one for one in table.outcomes if one is not UNKNOWN and one is not None]
-    if len(outcomes) > _MOST_COMPUTED:
-        what = f"This has {len(outcomes)} different values; {_MOST_COMPUTED} make groups at most."
-        raise scope.fault(node, what, "Group by floor(column / width) * width, or bin(column, width).")
     cut = _adjacent_groups(table)
     if cut is not None:
         firsts = [table.outcomes[table.places[code]] for code in cut.cuts]
         labels = tuple(_outcome_label(one) for one in firsts) + (MISSING, OUTSIDE)[: cut.further]
         return CompiledKey(cut, labels=labels)
+    outcomes = [one for one in table.outcomes if one is not UNKNOWN and one is not None]
+    if len(outcomes) > _MOST_COMPUTED:
+        what = f"This has {len(outcomes)} different values; {_MOST_COMPUTED} make groups at most."
+        raise scope.fault(node, what, "Group by floor(column / width) * width, or bin(column, width).")
     if len({type(one) for one in outcomes}) == 1 and not isinstance(outcomes[0], str):
         outcomes.sort()
     ordered = [*outcomes, *(one for one in (None, UNKNOWN) if one in table.outcomes)]

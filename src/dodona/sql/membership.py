@@ -114,3 +114,16 @@ def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
     if found.branches or isinstance(found.otherwise, Computed):
         raise scope.fault(node, *_NO_CONSTANT)
     return found.otherwise
+
+
+def list_any(scope: Scope, node: exp.Expr) -> exp.In:
+    """Return `= ANY(ARRAY[...])` or `= ANY('{a,b}')` as IN."""
+    inner = node.expression.this
+    while isinstance(inner, exp.Paren | exp.Cast):
+        inner = inner.this
+    if isinstance(inner, exp.Literal) and inner.is_string and str(inner.this)[:1] + str(inner.this)[-1:] == "{}":
+        parts = [part.strip().strip('"') for part in str(inner.this)[1:-1].split(",")]
+        return exp.In(this=node.this, expressions=[exp.Literal.string(part) for part in parts])
+    if not isinstance(inner, exp.Array) or not inner.expressions:
+        raise scope.fault(node.expression, "ANY has no list here.", "Write = ANY(ARRAY['a', 'b']), or IN ('a', 'b').")
+    return exp.In(this=node.this, expressions=inner.expressions)

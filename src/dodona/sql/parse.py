@@ -110,14 +110,18 @@ _TOTALS = ("Totals over several groupings are several questions.", "Ask them one
 _PATTERNS = ("Regular expressions are not matched.", "Write LIKE 'ma%', or the labels with IN (...).")
 _CURVED = ("This function gives numbers that are not exact.", "Write it over an answer, such as sqrt(avg(x)), or CASE.")
 _ONE_ROW = ("This shows the value of single rows, and rows are never shown.", "Write count(*) with GROUP BY.")
-_NO_LIST = ("Lists and structures are not part of a question.", "Write single values; a list of them with IN (...).")
+_NO_LIST = (
+    "Lists and structures are not part of a question.",
+    "Write single values; a list of them with IN (...), and one quantile(column, part) for each part.",
+)
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 
 REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS), _NESTED),
     **dict.fromkeys((TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT), _UNION),
     **dict.fromkeys((TokenType.JOIN, TokenType.STRAIGHT_JOIN, TokenType.CROSS), _JOIN),
-    **dict.fromkeys((TokenType.NATURAL, TokenType.LATERAL), _JOIN),
+    TokenType.NATURAL: ("NATURAL leaves open what a join is by.", "Write JOIN ... USING (column)."),
+    TokenType.LATERAL: ("LATERAL is not known.", "Join the answers with ON, or compute the column in a sub-select."),
     **dict.fromkeys((TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW), _OVER),
     **dict.fromkeys((TokenType.CURRENT_TIME, TokenType.CURRENT_DATETIME), _CLOCK),
     **dict.fromkeys((TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS), _TOTALS),
@@ -223,6 +227,19 @@ def flatten_chain(node: exp.Expr) -> list[exp.Expr]:
         else:
             found.append(part)
     return found
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """Return an expression without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Return the parts of a condition that AND joins."""
+    node = bare(node)
+    return [part for one in flatten_chain(node) for part in conjuncts(one)] if isinstance(node, exp.And) else [node]
 
 
 # --- Parsing: from a text to the tree of one SELECT with only allowed nodes and arguments. ---

@@ -21,8 +21,10 @@ from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Schema, Unit
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate
 from dodona.sql.condition import compile_condition, compile_scalar
+from dodona.sql.joins import join_kind, written_name
+from dodona.sql.parse import bare, conjuncts
 from dodona.sql.scalar import Subject, constant_value, locate_mismatch
-from dodona.sql.scope import Scope
+from dodona.sql.scope import Scope, find_private, table_view
 
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
 _EXTREMES: dict[str, Aggregate] = {"min": "least", "max": "greatest", "anyvalue": "least"}
@@ -271,3 +273,163 @@ def _with_aliases(node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
             else one
         )
     )
+
+
+# --- Tables with one row of each person, joined with a sub-select by person: one sub-select of both. ---
+
+
+_PEOPLE = "people"
+_BEYOND = ("with_", "distinct", "qualify", "windows", "limit", "offset", "joins")
+
+
+def merge_people(tree: exp.Expr, schema: Schema) -> None:
+    """Merge a table of one row for each person with the sub-select by person that it is joined with, or filtered by.
+
+    `patients JOIN (SELECT id, count(*) AS n FROM visits GROUP BY id) USING (id)`, and patients WHERE id IN (SELECT id
+    FROM visits ...) or EXISTS (...), are a sub-select by person of visits JOIN patients, with any_value of the columns
+    of patients. Visits WHERE id IN (SELECT id FROM patients ...) are a join.
+    """
+    if schema.unit.id is not None and schema.linked:
+        named = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
+        for select in list(tree.find_all(exp.Select)):
+            _PersonMerge(schema, named, select).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _PersonMerge:
+    """Merges the FROM of one SELECT."""
+
+    schema: Schema
+    named: Mapping[str, exp.Expr]
+    """The CTEs of the statement."""
+    select: exp.Select
+
+    def run(self) -> None:
+        found = self._joined() or self._filtered()
+        if found is None:
+            return
+        if self._is_single(found[1].args["from_"].this):
+            self._narrow(*found)
+            return
+        own, inner, conditions = found
+        attributes = {name.casefold(): name for name in table_view(self.schema, self._table(own)).schema.domain.names}
+        if any(item.alias_or_name.casefold() in attributes for item in inner.expressions):
+            return  # a name would mean both
+        columns = [one for one in self.select.find_all(exp.Column) if one.find_ancestor(exp.Select) is self.select]
+        many = inner.args["from_"].this
+        sides = [exp.column(self._person(item), item.alias_or_name) for item in (many, own)]
+        inner.set("joins", [exp.Join(this=own.copy(), on=exp.EQ(this=sides[0], expression=sides[1]))])
+        asked = sorted({one.name.casefold() for one in columns} & attributes.keys())
+        held = [exp.AnyValue(this=exp.column(attributes[name], own.alias_or_name)) for name in asked]
+        copies = [exp.alias_(one, attributes[name]) for one, name in zip(held, asked, strict=True)]
+        inner.set("expressions", [*inner.expressions, *copies])
+        for one in columns:
+            one.set("table", None)
+            one.set("db", None)
+        people = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PEOPLE)))
+        self.select.args["from_"].set("this", people)
+        self.select.set("joins", None)
+        self.select.set("where", exp.Where(this=exp.and_(*conditions)) if conditions else None)
+
+    def _narrow(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
+        """Join rows with the table of one row for each person that chooses them: their conditions are one."""
+        item = inner.args["from_"].this
+        sides = [exp.column(self._person(one), one.alias_or_name) for one in (own, item)]
+        where = inner.args.get("where")
+        more = [] if where is None else conjuncts(where.this)
+        self.select.set("joins", [exp.Join(this=item, on=exp.EQ(this=sides[0], expression=sides[1]))])
+        self.select.set("where", exp.Where(this=exp.and_(*conditions, *more)) if conditions or more else None)
+
+    def _joined(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+        """Return the table, the sub-select that it is joined with, and the conditions on both."""
+        origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
+        if origin is None or len(joins) != 1 or join_kind(joins[0]) != "":
+            return None
+        join, where = joins[0], self.select.args.get("where")
+        items: list[exp.Expr] = [origin.this, join.this]
+        for own, other in (items, items[::-1]):
+            found = other.this if isinstance(other, exp.Subquery) else self.named.get(written_name(other).casefold())
+            inner = self._of_one_table(found) if self._is_single(own) else None
+            if inner is None or self._is_single(inner.args["from_"].this) or not self._groups_by_person(inner):
+                continue
+            met = join.args.get("on")
+            by_id = met is not None and self._are_people(own, inner, *bare(met).iter_expressions())
+            if join.args.get("using") or (by_id and isinstance(bare(met), exp.EQ)):
+                return own, inner, [] if where is None else conjuncts(where.this)
+        return None
+
+    def _filtered(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+        """Return the table, the people that IN or EXISTS chooses, and the other conditions."""
+        origin, where = self.select.args.get("from_"), self.select.args.get("where")
+        if origin is None or where is None or self.select.args.get("joins") or not self._table(origin.this):
+            return None
+        parts = conjuncts(where.this)
+        for place, part in enumerate(parts):
+            inner = self._chosen(part, origin.this)
+            if inner is not None and self._is_single(origin.this) != self._is_single(inner.args["from_"].this):
+                return origin.this, inner, parts[:place] + parts[place + 1 :]
+        return None
+
+    def _chosen(self, part: exp.Expr, own: exp.Expr) -> exp.Select | None:
+        """Return a sub-select by person of those whom a condition chooses; None for any other condition."""
+        if isinstance(part, exp.In) and isinstance(part.args.get("query"), exp.Subquery):
+            inner = self._of_one_table(part.args["query"].this)
+            shown = [] if inner is None else [item.unalias() for item in inner.expressions]
+            if inner is None or inner.args.get("group") or len(shown) != 1:
+                return None
+            if not self._are_people(own, inner, part.this, *shown):
+                return None
+        elif isinstance(part, exp.Exists):
+            inner = self._of_one_table(part.this)
+            meant = None if inner is None else inner.args.get("where")
+            if inner is None or inner.args.get("group") or meant is None:
+                return None
+            parts = conjuncts(meant.this)
+            by_id = [one for one in parts if isinstance(one, exp.EQ) and self._is_pair(one, own, inner)]
+            rest = [one for one in parts if one not in by_id]
+            if len(by_id) != 1:
+                return None
+            inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+        else:
+            return None
+        person = exp.column(self._person(inner.args["from_"].this))
+        inner.set("expressions", [person])
+        inner.set("group", exp.Group(expressions=[person.copy()]))
+        return inner
+
+    def _of_one_table(self, select: exp.Expr | None) -> exp.Select | None:
+        """Return a copy of a SELECT from one private table."""
+        origin = select.args.get("from_") if isinstance(select, exp.Select) else None
+        if not isinstance(select, exp.Select) or origin is None or any(select.args.get(part) for part in _BEYOND):
+            return None
+        return select.copy() if self._table(origin.this) else None
+
+    def _groups_by_person(self, inner: exp.Select) -> bool:
+        group = inner.args.get("group")
+        keys = [] if group is None else group.expressions
+        shown = [item.unalias() for item in inner.expressions]
+        meant = [shown[int(key.this) - 1] if key.is_int and 1 <= int(key.this) <= len(shown) else key for key in keys]
+        person = self._person(inner.args["from_"].this).casefold()
+        return len(meant) == 1 and isinstance(meant[0], exp.Column) and meant[0].name.casefold() == person
+
+    def _is_pair(self, met: exp.EQ, own: exp.Expr, inner: exp.Select) -> bool:
+        tables = [one.text("table").casefold() for one in met.iter_expressions()]
+        return tables.count(own.alias_or_name.casefold()) == 1 and self._are_people(own, inner, *met.iter_expressions())
+
+    def _are_people(self, own: exp.Expr, inner: exp.Select, *columns: exp.Expr) -> bool:
+        """Whether all of these are columns that name the person."""
+        names = {self._person(item).casefold() for item in (own, inner.args["from_"].this)}
+        return all(isinstance(one, exp.Column) and one.name.casefold() in names for one in columns)
+
+    def _table(self, item: exp.Expr) -> str:
+        """Return the private table that an item of FROM names; empty if it names none."""
+        written = written_name(item)
+        return "" if written.casefold() in self.named else find_private(self.schema, written) or ""
+
+    def _is_single(self, item: exp.Expr) -> bool:
+        return dict(self.schema.unit.caps).get(self._table(item)) == 1
+
+    def _person(self, item: exp.Expr) -> str:
+        """Return the column that names the person in a table."""
+        own = (linked.id for linked in self.schema.linked if linked.name == self._table(item))
+        return next(own, self.schema.unit.id or "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dodona.schema.schema import Schema
-from dodona.sql.parse import flatten_chain
+from dodona.sql.outer import check_outer
 from dodona.sql.people import PersonRows
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_start, table_view
 
@@ -38,7 +38,7 @@ class Source:
         view = table_view(self.schema, table)
         names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
         names += [own.name for own in self.schema.computed if table == self.schema.table]
-        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view)
+        return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view, table=table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class RowRelation:
     """Of a join, the columns of each table by the name that qualifies them."""
     people: PersonRows | None = None
     """The table of people whose columns the expressions name; None for columns of the rows themselves."""
+    table: str | None = None
+    """The private table that all columns are of; None for a join, and for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,31 @@ class ReleasedRelation:
         """Return the relation with other names for its first columns."""
         pairs = zip(self.columns, (*names, *(one.name for one in self.columns[len(names) :])), strict=False)
         return replace(self, columns=tuple(replace(one, name=name) for one, name in pairs))
+
+
+def read_list(source: Source, item: exp.Expr) -> ReleasedRelation | None:
+    """Return a list of constants in FROM, VALUES or generate_series, as a relation; None for any other item.
+
+    Its columns are named: c0, c1 and so on, or as the series is, unless names are written.
+    """
+    series = item.this if isinstance(item, exp.Table) and isinstance(item.this, exp.GenerateSeries) else None
+    if series is None and not isinstance(item, exp.Values):
+        return None
+    for value in item.expressions if series is None else series.iter_expressions():
+        for part in value.walk():
+            if isinstance(part, exp.Column | exp.Query):
+                raise source.fault(part, "A list in FROM has constants alone.", "Write numbers, texts and dates.")
+            check_outer(source.text, part)
+    alias = item.args.get("alias")
+    names = [] if alias is None else [one.name for one in alias.args.get("columns") or ()]
+    if series is None:
+        width = max(len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in item.expressions)
+        names += [f"c{place}" for place in range(len(names), width)]
+    else:
+        names = names or [item.alias or "generate_series"]
+    called = exp.to_identifier(item.alias or f"list_{node_start(item, source.text)}")
+    item.set("alias", exp.TableAlias(this=called, columns=[exp.to_identifier(name, quoted=True) for name in names]))
+    return ReleasedRelation(tuple(ReleasedColumn(name) for name in names))
 
 
 Relation = RowRelation | ReleasedRelation
@@ -160,19 +187,6 @@ def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:
     full = schema.table.casefold()
     names = {*(f"{name}.{full}" for name in DEFAULT_SCHEMAS), full, full.rpartition(".")[2], item.name.casefold()}
     return frozenset((*names, f"{item.db}.{item.name}".casefold()) if item.db else names)
-
-
-def bare(node: exp.Expr) -> exp.Expr:
-    """Return an expression without the parentheses around it."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-def conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    """Return the parts of a condition that AND joins."""
-    node = bare(node)
-    return flatten_chain(node) if isinstance(node, exp.And) else [node]
 
 
 def is_star(node: exp.Expr) -> bool:

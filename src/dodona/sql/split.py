@@ -15,9 +15,10 @@ from sqlglot import exp
 from dodona.query.predicate import conjunction
 from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
-from dodona.sql.joins import find_public, join_tables
+from dodona.sql.joins import SelectedRows, find_public, is_declared, join_tables, written_name
 from dodona.sql.outer import check_outer, is_outer_aggregate
 from dodona.sql.outer_scope import OuterScope
+from dodona.sql.parse import bare, conjuncts
 from dodona.sql.people import read_person_rows
 from dodona.sql.relations import (
     Environment,
@@ -28,9 +29,9 @@ from dodona.sql.relations import (
     RowExpressions,
     RowRelation,
     Source,
-    conjuncts,
     is_star,
     qualifying_names,
+    read_list,
     unaliased,
 )
 from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, table_view
@@ -52,9 +53,10 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
     if origin is None:
         return None
     items = [origin.this, *(join.this for join in select.args.get("joins") or ())]
-    if len(items) > 1 and not any(item.name.casefold() in environment for item in items):
-        joined = join_tables(split.source.text, split.source.schema, select)
-        if joined is not None:
+    if len(items) > 1:
+        selected = split.selected_rows(items, environment)
+        if selected is not None:
+            joined = join_tables(split.source.text, split.source.schema, select, selected)
             return RowRelation(joined.columns, joined.where, joined.view, joined.qualified)
     found = [split.rows_of(item, environment) for item in items]
     rows = [one for one in found if one is not None]
@@ -93,6 +95,8 @@ class Splitter:
             columns = tuple(ReleasedColumn(a.name, a.noisy or b.noisy, a.ranked or b.ranked) for a, b in pairs)
             noisy = any(one.noisy for one in columns) and not isinstance(node, exp.Union)
             return ReleasedRelation(columns, left.chosen or right.chosen or noisy or cut)
+        if isinstance(node, exp.Values):
+            return cast("ReleasedRelation", read_list(self.source, node))
         if not isinstance(node, exp.Select):
             raise self.source.fault(node, "This is no SELECT.", "Write SELECT ... FROM ...")
         check_outer(self.source.text, node)
@@ -164,7 +168,7 @@ class Splitter:
 
     def _key_filter(self, select: exp.Select, join: exp.Join) -> exp.Expr | None:
         """Return the condition that a join with groups stands for; None if it is any other join."""
-        item, on = join.this, join.args.get("on")
+        item, on = join.this, bare(join.args.get("on") or join.this)
         inner = item.this if isinstance(item, exp.Subquery) else None
         group = inner.args.get("group") if isinstance(inner, exp.Select) else None
         if group is None or len(group.expressions) != 1 or not isinstance(on, exp.EQ) or join.args.get("side"):
@@ -192,8 +196,7 @@ class Splitter:
             if not item.db and name in environment:
                 found = environment[name]()
                 return found if isinstance(found, RowRelation) else None
-            written = f"{item.db}.{item.name}" if item.db else item.name
-            schema = self.source.schema
+            written, schema = written_name(item), self.source.schema
             own = find_private(schema, written)
             if own is not None:
                 return self.source.rows(own)
@@ -206,7 +209,25 @@ class Splitter:
             raise self.source.fault(item, f"There is no table `{written[:60]}`.", ask)
         if isinstance(item, exp.Subquery):
             return self.row_select(item.this, environment)
+        if isinstance(item, exp.Values) or (isinstance(item, exp.Table) and isinstance(item.this, exp.GenerateSeries)):
+            return None
+        check_outer(self.source.text, item)  # raises, with what to write instead, for what is known by another name
         raise self.source.fault(item, "This is no table.", f"Write FROM {self.source.schema.table}.")
+
+    def selected_rows(self, items: Sequence[exp.Expr], environment: Environment) -> dict[str, SelectedRows] | None:
+        """Return by name the sub-selects and CTEs that only filter, rename or compute columns of one table.
+
+        None if an item of FROM is neither such rows nor a table.
+        """
+        found: dict[str, SelectedRows] = {}
+        for item in items:
+            if written_name(item).casefold() not in environment and is_declared(self.source.schema, item):
+                continue
+            rows = self.rows_of(item, environment)
+            if rows is None or rows.table is None:
+                return None
+            found[(item.alias or item.name).casefold()] = SelectedRows(rows.table, rows.columns, rows.where)
+        return found
 
     def row_select(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
@@ -400,6 +421,8 @@ class Splitter:
                         )
                     ),
                 )
+        elif (listed := read_list(self.source, item)) is not None:
+            return listed, item.alias.casefold()
         else:
             if self.rows_of(item, environment) is not None:  # raises if it is no table
                 raise self.source.fault(item, *_JOINED_ROWS)

@@ -8,7 +8,7 @@ CTEs that only filter, rename or compute columns of rows are merged into the SEL
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
@@ -22,6 +22,7 @@ from dodona.sql.compile import read_statement
 from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import parse_statement
+from dodona.sql.people import merge_people
 from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
 from dodona.sql.scope import InvalidSql, find_private
 from dodona.sql.split import Splitter, resolve_relation
@@ -30,7 +31,14 @@ _KEPT = 128
 _LONGEST_KEPT = 1 << 12
 _MOST_PARTS = 32
 _MOST_IDENTITY = 16
+_OF_PEOPLE = "SELECT count(*) FROM (SELECT {0}, count(*) AS n FROM {1} GROUP BY {0}) AS people WHERE n > 1"
+_WITHOUT = "SELECT (SELECT count(DISTINCT {0}) FROM {2}) - (SELECT count(DISTINCT {0}) FROM {1}) AS without"
 _EXPLAIN = re.compile(r"\s*explain\b(?!\s*\()", re.IGNORECASE)
+_OF_GROUPS = (
+    *(exp.Avg, exp.Min, exp.Count, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Stddev),
+    *(exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Ntile, exp.PercentRank, exp.CumeDist),
+)
+"""What depends on the number of groups."""
 _ENDS: dict[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
 
 
@@ -53,9 +61,29 @@ def _read(text: str, schema: Schema) -> Question | Statement:
 _read_once = lru_cache(maxsize=_KEPT)(_read)
 
 
+def _tree(text: str, schema: Schema) -> exp.Query:
+    """Return the tree of a statement, with joins in the one form in which they are read."""
+    tree = parse_statement(text)
+    for origin in tree.find_all(exp.From):
+        _unwrap_joins(origin)
+    merge_people(tree, schema)
+    return tree
+
+
+def _unwrap_joins(origin: exp.From) -> None:
+    """Take the parentheses away that some tools write around all joins of a FROM."""
+    item, select = origin.this, origin.parent
+    table = item.this if isinstance(item, exp.Subquery) and not item.alias else None
+    if isinstance(table, exp.Table) and isinstance(select, exp.Select):
+        joins = [*(table.args.get("joins") or ()), *(select.args.get("joins") or ())]
+        table.set("joins", None)
+        origin.set("this", table)
+        select.set("joins", joins or None)
+
+
 def _flatten(text: str, schema: Schema) -> Question | None:
     """Return the question of a SELECT whose sub-selects only filter, rename or compute; None if it is more."""
-    tree, source = parse_statement(text), Source(text, schema)
+    tree, source = _tree(text, schema), Source(text, schema)
     split = Splitter(source, Parts(source))
     origin = tree.args.get("from_")
     if not isinstance(tree, exp.Select) or origin is None:
@@ -103,14 +131,15 @@ def _check_people(source: Source, tree: exp.Expr) -> None:
         table = origin.this.name if origin is not None and isinstance(origin.this, exp.Table) else ""
         by_id = isinstance(node, exp.Exists) or node.this.name.casefold() == str(person).casefold()
         if by_id and find_private(source.schema, table) is not None:
-            people = f"(SELECT {person}, count(*) AS n FROM {table} GROUP BY {person}) AS people"  # noqa: S608
-            instead = f"Give each person one row, and ask about these: SELECT count(*) FROM {people} WHERE n > 1."  # noqa: S608
+            instead = f"Give each person one row, and ask about these: {_OF_PEOPLE.format(person, table)}."
+            if isinstance(node.parent, exp.Not):
+                instead = f"Subtract those that have such rows: {_WITHOUT.format(person, table, source.schema.table)}."
             raise source.fault(node, "This chooses people by their rows in another SELECT.", instead)
 
 
 def _split(text: str, schema: Schema) -> Statement:
     """Return a statement of two halves."""
-    tree, source = parse_statement(text), Source(text, schema)
+    tree, source = _tree(text, schema), Source(text, schema)
     _check_people(source, tree)
     parts = Parts(source)
     ends = _interval_ends(tree)
@@ -132,9 +161,19 @@ def _split(text: str, schema: Schema) -> Statement:
         sql=render(text, total_functions(text, tree)),
         redraw=render(text, total_functions(text, redraw)),
         columns=tuple(columns),
+        warnings=_group_warnings(tree, parts.questions),
         identity=identity,
         selected_from=1 + sum(1 for _ in tree.find_all(exp.Join)) if result.chosen else 0,
     )
+
+
+def _group_warnings(tree: exp.Expr, questions: Sequence[Question]) -> tuple[str, ...]:
+    """Return a warning where a result depends on how many groups there are: all that are declared."""
+    found = next(tree.find_all(*_OF_GROUPS), None)
+    if found is None or not any(question.keys for question in questions):
+        return ()
+    what = f"`{found.sql_name().lower()}` is over all declared groups, also those without rows and those of missing or"
+    return (f"{what} undeclared values; WHERE around the groups leaves some out.",)
 
 
 def check_statement(statement: Statement) -> None:
