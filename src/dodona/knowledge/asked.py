@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.knowledge.patterns import CountPattern
+from dodona.knowledge.patterns import MOST_PATTERN_CELLS, CountPattern
 from dodona.privacy.additive_noise import Noise, NormalNoise, RoundedGaussian
 from dodona.privacy.events import Event, RoundedGaussianEvent, UnevenGaussianEvent
 from dodona.query.bases import Base, base_rows, base_squares, farthest_step, largest_weight
@@ -177,7 +177,8 @@ class SingleAnswers:
             mean = set_mean(own, members)
             whole *= mean + math.sqrt(_EVEN * min([_set_cost(one, members) for one in self.in_bases(own)]))
             rows *= mean
-        return (whole - rows if fixed else whole) ** 2
+        root = min(whole - rows if fixed else whole, _LARGEST_ROOT)
+        return root * root
 
     def seen(self, pattern: CountPattern) -> SingleAnswers:
         """Return the record after one more question, without the rents."""
@@ -390,6 +391,7 @@ def _set_cost(classes: Classes, members: int) -> float:
 _SEVERAL = 8  # classes: fewer are asked about one by one as often as in ranges, and gain little
 _MOST_WAVES = 640  # a dense table of as many rows and columns: with 1,000 a plain count would hold 60 MB more
 _EVEN = 0.98  # of the largest weight of a class: the mean weight of the classes is above it, in every base
+_LARGEST_ROOT = 1e100  # of price times variance: a bound from below, which is never reached
 _ENDS = 2  # changes from one class to the next, around the circle
 
 
@@ -451,6 +453,8 @@ class LeastPrices:
 
     def _table(self, size: int, rate: float, single: float) -> float:
         """Return the least price of a table: half of its N counts have a sum of variance N·v/4, if each has v."""
+        if size > MOST_PATTERN_CELLS:
+            return math.inf  # there is none
         if self.failing > _LIGHT or size < 2:  # noqa: PLR2004  a table has two counts or more
             return 0.0
         half = (size // 2) * (size - size // 2) / size
