@@ -80,8 +80,8 @@ class SingleAnswers:
     """Of products, the columns."""
     ordered: frozenset[str] = frozenset()
     """The columns whose values have an order: ranges may be asked of them."""
-    summed: dict[str, Classes] = field(default_factory=dict)
-    """The columns whose numbers were added up."""
+    summed: dict[str, ClassSet] = field(default_factory=dict)
+    """The columns whose numbers were added up, and the largest weight of the number of rows in that."""
     sum_sizes: set[int] = field(default_factory=set)
     """Of sums, the numbers of other columns."""
     sum_scopes: set[tuple[str, ...]] = field(default_factory=set)
@@ -105,15 +105,17 @@ class SingleAnswers:
         """Record the columns and classes that were asked about."""
         sides, value = class_sets(pattern), pattern.summed
         if value is not None and sides is not None:
-            self.summed[value.attribute] = value
+            before = self.summed.get(value.attribute, (value, SUM))[1]
+            members = next(own for side, own in sides if side is value)
+            self.summed[value.attribute] = value, max(before, members)
             sides = tuple([side for side in sides if side[0] is not value])
             self.sum_sizes.add(len(sides))
             self.sum_scopes.add(tuple([own.attribute for own, _ in sides]))
         for own in pattern.classes:
             if own is value:
                 continue
-            before = self.finest.get(own.attribute)
-            if before is None or own.number > before.number:
+            finest = self.finest.get(own.attribute)
+            if finest is None or own.number > finest.number:
                 self.finest[own.attribute] = own
                 self.worst.pop(own.attribute, None)
                 self._compared.pop(own.attribute, None)
@@ -232,9 +234,19 @@ def lifted_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[n
     return np.asarray(np.linalg.solve(table @ table.T, table), dtype=np.float64), squares
 
 
-SUM, PRESENT = 1, 2
+PARTS = 64
+SUM, PRESENT = 1, 2 * PARTS
 """What stands in place of a set where numbers are added up: the sum of their steps from the middle, over the largest;
-or the number of rows that have a number."""
+the number of rows that have a number; or the sum and so many 64ths of that number together."""
+
+
+def summed_weights(members: int) -> tuple[int, Fraction]:
+    """Return how often a sum has the steps from the middle, over the largest, and the rows that have a number.
+
+    >>> summed_weights(SUM | PRESENT // 2)
+    (1, Fraction(1, 2))
+    """
+    return members & SUM, Fraction(members >> 1, PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +264,8 @@ def set_side(number: int, base: Base, members: int) -> SetSide:
     """Return the contribution of a set of classes to a product query."""
     if base.sums:
         squares = np.array(base_squares(base, number), dtype=np.float64)
-        rows = np.array([1 / farthest_step(number), 0.0] if members == SUM else [0.0, -1.0])[: len(squares)]
+        steps, present = summed_weights(members)
+        rows = np.array([steps / farthest_step(number), -float(present)])[: len(squares)]
         return SetSide(rows, float(squares @ rows**2), float(np.abs(rows).max()))
     sums, squares = _summed_rows(base, number)
     edges = np.flatnonzero(np.diff(unpack_bits(members, number), prepend=False, append=False))
@@ -274,13 +287,13 @@ def _summed_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[
 
 def set_mean(classes: Classes, members: int) -> float:
     """Return which part of a set of classes does not depend on the column."""
-    return float(members == PRESENT) if classes.base.sums else members.bit_count() / classes.number
+    return float(summed_weights(members)[1]) if classes.base.sums else members.bit_count() / classes.number
 
 
 def set_spread(classes: Classes, members: int) -> float:
     """Return the variance of a set of classes in a residual of them alone with σ² = 1."""
     if classes.base.sums:
-        return 1.0
+        return set_side(classes.side[1], classes.base, members).spread
     if classes.base is Base.POINTS:
         size = members.bit_count()
         return size * (classes.number - size) / classes.number

@@ -36,8 +36,8 @@ class Factor:
     """The weight of a row by the class of one attribute."""
 
     classes: Classes
-    weights: tuple[int, ...]
-    """Where numbers are added up: whether it is their sum, and whether it is the number of rows that have one."""
+    weights: tuple[int | Fraction, ...]
+    """Where numbers are added up: of their sum, over the largest step, and of the number of rows that have one."""
 
     @property
     def mean(self) -> Fraction:
@@ -47,12 +47,14 @@ class Factor:
     @property
     def spread(self) -> Fraction:
         """Its variance in a residual of this column alone with σ² = 1; for points the squared norm without the mean."""
-        if self.classes.base.sums:
-            return Fraction(1)
+        if self.classes.base.sums:  # without rows that have no number, the number of rows is that of all
+            present = self.weights[1] if self.classes.base is Base.VALUES else 0
+            return Fraction(self.weights[0] ** 2 + present**2)
         if self.classes.base is Base.POINTS:
-            return sum(weight * weight for weight in self.weights) - self.classes.number * self.mean**2
+            whole = sum([Fraction(weight) ** 2 for weight in self.weights], Fraction(0))
+            return whole - self.classes.number * self.mean**2
         lifted, squares = lifted_rows(self.classes.base, self.classes.number)
-        return Fraction(float(squares @ (lifted @ np.array(self.weights, dtype=np.float64)) ** 2) * _SLACK)
+        return Fraction(float(squares @ (lifted @ np.array([*map(float, self.weights)])) ** 2) * _SLACK)
 
 
 Product = tuple[Factor, ...]
