@@ -47,12 +47,13 @@ class Asked:
         width = 1 if self.total is None else table.columns[self.total].size - 1
         return share * width * (10 if self.average else table.rows)
 
-    def text(self, table: CodedTable, wording: int = 0) -> str:
-        """Return it as SQL; another wording means the same."""
+    def text(self, table: CodedTable, wording: int = 0, name: str | None = None) -> str:
+        """Return it as SQL; another wording means the same. Its result may have a name."""
         names = [table.columns[key].name for key in self.keys]
         what = COUNT
         if self.total is not None:
             what = f"{'avg' if self.average else 'sum'}({table.columns[self.total].name})"
+        what += "" if name is None else f" AS {name}"
         conditions = [_condition(table.columns[own.place], own.codes, wording) for own in self.where]
         if wording % 2:
             conditions.reverse()

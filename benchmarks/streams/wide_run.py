@@ -77,12 +77,14 @@ def run_stream(  # noqa: PLR0913  likewise
 
 
 def _prepare(stream: WideStream, curator: Curator) -> None:
-    """Declare all questions before the first one, those with the same tolerance together."""
-    groups: dict[float, list[str]] = {}
+    """Declare all questions before the first one, each with its tolerance."""
+    names: dict[float, str] = {}
+    texts = []
     for asked in dict.fromkeys(asked for asked, _ in stream.asked):
-        groups.setdefault(asked.within(stream.table, stream.share), []).append(asked.text(stream.table))
-    for within, texts in sorted(groups.items(), reverse=True):  # sums have the largest ones, and answer counts too
-        curator.prepare(texts, within=within, confidence=stream.confidence, max_price=1)
+        name = names.setdefault(asked.within(stream.table, stream.share), f"answer_{len(names)}")
+        texts.append(asked.text(stream.table, name=name))
+    tolerances = {name: within for within, name in names.items()}
+    curator.prepare(texts, within=tolerances, confidence=stream.confidence, max_price=1)
 
 
 def _prefix(stream: WideStream, spending: Spending, turn: int, budget: str) -> dict[str, object]:

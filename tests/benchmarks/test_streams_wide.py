@@ -53,6 +53,13 @@ def test_noise_for_ranges_is_as_good_as_circulant_noise_can_be():
     assert np.allclose(variances, variances[::-1])  # a range and all that is left of the circle
 
 
+def test_what_is_declared_before_costs_hardly_more_than_the_best_plan():
+    """Sums, averages and counts of different tolerances, planned in one call."""
+    found = run_stream("sums", 60, None, "approximate", RUNGS, prepared=True)
+    assert found["rungs"].keys() <= {"derived", "replayed"}
+    assert found["prefixes"]["60"]["ratio"] < 1.03
+
+
 def test_a_stream_is_measured_with_its_prefixes_and_times():
     found = run_stream("range-by-one", 60, None, "approximate", RUNGS)
     assert sum(found["rungs"].values()) == 60

@@ -125,6 +125,9 @@ def test_a_thousand_columns_are_asked_in_turn():
     for place in range(0, 1000, 40):
         text = f"SELECT count(*) FROM t WHERE n{place:04} > 5 AND n{(place * 7 + 1) % 1000:04} < 15"  # noqa: S608
         assert curator.ask(text, within=10).source in {"measured", "derived"}
+    every = " AND ".join(f"n{place:04} > 0" for place in range(1, 1000))  # 10^1298 cells
+    assert curator.ask(f"SELECT count(*) FROM t WHERE {every}", within=10).source == "measured"  # noqa: S608
+    assert curator.ask(f"SELECT avg(n0000) FROM t WHERE {every}", within=5).source == "measured"  # noqa: S608
     with pytest.raises(InvalidRequest, match="planned at once"):
         curator.quote("SELECT " + ", ".join(f"avg(n{place:04})" for place in range(300)) + " FROM t", within="10%")  # noqa: S608
 

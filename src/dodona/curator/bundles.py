@@ -28,6 +28,7 @@ from dodona.knowledge.asked import (
     at_least_as_hard,
     set_mean,
     set_spread,
+    summed_weights,
 )
 from dodona.knowledge.patterns import MOST_PATTERN_CELLS, class_mask, noise_variance
 from dodona.knowledge.residuals import Factor, ResidualStore, VarianceTarget, allot_variances, variance_shares
@@ -171,7 +172,11 @@ def is_small_enough(scopes: Iterable[tuple[Classes, ...]], most: int = MOST_ROWS
 
 
 def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
-    return tuple(Factor(own, tuple(class_mask(own, members).astype(int).tolist())) for own, members in sides)
+    return tuple(Factor(own, _weights(own, members)) for own, members in sides)
+
+
+def _weights(classes: Classes, members: int) -> tuple[int | Fraction, ...]:
+    return summed_weights(members) if classes.base.sums else tuple(class_mask(classes, members).astype(int).tolist())
 
 
 def _top_up(variance: Fraction, before: float, rounding: Fraction, most: Fraction) -> Fraction | None:
@@ -346,33 +351,41 @@ def lattice_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Target
     for scopes in several:
         products = (chosen for scope in scopes for chosen in product(*[sets[name] for name in scope]))
         found = frozenset(islice(products, MOST_TARGETS + 1)) | further
-        found = _with_sums(found, asked.summed.values()) if value else found
+        found = _with_sums(found, _all_summed(asked, value)) if value else found
         if fits(found):
             return found
     return _with_sums((own,), value)
 
 
-def _split_sum(sides: tuple[ClassSet, ...]) -> tuple[tuple[ClassSet, ...], tuple[Classes, ...]]:
+def _split_sum(sides: tuple[ClassSet, ...]) -> tuple[tuple[ClassSet, ...], tuple[ClassSet, ...]]:
     """Return the sides of a product that are counted, and the column whose numbers are added up, if there is one."""
     counted = tuple([side for side in sides if not side[0].base.sums])
-    return counted, tuple([own for own, _ in sides if own.base.sums])
+    return counted, tuple([side for side in sides if side[0].base.sums])
 
 
-def _with_sums(products: Iterable[tuple[ClassSet, ...]], summed: Iterable[Classes]) -> Targets:
-    """Return products with each column that is added up, for sums and for the rows that have a number; or as they are.
+def _with_sums(products: Iterable[tuple[ClassSet, ...]], summed: Iterable[ClassSet]) -> Targets:
+    """Return products with each column that is added up; without any, as they are.
 
-    Of columns all of whose cells are numbers, these are the products themselves.
+    If they are for the steps alone, the rows that have a number are wanted as well, as they are known for the sum that
+    is asked for, but perhaps not for others.
     """
     values, found = tuple(summed), set()
     for own in products:
         names = {side.attribute for side, _ in own}
-        for value in values:
-            if value.attribute not in names:
-                several = (SUM, PRESENT) if value.base is Base.VALUES else (SUM,)
-                found |= {tuple(sorted((*own, (value, part)), key=_by_name)) for part in several}
-        if not values or any(value.base is Base.NUMBERS for value in values):
+        for value, members in values:
+            if value.attribute in names:
+                continue
+            rows = [(value, PRESENT)] if value.base is Base.VALUES else []
+            several = [[(value, members)], *([rows] if members == SUM else [])]
+            found |= {tuple(sorted((*own, *sides), key=_by_name)) for sides in several}
+        if not values:
             found.add(own)
     return frozenset(found)
+
+
+def _all_summed(asked: SingleAnswers, value: tuple[ClassSet, ...]) -> list[ClassSet]:
+    """Return all columns that were added up: for their steps alone, if the one that is asked for is."""
+    return [(own, SUM if value[0][1] == SUM else members) for own, members in asked.summed.values()]
 
 
 def _by_name(side: ClassSet) -> str:

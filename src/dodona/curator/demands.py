@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dodona.answer.laws import half_width
@@ -11,7 +11,6 @@ from dodona.curator.planner import Planner, predict_error
 from dodona.curator.request import ColumnTolerances, DefaultTolerance, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
 from dodona.knowledge.asked import SingleAnswers, representative_set
-from dodona.knowledge.knowledge import BlockDemand
 from dodona.knowledge.patterns import CountPattern, KnownValues, find_pattern
 from dodona.knowledge.summed import SumPattern, find_sum_pattern
 from dodona.query.canonical import query_digest
@@ -94,29 +93,29 @@ class Demand:
 class CountDemand:
     """A count that does not follow from what is known, and its required accuracy; or a sum, or an average.
 
-    Numbers that are added up are divided by the largest step from their middle: they then cost what a count does.
+    Numbers that are added up are divided by the largest step from their middle: they then cost what a count does. An
+    average needs the sum of its steps and its rows together.
     """
 
     block: Block
     pattern: CountPattern
     tolerance: float
-    """In steps; of sums, that of each of their two parts."""
+    """In steps; of sums, over the largest one."""
     failing: float
-    sums: tuple[tuple[BlockDemand, SumPattern | CountPattern], ...] = ()
+    sums: tuple[tuple[Demand, SumPattern | CountPattern], ...] = ()
     """What is to follow, where it is more than the count of the pattern."""
-    easing: float = 1.0
-    """How many times the tolerance the parts of a sum may be off, given how precisely its rows are known."""
+    left: float = 1.0
+    """The part of the tolerance that is left for the steps of a sum, where its rows are known."""
 
     @property
     def room(self) -> float:
         """How far off what a lattice measures for it may be, in steps."""
-        return self.tolerance * self.easing
+        return self.tolerance * self.left
 
     @property
-    def products(self) -> tuple[CountPattern, ...]:
-        """All products that it is made of."""
-        found = [part for _, own in self.sums for part in (own.parts if isinstance(own, SumPattern) else (own,))]
-        return tuple(dict.fromkeys(found)) or (self.pattern,)
+    def products(self) -> tuple[tuple[CountPattern, float], ...]:
+        """All products that it is made of, each with its tolerance."""
+        return tuple([_as_product(*own) for own in self.sums]) or ((self.pattern, self.tolerance),)
 
     def kind(self, asked: SingleAnswers, known: dict[tuple[int, int], Hashable]) -> Hashable:
         """Return what its accuracy depends on, in every base: how many classes are counted, and of ranges how many.
@@ -244,7 +243,28 @@ class Resolved:
     def _average_demand(self) -> CountDemand | None:
         if self._aim.within is None or not self.averages:
             return None
-        return _sum_demand(tuple(zip(self._aim.planned(self.question), self.averages, strict=True)))
+        planned, patterns = self._aim.planned(self.question), self.averages
+        joint = [mean.demand(planned, patterns) for mean in self._means()]
+        others = [*zip(planned, patterns, strict=True)]
+        alone = [others[number] for number in self._others()]
+        return _sum_demand((*joint, *alone))
+
+    def _means(self) -> Iterator[_JointMean]:
+        """Yield the averages of the question, each with the accuracy that it is to have."""
+        widths = {
+            column.expression: self._aim.expected(self.question, column, shape)
+            for column, shape in self.question.noisy_columns
+        }
+        for mean in self.question.means:
+            total = self.averages[mean.total]
+            if isinstance(total, SumPattern):
+                width = widths[mean] / float(self.question.query.blocks[mean.total].unit)
+                yield _JointMean(mean.total, mean.rows, total.size, width)
+
+    def _others(self) -> list[int]:
+        """Return the blocks that belong to no average."""
+        used = {block for mean in self.question.means for block in (mean.total, mean.rows)}
+        return [number for number in range(len(self.question.query.blocks)) if number not in used]
 
     @property
     def averages(self) -> tuple[SumPattern | CountPattern, ...]:
@@ -254,10 +274,12 @@ class Resolved:
         return self._averages
 
     def averages_met(self, found: Sequence[KnownValues]) -> bool:
-        """Return whether the blocks of averages are as accurate as if they were measured for this question."""
+        """Return whether averages are as accurate as if they were measured for this question, and all else is."""
         if self._aim.within is None:
             return False
-        return all(own.met(one) for own, one in zip(self._aim.planned(self.question), found, strict=True))
+        planned = self._aim.planned(self.question)
+        alone = all(planned[number].met(found[number]) for number in self._others())
+        return alone and all(mean.met(planned, found) for mean in self._means())
 
     def tolerances(self) -> list[tuple[str, float]]:
         """Return the requested accuracy of each column with an error, by name, in its unit."""
@@ -285,6 +307,44 @@ class Resolved:
 
 
 _Pattern = CountPattern | SumPattern
+
+
+@dataclass(frozen=True, slots=True)
+class _JointMean:
+    """An average: its blocks, how far a number is from the middle at most, and its half-width, both in steps.
+
+    Its half-width is predicted for numbers at the bound. A mean that is less by the half-width is then rejected where
+    the variance of the sum and that of the rows, times the square of this mean, are together as large as planned
+    (page honest-ratio). So less noise in the one makes room for more in the other.
+    """
+
+    total: int
+    rows: int
+    reach: float
+    width: float
+
+    @property
+    def away(self) -> float:
+        """How many steps from the middle a row counts for: half of the largest at least, for means in the middle."""
+        return max(abs(self.reach - self.width), self.reach / 2)
+
+    def limit(self, planned: Sequence[Demand]) -> float:
+        """Return how far off the sum and so many times the rows may be together."""
+        return math.hypot(planned[self.total].tolerance, (self.reach - self.width) * planned[self.rows].tolerance)
+
+    def met(self, planned: Sequence[Demand], found: Sequence[KnownValues]) -> bool:
+        """Return whether both are known well enough together."""
+        failing = planned[self.total].failing
+        reached = math.hypot(found[self.total].within(failing), self.away * found[self.rows].within(failing))
+        return reached <= self.limit(planned)
+
+    def demand(self, planned: Sequence[Demand], patterns: Sequence[_Pattern]) -> tuple[Demand, _Pattern]:
+        """Return the demand of both together, as if it were one sum."""
+        total = patterns[self.total]
+        if not isinstance(total, SumPattern):
+            raise InvariantBroken("An average has a sum.")
+        own = replace(planned[self.total], tolerance=self.limit(planned))
+        return own, replace(total, constant=math.ceil(self.away))
 
 
 def _pattern(block: Block, domain: Domain) -> CountPattern | SumPattern | None:
@@ -317,10 +377,17 @@ def find_averages(question: Question) -> tuple[SumPattern | CountPattern, ...]:
 
 def _sum_demand(parts: tuple[tuple[Demand, SumPattern | CountPattern], ...]) -> CountDemand:
     """Return the demand of sums and counts together: all as accurate as the tightest of them needs."""
-    sizes = [own.size if isinstance(own, SumPattern) else 1.0 for _, own in parts]
-    tolerance = min(own.tolerance / size for (own, _), size in zip(parts, sizes, strict=True))
-    first = next(own for _, own in parts if isinstance(own, SumPattern))
-    return CountDemand(parts[0][0].block, first.pattern(), tolerance, parts[0][0].failing, parts)
+    products = [_as_product(*own) for own in parts]
+    tolerance = min(room for _, room in products)
+    first = next(own for own, _ in products if own.summed is not None)
+    return CountDemand(parts[0][0].block, first, tolerance, parts[0][0].failing, parts)
+
+
+def _as_product(demand: Demand, pattern: _Pattern) -> tuple[CountPattern, float]:
+    """Return a count or a sum as one product, and how far off that may be."""
+    if isinstance(pattern, SumPattern):
+        return pattern.pattern(pattern.members), demand.tolerance / pattern.size
+    return pattern, demand.tolerance
 
 
 def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:

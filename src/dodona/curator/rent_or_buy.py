@@ -61,6 +61,7 @@ PriceFunction = Callable[[Event], float]
 """In one account of the budget; infinite where it cannot be paid there."""
 _WORTH = 0.97  # of the price of a table: only a lower price justifies drawing noise of a separate scale for each row
 _NEARLY = 0.999  # of the room of a sum: quantiles of two noises together are nearly those of one
+_HALF = 0.5  # of the variance of a sum: more of it is for its steps than if they were bought with the rows
 _TOLERANCE_SLACK = 0.99  # of a tolerance: single answers of equal accuracy count, up to the rounding of scales
 
 
@@ -127,16 +128,15 @@ class RentOrBuyRule:
         return None
 
     def eased(self, wanted: CountDemand) -> CountDemand:
-        """Return a sum with the room that its steps have, if the number of its rows is known better than need be."""
+        """Return the steps of a sum alone, with the room that they have, if its rows are known as well as need be."""
         own, pattern = wanted.sums[0] if len(wanted.sums) == 1 else (wanted, wanted.pattern)
         if not isinstance(pattern, SumPattern) or not pattern.factor or not pattern.constant:
             return wanted
         rows = self.knowledge.look_up_sum(own.block, replace(pattern, factor=0))
-        if rows is None:
+        left = 0.0 if rows is None else 1 - (rows.within(wanted.failing) / (wanted.tolerance * pattern.size)) ** 2
+        if left < _HALF:
             return wanted
-        left = (wanted.tolerance * pattern.size) ** 2 - rows.within(wanted.failing) ** 2
-        room = _NEARLY * math.sqrt(max(left, 0.0)) / abs(pattern.reach)
-        return replace(wanted, easing=max(1.0, room / wanted.tolerance))
+        return replace(wanted, pattern=pattern.pattern(), left=_NEARLY * math.sqrt(left))
 
     def _is_the_table(self, bundle: Bundle, wanted: CountDemand) -> bool:
         """Return whether a bundle is just the requested table, as residuals with noise of many scales."""
@@ -172,12 +172,13 @@ class RentOrBuyRule:
         tolerance, failing = min(own.tolerance for own in wanted), min(own.failing for own in wanted)
         tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
         asked = SingleAnswers(ordered=self.knowledge.asked.ordered)
-        for own in wanted:
-            asked.see(own.pattern)
-        sides = [class_sets(pattern) for own in wanted for pattern in own.products]
+        parts = [part for own in wanted for part in own.products]
+        for pattern, _ in parts:
+            asked.see(pattern)
+        sides = [class_sets(pattern) for pattern, _ in parts]
         based = cache(lambda side: asked.based_product((side,))[0])  # few sides, in many products
         products = [tuple([based(side) for side in own]) for own in sides if own is not None]
-        ratios = [_variance_ratio(own.tolerance / tolerance) for own in wanted for _ in own.products]
+        ratios = [_variance_ratio(room / tolerance) for _, room in parts]
         scopes = {tuple(own for own, _ in product) for product in products}
         if (
             len(products) == len(sides)

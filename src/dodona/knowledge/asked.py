@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.knowledge.patterns import CountPattern
+from dodona.knowledge.patterns import MOST_PATTERN_CELLS, CountPattern
 from dodona.privacy.additive_noise import Noise, NormalNoise, RoundedGaussian
 from dodona.privacy.events import Event, RoundedGaussianEvent, UnevenGaussianEvent
 from dodona.query.bases import Base, base_rows, base_squares, farthest_step, largest_weight
@@ -85,8 +85,8 @@ class SingleAnswers:
     """Of products, the columns."""
     ordered: frozenset[str] = frozenset()
     """The columns whose values have an order: ranges may be asked of them."""
-    summed: dict[str, Classes] = field(default_factory=dict)
-    """The columns whose numbers were added up."""
+    summed: dict[str, ClassSet] = field(default_factory=dict)
+    """The columns whose numbers were added up, and the largest weight of the number of rows in that."""
     sum_sizes: set[int] = field(default_factory=set)
     """Of sums, the numbers of other columns."""
     sum_scopes: set[tuple[str, ...]] = field(default_factory=set)
@@ -110,15 +110,17 @@ class SingleAnswers:
         """Record the columns and classes that were asked about."""
         sides, value = class_sets(pattern), pattern.summed
         if value is not None and sides is not None:
-            self.summed[value.attribute] = value
+            before = self.summed.get(value.attribute, (value, SUM))[1]
+            members = next(own for side, own in sides if side is value)
+            self.summed[value.attribute] = value, max(before, members)
             sides = tuple([side for side in sides if side[0] is not value])
             self.sum_sizes.add(len(sides))
             self.sum_scopes.add(tuple([own.attribute for own, _ in sides]))
         for own in pattern.classes:
             if own is value:
                 continue
-            before = self.finest.get(own.attribute)
-            if before is None or own.number > before.number:
+            finest = self.finest.get(own.attribute)
+            if finest is None or own.number > finest.number:
                 self.finest[own.attribute] = own
                 self.worst.pop(own.attribute, None)
                 self._compared.pop(own.attribute, None)
@@ -182,7 +184,8 @@ class SingleAnswers:
             mean = set_mean(own, members)
             whole *= mean + math.sqrt(_EVEN * min([_set_cost(one, members) for one in self.in_bases(own)]))
             rows *= mean
-        return (whole - rows if fixed else whole) ** 2
+        root = min(whole - rows if fixed else whole, _LARGEST_ROOT)
+        return root * root
 
     def seen(self, pattern: CountPattern) -> SingleAnswers:
         """Return the record after one more question, without the rents."""
@@ -236,9 +239,19 @@ def lifted_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[n
     return np.asarray(np.linalg.solve(table @ table.T, table), dtype=np.float64), squares
 
 
-SUM, PRESENT = 1, 2
+PARTS = 64
+SUM, PRESENT = 1, 2 * PARTS
 """What stands in place of a set where numbers are added up: the sum of their steps from the middle, over the largest;
-or the number of rows that have a number."""
+the number of rows that have a number; or the sum and so many 64ths of that number together."""
+
+
+def summed_weights(members: int) -> tuple[int, Fraction]:
+    """Return how often a sum has the steps from the middle, over the largest, and the rows that have a number.
+
+    >>> summed_weights(SUM | PRESENT // 2)
+    (1, Fraction(1, 2))
+    """
+    return members & SUM, Fraction(members >> 1, PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +269,8 @@ def set_side(number: int, base: Base, members: int) -> SetSide:
     """Return the contribution of a set of classes to a product query."""
     if base.sums:
         squares = np.array(base_squares(base, number), dtype=np.float64)
-        rows = np.array([1 / farthest_step(number), 0.0] if members == SUM else [0.0, -1.0])[: len(squares)]
+        steps, present = summed_weights(members)
+        rows = np.array([steps / farthest_step(number), -float(present)])[: len(squares)]
         return SetSide(rows, float(squares @ rows**2), float(np.abs(rows).max()))
     sums, squares = _summed_rows(base, number)
     edges = np.flatnonzero(np.diff(unpack_bits(members, number), prepend=False, append=False))
@@ -278,13 +292,13 @@ def _summed_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[
 
 def set_mean(classes: Classes, members: int) -> float:
     """Return which part of a set of classes does not depend on the column."""
-    return float(members == PRESENT) if classes.base.sums else members.bit_count() / classes.number
+    return float(summed_weights(members)[1]) if classes.base.sums else members.bit_count() / classes.number
 
 
 def set_spread(classes: Classes, members: int) -> float:
     """Return the variance of a set of classes in a residual of them alone with σ² = 1."""
     if classes.base.sums:
-        return 1.0
+        return set_side(classes.side[1], classes.base, members).spread
     if classes.base is Base.POINTS:
         size = members.bit_count()
         return size * (classes.number - size) / classes.number
@@ -395,6 +409,7 @@ def _set_cost(classes: Classes, members: int) -> float:
 _SEVERAL = 8  # classes: fewer are asked about one by one as often as in ranges, and gain little
 _MOST_WAVES = 640  # a dense table of as many rows and columns: with 1,000 a plain count would hold 60 MB more
 _EVEN = 0.98  # of the largest weight of a class: the mean weight of the classes is above it, in every base
+_LARGEST_ROOT = 1e100  # of price times variance: a bound from below, which is never reached
 _ENDS = 2  # changes from one class to the next, around the circle
 
 
@@ -456,6 +471,8 @@ class LeastPrices:
 
     def _table(self, size: int, rate: float, single: float) -> float:
         """Return the least price of a table: half of its N counts have a sum of variance N·v/4, if each has v."""
+        if size > MOST_PATTERN_CELLS:
+            return math.inf  # there is none
         if self.failing > _LIGHT or size < 2:  # noqa: PLR2004  a table has two counts or more
             return 0.0
         half = (size // 2) * (size - size // 2) / size

@@ -358,7 +358,9 @@ class Knowledge:
         elif pattern is not None and pattern.classes:
             self.asked.pay(pattern, noise, receipt.event, len(measured.query.blocks))
         elif summed is not None:
-            self.asked.pay(summed.pattern(), noise, receipt.event, len(measured.query.blocks), summed.size)
+            self.asked.pay(
+                summed.pattern(summed.members), noise, receipt.event, len(measured.query.blocks), summed.size
+            )
         elif _counts_all(block):
             self._count_rows(values[0], noise)
         if self._combined < _MOST_SINGLE and block.values <= _MOST_VALUES:

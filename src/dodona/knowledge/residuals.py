@@ -36,8 +36,8 @@ class Factor:
     """The weight of a row by the class of one attribute."""
 
     classes: Classes
-    weights: tuple[int, ...]
-    """Where numbers are added up: whether it is their sum, and whether it is the number of rows that have one."""
+    weights: tuple[int | Fraction, ...]
+    """Where numbers are added up: of their sum, over the largest step, and of the number of rows that have one."""
 
     @property
     def mean(self) -> Fraction:
@@ -47,12 +47,14 @@ class Factor:
     @property
     def spread(self) -> Fraction:
         """Its variance in a residual of this column alone with σ² = 1; for points the squared norm without the mean."""
-        if self.classes.base.sums:
-            return Fraction(1)
+        if self.classes.base.sums:  # without rows that have no number, the number of rows is that of all
+            present = self.weights[1] if self.classes.base is Base.VALUES else 0
+            return Fraction(self.weights[0] ** 2 + present**2)
         if self.classes.base is Base.POINTS:
-            return sum(weight * weight for weight in self.weights) - self.classes.number * self.mean**2
+            whole = sum([Fraction(weight) ** 2 for weight in self.weights], Fraction(0))
+            return whole - self.classes.number * self.mean**2
         lifted, squares = lifted_rows(self.classes.base, self.classes.number)
-        return Fraction(float(squares @ (lifted @ np.array(self.weights, dtype=np.float64)) ** 2) * _SLACK)
+        return Fraction(float(squares @ (lifted @ np.array([*map(float, self.weights)])) ** 2) * _SLACK)
 
 
 Product = tuple[Factor, ...]
@@ -126,21 +128,23 @@ def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[meas
     if not residuals:
         raise InvalidArgument("targets", len(targets), "write a target that is not known already")
     places = {residual: place for place, residual in enumerate(residuals)}
-    table = np.zeros((len(targets), len(residuals)))
-    for line, own, target in zip(table, shares, targets, strict=True):
-        for residual, share in own.items():
-            if residual in places:
-                line[places[residual]] = float(share / target.variance)
-    kinds = _kinds(residuals, table, unit)
-    errors = table @ np.eye(max(kinds) + 1)[kinds]
-    spread = _balance_variances(_prices(residuals, kinds, unit), errors[(errors > 0).any(axis=1)])
-    rounded = {own: _down(Fraction(float(spread[kind]))) for own, kind in zip(residuals, kinds, strict=True)}
+    entries = [
+        (line, places[residual], float(share) / float(target.variance))
+        for line, (own, target) in enumerate(zip(shares, targets, strict=True))
+        for residual, share in own.items()
+        if residual in places
+    ]
+    lines, columns, numbers = (np.array(own) for own in zip(*entries, strict=True))
+    kinds = np.array(_kinds(residuals, np.bincount(columns, numbers).tolist(), unit))
+    errors = _Errors(np.unique(lines, return_inverse=True)[1], kinds[columns], numbers)
+    spread = _balance_variances(_prices(residuals, kinds.tolist(), unit), errors)
+    rounded = {own: _down(Fraction(float(spread[kind]))) for own, kind in zip(residuals, kinds.tolist(), strict=True)}
     largest = max(_variance(own, rounded) / target.variance for own, target in zip(shares, targets, strict=True))
     return tuple((residual, _down(own / largest)) for residual, own in rounded.items())
 
 
-def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit) -> list[int]:
-    """Return an index for each residual: among many, similar ones share an index and so a variance."""
+def _kinds(residuals: Sequence[Residual], shares: Sequence[float], unit: Unit) -> list[int]:
+    """Return an index for each residual: among many, similar ones, by all their shares, have one, and one variance."""
     if (
         unit.neighbours is Neighbours.ADD_REMOVE
         or measurement.DifferencePatterns.of(residuals).size * len(residuals) <= MOST_ENTRIES
@@ -149,7 +153,7 @@ def _kinds(residuals: Sequence[Residual], table: NDArray[np.float64], unit: Unit
     seen: dict[tuple[tuple[int, ...], str], int] = {}
     alike = (
         (tuple(sorted(own.number for own in residual.classes)), f"{used:.6e}")
-        for residual, used in zip(residuals, table.sum(axis=0).tolist(), strict=True)
+        for residual, used in zip(residuals, shares, strict=True)
     )
     return [seen.setdefault(kind, len(seen)) for kind in alike]
 
@@ -179,7 +183,25 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
     return np.unique(flat[flat.any(axis=1)].round(12), axis=0)
 
 
-def _balance_variances(prices: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """The share of each kind's variance in each target's, without the many that are 0."""
+
+    lines: NDArray[np.int64]
+    """Of each share, its target; all of them have one."""
+    kinds: NDArray[np.int64]
+    numbers: NDArray[np.float64]
+
+    def of_targets(self, spread: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the variance of each target, given those of the kinds."""
+        return np.bincount(self.lines, self.numbers * spread[self.kinds]).astype(np.float64)
+
+    def of_kinds(self, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the share of each kind in all targets, given their weights."""
+        return np.bincount(self.kinds, self.numbers * weight[self.lines]).astype(np.float64)
+
+
+def _balance_variances(prices: NDArray[np.float64], targets: _Errors) -> NDArray[np.float64]:
     """Return variances s with max(prices/s)·max(targets·s) within a thousandth of the least.
 
     The minimum is max (Σ_A √((u·prices)_A·(w·targets)_A))² over weights u of patterns and w of targets that sum to 1: a
@@ -187,12 +209,13 @@ def _balance_variances(prices: NDArray[np.float64], targets: NDArray[np.float64]
     √(u·prices/w·targets) have the largest price and the largest error of that weight, or more.
     """
     share = np.full(len(prices), 1 / len(prices))
-    weight = np.full(len(targets), 1 / len(targets))
+    number = int(targets.lines.max()) + 1
+    weight = np.full(number, 1 / number)
     best, found = math.inf, np.ones(prices.shape[1])
     for _ in range(_TURNS):
-        cost, error = share @ prices, weight @ targets
+        cost, error = share @ prices, targets.of_kinds(weight)
         spread = np.sqrt(cost / error)
-        costs, errors = prices @ (1 / spread), targets @ spread
+        costs, errors = prices @ (1 / spread), targets.of_targets(spread)
         reached = float(costs.max() * errors.max())
         if reached < best:
             best, found = reached, spread

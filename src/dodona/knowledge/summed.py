@@ -5,7 +5,6 @@ Both are products like counts, with another base for the column that is added up
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
-from dodona.knowledge.asked import PRESENT, SUM
+from dodona.knowledge.asked import PARTS, PRESENT, SUM
 from dodona.knowledge.patterns import CountPattern, KnownValues, find_pattern, refine_pattern
 from dodona.knowledge.residuals import ResidualStore
 from dodona.query.bases import Base, farthest_step, middle_code
@@ -51,8 +50,18 @@ class SumPattern:
 
     @property
     def size(self) -> float:
-        """By what its tolerance exceeds that of the two parts, if both have the same variance."""
-        return math.hypot(self.reach, self.constant)
+        """How many times as far off it may be as a count that costs the same."""
+        return abs(self.reach or self.constant)
+
+    @property
+    def members(self) -> int:
+        """Its two parts as one product, over its size; the weight of the rows is rounded up to a 64th.
+
+        The rows of an average, which are counted beside its sum, weigh as much as that.
+        """
+        if not self.factor:
+            return SUM | PRESENT
+        return SUM | 2 * -(-PARTS * abs(self.constant) // abs(self.reach))
 
     @property
     def centred(self) -> bool:
@@ -60,7 +69,7 @@ class SumPattern:
         return self.constant == 0
 
     def pattern(self, part: int = SUM) -> CountPattern:
-        """Return one of its parts as a product, or a product for each group."""
+        """Return one of its parts, or both together, as a product, or as a product for each group."""
         counted = self.counted
         if self.value.base is Base.NUMBERS and part == PRESENT:
             return counted
@@ -70,11 +79,6 @@ class SumPattern:
             return CountPattern(classes, (*counted.sets[:place], part, *counted.sets[place:]))
         filters = counted.filters or (None,) * len(counted.classes)
         return CountPattern(classes, None, filters=(*filters[:place], part, *filters[place:]))
-
-    @property
-    def parts(self) -> tuple[CountPattern, ...]:
-        """Both parts: their residuals answer sums and averages alike."""
-        return self.pattern(SUM), self.pattern(PRESENT)
 
 
 @lru_cache(maxsize=1 << 10)
