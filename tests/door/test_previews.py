@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,3 +95,20 @@ def test_operators_see_what_the_door_does(open_door: OpenDoor) -> None:
 def test_without_permission_rows_are_refused_as_before(door: OpenDoor) -> None:
     with door.connect() as connection, pytest.raises(errors.InsufficientPrivilege, match="Rows are never shown"):
         connection.execute("SELECT * FROM stays LIMIT 20")
+
+
+def test_an_open_transaction_keeps_nobody_out_when_the_dataset_file_changes(open_door: OpenDoor) -> None:
+    file = open_door.server.folder / "stays.toml"
+    written, mirror = file.read_text(), "SELECT 'stays'::regclass::oid"
+    with open_door.connect(autocommit=False) as idle:  # as drivers begin one, and tools leave it open
+        (before,) = idle.execute(mirror).fetchone() or ()
+        idle.execute("SELECT sex, count(*) AS asked_here_alone FROM stays GROUP BY sex")
+        file.write_text(written.replace("previews = true\n", ""))
+        found, until = before, time.monotonic() + 30
+        while found == before:
+            assert time.monotonic() < until
+            with open_door.connect("bob", connect_timeout="10") as connection:
+                (found,) = connection.execute(mirror).fetchone() or ()
+        with pytest.raises(psycopg.OperationalError):  # what it was told about the table no longer holds
+            idle.execute("SELECT 1")
+    file.write_text(written)

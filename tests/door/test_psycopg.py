@@ -245,7 +245,7 @@ def test_intervals_by_function_and_relations_of_the_door(door: OpenDoor) -> None
         found = connection.execute(
             "SELECT sex, count(*) AS n, dp_interval_low(n) AS low, DP_INTERVAL_HIGH(count(*)) FROM stays GROUP BY sex"
         ).fetchone()
-        assert found["low"] < found["n"] < found["count"]
+        assert found["low"] < found["n"] < found["dp_interval_high"]
         with pytest.raises(errors.UndefinedColumn, match="DP_INTERVAL_LOW"):
             connection.execute("SELECT count(*) AS n, DP_INTERVAL_LOW(m) FROM stays")
         budget = connection.execute("SELECT * FROM dodona.budget").fetchone()
@@ -281,3 +281,45 @@ def test_a_cancelled_statement_ends_and_others_cannot_cancel_it(door: OpenDoor) 
             connection.execute("SELECT pg_sleep(30)")
         timer.join()
         assert connection.execute("SELECT 2").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1252", "EUC_JP", "SQL_ASCII", "UTF8"])
+def test_texts_keep_their_letters_in_every_encoding_of_a_client(door: OpenDoor, encoding) -> None:
+    text = {"EUC_JP": "漢字"}.get(encoding, "café")
+    with door.connect(client_encoding=encoding) as connection:
+        codec = connection.info.encoding if encoding != "SQL_ASCII" else "utf-8"
+        for answered in ("", ", count(*) AS n FROM stays"):
+            for result in (
+                connection.pgconn.exec_(f"SELECT '{text}' AS \"{text}\"{answered}".encode(codec)),
+                connection.pgconn.exec_params(
+                    f'SELECT $1::text AS "{text}"{answered}'.encode(codec), [text.encode(codec)]
+                ),
+            ):
+                assert result.error_message == b""
+                assert (result.fname(0), result.get_value(0, 0)) == (text.encode(codec),) * 2
+        asked = f"SELECT count(*) FROM stays WHERE ward <> '{text}'".encode(codec)  # noqa: S608
+        assert text.encode(codec) in connection.pgconn.exec_(asked).error_message
+        connection.execute("SET client_encoding = 'UTF8'")
+        assert connection.execute("SELECT 'é' AS x, count(*) FROM stays").fetchone()[0] == "é"
+
+
+def test_a_text_that_is_no_text_is_refused_by_postgresql_itself(door: OpenDoor) -> None:
+    with door.connect() as connection:
+        refused = connection.pgconn.exec_(b"SELECT 'caf\xe9', count(*) FROM stays")
+        assert refused.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"22021"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "NOTIFY wards, 'x'", "SELECT 1; notify wards", "/* x */ LISTEN wards", "BEGIN; LISTEN wards; COMMIT",
+        "SET standard_conforming_strings = off; SELECT '\\''; NOTIFY wards --'", "SELECT pg_notify('wards', 'x')",
+    ],
+)  # fmt: skip
+def test_sessions_send_each_other_no_messages(door: OpenDoor, statement) -> None:
+    with door.connect() as connection:
+        with pytest.raises(errors.InsufficientPrivilege):
+            connection.execute(statement)
+        connection.rollback()
+        assert connection.execute("SELECT 'NOTIFY', 'listen' AS listen").fetchone() == ("NOTIFY", "listen")
+        connection.execute("UNLISTEN *")

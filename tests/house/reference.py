@@ -46,8 +46,9 @@ _HTTP_API = """\
 
 Every address of a server, below `/api/v1`. A running server describes them too, at `/api/v1/openapi.json`. Send a token
 as `Authorization: Bearer TOKEN`. An address marked *key* spends: it needs the header `Idempotency-Key`, 1 to 200
-printable characters, and a repetition under the same key is charged once. Addresses marked *owners* exist on the
-owners' port alone.
+printable characters, and a repetition under the same key is charged once. With the header `Dodona-Max-Day: 5%` it is
+refused if it would leave more than this share of the budget spent by the caller on a day (UTC), in whatever way.
+Addresses marked *owners* exist on the owners' port alone.
 
 An error is `application/problem+json` with `type` (`/errors/` and a code of the [list of errors](errors.md)), `title`,
 `status`, `detail` and `charged`: true if a charge stands, false if not, and null if the reply of the core was lost;

@@ -1,5 +1,6 @@
 """The owner's limits on spending: by question and by day, and approvals above them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
@@ -7,14 +8,14 @@ import pytest
 
 from dodona.errors import InvalidArgument
 from dodona.ledger.entries import ApprovalDecided, ApprovalRequested, LimitsSet, entry_from_json, entry_to_json
-from dodona.ledger.errors import NotPermitted, PriceAboveLimit
+from dodona.ledger.errors import DaySpent, NotPermitted, PriceAboveLimit
 from dodona.ledger.ledger import Ledger
-from dodona.ledger.limits import MOST_OPEN_REQUESTS, Limits, make_limits
+from dodona.ledger.limits import MOST_OPEN_REQUESTS, NO_LIMITS, Limits, make_limits
 from dodona.ledger.memory import create_memory_ledger
 from dodona.privacy.budget import Analyst, Budget
 from dodona.privacy.events import LaplaceEvent
 from dodona.schema.schema import Neighbours
-from tests.ledger.scene import Place, ask, begun, terms_of
+from tests.ledger.scene import FilePlace, Place, answer, ask, begun, terms_of
 
 
 def laplace(scale: int) -> LaplaceEvent:
@@ -120,6 +121,59 @@ def test_an_owner_can_correct_a_day_that_a_clock_put_ahead():
         ask(ledger, analyst="ada", event=laplace(10))
     ledger.set_limits(make_limits(analyst_day="1/5"))
     ask(ledger, analyst="ada", event=laplace(10))
+
+
+# --- What a caller allows itself on a day. ---
+
+
+def test_a_caller_spends_no_more_on_a_day_than_it_allowed_itself_in_whatever_way():
+    clock = Clock()
+    ledger = opened(NO_LIMITS, clock)
+    held = ledger.within_day(Fraction(1, 5))
+    ask(ledger, analyst="ada", event=laplace(10))  # through another door
+    ask(ledger, analyst="bob", event=laplace(5))
+    bought = ask(held, "last", analyst="ada", event=laplace(10))
+    with pytest.raises(DaySpent, match=r"less than 0\.0001|0%") as refused:
+        ask(held, analyst="ada", event=laplace(100))
+    assert (refused.value.price, refused.value.most, refused.value.charged) == (Fraction(1, 100), 0, False)
+    assert ask(held, "last", analyst="ada", event=laplace(10)) == bought  # which is not charged again
+    ask(ledger, analyst="ada", event=laplace(100))
+    clock.now += timedelta(days=1)
+    ask(held, analyst="ada", event=laplace(5))
+    clock.now -= timedelta(days=3650)
+    with pytest.raises(DaySpent):
+        ask(held, analyst="ada", event=laplace(100))
+
+
+@pytest.mark.parametrize("every", [2, 1000])
+def test_a_caller_s_day_has_what_was_charged_before_a_checkpoint_and_by_other_processes(tmp_path, every):
+    place = FilePlace(tmp_path / "ledger", checkpoint_every=every)
+    place.create(terms_of(Budget(1, 0, "pure"), Analyst("ada"), Analyst("bob")))
+    with place.open() as ledger:
+        for number in range(3):
+            answer(ledger, ask(ledger, analyst="ada", event=laplace(20), purpose=f"of {number}"), 1)
+            answer(ledger, ask(ledger, analyst="bob", event=laplace(20), purpose=f"of {number}"), 1)
+    with place.open() as first, place.open() as second:
+        ask(first.within_day(Fraction(1, 5)), analyst="ada", event=laplace(20))
+        with pytest.raises(DaySpent):
+            ask(second.within_day(Fraction(1, 5)), analyst="ada", event=laplace(20))
+        ask(second.within_day(Fraction(1, 4)), analyst="ada", event=laplace(20))
+
+
+def test_callers_who_ask_at_once_take_no_more_than_a_day_together(place: Place):
+    terms = terms_of(Budget(1, 0, "pure"), Analyst("ada"))
+
+    def attempt(number: int) -> bool:
+        try:
+            ask(held, analyst="ada", event=laplace(20), purpose=f"of {number}")
+        except DaySpent:
+            return False
+        return True
+
+    with begun(place, terms) as ledger, ThreadPoolExecutor(8) as pool:
+        held = ledger.within_day(Fraction(1, 4))
+        assert sum(pool.map(attempt, range(16))) == 5
+        assert ledger.state().spent == Fraction(1, 4)
 
 
 def requested(ledger: Ledger, key: str = "big", share: Fraction = Fraction(1, 2)):

@@ -31,7 +31,6 @@ class CuratorOracle:
     """Asks datasets here, or of a server by its client: both have the surface of a curator."""
 
     curators: Mapping[str, OpenCurator]
-    caller: str = "stdio"
 
     async def datasets(self) -> list[Document]:
         """Return the datasets that were opened."""
@@ -120,7 +119,7 @@ def mcp(  # noqa: PLR0913  each is an option
 
         curators: dict[str, OpenCurator] = {}
         for name in datasets or _all_datasets(server):
-            curator = open_curator(name, server=server, analyst=analyst)
+            curator = open_curator(name, server=server, analyst=analyst, max_day=caps.day)
             stack.callback(curator.close)
             curators[curator.describe().dataset] = curator
         oracle = CuratorOracle(curators)

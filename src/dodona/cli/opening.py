@@ -39,12 +39,17 @@ def find_remote(dataset: str, server: str | None) -> str | None:
     return find_server(os.environ, read_settings(settings_path()))
 
 
-def open_curator(dataset: str, *, server: str | None, analyst: str | None) -> OpenCurator:
-    """Open a dataset here, or of a server, where the token says who asks."""
+def open_curator(
+    dataset: str, *, server: str | None, analyst: str | None, max_day: Fraction | None = None
+) -> OpenCurator:
+    """Open a dataset here, or of a server, where the token says who asks; `max_day` is what a day may take."""
     import dodona
 
     place = find_remote(dataset, server)
-    return dodona.open(dataset, analyst=analyst) if place is None else dodona.connect(place, dataset=dataset)
+    if place is not None:
+        return dodona.connect(place, dataset=dataset, max_day=max_day)
+    curator = dodona.open(dataset, analyst=analyst)
+    return curator if max_day is None else curator.for_analyst(curator.desk.analyst, max_day=max_day)
 
 
 def is_local(curator: OpenCurator) -> TypeGuard[Curator]:

@@ -22,6 +22,7 @@ from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
 from dodona.client.surface import describe_remote, list_datasets
 from dodona.client.transport import BlockingLink, Link, Retries
 from dodona.ledger.limits import ApprovalRequest
+from dodona.numbers import Exact
 from dodona.privacy.budget import BudgetState, Price
 from dodona.schema.schema import Schema
 
@@ -38,14 +39,17 @@ def connect(  # noqa: PLR0913  all that a connection may have
     timeout: float = DEFAULT_TIMEOUT,
     retries: Retries | None = None,
     insecure: bool = False,
+    max_day: Exact | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> RemoteCurator:
     """Connect to a dataset of a server. The token may be in the environment or in the settings file, too.
 
     Where no dataset is named, the token must open exactly one. With `insecure`, the token is sent over plain HTTP to
-    another machine. `timeout` is the number of seconds that one reply may take. A `transport` replaces that of httpx.
+    another machine. `timeout` is the number of seconds that one reply may take. With
+    `max_day` nothing is bought that would leave more than this share of the budget spent by you on a day (UTC), in
+    whatever way. A `transport` replaces that of httpx.
     """
-    options = http_options(url, token, timeout, insecure=insecure)
+    options = http_options(url, token, timeout, insecure=insecure, max_day=max_day)
     if transport is not None:
         options["transport"] = transport
     link = BlockingLink(Link(httpx.Client(**options), retries or Retries()))

@@ -34,13 +34,14 @@ def connect_async(  # noqa: PLR0913  all that a connection may have
     timeout: float = DEFAULT_TIMEOUT,
     retries: Retries | None = None,
     insecure: bool = False,
+    max_day: Exact | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncRemoteCurator:
     """Connect to a dataset of a server; the arguments are those of `connect`.
 
     Nothing is sent before the first call, or before `async with` begins.
     """
-    options = http_options(url, token, timeout, insecure=insecure)
+    options = http_options(url, token, timeout, insecure=insecure, max_day=max_day)
     if transport is not None:
         options["transport"] = transport
     link = AsyncLink(httpx.AsyncClient(**options), retries or Retries())

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from dodona.errors import InvalidRequest
+from dodona.numbers import Exact, to_share
 
 API = "/api/v1/"
 DEFAULT_TIMEOUT = 600.0
@@ -133,14 +134,19 @@ def check_token(token: str) -> str:
     return token
 
 
-def http_options(url: str, token: str | None, timeout: float, *, insecure: bool) -> dict[str, Any]:
-    """Return the options of an HTTP client for a server: its address, the token, and how long to wait."""
+def http_options(
+    url: str, token: str | None, timeout: float, *, insecure: bool, max_day: Exact | None = None
+) -> dict[str, Any]:
+    """Return the options of an HTTP client for a server: address, token, what a day may take, how long to wait."""
     place = server_address(url, insecure=insecure)
     if token is None:
         token = find_token(place, os.environ, read_settings(settings_path()))
+    headers = {"authorization": f"Bearer {check_token(token)}", "user-agent": "dodona-client"}
+    if max_day is not None:
+        headers["dodona-max-day"] = str(to_share(max_day, argument="max_day"))
     return {
         "base_url": place + API,
-        "headers": {"authorization": f"Bearer {check_token(token)}", "user-agent": "dodona-client"},
+        "headers": headers,
         "timeout": httpx.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS)),
         "trust_env": not is_loopback(place),  # a proxy would not reach this machine
         "follow_redirects": False,  # the token is for this address alone

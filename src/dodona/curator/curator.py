@@ -95,12 +95,14 @@ class Curator:
         self._permit()
         return read_history(self._dataset.ledger, dataset=self._dataset.name)
 
-    def for_analyst(self, analyst: str | None) -> Curator:
+    def for_analyst(self, analyst: str | None, *, max_day: Exact | None = None) -> Curator:
         """Return a curator of the same open dataset for another analyst; what was learned is shared, not read again.
 
+        With `max_day` it refuses what would leave more than this share of the budget spent by the analyst on a day
+        (UTC), through whatever door.
         Both are closed by closing one of them.
         """
-        return Curator(self._dataset, analyst=analyst, shared=self._ladder.shared)
+        return Curator(self._dataset.within_day(max_day), analyst=analyst, shared=self._ladder.shared)
 
     def describe(self) -> Description:
         """Return the columns, the protected unit, the remaining budget and the defaults; all of it is public."""

@@ -5,10 +5,10 @@ A tolerance is the largest error of an answer: a number in its unit, a percentag
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Literal, assert_never, get_args
+from typing import Literal, Self, assert_never, get_args
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.ledger import Ledger
@@ -440,6 +440,12 @@ class Dataset:
     def about(self) -> str:
         """The protected unit of answers if people are protected; otherwise empty."""
         return " ".join(part for part in (self.schema.unit.about, self.left_out) if part)
+
+    def within_day(self, max_day: Exact | None) -> Self:
+        """Return the dataset for a caller who may not have spent more than a share of the budget on a day (UTC)."""
+        if max_day is None:
+            return self
+        return replace(self, ledger=self.ledger.within_day(to_share(max_day, argument="max_day")))
 
     def __post_init__(self) -> None:
         """Raise if an option is invalid."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import sha256
+from itertools import chain
 from typing import Self, assert_never
 
 from dodona.errors import DodonaError, InvalidArgument
@@ -16,7 +17,7 @@ from dodona.ledger import checkpoint, entries, errors
 from dodona.ledger.account import Account, AnalystAccount, remaining_share, restore_filter
 from dodona.ledger.checkpoint import CHECKPOINT_FORMAT, Archive, FetchLines, fetch_listed, state_digest
 from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
-from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard
+from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard, day_of
 from dodona.privacy.accountants import odometer
 from dodona.privacy.bounds import float_above
 from dodona.privacy.budget import AnalystState, BudgetState
@@ -272,6 +273,17 @@ class Book:
                 continue
             if event != asked.event if same else overlaps(purpose):
                 yield from (self._charges[receipt].receipt for receipt in receipts)
+
+    def charged_on(self, day: str, asked: Charged) -> Iterator[Event]:
+        """Yield what was charged since a day began to the analyst of a charge, for the same dataset, newest first."""
+        new = (own for own in reversed(self._charged) if self._charges[own].receipt.analyst == asked.analyst)
+        for own in chain(new, reversed(self.archive.charges)):
+            time = self.archive.time(own, self._charged.get(own) or self.archive.charges[own])
+            if time and day_of(time) < day:
+                return
+            receipt = self._charges[own].receipt if own in self._charged else self.archive.receipt(own)
+            if (receipt.analyst, receipt.dataset) == (asked.analyst, asked.dataset):
+                yield receipt.event
 
     def _hold_limits(self, entry: Charged, time: str) -> None:
         """Refuse a new charge above the owner's limits."""

@@ -22,6 +22,7 @@ from dodona.ledger.entries import (
     Released,
     charge_fields,
     entry_from_trusted_json,
+    entry_time,
 )
 from dodona.ledger.errors import LedgerUnreadable
 from dodona.ledger.limits import ApprovalRequest, Limits, SpendingGuard
@@ -100,6 +101,14 @@ class Archive:
     def receipt(self, receipt: str) -> Receipt:
         """Return the receipt of a charge."""
         return _receipt(self._line(self.charges[receipt], receipt))
+
+    def time(self, receipt: str, number: int) -> str:
+        """Return when the charge of a line was written; empty while that line is not stored yet."""
+        found = next(iter(self.fetch(number, number)), None)
+        if found is None:
+            return ""
+        _require(found, receipt)
+        return entry_time(found.text)
 
     def release(self, receipt: str) -> Release:
         """Return the release of a charge that was answered."""

@@ -45,6 +45,20 @@ class PriceAboveLimit(Refused):
         super().__init__(" ".join(filter(None, (f"{stated} ({reason}).", instead, request))))
 
 
+class DaySpent(Refused):
+    """A call would leave more spent on a day than its caller allowed itself."""
+
+    code = "day-spent"
+
+    def __init__(self, *, price: Fraction, most: Fraction) -> None:
+        """State the price, and what the day leaves."""
+        self.price, self.most = price, most
+        super().__init__(
+            f"This would take {format_percent(price)} of the budget, and {format_percent(most)} is left of what you "
+            "may spend today (max_day; days are UTC). Ask for less, or tomorrow."
+        )
+
+
 class ReceiptVoid(Refused):
     """The receipt predates a recovery, so it is unknown whether it was used."""
 

@@ -5,6 +5,7 @@ Every method returns only what is already durable. Threads may share a ledger; a
 
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -17,7 +18,7 @@ from dodona.ledger.book import MOST_FAILURES, Book, ChargeState, Overlaps, nothi
 from dodona.ledger.entries import Charged, Entry, Line, Receipt, Release
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
-from dodona.ledger.limits import Allowance, ApprovalRequest, Limits
+from dodona.ledger.limits import Allowance, ApprovalRequest, Limits, day_of
 from dodona.ledger.store import Reservation, Store
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
@@ -66,6 +67,19 @@ class Ledger:
         self._dataset = dataset
         self._patience = patience
         self._unrecorded: dict[str, Release] = {}
+        self._max_day: Fraction | None = None
+
+    def within_day(self, max_day: Fraction) -> Self:
+        """Return this ledger for a caller who may not have spent more than a share of the budget on a day (UTC).
+
+        What the same analyst spends in any other way counts too. Like the owner's limits, it is held to when a charge
+        is written, so that no two callers can each take what is left.
+
+        Theorem: agent-spending
+        """
+        found = copy(self)
+        found._max_day = max_day  # noqa: SLF001  of its own class
+        return found
 
     def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
         """Charge an event for a question and return the receipt; the same key and question are charged once.
@@ -426,12 +440,22 @@ class Ledger:
 
     def _written(self, book: Book, write: Write, wanted: Charged) -> Receipt:
         """Return the receipt of a new charge, locked: nobody else can use it until it is released."""
+        if self._max_day is not None:
+            self._hold_day(book, wanted, self._max_day)
         receipt = book.written(write(wanted).hash)
         try:
             self._keeper.hold(receipt.id)
         except DodonaError as fault:
             raise fault.after_charge() from None
         return receipt
+
+    def _hold_day(self, book: Book, wanted: Charged, most: Fraction) -> None:
+        """Refuse a charge that would leave more than this spent by its analyst today."""
+        share = partial(book.account.filter.least_share, book.account.spent)
+        today = book.charged_on(day_of(self._keeper.time()), wanted)
+        price, left = share(wanted.event), most - sum(map(share, today), Fraction(0))
+        if price > left:
+            raise errors.DaySpent(price=price, most=max(Fraction(0), left))
 
     def _again(self, own: ChargeState) -> Reservation | str | None:
         """Return a reservation for a key charged before, the receipt to wait for, or None if it has been answered."""

@@ -9,6 +9,8 @@ from dodona.server.acts import ACTS, Act, ActUnknown, BadCall, OwnersOnly, RoleR
 from dodona.server.link import LONGEST_KEY, BadFrame, KeyMissing
 from dodona.server.timing import QUANTUM
 
+_CALLER = {"name", "role", "max_price", "max_day"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -61,12 +63,12 @@ def validate_call(call: Mapping[str, object]) -> None:
     if not {"act", "dataset", "caller", "arguments", "accept"} <= call.keys():
         raise BadCall("A call has an id, an act, a dataset, a caller, arguments and what it accepts.")
     caller = call["caller"]
-    if not isinstance(caller, dict) or not {"name", "role"} <= caller.keys() <= {"name", "role", "max_price"}:
+    if not isinstance(caller, dict) or not {"name", "role"} <= caller.keys() <= _CALLER:
         raise BadCall("A caller has a name and a role.")
-    name, most = caller["name"], caller.get("max_price")
+    name, most = caller["name"], (caller.get("max_price"), caller.get("max_day"))
     if not isinstance(name, str) or not name or not isinstance(caller["role"], str):
         raise BadCall("The core accepts no nameless caller.")
-    if not isinstance(most, str | None):
+    if not all(isinstance(one, str | None) for one in most):
         raise BadCall("What a token may spend is a share of the budget, in a text.")
     if not isinstance(call["arguments"], dict) or not isinstance(call["dataset"], str | None):
         raise BadCall("Arguments are an object, and a dataset is named by a text.")

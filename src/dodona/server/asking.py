@@ -123,7 +123,9 @@ def _cap(cap: str) -> Fraction:
 
 def curator_of(call: ActCall) -> Curator:
     """Return the caller's curator; the name is the account's, never the request's."""
-    return call.opened.curator(call.caller.name)
+    curator = call.opened.curator(call.caller.name)
+    most = call.caller.max_day
+    return curator if most is None else curator.for_analyst(call.caller.name, max_day=most)
 
 
 # --- The acts. ---

@@ -71,6 +71,8 @@ class Note:
     code: str | None = None
     questions: list[str] | None = None
     identity: Any = None
+    max_day: str | None = None
+    """What may be spent on a day by those whom this request asks for, if its door says so."""
     started: bool = False
     complete: bool = False
     unread: bool = False

@@ -8,7 +8,7 @@ import asyncio
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, Self, cast
@@ -29,6 +29,8 @@ class Caller:
     """"analyst", "owner" or "auditor" of the dataset that is asked."""
     max_price: str | None = None
     """The largest share of the budget that the caller's token may spend in one call, such as "1%"."""
+    max_day: str | None = None
+    """The share that may be spent in the caller's name on a day (UTC), as the caller wishes, or the agents' door."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class CoreLink:
             "id": self._last,
             "act": act,
             "dataset": dataset,
-            "caller": {"name": caller.name, "role": caller.role, "max_price": caller.max_price},
+            "caller": asdict(caller),
             "arguments": dict(arguments),
             "accept": accept,
         }

@@ -25,6 +25,8 @@ CSV = "text/csv"
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
 EVENTS = "text/event-stream"
+MAX_DAY = "dodona-max-day"
+"""The header with the share of the budget that may be spent in the caller's name on a day (UTC)."""
 TABLES = (JSON, CSV, ARROW)
 SPENDING = frozenset(
     {"ask", "batch", "prepare", "choose", "watch_open", "watch_ask", "weights", "synthesize", "request", "publish"}
@@ -60,7 +62,8 @@ class Relay:
         """Return the core's reply to an act."""
         note = note_of(request, act, dataset, arguments)
         accept = negotiate(request.headers.get("accept"), offered)
-        call = _Call(act, dataset, caller_of(note, dataset), arguments)
+        caller = caller_of(note, dataset, max_day=note.max_day or request.headers.get(MAX_DAY))
+        call = _Call(act, dataset, caller, arguments)
         if accept == EVENTS:
             return await self._events(note, call)
         return response_of(note, await self._reply(call, accept))
@@ -151,17 +154,17 @@ def _texts(questions: object) -> list[object]:
     return questions if isinstance(questions, list) else []
 
 
-def caller_of(note: Note, dataset: str | None) -> Caller:
-    """Return the caller as the core sees it: the account, its role for the dataset, and the token's cap."""
+def caller_of(note: Note, dataset: str | None, *, max_day: str | None = None) -> Caller:
+    """Return the caller as the core sees it: the account, its role for the dataset, and what may be spent."""
     identity = note.identity
     if identity is None:
         raise NotAuthenticated
     if dataset is None:
-        return Caller(name=identity.account, role="analyst", max_price=identity.max_price)
+        return Caller(name=identity.account, role="analyst", max_price=identity.max_price, max_day=max_day)
     role = identity.role(dataset)
     if role is None:
         raise RoleMissing("owner", "analyst", "auditor")
-    return Caller(name=identity.account, role=role, max_price=identity.max_price)
+    return Caller(name=identity.account, role=role, max_price=identity.max_price, max_day=max_day)
 
 
 def response_of(note: Note, reply: Reply) -> Response:

@@ -85,7 +85,8 @@ async def beside(
     kind: type[CuratorOracle] = CuratorOracle,
 ) -> AsyncIterator[Agent]:
     """Connect an agent to a curator in this process."""
-    oracle = kind({curator.describe().dataset: curator})
+    held = curator.for_analyst(curator.desk.analyst, max_day=caps.day)  # as the command opens it
+    oracle = kind({curator.describe().dataset: held})
     server = make_server(Door(Purse(caps), lambda _: oracle, _ignore))
     async with Client(server, mode=protocol, elicitation_callback=person) as client:
         yield Agent(client)

@@ -157,8 +157,6 @@ async def test_a_long_question_does_not_hide_the_price(curator) -> None:
 class Recorder:
     """An oracle that notes how it is asked, and fails as it is told to."""
 
-    caller = "ada"
-
     def __init__(self, *, price: Fraction, faults: list[DodonaError] = (), charges: list[Document] = ()) -> None:  # type: ignore[assignment]
         self.price, self.faults, self.own = price, list(faults), list(charges)
         self.asked: list[tuple[Document, str]] = []
@@ -226,36 +224,34 @@ async def test_the_same_call_sent_four_times_at_once_is_charged_once(curator, pr
     assert spent(curator) == price
 
 
-class Slow(Recorder):
-    """Charges a while after it was asked, as a core does, whether or not the caller is still there."""
-
-    working: set[asyncio.Task[Document]] = frozenset()  # type: ignore[assignment]
-
-    async def ask(self, dataset: str, request: Document, key: str) -> Document:
-        task = asyncio.create_task(self.charge(dataset, request, key))
-        self.working = self.working | {task}
-        return await asyncio.shield(task)
-
-    async def charge(self, dataset: str, request: Document, key: str) -> Document:
-        await asyncio.sleep(0.02)
-        self.own.insert(0, {"time": "2999-01-01T00:00:00+00:00", "share": request["max_price"]})
-        return await super().ask(dataset, request, key)
-
-
 @scripted
-async def test_an_agent_that_cancels_every_call_gets_no_more_than_its_day() -> None:
-    oracle, purse = Slow(price=Fraction(1, 100)), Purse(make_caps(question="1%", day="3.5%"))
-    for age in range(10):
-        asked = AgentQuestion(dataset="stays", text=COUNT.format(age=age))
-        call = asyncio.ensure_future(purse.buy(oracle, Deal(question=asked, offer={}, price=oracle.price)))
+async def test_an_agent_that_cancels_every_call_gets_no_more_than_its_day(curator, price) -> None:
+    purse = Purse(AgentCaps(question=price, day=price * 7 / 2, consent=Fraction(1)))
+    oracle = CuratorOracle({"stays": curator.for_analyst("ada", max_day=purse.caps.day)})
+    for age in range(1, 11):
+        asked = AgentQuestion(dataset="stays", text=COUNT.format(age=age), within=WITHIN)
+        call = asyncio.ensure_future(purse.buy(oracle, Deal(question=asked, offer={}, price=price)))
         for _ in range(4):
             await asyncio.sleep(0)
         call.cancel()
         await asyncio.wait((call,))
-    while purse._running:
-        await asyncio.wait(purse._running)
-    await asyncio.wait(oracle.working)
-    assert len(oracle.asked) == 3
+    await asyncio.get_running_loop().shutdown_default_executor()  # what was begun is charged to the end
+    assert spent(curator) == 3 * price
+
+
+@scripted
+async def test_two_doors_at_once_take_no_more_than_one_day(path, price) -> None:
+    caps = AgentCaps(question=price, day=price * 7 / 2, consent=Fraction(1))
+    with closing(dodona.open(path, analyst="ada")) as first, closing(dodona.open(path, analyst="ada")) as second:
+        async with beside(first, caps) as one, beside(second, caps) as other:
+            asked = [agent.attempt("ask", **question(2 * age + place))
+                     for age in range(1, 6) for place, agent in enumerate((one, other))]  # fmt: skip
+            replies = await asyncio.gather(*asked)
+        assert sum(answered for answered, _ in replies) == 3
+        refused = [reply for answered, reply in replies if not answered]
+        assert {one["code"] for one in refused} <= {"agent-cap", "day-spent"}
+        assert not any(one["charged"] for one in refused)
+        assert spent(first) == 3 * price
 
 
 class Forgetful(CuratorOracle):

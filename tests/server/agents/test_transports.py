@@ -1,5 +1,6 @@
 """The SDK's own client over each transport: the same tools, the same words, the same charges."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -12,10 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
+import dodona
+from dodona.errors import Refused
 from dodona.server.agents.guidance import NOTICE
-from tests.server.agents.scene import Agent, Person, over_http, over_stdio, scripted
+from tests.server.agents.scene import COUNT, Agent, Person, over_http, over_stdio, price_of, scripted
 from tests.server.scene import make_dataset
-from tests.server.serving import Running
+from tests.server.serving import Running, serving
 
 Connect = Callable[..., AbstractAsyncContextManager[Agent]]
 TOOLS = ["datasets", "describe", "quote", "ask", "budget", "history", "explain"]
@@ -129,6 +132,35 @@ async def test_the_cap_of_a_token_holds_for_agents(server: Running) -> None:
     async with over_http(server.analysts, server.tokens["capped"], Person()) as agent:
         refusal = await agent.refused("ask", **question, max_price="2%")
     assert (refusal["code"], "0.01%" in refusal["detail"]) == ("agent-cap", True)
+
+
+@scripted
+async def test_the_day_of_an_account_is_one_over_all_doors(tmp_path: Path) -> None:
+    price = price_of(make_dataset(tmp_path, epsilon="5"), COUNT.format(age=1), within=WITHIN)
+    day = price * 7 / 2
+    asked = {"dataset": "stays", "within": WITHIN, "max_price": "100%"}
+    with serving(tmp_path, ("--agent-question", "1", "--agent-day", str(day), "--agent-consent", "1")) as server:
+        token = server.tokens["ada"]
+        settings = {"DODONA_SERVER": server.analysts, "DODONA_TOKEN": token}
+        kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        caps = ("--question", "1", "--day", str(day), "--consent", "1")
+        async with (
+            over_http(server.analysts, token) as one,
+            over_http(server.analysts, token) as other,
+            over_stdio(*caps, environment=settings | kept) as third,
+        ):
+            calls = [agent.attempt("ask", **asked, question=COUNT.format(age=3 * age + place))
+                     for age in range(1, 4) for place, agent in enumerate((one, other, third))]  # fmt: skip
+            replies = await asyncio.gather(*calls)
+        assert sum(answered for answered, _ in replies) == 3
+        assert {reply["code"] for answered, reply in replies if not answered} <= {"agent-cap", "day-spent"}
+        with dodona.connect(server.analysts, token=token, dataset="stays", max_day=day) as held:
+            assert sum(charge.share for charge in held.history) == 3 * price
+            with pytest.raises(Refused, match="today") as refused:
+                held.ask(COUNT.format(age=50), within=WITHIN)
+            assert (refused.value.code, refused.value.charged) == ("day-spent", False)
+        with dodona.connect(server.analysts, token=token, dataset="stays") as free:
+            assert free.ask(COUNT.format(age=50), within=WITHIN).price.share == price
 
 
 def test_the_address_is_for_tokens_and_for_nothing_else(server: Running) -> None:

@@ -123,7 +123,7 @@ class AgentsDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; who sent it is in its note."""
         note: Note = scope["note"]
-        note.act = "mcp"
+        note.act, note.max_day = "mcp", str(self.caps.day)
         if note.identity is None or note.identity.token is None:  # a browser's cookie is no agent
             raise NotAuthenticated
         if self._ready is None or (self._ready.done() and self._ready.exception() is not None):

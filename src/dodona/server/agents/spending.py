@@ -4,15 +4,13 @@ The ledger protects the data from anyone. The caps here protect the budget from 
 was told to or by mistake. They come on top of the owner's limits and of the token's cap, and can only forbid more.
 """
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Protocol
-from weakref import WeakValueDictionary
 
 from dodona.errors import DodonaError, InvalidArgument, Refused, printable
 from dodona.numbers import Exact, format_percent, to_share
@@ -52,12 +50,10 @@ def make_caps(*, question: Exact | None = None, day: Exact | None = None, consen
 class Oracle(Protocol):
     """Whom the tools ask, in the name of one caller: a server's core, a server by its client, or a dataset here.
 
+    It lets the caller spend no more on a day than the caps of the door say.
+
     Replies are the JSON documents of the HTTP API. Whatever is refused raises a `DodonaError`.
     """
-
-    @property
-    def caller(self) -> str:
-        """Whose calls these are, for locks."""
 
     async def datasets(self) -> list[Document]:
         """Return the datasets that the caller may see."""
@@ -155,8 +151,6 @@ class Purse:
     """
 
     caps: AgentCaps
-    _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(default_factory=WeakValueDictionary)
-    _running: set[asyncio.Task[Document]] = field(default_factory=set)
 
     async def deal(self, oracle: Oracle, question: AgentQuestion, max_price: Exact) -> Deal:
         """Quote a question, and refuse a price above what the agent said, or above a cap."""
@@ -180,29 +174,16 @@ class Purse:
     async def buy(self, oracle: Oracle, deal: Deal, *, view: str = "single") -> Document:
         """Ask a question at the price of its deal, or for less; the view says which intervals are shown.
 
-        A call that is cancelled is carried on to its end: the next one must not look at the day before it is charged.
+        Whether the day's cap still holds is decided by the ledger, when it writes the charge.
         """
-        task = asyncio.create_task(self._buy(oracle, deal, view))
-        self._running.add(task)
-        task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
-
-    def _forget(self, task: asyncio.Task[Document]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody may be left to hear of it
-
-    async def _buy(self, oracle: Oracle, deal: Deal, view: str) -> Document:
         question = deal.question
-        async with self._lock(oracle.caller, question.dataset):  # one at a time, so that the day's cap holds for all
-            await self._hold_to_day(oracle, question.dataset, deal.price)
-            request = question.request | {"max_price": str(deal.price), "view": view}
-            for number in range(_VERSIONS):
-                try:
-                    return await oracle.ask(question.dataset, request, question.key(number))
-                except DodonaError as fault:
-                    if fault.code != _KEY_REUSED:  # it was asked of an earlier version of the data
-                        raise
+        request = question.request | {"max_price": str(deal.price), "view": view}
+        for number in range(_VERSIONS):
+            try:
+                return await oracle.ask(question.dataset, request, question.key(number))
+            except DodonaError as fault:
+                if fault.code != _KEY_REUSED:  # it was asked of an earlier version of the data
+                    raise
         raise InvalidArgument("question", question.text, "it was asked of too many versions of the data; rephrase it")
 
     async def left_today(self, oracle: Oracle, dataset: str) -> Fraction:
@@ -215,9 +196,6 @@ class Purse:
         left = await self.left_today(oracle, dataset)
         if price > left:
             raise AgentCap(price=price, most=left, because="the rest of the cap on a day of an agent (UTC)")
-
-    def _lock(self, caller: str, dataset: str) -> asyncio.Lock:
-        return self._locks.setdefault((caller, dataset), asyncio.Lock())
 
 
 async def spent_today(oracle: Oracle, dataset: str) -> Fraction:

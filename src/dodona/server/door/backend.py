@@ -12,11 +12,13 @@ from dodona.errors import Unavailable
 from dodona.server.door.wire import (
     FLUSH,
     SYNC,
+    UTF8,
     Bind,
     Stream,
     cells_of,
     close_portal,
     close_statement,
+    codec_of,
     columns_of,
     describe_statement,
     execute_message,
@@ -29,8 +31,11 @@ from dodona.server.door.wire import (
 _PROTOCOL = 3 << 16
 _CANCEL = 80877102
 _STEP = b"dodona_step"
-_ASIDE = frozenset((b"N", b"S", b"A"))
+_ASIDE = frozenset((b"N", b"S"))
 _LONGEST = 1 << 30
+_ENCODING = b"client_encoding\0"
+_MESSAGE = b"A"
+"""Of another session: none may be sent, and none is passed on."""
 
 
 class SidecarUnreachable(Unavailable):
@@ -72,6 +77,8 @@ class Backend:
     """Of the transaction: idle, in one, or in a failed one."""
     seconds: float = 65.0
     """How long it may be silent."""
+    codec: str = UTF8
+    """How texts are encoded here, as the client set it."""
 
     @classmethod
     async def connect(
@@ -105,14 +112,16 @@ class Backend:
             raise
 
     async def next(self) -> tuple[bytes, bytes]:
-        """Return the next message, and remember the state of the transaction."""
+        """Return the next message, and remember the state of the transaction and the encoding."""
         found = self.stream.ready()
         if found is None:
             async with asyncio.timeout(self.seconds):
                 found = await self.stream.next()
         if found[0] == b"Z":
             self.status = found[1]
-        return found
+        elif found[0] == b"S" and found[1].startswith(_ENCODING):
+            self.codec = codec_of(found[1][len(_ENCODING) : -1].decode())
+        return found if found[0] != _MESSAGE else await self.next()
 
     async def exchange(self, data: bytes, aside: Stream | None, end: bytes) -> list[tuple[bytes, bytes]]:
         """Send messages of the door's own, and return the replies up to the `end`th that ends a step.
@@ -139,14 +148,16 @@ class Backend:
         self, statement: str, types: Sequence[int], aside: Stream | None
     ) -> tuple[list[int], list[tuple[str, int, int]]]:
         """Return the types of the parameters and the columns of a statement, which is not executed."""
-        parsed = close_statement(_STEP) + parse_message(_STEP, statement, types)  # one that failed was not closed
+        parsed = close_statement(_STEP) + parse_message(
+            _STEP, statement, types, self.codec
+        )  # one that failed was not closed
         step = parsed + describe_statement(_STEP) + close_statement(_STEP)
         parameters, columns = list[int](), list[tuple[str, int, int]]()
         for kind, body in await self.exchange(step, aside, b"31T3"):
             if kind == b"t":
                 parameters = types_of(body)
             elif kind == b"T":
-                columns = columns_of(body)
+                columns = columns_of(body, self.codec)
         return parameters, columns
 
     async def fetch(
@@ -157,14 +168,15 @@ class Backend:
             (
                 close_portal(_STEP),
                 close_statement(_STEP),
-                parse_message(_STEP, statement, types),
+                parse_message(_STEP, statement, types, self.codec),
                 bind.message(portal=_STEP, statement=_STEP, results=b"\0\0"),
                 execute_message(_STEP),
                 close_portal(_STEP),
                 close_statement(_STEP),
             )
         )
-        return [cells_of(body) for kind, body in await self.exchange(step, aside, b"3312C33") if kind == b"D"]
+        found = await self.exchange(step, aside, b"3312C33")
+        return [cells_of(body, self.codec) for kind, body in found if kind == b"D"]
 
     async def run(self, *statements: str) -> list[list[str | None]]:
         """Return the rows of statements of the door's, sent as one text; raises StepFailed."""

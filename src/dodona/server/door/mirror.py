@@ -26,6 +26,10 @@ RELATIONS = {
     "answered boolean",
 }
 """What the door fills when it is read: what was spent, and the caller's charges."""
+_END_READERS = """SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid <> pg_backend_pid() AND relation IN
+(SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+"""A transaction that read the mirror keeps it from being replaced for as long as it is open, perhaps for hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,10 @@ class Mirror:
     def statements(self) -> Iterator[str]:
         """Yield the SQL that makes the mirror in a database of its own."""
         table = f"public.{identifier(self.table)}"
-        yield f"DROP TABLE IF EXISTS {table}"
+        yield _END_READERS
+        yield "DROP SCHEMA public CASCADE"
+        yield "CREATE SCHEMA public"
+        yield "GRANT USAGE ON SCHEMA public TO PUBLIC"
         yield f"CREATE TABLE {table} ({', '.join(self._types(_check))})"
         yield f"INSERT INTO {table} DEFAULT VALUES"
         protects = "row" if self.person is None else "person"

@@ -27,6 +27,8 @@ from dodona.server.link import Caller, CoreLink
 _DOOR = Caller("sql-door", "auditor")
 """Who asks the core for what is public. Nothing can be spent in this name."""
 _LOOK_AGAIN = 5.0
+_LOCK_SECONDS = 5
+"""Others wait to log in while a mirror is made."""
 _DEFAULT_NAMES = frozenset({"postgres", "dodona", "template1"})
 _OWN_DATABASES = frozenset({"postgres", "template0", "template1"})
 
@@ -60,7 +62,7 @@ class Mirrors:
 
     async def _administrate(self, database: str) -> Backend:
         backend, _ = await Backend.connect(self.socket, {"user": ADMINISTRATOR, "database": database})
-        await backend.run("SET statement_timeout = 0")
+        await backend.run("SET statement_timeout = 0", f"SET lock_timeout = '{_LOCK_SECONDS}s'")
         return backend
 
     # --- Datasets. ---

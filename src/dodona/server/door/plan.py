@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +24,7 @@ Kind = Literal["pass", "query", "explain", "copy", "declare"]
 LONGEST, MOST_TOKENS = 65_536, 4_000
 _QUERIES = ("select", "with", "values", "table", "(")
 _WRITES = ("insert", "update", "delete", "merge", "into")
+_MESSAGING = re.compile(r"\b(?:notify|listen)\b", re.IGNORECASE)
 
 
 class PreparedInSql(InvalidRequest):
@@ -36,6 +38,17 @@ class PreparedInSql(InvalidRequest):
         super().__init__(
             "PREPARE is not possible over a dataset. Send the statement itself; drivers prepare it by the protocol."
         )
+
+
+class NoMessages(InvalidRequest):
+    """A session wants to send or to hear messages of other sessions, which PostgreSQL can forbid to nobody."""
+
+    code = "no-messages"
+    sqlstate = "42501"
+
+    def __init__(self) -> None:
+        """State what is refused."""
+        super().__init__("NOTIFY and LISTEN are not possible here: sessions do not hear of each other.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +180,8 @@ class StatementTooLong(InvalidRequest):
 
 def read_plans(text: str, catalog: Catalog) -> list[Plan]:
     """Return the statements of a text, none if it names no dataset; raises Unreadable where it has no tokens."""
+    if _MESSAGING.search(text) is not None:
+        _hold_messages(text)
     folded = text.lower()
     if not any(name.lower() in folded for name in (*catalog.tables, "dodona")):
         return []
@@ -179,6 +194,15 @@ def read_plans(text: str, catalog: Catalog) -> list[Plan]:
         return [_read(text, tokens, whole, catalog) for whole in split_statements(tokens)]
     except RecursionError:
         raise StatementTooLong from None
+
+
+def _hold_messages(text: str) -> None:
+    """Refuse NOTIFY and LISTEN; where a text is not certain to be cut as PostgreSQL cuts it, also their words."""
+    if len(text) > LONGEST or "\\" in text:  # a setting decides whether a backslash hides what follows
+        raise NoMessages
+    tokens = tokens_of(text)
+    if any(tokens[start].says("notify", "listen") for start, _ in split_statements(tokens)):
+        raise NoMessages
 
 
 def _read(text: str, tokens: Sequence[Token], whole: Range, catalog: Catalog) -> Plan:

@@ -48,7 +48,7 @@ _SETTINGS = (
     + "".join(f"coalesce(current_setting('dodona.{name}', true), ''), " for name in SETTINGS)
     + "current_setting('client_min_messages')"
 )
-_PASSED_ON = frozenset((b"N", b"S", b"A"))
+_PASSED_ON = frozenset((b"N", b"S"))
 _MOST_KNOWN = 1000
 _STATEMENT_SECONDS = 600.0
 """How long a statement may go on, whatever the client sets `statement_timeout` to."""
@@ -130,7 +130,7 @@ class Session:
         if self._skipping and kind != b"S":
             pass
         elif kind == b"Q":
-            await self._simple(self._own_role(body[:-1].decode("utf-8", "replace")))
+            await self._simple(body)
         elif kind == b"S":
             self._skipping = False
             self.backend.stream.put(wire.SYNC)
@@ -166,7 +166,7 @@ class Session:
 
     async def end(self, sqlstate: str, text: str) -> NoReturn:
         """Tell the client why the session ends, and end it."""
-        self.client.put(wire.notice("FATAL", sqlstate, text, kind=b"E"))
+        self.client.put(wire.notice("FATAL", sqlstate, text, self.backend.codec, kind=b"E"))
         await self.client.flush()
         raise Ended
 
@@ -210,23 +210,24 @@ class Session:
 
     # --- Reading a statement. ---
 
-    def _plans(self, text: str) -> list[Plan]:
+    def _plans(self, given: bytes) -> tuple[list[Plan], bytes]:
+        """Return the statements of a text, none if nothing in it is asked, and the text as it goes on then."""
         if self.backend.status == b"E":
-            return []
-        try:
-            return read_plans(text, self.knowledge.catalog)
-        except Unreadable:
-            return []  # PostgreSQL says what is wrong with it
+            return [], given
+        with suppress(Unreadable, UnicodeDecodeError):  # PostgreSQL says what is wrong with it
+            text = given.decode(self.backend.codec)
+            own = self._own_role(text)
+            return read_plans(own, self.knowledge.catalog), given if own is text else own.encode(self.backend.codec)
+        return [], given
 
     def _own_role(self, text: str) -> str:
         """Return ALTER ROLE of the caller's account as one of the caller's role, whose name says nothing."""
         if text.lstrip()[:5].lower() != "alter":
             return text
-        with suppress(Unreadable):
-            match tokens_of(text):
-                case [alter, role, name, *_] if alter.says("alter") and role.says("role", "user"):
-                    if name.names and name.word == self.identity.account:
-                        return f"{text[: name.start]}CURRENT_USER{text[name.end :]}"
+        match tokens_of(text):
+            case [alter, role, name, *_] if alter.says("alter") and role.says("role", "user"):
+                if name.names and name.word == self.identity.account:
+                    return f"{text[: name.start]}CURRENT_USER{text[name.end :]}"
         return text
 
     async def _learn(self, plan: Plan, types: Sequence[int]) -> Known:
@@ -283,7 +284,7 @@ class Session:
             rows = json.dumps(await self._wait(self.asker.preview(self.identity)))
             found += [rows] * len(plan.previews)
             if wishes.notices:
-                self.client.put(wire.notice("WARNING", "01000", _MADE_UP))
+                self.client.put(wire.notice("WARNING", "01000", _MADE_UP, self.backend.codec))
         return found
 
     @property
@@ -315,7 +316,7 @@ class Session:
         if price_of(answers):
             texts[-1] += f" Left: {await self._wait(self.asker.left(self.identity))}."
         for text in texts:
-            self.client.put(wire.notice("NOTICE", "00000", text))
+            self.client.put(wire.notice("NOTICE", "00000", text, self.backend.codec))
 
     async def _wait(self, call: Awaitable[_T]) -> _T:
         """Return what a call of the core returns; a client that cancels does not wait for it."""
@@ -336,23 +337,24 @@ class Session:
 
     # --- The simple protocol: one text, perhaps of several statements. ---
 
-    async def _simple(self, text: str) -> None:
+    async def _simple(self, body: bytes) -> None:
         stepped = False
         try:
-            plans = self._plans(text)
+            plans, text = self._plans(body[:-1])
+            text += b"\0"
             if any(plan.kind != "pass" for plan in plans):
                 stepped = True
-                text = await self._answered_text(plans)
+                text = wire.text_of(await self._answered_text(plans), self.backend.codec)
         except StepFailed as failed:
             self.client.put(message(b"E", wire.plain_error(failed.body)))
             self.backend.stream.put(wire.SYNC)
             await self._relay(b"Z")
             return
         except (Problem, DodonaError) as problem:
-            text = _failure(problem)
+            text = wire.text_of(_failure(problem), self.backend.codec)
         if stepped:
             await self.backend.sync()
-        self.backend.stream.put(message(b"Q", wire.text_of(text)))
+        self.backend.stream.put(message(b"Q", text))
         await self._relay(b"Z")
         if self.backend.status == b"I":
             self.portals.clear()
@@ -385,11 +387,9 @@ class Session:
 
     async def _parse(self, body: bytes) -> None:
         name, given, rest = wire.parts_of(body, 3)
-        text = self._own_role(given.decode("utf-8", "replace"))
-        body = name + b"\0" + wire.text_of(text) + rest
-        plans = self._plans(text)
+        plans, text = self._plans(given)
         if len(plans) != 1 or plans[0].kind == "pass":
-            if await self._pass(message(b"P", body), b"1") == b"1":
+            if await self._pass(message(b"P", name + b"\0" + text + b"\0" + rest), b"1") == b"1":
                 self.statements.pop(name, None)
             return
         plan, types = plans[0], wire.types_of(rest)
@@ -405,7 +405,10 @@ class Session:
             sources = [f"${first + place}::json" for place in range(plan.sources)]
             statement = plan.outer(known.described, sources, *self._filled, intervals=intervals)
             more = [_JSON] * plan.sources
-        if await self._pass(wire.parse_message(name, statement, [*known.types, *more]), b"1") == b"1":
+        if (
+            await self._pass(wire.parse_message(name, statement, [*known.types, *more], self.backend.codec), b"1")
+            == b"1"
+        ):
             self.statements[name] = (known, intervals)
 
     async def _bind(self, body: bytes) -> None:
@@ -445,11 +448,11 @@ class Session:
         if known.plan.kind == "explain":
             lines = await self._quoted(known, bind, wishes)
             listed = ",".join('"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"' for line in lines)
-            step += bind.message([f"{{{listed}}}".encode()])
+            step += bind.message([f"{{{listed}}}".encode(self.backend.codec, "replace")])
         elif known.plan.kind == "copy":
             sources = [f"{quote(one)}::json" for one in await self._sources(known, bind, wishes)]
             statement = known.plan.outer(known.described, sources, *self._filled, intervals=portal.intervals)
-            step = wire.close_statement(_LATE) + wire.parse_message(_LATE, statement) + step
+            step = wire.close_statement(_LATE) + wire.parse_message(_LATE, statement, codec=self.backend.codec) + step
             step += bind.message(statement=_LATE)
             await self.backend.exchange(step, self.client, b"3132")
             portal.filled = True

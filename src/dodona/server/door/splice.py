@@ -381,7 +381,8 @@ class _PieceReader:
         columns = []
         for item in self.items:
             edits = [(at, self.text(of)) for at, of in replaced.items() if item[0] <= at[0] < item[1]]
-            columns.append(_edited(self.shape.tokens, item, edits))
+            named = f" AS {self.shape.tokens[item[0]].word}" if item in replaced else ""  # as any function names it
+            columns.append(_edited(self.shape.tokens, item, edits) + named)
         columns += [self.text(part) for part in (*self.keys, *self.estimates)]
         source = [
             self._mirrored(self.select.clauses[name]) for name in ("from", "where") if name in self.select.clauses

@@ -87,7 +87,7 @@ DO $$
 DECLARE found text;
 BEGIN
 FOR found IN SELECT oid::regprocedure FROM pg_proc
-WHERE (proname = 'ts_rewrite' AND pronargs = 2) OR proname ~ ('^(lo_.*|loread|lowrite|pg_(try_)?advisory.*|pg_notify|' ||
+WHERE (proname = 'ts_rewrite' AND pronargs = 2) OR proname ~ ('^(lo_.*|loread|lowrite|pg_(try_)?advisory_(xact_)?lock.*|pg_notify|' ||
 '(query|table|schema|database|cursor)_to_xml.*|ts_stat|pg_stat_get_(activity|backend.*|wal_.*|progress_.*)|' ||
 'pg_export_snapshot|pg_logical_.*|pg_log_backend_memory_contexts)$') LOOP
 EXECUTE 'REVOKE EXECUTE ON FUNCTION ' || found || ' FROM PUBLIC';

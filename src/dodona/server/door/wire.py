@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,14 @@ _SHORTEST = 4
 _HEAD = struct.Struct("!cI")
 _COUNT = struct.Struct("!H")
 _LENGTH = struct.Struct("!i")
+
+UTF8 = "utf-8"
+_CODECS = {
+    "UTF8": UTF8, "SQL_ASCII": UTF8, "LATIN5": "iso8859-9", "LATIN6": "iso8859-10", "LATIN7": "iso8859-13",
+    "LATIN8": "iso8859-14", "LATIN9": "iso8859-15", "LATIN10": "iso8859-16", "EUC_CN": "gb2312", "SJIS": "cp932",
+    "BIG5": "cp950", "UHC": "cp949", "KOI8R": "koi8-r", "KOI8U": "koi8-u",
+}  # fmt: skip
+"""Python's names of PostgreSQL's encodings, where they are not the same, or windows and parts of ISO 8859 by number."""
 
 SYNC, FLUSH, TERMINATE = b"S\0\0\0\4", b"H\0\0\0\4", b"X\0\0\0\4"
 
@@ -82,14 +91,31 @@ def message(kind: bytes, body: bytes = b"") -> bytes:
     return _HEAD.pack(kind, len(body) + 4) + body
 
 
-def text_of(value: str) -> bytes:
-    """Return a text as messages hold it."""
-    return value.encode("utf-8", "replace").replace(b"\0", b"") + b"\0"
+def codec_of(encoding: str) -> str:
+    """Return Python's name of an encoding of PostgreSQL's; ASCII for one that Python lacks.
+
+    >>> [codec_of(one) for one in ("UTF8", "LATIN1", "WIN1252", "ISO_8859_5", "EUC_JP", "MULE_INTERNAL")]
+    ['utf-8', 'iso8859-1', 'cp1252', 'iso8859-5', 'euc_jp', 'ascii']
+    """
+    found = _CODECS.get(encoding)
+    if found is None:
+        found = encoding.lower().replace("latin", "iso8859-").replace("win", "cp").replace("iso_8859_", "iso8859-")
+    try:
+        codecs.lookup(found)
+    except LookupError:
+        return "ascii"
+    return found
 
 
-def parse_message(name: bytes, statement: str, types: Sequence[int] = ()) -> bytes:
+def text_of(value: str, codec: str = UTF8) -> bytes:
+    """Return a text as messages hold it, with question marks for what its encoding lacks."""
+    return value.encode(codec, "replace").replace(b"\0", b"") + b"\0"
+
+
+def parse_message(name: bytes, statement: str, types: Sequence[int] = (), codec: str = UTF8) -> bytes:
     """Return the message Parse."""
-    return message(b"P", name + b"\0" + text_of(statement) + struct.pack(f"!H{len(types)}I", len(types), *types))
+    typed = struct.pack(f"!H{len(types)}I", len(types), *types)
+    return message(b"P", name + b"\0" + text_of(statement, codec) + typed)
 
 
 def describe_statement(name: bytes) -> bytes:
@@ -112,10 +138,10 @@ def execute_message(portal: bytes, rows: int = 0) -> bytes:
     return message(b"E", portal + b"\0" + struct.pack("!I", rows))
 
 
-def notice(severity: str, sqlstate: str, text: str, *, kind: bytes = b"N") -> bytes:
+def notice(severity: str, sqlstate: str, text: str, codec: str = UTF8, *, kind: bytes = b"N") -> bytes:
     """Return a notice, or with kind E an error."""
     found = {b"S": severity, b"V": severity, b"C": sqlstate, b"M": text}
-    return message(kind, b"".join(name + text_of(value) for name, value in found.items()) + b"\0")
+    return message(kind, b"".join(name + text_of(value, codec) for name, value in found.items()) + b"\0")
 
 
 def plain_error(body: bytes) -> bytes:
@@ -123,24 +149,24 @@ def plain_error(body: bytes) -> bytes:
     return b"\0".join(part for part in body.split(b"\0") if not (part[:1] == b"W" and b" dodona." in part))
 
 
-def cells_of(body: bytes) -> list[str | None]:
+def cells_of(body: bytes, codec: str = UTF8) -> list[str | None]:
     """Return the values of a row that has all of them as text."""
     place, out = 2, list[str | None]()
     for _ in range(_COUNT.unpack_from(body)[0]):
         (length,) = _LENGTH.unpack_from(body, place)
         place += 4
-        out.append(None if length < 0 else body[place : place + length].decode())
+        out.append(None if length < 0 else body[place : place + length].decode(codec))
         place += max(length, 0)
     return out
 
 
-def columns_of(body: bytes) -> list[tuple[str, int, int]]:
+def columns_of(body: bytes, codec: str = UTF8) -> list[tuple[str, int, int]]:
     """Return the name, the type and the type's modifier of each column of a RowDescription."""
     place, out = 2, []
     for _ in range(_COUNT.unpack_from(body)[0]):
         end = body.index(b"\0", place)
         _, _, kind, _, modifier, _ = struct.unpack_from("!IhIhih", body, end + 1)
-        out.append((body[place:end].decode(), kind, modifier))
+        out.append((body[place:end].decode(codec), kind, modifier))
         place = end + 19
     return out
 
