@@ -30,9 +30,13 @@ class DodonaError(Exception):
 
     def after_charge(self) -> Self:
         """Return the same error marked as charged, for a charge that the code raising it did not know about."""
+        return self.with_charge(charged=True)
+
+    def with_charge(self, *, charged: bool | None) -> Self:
+        """Return the same error with another word about the charge; threads may share the error itself."""
         again = type(self).__new__(type(self))
         again.__dict__.update(self.__dict__)
-        DodonaError.__init__(again, self.message, charged=True)
+        DodonaError.__init__(again, self.message, charged=charged)
         return again
 
 

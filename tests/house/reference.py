@@ -51,7 +51,7 @@ refused if it would leave more than this share of the budget spent by the caller
 Addresses marked *owners* exist on the owners' port alone.
 
 An error is `application/problem+json` with `type` (`/errors/` and a code of the [list of errors](errors.md)), `title`,
-`status`, `detail` and `charged`: true if a charge stands, false if not, and null if the reply of the core was lost;
+`status`, `detail` and `charged`: true if a charge stands, false if not, and null where nobody can say at the moment;
 then ask again with the same key. A body is JSON of at most 1 MiB and 32 levels, and a question has at most 65,536
 characters. Answers come as JSON, `text/csv` or `application/vnd.apache.arrow.stream`, as the header `Accept` asks. This
 page is held to the code by a test.

@@ -445,6 +445,8 @@ def test_a_client_that_drips_its_body_is_turned_away(server):
 def test_headers_that_are_too_large_and_what_is_no_http_are_turned_away(server):
     reply, _ = speak(server, b"GET / HTTP/1.1\r\nHost: x\r\nLong: " + b"a" * 40_000)
     assert reply.startswith(b"HTTP/1.1 431 ")
+    reply, _ = speak(server, b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nLong: " + b"a" * 40_000 + b"\r\n\r\n")
+    assert reply.startswith(b"HTTP/1.1 431 ")
     reply, _ = speak(server, b"\x16\x03\x01 this is no HTTP\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 400 ")
     assert PROBLEM.encode() in reply

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -94,6 +95,27 @@ def test_bodies_may_be_nested_to_the_limit_and_no_deeper(depth):
     assert checked(b"[" * depth + b"]" * depth, depth=depth)
     with pytest.raises(InvalidRequest, match="deep"):
         checked(b"[" * (depth + 1) + b"]" * (depth + 1), depth=depth)
+
+
+MEBIBYTE = (
+    b"[" * 2**19 + b"]" * 2**19,
+    b"[" * 2**20,
+    b'{"":' * 2**18,
+    b"[" + b"[]," * 349_000 + b"1]",
+    b"[" + b'["",""],' * 131_000 + b"1]",
+    (b"[" * 32 + b"]" * 32 + b",") * 16_000,
+    b'"' * 2**20,
+    b'\\"[' * 349_000,
+)
+
+
+@pytest.mark.parametrize("body", MEBIBYTE, ids=range(len(MEBIBYTE)))
+def test_no_mebibyte_holds_up_all_others(body):
+    """The check runs where everybody waits: in tens of milliseconds, where reading the JSON takes hundreds."""
+    began = time.thread_time()
+    with suppress(InvalidRequest):
+        checked(body, depth=32)
+    assert time.thread_time() - began < 0.5  # usual is a tenth, and a half for the slowest
 
 
 VALUES = st.recursive(

@@ -47,7 +47,7 @@ def header(act: str = "ask") -> bytes:
             "act": act,
             "dataset": "stays",
             "caller": {"name": "ada", "role": "analyst", "max_price": None},
-            "arguments": {"question": "SELECT count(*) FROM stays", "key": "k"},
+            "arguments": {"question": "SELECT count(*) FROM stays"} | ({} if act == "raise" else {"key": "k"}),
             "accept": "application/json",
         }
     ).encode()
@@ -135,6 +135,58 @@ def test_an_unexpected_error_becomes_a_constant_reply_that_is_true_about_the_cha
     assert SECRET not in body.decode() + caplog.text
     assert "ValueError" in caplog.text
     worker._datasets.open("stays").dataset.ledger.close()
+
+
+def replied(worker: Worker, pair: tuple[socket.socket, socket.socket], act: str = "ask") -> dict[str, object]:
+    """Carry out a call, and return what is replied."""
+    worker.take(Kind.CALL, 9, 0, header(act))
+    found = receive(pair[1])
+    assert found is not None
+    ((_, body),) = FrameReader().feed(found[3])
+    document: dict[str, object] = json.loads(body)
+    return document
+
+
+@pytest.mark.parametrize(("act", "times"), [("budget", 2), ("ask", 2), ("watch_ask", 1), ("raise", 1)])
+def test_a_call_whose_ledger_was_lost_is_carried_out_once_more_if_that_is_the_same(
+    tmp_path: Path, pair: tuple[socket.socket, socket.socket], act: str, times: int
+):
+    """The server of a ledger was started again: the connection of before is dead, and a new one is not."""
+    make_dataset(tmp_path)
+    worker = worker_of(tmp_path, pair[0])
+    used = []
+
+    def fail_first(call: ActCall) -> Reply:
+        used.append(call.opened)
+        if len(used) == 1:
+            raise LedgerUnavailable
+        return Reply(200, "application/json", b'{"code": "answered"}')
+
+    worker._functions[act] = fail_first
+    assert replied(worker, pair, act)["code"] == ("answered" if times == 2 else "ledger-unavailable")
+    assert len(used) == len(set(map(id, used))) == times  # the second time with a ledger that was opened anew
+    worker._datasets.open("stays").dataset.ledger.close()
+
+
+@pytest.mark.parametrize("charged", [False, True, None])
+def test_an_error_of_our_side_says_what_the_ledger_says_of_the_charge(
+    tmp_path: Path,
+    pair: tuple[socket.socket, socket.socket],
+    charged: bool | None,  # noqa: FBT001  a parameter
+):
+    path = make_dataset(tmp_path)
+    worker = worker_of(tmp_path, pair[0])
+
+    def fail(call: ActCall) -> Reply:
+        if charged:
+            call.opened.curator("ada").ask("SELECT count(*) FROM stays", key=call.key)
+        if charged is None:
+            path.with_suffix(".ledger").rename(tmp_path / "elsewhere")
+            worker._datasets._opened.clear()
+        raise LedgerUnavailable(charged=not charged)
+
+    worker._functions["ask"] = fail
+    assert replied(worker, pair)["charged"] is charged
 
 
 def test_a_broken_invariant_ends_the_service_of_its_dataset_and_of_no_other(

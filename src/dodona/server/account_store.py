@@ -131,8 +131,9 @@ class AccountsUnreadable(Unavailable):
 class Store(Protocol):
     """Tables of accounts. Threads may share a store; a forked process opens its own."""
 
-    believed: float
-    """For how many seconds a revision that was read may be taken for the newest one."""
+    @property
+    def believed(self) -> float:
+        """For how many seconds a revision that was read may be taken for the newest one."""
 
     def read(self, query: str, values: Sequence[Value] = ()) -> list[Row]:
         """Return the rows of a query."""
@@ -149,6 +150,14 @@ def open_store(place: str | Path, *, steps: Steps = STEPS) -> Store:
     address = _address(place)
     prepare = partial(_upgrade_tables, steps)
     return SqliteAccounts(Path(place), prepare) if address is None else PostgresAccounts(address, prepare)
+
+
+def open_store_late(place: str | Path) -> Store:
+    """Open the accounts at a path or an address; where they are out of reach, they are opened when they are back."""
+    try:
+        return open_store(place)
+    except AccountsUnavailable:
+        return LateStore(partial(open_store, place))
 
 
 def create_store(place: str | Path, *, steps: Steps = STEPS) -> Store:
@@ -185,6 +194,44 @@ def _address(place: str | Path) -> str | None:
     if util.find_spec("psycopg") is None:
         raise InvalidRequest("Accounts in PostgreSQL need psycopg. Run: pip install 'dodona[postgres]'.")
     return text
+
+
+class LateStore:
+    """Accounts out of reach when a server started: who uses them is refused until they can be opened."""
+
+    def __init__(self, opening: Callable[[], Store], *, steady: Callable[[], float] = time.monotonic) -> None:
+        """Take what opens them; it is tried once a second."""
+        self._opening, self._steady = opening, steady
+        self._failed_at = steady()
+        self._trying = threading.Lock()
+        self._store: Store | None = None
+
+    @property
+    def believed(self) -> float:
+        """As the store itself says; nothing is known before."""
+        return 0.0 if self._store is None else self._store.believed
+
+    def read(self, query: str, values: Sequence[Value] = ()) -> list[Row]:
+        """Return the rows of a query."""
+        return self._opened().read(query, values)
+
+    def write(self, work: Callable[[Execute], Result]) -> Result:
+        """Do the work in one transaction."""
+        return self._opened().write(work)
+
+    def close(self) -> None:
+        """Close the store, if it was opened."""
+        if self._store is not None:
+            self._store.close()
+
+    def _opened(self) -> Store:
+        with self._trying:
+            if self._store is None:
+                if self._steady() - self._failed_at < _PAUSE:
+                    raise AccountsUnavailable
+                self._failed_at = self._steady()
+                self._store = self._opening()
+            return self._store
 
 
 # --- The schema. ---
@@ -286,8 +333,9 @@ class SqliteAccounts:
         if kind != _APPLICATION_ID and tables:  # before any setting is changed: another program's file stays as it is
             raise AccountsUnreadable("the file is of another program")
         self._begin_log()
-        for setting in ("synchronous = 2", f"application_id = {_APPLICATION_ID}"):
-            self._writer.execute(f"PRAGMA {setting}").fetchall()
+        self._writer.execute("PRAGMA synchronous = 2").fetchall()
+        if kind != _APPLICATION_ID:  # written once: a full disk must not keep anyone from reading
+            self._writer.execute(f"PRAGMA application_id = {_APPLICATION_ID}").fetchall()
 
     def _begin_log(self) -> None:
         """Switch to a write-ahead log; SQLite itself does not wait for others that open a new file at the same time."""

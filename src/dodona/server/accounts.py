@@ -18,7 +18,14 @@ from typing import Literal, Self
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import to_share
 from dodona.server import secrets
-from dodona.server.account_store import AccountsUnavailable, Execute, Store, create_store, open_store
+from dodona.server.account_store import (
+    AccountsUnavailable,
+    Execute,
+    Store,
+    create_store,
+    open_store,
+    open_store_late,
+)
 from dodona.server.identity import EVERY_DATASET, ROLES, Clock, Identity, NotAuthenticated, RoleMissing
 from dodona.server.secrets import ScramVerifier
 
@@ -171,13 +178,18 @@ class Accounts:
         self._noted: dict[str, int] = {}
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="dodona-accounts")
         self._pending: Future[None] | None = None
-        now = self.clock.earliest()
-        self._store.write(lambda run: _end_expired(run, now))
+        with suppress(AccountsUnavailable):  # a full disk: then with the first use that can be noted
+            self._end_expired()
 
     @classmethod
     def open(cls, place: str | Path, *, clock: Clock | None = None) -> Self:
         """Open the accounts in a SQLite file or a PostgreSQL database; never creates them."""
         return cls(open_store(place), clock=clock)
+
+    @classmethod
+    def open_late(cls, place: str | Path) -> Self:
+        """Open accounts for a server: while they are out of reach, each use is refused, and the server goes on."""
+        return cls(open_store_late(place))
 
     @classmethod
     def create(cls, place: str | Path, *, clock: Clock | None = None) -> Self:
@@ -309,9 +321,14 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
         def write() -> None:
             with suppress(AccountsUnavailable):  # a full disk must not lock everybody out
                 self._store.write(lambda run: run(query, (now, which, now - USE_EVERY)))
+                self._end_expired()
 
         with suppress(RuntimeError):  # closing
             self._pending = self._writer.submit(write)
+
+    def _end_expired(self) -> None:
+        now = self.clock.earliest()
+        self._store.write(lambda run: _end_expired(run, now))
 
     def flush(self) -> None:
         """Wait until the last uses are written."""

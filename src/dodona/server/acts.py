@@ -188,7 +188,7 @@ class TookTooLong(Unavailable):
 
     code = "took-too-long"
 
-    def __init__(self, *, charged: bool = False) -> None:
+    def __init__(self, *, charged: bool | None = False) -> None:
         """Set a constant message."""
         super().__init__(
             "The request took more time or memory than one may, and was ended. Ask for less at once; the same key "
@@ -202,7 +202,7 @@ class WorkerLost(Unavailable):
 
     code = "worker-lost"
 
-    def __init__(self, *, charged: bool = False) -> None:
+    def __init__(self, *, charged: bool | None = False) -> None:
         """Set a constant message."""
         super().__init__(
             "The server was interrupted while it worked on this. Ask again with the same key.", charged=charged
@@ -214,7 +214,7 @@ class Failed(Unavailable):
 
     code = "failed"
 
-    def __init__(self, *, charged: bool = False) -> None:
+    def __init__(self, *, charged: bool | None = False) -> None:
         """Set a constant message."""
         super().__init__(
             "The server could not do this, and its operators will see that. Ask again later.", charged=charged

@@ -272,8 +272,8 @@ class Core:
             self._finish(job)
         elif not job.act.spends:
             self._reply(job, make_reply_frame(job.front_id, problem_reply(error())))
-        elif job.kind in _SETTLING:  # not even that could be done: it may have been charged
-            self._reply(job, make_reply_frame(job.front_id, problem_reply(error(charged=True))))
+        elif job.kind in _SETTLING:  # not even that could be done
+            self._reply(job, make_reply_frame(job.front_id, problem_reply(error(charged=None))))
         else:
             job.kind, job.deaths = kind, 0
             self._enqueue(job, first=True)

@@ -177,11 +177,13 @@ class Datasets:
             self._rehearsals[name] = (found, left - 1)
             return found
 
-    def forget_if_lost(self, name: str, fault: DodonaError) -> None:
-        """Open a dataset again at its next call, after its ledger could not be written or read."""
-        if isinstance(fault, LedgerUnavailable):
+    def forget_if_lost(self, name: str, fault: DodonaError) -> bool:
+        """Open a dataset again at its next call if its ledger was lost; return whether it was."""
+        lost = isinstance(fault, LedgerUnavailable)
+        if lost:
             with self._lock:
                 self._retire(name)
+        return lost
 
     def look_again(self) -> None:
         """Notice at the next call what has changed in the folder, however soon that is."""

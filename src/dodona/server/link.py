@@ -184,8 +184,15 @@ REPEATABLE: Final = frozenset(
         *("requests", "status", "verify", "watch"),
     }
 )
-"""Acts that only read, and may be sent again after the link was dropped. Others are sent again if they have a key."""
+"""Acts that only read, and may be repeated after a connection was lost. Others are repeated if they have a key."""
 _ONCE: Final = frozenset(("watch_ask",))  # its key names the watch: a second alert would be used up
+
+
+def may_repeat(act: str, arguments: Mapping[str, object]) -> bool:
+    """Return whether an act that may have been carried out can be carried out again, as if it had not."""
+    return act in REPEATABLE or (arguments.get("key") is not None and act not in _ONCE)
+
+
 _REPEATS = 3
 _PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 
@@ -246,8 +253,9 @@ class CoreLink:
         encoded = json.dumps(header).encode()
         if len(encoded) > LONGEST_HEADER:
             raise BadFrame("of this request would be too long")
-        repeatable = act in REPEATABLE or (arguments.get("key") is not None and act not in _ONCE)
-        call = _Call(make_frame(encoded), repeatable, asyncio.get_running_loop().create_future(), progress)
+        call = _Call(
+            make_frame(encoded), may_repeat(act, arguments), asyncio.get_running_loop().create_future(), progress
+        )
         number = self._last
         self._calls[number] = call
         try:

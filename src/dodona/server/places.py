@@ -116,8 +116,8 @@ def read_provider(path: Path) -> ProviderSettings:
 
 
 def open_accounts(place: str) -> Accounts:
-    """Open the accounts at a path, or at the address of a database, which may be written as env:NAME."""
-    return Accounts.open(_resolve(place))
+    """Open the accounts of a server, at a path or at the address of a database, which may be written as env:NAME."""
+    return Accounts.open_late(_resolve(place))
 
 
 def create_accounts(place: str) -> None:

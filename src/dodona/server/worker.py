@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dodona.errors import DodonaError, InvariantBroken
+from dodona.errors import DodonaError, InvariantBroken, Unavailable
 from dodona.server import channel
 from dodona.server.acts import ACTS, BadCall, Failed, Pool, TookTooLong, WorkerLost
 from dodona.server.calls import ActCall, RunLater
 from dodona.server.channel import Kind
-from dodona.server.link import Caller, Reply, make_progress_frame, make_reply_frame, problem_reply
+from dodona.server.link import Caller, Reply, make_progress_frame, make_reply_frame, may_repeat, problem_reply
 
 _LOG = logging.getLogger("dodona.server.worker")
 _PROGRESS_PAUSE = 0.1
@@ -127,7 +127,7 @@ class Worker:
                     self._send(Kind.RAN, job)
                     return
                 case _:
-                    found = self._function(call.act)(call)
+                    found = self._answer(call)
                     if found is None:
                         self._send(Kind.NOT_FREE, job)
                         return
@@ -138,8 +138,7 @@ class Worker:
             _LOG.critical("broken invariant: %s", type(fault).__name__)
             reply, outcome = problem_reply(fault), Kind.BROKEN
         except DodonaError as fault:
-            self._datasets.forget_if_lost(header["dataset"] or "", fault)
-            reply = problem_reply(fault)
+            reply = problem_reply(self._checked(fault, header))
         except MemoryError:
             raise
         except Exception as fault:  # noqa: BLE001  its text may hold anything, and is neither shown nor logged
@@ -174,6 +173,16 @@ class Worker:
             only_free=kind is Kind.CALL_IF_FREE,
         )
 
+    def _answer(self, call: ActCall) -> Reply | None:
+        """Carry out an act, and once more if the ledger was lost on the way: its disk or server may be back."""
+        try:
+            return self._function(call.act)(call)
+        except Unavailable as fault:
+            lost = self._datasets.forget_if_lost(call.dataset, fault)
+            if not lost or not may_repeat(call.act, call.arguments):
+                raise
+        return self._function(call.act)(call)
+
     def _function(self, act: str) -> Callable[[ActCall], Reply | None]:
         found = self._functions.get(act)
         if found is None:
@@ -184,14 +193,21 @@ class Worker:
             self._functions[act] = found
         return found
 
-    def _charged_by(self, header: Mapping[str, object]) -> bool:
-        """Return whether a failed call was charged: as the ledger says, or that it may have been."""
+    def _checked(self, fault: DodonaError, header: Mapping[str, object]) -> DodonaError:
+        """Return an error whose word about the charge is the ledger's: what failed cannot always know it."""
+        if not isinstance(fault, Unavailable):
+            return fault
+        self._datasets.forget_if_lost(str(header["dataset"] or ""), fault)
+        return fault.with_charge(charged=self._charged_by(header))
+
+    def _charged_by(self, header: Mapping[str, object]) -> bool | None:
+        """Return whether a failed call was charged, as the ledger says; None if it cannot be asked now."""
         if not ACTS[str(header["act"])].spends:
             return False
         try:
             return self._charged(self._call(Kind.CALL, 0, 0, header))
-        except Exception:  # noqa: BLE001  the ledger cannot be asked now
-            return True
+        except Exception:  # noqa: BLE001  whatever it is, the ledger did not say
+            return None
 
     @staticmethod
     def _charged(call: ActCall) -> bool:

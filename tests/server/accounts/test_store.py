@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -20,9 +21,11 @@ from dodona.server.account_store import (
     AccountsUnavailable,
     AccountsUnreadable,
     Execute,
+    LateStore,
     PostgresAccounts,
     Row,
     SqliteAccounts,
+    Store,
     _Line,
     create_store,
     display_place,
@@ -33,7 +36,7 @@ from dodona.server.accounts import MOST_TOKENS, AccountExists, Accounts, TooMany
 from dodona.server.sessions import Sessions
 from tests.ledger.processes import Say, forked
 from tests.ledger.scene import shared_server
-from tests.server.accounts.scene import Place, database_place
+from tests.server.accounts.scene import Place, Time, database_place
 
 PASSWORD = "correct horse battery"  # noqa: S105  of a test
 PROCESSES = 4
@@ -222,6 +225,69 @@ def test_a_full_disk_loses_nothing_and_locks_nobody_out(tmp_path: Path):
     with Accounts.open(tmp_path / "accounts.db") as again:
         assert len(again.list()) == count
         again.add("carol")
+
+
+def test_accounts_are_opened_on_a_full_disk_and_what_expired_ends_when_there_is_room(tmp_path: Path):
+    time = Time()
+    place = Place(tmp_path / "accounts.db", time)
+    with place.create() as accounts:
+        accounts.add("ada")
+        token = accounts.create_token("ada", "laptop")
+        accounts.create_token("ada", "old", lifetime=timedelta(days=1))
+        time.pass_by(2 * 86_400)
+        store = open_store(place.address)
+        assert isinstance(store, SqliteAccounts)
+        store._writer.execute("PRAGMA query_only = 1")
+        with Accounts(store, clock=time.clock()) as full:
+            assert full.authenticate_token(token.text) is not None
+            full.flush()
+            assert [one.ended for one in full.tokens("ada")] == [None, None]
+            store._writer.execute("PRAGMA query_only = 0")
+            time.pass_by(60)
+            assert full.authenticate_token(token.text) is not None
+            full.flush()
+            assert sorted(one.ended is None for one in full.tokens("ada")) == [False, True]
+
+
+def test_opening_accounts_writes_nothing(tmp_path: Path):
+    """A front that is started again on a full disk still knows who asks."""
+    path = tmp_path / "accounts.db"
+    Accounts.create(path).close()
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT version FROM dodona_accounts_state").fetchall()  # keeps the log from being removed
+        Accounts.open(path).close()
+        assert path.with_name("accounts.db-wal").stat().st_size == 0
+
+
+def test_accounts_out_of_reach_at_the_start_are_used_when_they_are_back(tmp_path: Path):
+    now, opened = 0.0, 0
+    place = database_place(tmp_path)
+    with place.create() as accounts:
+        accounts.add("ada")
+        token = accounts.create_token("ada", "laptop").text
+
+    def opening() -> Store:
+        nonlocal opened
+        opened += 1
+        return open_store(place.address if opened > 1 else "postgresql://owner@127.0.0.1:9/x")
+
+    with Accounts(LateStore(opening, steady=lambda: now)) as late:
+        for passed in (0.5, 1.0, 1.5):
+            now = passed
+            with pytest.raises(AccountsUnavailable):
+                late.authenticate_token(token)
+        assert opened == 1  # not with every request: each would wait for it
+        now = 2.0
+        identity = late.authenticate_token(token)
+        assert identity is not None
+        assert identity.account == "ada"
+
+
+def test_a_server_waits_for_its_accounts_and_a_command_does_not():
+    address = "postgresql://owner@127.0.0.1:9/x"
+    Accounts.open_late(address).close()
+    with pytest.raises(AccountsUnavailable):
+        Accounts.open(address)
 
 
 def _add_many(accounts: Accounts, count: int) -> None:
