@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from dodona.curator.request import Request
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import Price
+from dodona.query.question import Total
 
 if TYPE_CHECKING:
     from dodona.curator.ladder import Call, Ladder
@@ -95,5 +97,9 @@ def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAc
     for column, _ in evidence.question.noisy_columns:
         if column in evidence.question.columns:
             band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
-            away = np.maximum(band.high - band.value, band.value - band.low)
-            yield ExpectedAccuracy(column.name, float(np.where(np.isnan(band.value), np.inf, away).max()))
+            away = np.where(np.isnan(band.value), np.inf, np.maximum(band.high - band.value, band.value - band.low))
+            least, worst = float(away.min()), float(away.max())
+            if isinstance(column.expression, Total) or worst <= 2 * least or worst == np.inf:
+                yield ExpectedAccuracy(column.name, worst)
+            else:  # a group that nobody is in says nothing about the others
+                yield ExpectedAccuracy(column.name, median_low(away.ravel().tolist()), least, worst)
