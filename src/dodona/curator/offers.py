@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ from dodona.curator.request import Request
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import Price
+from dodona.query.question import Total
 
 if TYPE_CHECKING:
     from dodona.curator.ladder import Call, Ladder
@@ -96,10 +97,10 @@ def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAc
     for column, _ in evidence.question.noisy_columns:
         if column in evidence.question.columns:
             band = evaluate(column.expression, evidence, to_failure_probability(request.confidence))
-            away = np.maximum(band.high - band.value, band.value - band.low)
-            away = np.where(np.isnan(band.value), np.inf, away)
-            told = away[np.isfinite(away)]
-            if 0 < len(told) < len(away):  # of a group that may have no rows nothing is said
-                yield ExpectedAccuracy(column.name, float(np.median(told)), float(told.min()), math.inf)
-            else:
-                yield ExpectedAccuracy(column.name, float(away.max()))
+            away = np.where(np.isnan(band.value), np.inf, np.maximum(band.high - band.value, band.value - band.low))
+            finite = away[np.isfinite(away)]
+            worst = float(away.max())
+            if isinstance(column.expression, Total) or not finite.size or worst <= 2 * finite.min():
+                yield ExpectedAccuracy(column.name, worst)
+            else:  # a group that hardly anyone is in says nothing about the others
+                yield ExpectedAccuracy(column.name, median_low(finite.tolist()), float(finite.min()), worst)
