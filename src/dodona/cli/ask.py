@@ -11,14 +11,14 @@ import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from dodona.answer.estimate import Estimate, to_float
 from dodona.cli import terminal
 from dodona.cli.opening import AskedDataset, ServerOption, is_paid, open_curator, read_budget, read_charges
-from dodona.errors import InvalidRequest, printable
+from dodona.errors import InvalidArgument, InvalidRequest, printable
 from dodona.numbers import format_percent
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # --- Ask and quote. ---
 
 
+_INTERVALS = ("single", "simultaneous", "population", "any_choice")
 _DOT, _LINE = "●", "─"
 _MOST_ROWS = 60
 _MOST_BARS = 60
@@ -86,6 +87,9 @@ def ask(  # noqa: PLR0913  each is an option
         str | None, typer.Option(help="An older version of the data: a free estimate from what was released about it.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
+    intervals: Annotated[
+        str, typer.Option(help="What they hold for: single, simultaneous (all groups), population, or any_choice.")
+    ] = "single",
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
     ] = None,
@@ -98,13 +102,15 @@ def ask(  # noqa: PLR0913  each is an option
     """
     with terminal.report_errors():
         check_output(output)
+        if intervals not in _INTERVALS:
+            raise InvalidArgument("intervals", intervals, f"write one of {', '.join(_INTERVALS)}")
         asking = not yes and sys.stdin.isatty() and sys.stdout.isatty()
         text, accuracy = terminal.read_sql(question), terminal.parse_tolerance(within)
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             wish: dict[str, Any] = {"within": accuracy, "epsilon": epsilon, "confidence": confidence, "fresh": fresh}
             paying = asking and as_of is None
             most = _agree_on_price(curator, text, wish, max_price, key) if paying else max_price
-            answer = curator.ask(text, **wish, max_price=most, key=key, as_of=as_of)
+            answer = _with_intervals(curator.ask(text, **wish, max_price=most, key=key, as_of=as_of), intervals)
             if output is not None:
                 write_answer(answer, output)
             if as_json:
@@ -143,6 +149,17 @@ def quote(  # noqa: PLR0913  each is an option
             print(offer)
 
 
+def _with_intervals(answer: ShownAnswer, intervals: str) -> ShownAnswer:
+    """Return the answer with other intervals; one that has none of them says so, and whether it was charged."""
+    if intervals == "single" or not hasattr(type(answer), intervals):  # an EXPLAIN has no intervals
+        return answer
+    try:
+        found = getattr(answer, intervals)
+        return cast("ShownAnswer", found() if callable(found) else found)
+    except InvalidRequest as fault:
+        raise fault if answer.price.share == 0 else fault.after_charge() from None
+
+
 def _agree_on_price(
     curator: OpenCurator, text: str, wish: dict[str, Any], max_price: str | None, key: str | None
 ) -> Fraction | str | None:
@@ -173,7 +190,7 @@ def show_answer(answer: ShownAnswer, output: Path | None = None) -> None:
         terminal.say(f"… and {' and '.join(hidden)}. {rest}".rstrip(), style="bold")
     if output is not None:
         terminal.say(f"All {len(answer.rows):,} rows are in {output}.", style="bold")
-    terminal.say(*answer_notes(answer), style="dim")
+    terminal.say(*map(terminal.as_options, answer_notes(answer)), style="dim")
 
 
 def check_output(output: Path | None) -> None:

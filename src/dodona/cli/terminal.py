@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 110  # of a table in a file, without a terminal to set the width
 _PICTURES = (".png", ".svg", ".pdf")
+_INTERVALS = re.compile(r"\b(simultaneous|any_choice)\(\)")
 _ARGUMENT = re.compile(r"""\b(within|epsilon|max_price)="?(\d[\d.e+-]*%?)(?<!\.)"?""")
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
@@ -44,7 +45,7 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except DodonaError as fault:
-        text = _as_options(str(fault)) if isinstance(fault, Refused) else str(fault)
+        text = as_options(str(fault)) if isinstance(fault, Refused) else str(fault)
         typer.echo(f"{fault.code}: {text}", err=True)
         raise typer.Exit(fault.exit_code) from None
     except ModuleNotFoundError as missing:  # an environment with fewer packages, such as that of `make demo`
@@ -55,12 +56,15 @@ def report_errors() -> Iterator[None]:
         raise typer.Exit(InvalidRequest.exit_code) from None
 
 
-def _as_options(text: str) -> str:
-    """Return what a refusal advises as options of the command, where it names arguments of Python.
+def as_options(text: str) -> str:
+    """Return what a refusal or a note advises as options of the command, where it names arguments and calls of Python.
 
-    >>> _as_options('within="5%" would cost 1%. To allow it, write max_price="6%".')
+    >>> as_options('within="5%" would cost 1%. To allow it, write max_price="6%".')
     '--within 5% would cost 1%. To allow it, write --max-price 6%.'
+    >>> as_options("Take any_choice(), or ask with fresh=True.")
+    'Take --intervals any_choice, or ask with --fresh.'
     """
+    text = _INTERVALS.sub(r"--intervals \1", text).replace("fresh=True", "--fresh")
     return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
 
 
