@@ -283,6 +283,41 @@ def test_a_watch_is_opened_again_after_its_worker_died_and_costs_no_second_charg
     assert charges_by_key(file) == {("a0", "watch"): 1}
 
 
+def test_long_releases_of_one_caller_keep_nobody_waiting(tmp_path: Path):
+    make_dataset(tmp_path / "data", analysts=ANALYSTS)
+    wanted = {"ways": 1, "columns": ["sex"], "share": "0.01"}
+
+    async def run(path: Path) -> None:
+        async with connected(path, "a0") as line:
+
+            async def under_way() -> tuple[int, int]:
+                status = document(await line.call("status"))
+                (runs,) = [pool for pool in status["pools"] if pool["pool"] == "runs"]
+                return runs["running"], runs["waiting"]
+
+            async def begin(name: str, *keys: str) -> None:
+                for key in keys:
+                    assert (await line.as_caller(name).call("synthesize", **wanted, key=key)).status == 202
+
+            async def done() -> bool:
+                return bool(document(await line.call("release", key="first"))["state"] == "done")
+
+            await begin("a0", "first")
+            await wait_until(done)
+            (maker,) = (await processes(line))["runs"]
+            os.kill(maker, signal.SIGSTOP)  # whatever is made now takes for ever
+            await begin("a0", "second", "third", "fourth")
+            assert await under_way() == (1, 2)
+            assert (await line.as_caller("a1").call("verify")).status == 200
+            rehearsed = await line.as_caller("a1").call("rehearse", question="SELECT count(*) FROM stays")
+            assert rehearsed.status == 200
+            await begin("a1", "first")
+            assert await under_way() == (2, 2)
+
+    with running_core(tmp_path / "data", tmp_path, job_threads=2) as core:
+        asyncio.run(run(core.analysts))
+
+
 def test_a_release_goes_on_after_the_core_was_killed(tmp_path: Path):
     file = make_dataset(tmp_path / "data", analysts=ANALYSTS)
     wanted = {"ways": 2, "columns": ["sex", "urgent"], "share": "0.05", "method": "mwem", "key": "release"}

@@ -28,6 +28,8 @@ class Pool(Enum):
     """In the process that measures for the dataset: its answers leave on the time grid."""
     JOBS = "jobs"
     """In a process of its own for what takes long, on the time grid too."""
+    RUNS = "runs"
+    """In another one: long parts of calls that were replied to. They may take an hour, and nobody waits for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,14 @@ class Core:
             Station(Pool.PAID, number, 1, limits.paid_threads, limits.paid_seconds, limits.processor_seconds)
             for number in range(limits.paid_workers)
         ]
-        jobs = Station(Pool.JOBS, 0, 1, limits.job_threads, limits.job_seconds, limits.job_seconds)
-        self._free, self._paid, self._jobs = free, paid, jobs
-        self._stations = (free, *paid, jobs)
+        jobs, runs = (
+            Station(
+                pool, 0, 1, limits.job_threads, limits.job_seconds, limits.job_seconds, most=limits.job_threads // 2
+            )
+            for pool in (Pool.JOBS, Pool.RUNS)
+        )
+        self._free, self._paid, self._long = free, paid, {Pool.JOBS: jobs, Pool.RUNS: runs}
+        self._stations = (free, *paid, jobs, runs)
 
     # --- Calls arrive. ---
 
@@ -123,10 +128,10 @@ class Core:
     def _station(self, job: Job) -> Station:
         """Return where a job is done: what measures one dataset goes to one worker, so that commits are shared."""
         pool = Pool.FREE if job.kind is Kind.CALL_IF_FREE else job.act.pool
-        pool = Pool.JOBS if job.kind is Kind.RUN else pool
+        pool = Pool.RUNS if job.kind is Kind.RUN else pool
         if pool is Pool.PAID:
             return self._paid[zlib.crc32((job.dataset or "").encode()) % len(self._paid)]
-        return self._free if pool is Pool.FREE else self._jobs
+        return self._free if pool is Pool.FREE else self._long[pool]
 
     def _pump(self, station: Station) -> None:
         """Give waiting jobs to the workers that have room."""
@@ -136,7 +141,9 @@ class Core:
             worker = min((one for one in station.workers if one.room), key=lambda one: len(one.running), default=None)
             if worker is None:
                 return
-            job = station.queue.pop(lambda caller: self._running[caller] < self.limits.running)
+            job = station.queue.pop(
+                lambda caller: self._running[caller] < self.limits.running and station.has_room_for(caller)
+            )
             if job is None:
                 return
             job.begun = _now()
@@ -328,7 +335,7 @@ class Core:
                     late = [job for job in worker.running.values() if now - job.begun > station.seconds]
                     if late:
                         self._overrun(worker, min(late, key=lambda job: job.begun))
-                if station.pool is not Pool.JOBS:
+                if station.pool not in self._long:
                     for job in station.queue.overdue(now - self.limits.queue_seconds):
                         refusal = problem_reply(TooManyRequests(), headers={"Retry-After": "5"})
                         self._reply(job, make_reply_frame(job.front_id, refusal))

@@ -221,10 +221,18 @@ class Station:
     threads: int
     seconds: float
     processor_seconds: float
+    most: int | None = None
+    """How many jobs of one caller its workers have at once, where jobs take so long that others would wait in vain."""
     queue: FairQueue = field(default_factory=FairQueue)
     workers: list[WorkerProcess] = field(default_factory=list)
     failures: int = 0
     starting: int = 0
+
+    def has_room_for(self, caller: str) -> bool:
+        """Return whether a caller may have a further job here."""
+        if self.most is None:
+            return True
+        return sum(job.caller == caller for one in self.workers for job in one.running.values()) < max(1, self.most)
 
     @property
     def slots(self) -> int:
