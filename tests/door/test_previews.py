@@ -31,6 +31,7 @@ def open_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenDoor]:
     [
         "SELECT * FROM stays LIMIT 20",
         'SELECT "public"."stays"."sex" AS "sex", "public"."stays"."age" AS "age" FROM "public"."stays" LIMIT 20',
+        'SELECT "stays"."public"."stays"."sex" FROM "stays"."public"."stays" LIMIT 20',
         "SELECT s.sex, s.admitted FROM stays s WHERE s.age > 10 ORDER BY s.age LIMIT 20",
         "SELECT * FROM (SELECT sex, age FROM stays) AS virtual_table LIMIT 20",
     ],

@@ -149,6 +149,7 @@ def test_what_tools_wrap_into_queries_is_answered(door: OpenDoor) -> None:
         for statement in (
             "SELECT ward, count(*) FROM (SELECT * FROM stays WHERE age > 30) AS q01 GROUP BY ward ORDER BY ward",
             "WITH base AS (SELECT ward, age FROM stays) SELECT ward, count(*) FROM base GROUP BY 1 ORDER BY 1",
+            'SELECT "stays"."public"."stays"."ward", count(*) FROM "stays"."public"."stays" GROUP BY 1 ORDER BY 1',
             'SELECT "t"."ward", count(*) FROM (SELECT "ward" FROM "public"."stays") AS "t" GROUP BY 1 ORDER BY 1',
         ):
             assert [one[0] for one in connection.execute(statement)] == ["children", "medicine", "surgery"]

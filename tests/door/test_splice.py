@@ -78,6 +78,8 @@ def outer(statement: str) -> str:
         ("SELECT count(*) / 7 FROM stays", ["SELECT count(*) FROM stays"]),
         ("SELECT CAST(date_trunc('month', CAST(admitted AS timestamp)) AS date) AS m, count(*) FROM stays GROUP BY 1",
          ["SELECT date_trunc('month', CAST(admitted AS timestamp)), count(*) FROM stays GROUP BY date_trunc('month', CAST(admitted AS timestamp))"]),
+        ('SELECT "ward"."public"."stays"."sex", count(*) FROM "ward"."public"."stays" WHERE public.stays.age > 3 GROUP BY 1',
+         ['SELECT "stays"."sex", count(*) FROM "stays" WHERE stays.age > 3 GROUP BY "stays"."sex"']),
         ("SELECT * FROM stays", []),
         ("SELECT count(*) OVER () FROM stays", []),
         ("SELECT 'stays', count(*) FROM pg_class", []),

@@ -118,7 +118,8 @@ class Plan:
         for place in range(self.query[0], self.query[1] - 3):
             schema, dot, table, end = self.tokens[place : place + 4]
             if schema.word == "public" and dot.says(".") and table.names and table.word in names and end.says("."):
-                yield place, place + 2
+                database = place > self.query[0] and self.tokens[place - 1].says(".")
+                yield place - 2 if database else place, place + 2
 
     def _relation_edit(self, place: Range, name: str, source: str, columns: str) -> tuple[Range, str]:
         first, last = place

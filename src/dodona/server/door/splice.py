@@ -309,13 +309,22 @@ class _PieceReader:
                 place += 1
             elif token.says("/"):
                 yield "//" if is_whole_division(shape, place) else "/"
-            elif token.word == "public" and token.names and place + 1 < part[1] and tokens[place + 1].says("."):
+            elif self._qualifies(place, part[1]):
                 place += 1
             elif place in inlined:
                 yield from self._inline(place, inlined[place], constants)
             else:
                 yield token.text
             place += 1
+
+    def _qualifies(self, place: int, end: int) -> bool:
+        """Return whether a name is that of the schema, or of the database before it, with a dot after it."""
+        tokens = self.shape.tokens
+        if place + 1 >= end or not tokens[place].names or not tokens[place + 1].says("."):
+            return False
+        if tokens[place].word == "public":
+            return True
+        return place + 3 < end and tokens[place + 2].word == "public" and tokens[place + 3].says(".")
 
     def _is_list(self, place: int) -> bool:
         return place in self.shape.closing and not self.shape.tokens[place + 1].says("select", "with")
