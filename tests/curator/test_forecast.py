@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median_low
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -150,6 +152,18 @@ def test_groups_of_released_sizes_are_quoted_from_the_largest_to_the_smallest():
     assert expected.low <= min(widths)
     assert max(widths) <= expected.high
     assert expected.high <= 3 * expected.low * max(widths) / min(widths)
+
+
+def test_groups_that_are_told_again_are_quoted_from_the_narrowest_to_the_widest():
+    curator = opened()
+    asked = "SELECT g, avg(x) FROM t GROUP BY g"
+    widths = [row.estimates[0].within for row in curator.ask(asked, epsilon=2).rows]
+    offer = curator.quote(asked, epsilon=2)
+    assert offer.source == "replayed"
+    (expected,) = offer.accuracy
+    assert (expected.low, expected.high) == (pytest.approx(min(widths)), pytest.approx(max(widths)))
+    assert expected.within == pytest.approx(median_low(widths))
+    assert expected.high > 2 * expected.within  # of the smallest group
 
 
 @AGGREGATES

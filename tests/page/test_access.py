@@ -164,6 +164,38 @@ CONTRAST = """() => {
 }"""
 
 
+# The contrast of each number of a heat map with the cell that it stands on.
+CELLS = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => {
+    const curve = (one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = colour.map((one) => curve(one / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const card = parse(getComputedStyle(document.querySelector(".card")).backgroundColor);
+  const ink = light(parse(getComputedStyle(document.querySelector("section.answer svg text.label")).fill));
+  return [...document.querySelectorAll("section.answer svg rect.cell")].map((cell) => {
+    const style = getComputedStyle(cell);
+    const part = Number(style.fillOpacity);
+    const ground = light(parse(style.fill).map((one, place) => part * one + (1 - part) * card[place]));
+    return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+  });
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_of_a_heat_map_can_be_read_on_every_cell(look, scheme):
+    ada = look("ada", color_scheme=scheme)
+    keys = [{"name": name, "kind": "label", "key": place} for place, name in enumerate("gh")]
+    rows = [[f"g{n}", h, {"value": 10 * n, "low": 10 * n - 5, "high": 10 * n + 5}] for n in range(11) for h in "ab"]
+    reply = json.dumps(fake(keys, rows))
+    ada.page.route("**/answers", lambda route: route.fulfill(body=reply, content_type="application/json"))
+    ada.ask("SELECT count(*) FROM stays")
+    found = ada.page.evaluate(CELLS)
+    assert len(found) == 22
+    assert min(found) >= 4.5
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_bars_and_dots_stand_out_from_the_ground(look, scheme):
     ada = look("ada", color_scheme=scheme)
@@ -224,6 +256,9 @@ def test_wherever_a_number_of_privacy_or_error_is_shown_its_theorem_is_one_click
             grace.page.get_by_label("Name of the account").fill("carl")
         judge(grace, act)
         grace.page.get_by_role("button", name="Cancel").click()
+    grace.page.get_by_role("row").filter(has_text="ben").get_by_role("button", name="Stop").click()
+    judge(grace, "Stop")
+    grace.page.get_by_role("button", name="Cancel").click()
     grace.page.get_by_role("link", name="New dataset", exact=True).click()
     judge(grace, "New dataset")
     with server.api("ada") as api:
@@ -248,6 +283,8 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(look):
         ada.go(view)
         ada.page.wait_for_load_state("networkidle")
         assert ada.page.evaluate("() => document.documentElement.scrollWidth") <= 360, view
+    odds = ada.page.get_by_role("group", name="How well somebody could guess")
+    assert odds.evaluate("one => one.scrollWidth - one.clientWidth") <= 1  # the table is whole
 
 
 def test_every_text_of_the_page_is_in_the_file_for_translation():

@@ -1,9 +1,9 @@
 // An answer: a chart with error bars, the table beside it, where it came from, and what to do with it.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { datasetPath, download, newKey, post, save } from "./api.js";
-import { Chart, chartKind, estimates, plan, toPicture } from "./charts.js";
+import { Chart, chartKind, estimates, plan, toPicture, untold } from "./charts.js";
 import { Dialog, Fault, Field, Notice, Theorems, Why, html, useAction, usePages } from "./ui.js";
-import { clip, label, number, percent, plain, share } from "./format.js";
+import { clip, deviation, digitsOf, interval, label, number, percent, plain, share } from "./format.js";
 import { has, t } from "./texts.js";
 
 const PAGE = 50;
@@ -17,6 +17,7 @@ const intervalTheorem = (answer) => (answer.theorem ?? "").split(/,\s*/).at(-1) 
 export function AnswerTable({ answer, truth, theorem }) {
   const { shown, controls } = usePages(answer.rows, PAGE);
   const truths = truth && new Map(truth);
+  const shapes = useMemo(() => answer.columns.map((_one, place) => ({ digits: digitsOf(answer.rows.map((row) => row[place])), few: untold(answer, place) })), [answer]);
   return html`<div class="scroll tall" tabindex="0" role="group" aria-label=${t("answer.table")}>
       <table class="data">
         <caption>${t(captionOf(answer), { confidence: percent(answer.confidence) })} <${Why} id=${intervalTheorem(answer)} open=${theorem} /></caption>
@@ -36,8 +37,10 @@ export function AnswerTable({ answer, truth, theorem }) {
               html`<tr>
                 ${row.map((cell, place) => {
                   if (answer.columns[place].kind !== "estimate") return html`<td><span class="clip" title=${clip(label(cell))}>${clip(label(cell))}</span></td>`;
-                  const range = cell && cell.low !== undefined && cell.low !== null ? t("answer.range", { low: number(cell.low), high: number(cell.high) }) : "–";
-                  return html`<td class="n strong">${cell && typeof cell === "object" ? number(cell.value) : number(cell)}</td><td class="n quiet">${range}</td>`;
+                  const few = shapes[place].few(cell);
+                  const digits = few ? undefined : shapes[place].digits;
+                  const range = cell && cell.low !== undefined && cell.low !== null ? interval(cell, digits) : "–";
+                  return html`<td class=${few ? "n quiet" : "n strong"}>${number(cell && typeof cell === "object" ? cell.value : cell, digits)}</td><td class="n quiet">${range}</td>`;
                 })}
                 ${truths && html`<td class="n truth">${number(truths.get(label(row[0])) ?? truths.get("") ?? null)}</td>`}
               </tr>`,
@@ -49,11 +52,11 @@ export function AnswerTable({ answer, truth, theorem }) {
 }
 
 // One number large, with how far off it may be.
-function Figure({ answer, column }) {
+export function Figure({ answer, column, theorem }) {
   const cell = answer.rows[0]?.[column];
-  if (!cell) return null;
+  if (!cell || chartKind(answer) !== "value") return null;
   const far = (plain(cell.high) - plain(cell.low)) / 2;
-  return html`<p class="figure"><strong>${number(cell.value)}</strong>${Number.isFinite(far) && html`<span> ± ${number(far)}</span>`}</p>`;
+  return html`<p class="figure"><strong>${number(cell.value, digitsOf([cell]))}</strong>${Number.isFinite(far) && html`<span> ± ${deviation(far)} <${Why} id=${intervalTheorem(answer)} open=${theorem} /></span>`}</p>`;
 }
 
 function python(dataset, asked) {
@@ -152,7 +155,7 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
     <${Fault} fault=${fault} />
     ${columns.length > 0 &&
     html`<div class=${beside ? "beside" : "below"}>
-      <div>${single && html`<${Figure} answer=${answer} column=${chosen} />`}<${Chart} answer=${answer} column=${chosen} /></div>
+      <div><${Figure} answer=${answer} column=${chosen} theorem=${theorem} /><${Chart} answer=${answer} column=${chosen} /></div>
       <div><${AnswerTable} answer=${answer} truth=${truth} theorem=${theorem} /></div>
     </div>`}
     ${columns.length === 0 && html`<${AnswerTable} answer=${answer} theorem=${theorem} />`}

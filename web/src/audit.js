@@ -97,15 +97,15 @@ export function AuditView({ dataset, theorem }) {
       ${matches ? t("audit.good", { entries: result.entries.toLocaleString("en"), charges: result.server.charges, releases: result.server.releases }) : result.ok ? t("audit.moved") : t("audit.bad", { number: result.number })}
     <//>`}
     <${Field} label=${t("audit.witness")} hint=${t("audit.witnesshint")} wide><input class="mono" spellcheck="false" value=${witness} onInput=${(event) => setWitness(event.target.value)} /><//>
-    ${noted &&
-    lines &&
-    html`<${Notice} kind=${seen ? "good" : "bad"} role="status">${seen ? t("audit.seen", { number: seen.number + 1 }) : t("audit.unseen")}<//>`}
+    ${noted && (lines === null
+      ? html`<p role="status">${t("audit.verifyfirst")}</p>`
+      : html`<${Notice} kind=${seen ? "good" : "bad"} role="status">${seen ? t("audit.seen", { number: seen.number + 1 }) : t("audit.unseen")}<//>`)}
     ${lines &&
     html`<div class="scroll" tabindex="0" role="group" aria-label=${t("audit.table")}>
         <table>
           <thead><tr><th scope="col" class="n">${t("audit.number")}</th><th scope="col">${t("audit.time")}</th><th scope="col">${t("audit.entry")}</th><th scope="col">${t("audit.hash")}</th></tr></thead>
           <tbody>
-            ${shown.map((one) => html`<tr><td class="n">${one.number + 1}</td><td class="nowrap">${timeOf(one)}</td><td><span class="clip">${describe(one)}</span></td><td><code class="hash short">${one.hash.slice(0, 16)}…</code></td></tr>`)}
+            ${shown.map((one) => html`<tr><td class="n">${one.number + 1}</td><td class="nowrap">${timeOf(one)}</td><td class="any">${describe(one)}</td><td><code class="hash short">${one.hash.slice(0, 16)}…</code></td></tr>`)}
           </tbody>
         </table>
       </div>

@@ -2,7 +2,7 @@
 // Every estimate has its interval. What is missing or outside of the declared values stands apart.
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { html } from "./ui.js";
-import { brief, clip, label, number, plain, shorten } from "./format.js";
+import { brief, clip, digitsOf, interval, label, number, plain, shorten } from "./format.js";
 import { t } from "./texts.js";
 
 export const APART = new Set(["<missing>", "<outside>"]);
@@ -11,14 +11,30 @@ const MOST_CELLS = 400;
 
 const finite = (value) => typeof value === "number" && Number.isFinite(value);
 
+// Which estimates of a column rest on too few rows: a warning says that there are some, and their interval is the whole
+// public range, so none is longer.
+export function untold(answer, column) {
+  const name = answer.columns[column]?.name;
+  if (!answer.warnings?.some((one) => one.startsWith(`${name}: `) && one.endsWith("the public range."))) return () => false;
+  let [least, most] = [Infinity, -Infinity];
+  for (const row of answer.rows) {
+    least = Math.min(least, plain(row[column]?.low ?? Infinity));
+    most = Math.max(most, plain(row[column]?.high ?? -Infinity));
+  }
+  return (cell) => plain(cell?.low) === least && plain(cell?.high) === most;
+}
+
 // The estimates of one column with their labels; numbers beyond 2^53 are drawn rounded, and shown whole in the table.
 export function points(answer, column) {
   const places = answer.columns.flatMap((one, place) => (one.kind === "label" ? [place] : []));
-  return answer.rows.map((row) => {
+  const few = untold(answer, column);
+  const digits = digitsOf(answer.rows.map((row) => row[column]));
+  const dates = answer.keys?.[0]?.values;
+  return answer.rows.map((row, number) => {
     const cell = row[column] ?? {};
     const labels = places.map((place) => label(row[place]));
     const [value, low, high] = [cell.value, cell.low, cell.high].map((one) => plain(one ?? null));
-    return { labels, value, low, high, apart: labels.some((one) => APART.has(one)), drawn: finite(value) };
+    return { labels, value, low, high, digits, at: Date.parse(dates?.[number]), apart: labels.some((one) => APART.has(one)), few: few(cell), drawn: finite(value) };
   });
 }
 
@@ -27,7 +43,7 @@ export const estimates = (answer) => answer.columns.flatMap((one, place) => (one
 export function chartKind(answer) {
   const keys = answer.columns.filter((one) => one.kind === "label");
   if (keys.length === 0) return "value";
-  if (keys.length === 1) return answer.keys?.[0]?.type === "date" ? "line" : "bars";
+  if (keys.length === 1) return answer.keys?.[0]?.type === "date" && !answer.selected ? "line" : "bars"; // a line joins neighbours
   if (keys.length === 2) {
     const count = (place) => new Set(answer.rows.map((row) => label(row[place]))).size;
     const [rows, columns] = answer.columns.flatMap((one, place) => (one.kind === "label" ? [count(place)] : []));
@@ -53,7 +69,8 @@ function fit(text, most) {
 }
 
 const named = (one) => one.labels.join(" · ");
-const between = (one) => t("chart.between", { low: number(one.low), high: number(one.high) });
+const said = (one) => number(one.value, one.digits);
+const told = (one) => `${clip(named(one))}: ${said(one)}, ${interval(one, one.digits)}`;
 
 // Round steps for an axis that covers all values, and how they are written: all in one way.
 function axis([least, most], count = 5) {
@@ -78,10 +95,10 @@ const extent = (found) => {
   return [low, high];
 };
 
-const whisker = (x1, x2, y, size, kind = "range") => [
-  { shape: "line", kind, x1, x2, y1: y, y2: y },
-  { shape: "line", kind, x1, x2: x1, y1: y - size, y2: y + size },
-  { shape: "line", kind, x1: x2, x2, y1: y - size, y2: y + size },
+const whisker = (x1, x2, y, size) => [
+  { shape: "line", kind: "range", x1, x2, y1: y, y2: y },
+  { shape: "line", kind: "range", x1, x2: x1, y1: y - size, y2: y + size },
+  { shape: "line", kind: "range", x1: x2, x2, y1: y - size, y2: y + size },
 ];
 
 function bars(found, name, width) {
@@ -94,7 +111,8 @@ function bars(found, name, width) {
     [shown, rest] = [sorted.slice(0, MOST_BARS - 1), sorted.slice(MOST_BARS - 1)];
   }
   const all = [...shown, ...rest, ...apart];
-  const { low, high, ticks, text } = axis(extent(all), width > 500 ? 6 : 4);
+  const few = (one) => one.few && rest.length === 0;
+  const { low, high, ticks, text } = axis(extent(all.filter((one) => !few(one))), width > 500 ? 6 : 4);
   const more = t("chart.rest", { count: rest.length.toLocaleString("en") });
   const most = width > 500 ? 200 : 0.36 * width;
   const texts = [...shown, ...apart].map((one) => fit(named(one), most));
@@ -105,10 +123,13 @@ function bars(found, name, width) {
   let y = 8;
   const draw = (one, kind) => {
     const middle = y + line / 2;
-    const title = `${clip(named(one))}: ${number(one.value)}, ${between(one)}`;
+    const title = told(one);
     shapes.push({ shape: "text", kind: "label", x: left - 10, y: middle + 4, anchor: "end", text: fit(named(one), most) });
-    shapes.push({ shape: "rect", kind, x: Math.min(x(0), x(one.value)), y: middle - 8, width: Math.max(1, Math.abs(x(one.value) - x(0))), height: 16, round: 3, title });
-    if (finite(one.low) && finite(one.high)) shapes.push(...whisker(x(one.low), x(one.high), middle, 5));
+    if (few(one)) shapes.push({ shape: "text", kind: "tick", x: x(0) + 8, y: middle + 4, anchor: "start", text: t("chart.few") });
+    else {
+      shapes.push({ shape: "rect", kind, x: Math.min(x(0), x(one.value)), y: middle - 8, width: Math.max(1, Math.abs(x(one.value) - x(0))), height: 16, round: 3, title });
+      if (finite(one.low) && finite(one.high)) shapes.push(...whisker(x(one.low), x(one.high), middle, 5));
+    }
     y += line;
   };
   for (const one of shown) draw(one, "bar");
@@ -131,32 +152,44 @@ function bars(found, name, width) {
   return { width, height: y + 28, shapes: [...grid, ...shapes], name };
 }
 
+const bare = (text) => text.replace(/^<(.*)>$/, "$1");
+const EVERY = [1, 2, 3, 6, 12, 24, 60, 120]; // labels of a time axis: half years rather than seven months
+
 function line(found, name, width) {
-  const normal = found.filter((one) => !one.apart && one.drawn);
-  const apart = found.filter((one) => one.apart && one.drawn);
-  const { low, high: most, ticks, step, text } = axis(extent([...normal, ...apart]), 4);
+  const shown = (one) => one.drawn && !one.few;
+  const dated = found.some((one) => finite(one.at)) && found.every((one) => one.apart || finite(one.at));
+  const normal = found.filter((one) => !one.apart);
+  if (dated) normal.sort((one, other) => one.at - other.at);
+  const apart = found.filter((one) => one.apart && shown(one));
+  const { low, high: most, ticks, step, text } = axis(extent([...normal, ...apart].filter(shown)), 4);
   const high = Math.ceil(most / step) * step;
   if (high > ticks.at(-1)) ticks.push(high);
   const left = 14 + Math.max(...ticks.map((tick) => wide(text(tick))));
-  const [top, height] = [12, width > 500 ? 250 : 170];
-  const slot = width > 500 ? 70 : 52;
-  const right = apart.length > 0 ? 14 + slot * (apart.length + 0.5) : 20;
-  const x = (place) => left + 14 + ((width - left - right - 28) * place) / Math.max(1, normal.length - 1);
+  const [top, height] = [12, width > 460 ? 320 : 180];
+  const slot = width > 460 ? 74 : 52;
+  const right = apart.length > 0 ? slot * (apart.length + 0.2) : 20;
+  const [first, last] = dated ? [normal[0].at, normal.at(-1).at] : [0, normal.length - 1];
+  const x = (place) => left + 14 + ((width - left - right - 28) * ((dated ? normal[place].at : place) - first)) / Math.max(1, last - first);
   const y = (value) => top + height - (height * (value - low)) / (high - low);
   const shapes = ticks.flatMap((tick) => [
     { shape: "line", kind: tick === 0 ? "zero" : "grid", x1: left, x2: width - 12, y1: y(tick), y2: y(tick) },
     { shape: "text", kind: "tick", x: left - 8, y: y(tick) + 4, anchor: "end", text: text(tick) },
   ]);
-  const gap = x(1) - x(0);
-  const edge = normal.every((one) => finite(one.low) && finite(one.high));
-  if (edge && normal.length > 1) {
-    const path = [...normal.map((one, place) => [x(place), y(one.high)]), ...normal.map((one, place) => [x(place), y(one.low)]).reverse()];
-    shapes.push({ shape: "area", kind: "band", points: path });
+  const gap = (width - left - right) / Math.max(1, normal.length);
+  const runs = [[]]; // the line is broken where there is nothing to draw
+  normal.forEach((one, place) => (shown(one) ? runs.at(-1).push([one, x(place)]) : runs.push([])));
+  for (const run of runs) {
+    const edges = ["high", "low"].map((end) => run.map(([one, at]) => [at, y(one[end])]));
+    const whole = run.every(([one]) => finite(one.low) && finite(one.high));
+    if (whole && run.length > 1) shapes.push({ shape: "area", kind: "band", points: [...edges[0], ...edges[1].reverse()] });
+    if (run.length > 0) shapes.push({ shape: "path", kind: "curve", points: run.map(([one, at]) => [at, y(one.value)]) });
   }
-  shapes.push({ shape: "path", kind: "curve", points: normal.map((one, place) => [x(place), y(one.value)]) });
-  const every = Math.max(1, Math.ceil((normal.length * 74) / (width - left - right)));
+  const names = normal.map((one) => fit(one.labels[0], 74));
+  const room = 12 + Math.max(0, ...names.slice(0, 100).map(wide));
+  const every = EVERY.find((one) => one * gap >= room) ?? Math.ceil(room / gap);
+  let free = 0;
   const point = (one, at, kind) => {
-    const title = `${clip(one.labels[0])}: ${number(one.value)}, ${between(one)}`;
+    const title = told(one);
     const cap = Math.min(3, gap / 3); // many points on a narrow screen stay apart
     if (finite(one.low) && finite(one.high)) {
       shapes.push({ shape: "line", kind: "range", x1: at, x2: at, y1: y(one.low), y2: y(one.high) });
@@ -165,19 +198,20 @@ function line(found, name, width) {
     shapes.push({ shape: "circle", kind, x: at, y: y(one.value), radius: Math.min(3.5, Math.max(1.5, gap / 2.5)), title });
   };
   normal.forEach((one, place) => {
-    point(one, x(place), "dot");
-    if (place % every === 0) shapes.push({ shape: "text", kind: "tick", x: x(place), y: top + height + 20, anchor: "middle", text: fit(one.labels[0], 74) });
+    if (shown(one)) point(one, x(place), "dot");
+    if (place % every > 0 || x(place) < free) return;
+    shapes.push({ shape: "text", kind: "tick", x: x(place), y: top + height + 20, anchor: "middle", text: names[place] });
+    free = x(place) + room;
   });
   apart.forEach((one, place) => {
-    const at = width - right + slot * (place + 1);
+    const at = width - right + slot * (place + 0.65);
     if (place === 0) shapes.push({ shape: "line", kind: "apartline", x1: at - slot / 2, x2: at - slot / 2, y1: top, y2: top + height });
     point(one, at, "apartdot");
-    shapes.push({ shape: "text", kind: "tick", x: at, y: top + height + 20, anchor: "middle", text: width > 500 ? one.labels[0] : one.labels[0].replace(/^<(.*)>$/, "$1") });
+    shapes.push({ shape: "text", kind: "tick", x: at, y: top + height + 20, anchor: "middle", text: width > 460 ? one.labels[0] : bare(one.labels[0]) });
   });
   return { width, height: top + height + 30, shapes, name };
 }
 
-const CELL = 58; // narrower cells could not hold their numbers: the chart scrolls instead
 
 function heat(found, name, room) {
   const most = [0, 1].map((place) => new Set(found.map((one) => one.labels[place])).size);
@@ -187,35 +221,36 @@ function heat(found, name, room) {
     return [...names.filter((one) => !APART.has(one)), ...names.filter((one) => APART.has(one))];
   };
   const [rows, columns] = [order(0), order(1)];
-  const [, high] = extent(found.filter((one) => !one.apart && one.drawn));
+  const [, high] = extent(found.filter((one) => !one.apart && one.drawn && !one.few));
   const texts = rows.map((one) => fit(one, room > 500 ? 180 : 90));
   const left = 16 + Math.max(40, ...texts.map(wide));
-  const full = Math.max(room, left + 22 + CELL * columns.length);
+  const full = Math.max(room, left + 22 + (room > 500 ? 58 : 42) * columns.length); // narrower cells could not hold their numbers: it scrolls instead
   const gap = (names, place) => (APART.has(names[place]) && names.some((one) => !APART.has(one)) ? 10 : 0);
   const across = Math.min(150, (full - left - 22) / columns.length);
   const tall = 40;
   const shapes = [];
   const top = 30;
   columns.forEach((one, place) => {
-    shapes.push({ shape: "text", kind: "label", x: left + gap(columns, place) + across * (place + 0.5), y: 18, anchor: "middle", text: fit(one, across - 4) });
+    shapes.push({ shape: "text", kind: "label", x: left + gap(columns, place) + across * (place + 0.5), y: 18, anchor: "middle", text: wide(one) > across - 4 ? fit(bare(one), across) : one });
   });
   rows.forEach((one, place) => {
     shapes.push({ shape: "text", kind: "label", x: left - 10, y: top + gap(rows, place) + tall * (place + 0.5) + 4, anchor: "end", text: fit(one, left - 16) });
   });
-  const width = Math.max(0, ...found.map((one) => (finite(one.high) && finite(one.low) ? one.high - one.low : 0)));
+  const width = Math.max(0, ...found.map((one) => (finite(one.high) && finite(one.low) && !one.few ? one.high - one.low : 0)));
   for (const one of found) {
     if (!one.drawn) continue;
     const [row, column] = [rows.indexOf(one.labels[0]), columns.indexOf(one.labels[1])];
     const [x, y] = [left + gap(columns, column) + across * column, top + gap(rows, row) + tall * row];
     const part = Math.max(0, Math.min(1, high > 0 ? one.value / high : 0));
-    const title = `${clip(named(one))}: ${number(one.value)}, ${between(one)}`;
-    const text = wide(number(one.value)) <= across - 10 ? number(one.value) : brief(one.value, true);
-    shapes.push({ shape: "rect", kind: one.apart ? "apartcell" : "cell", opacity: one.apart ? 1 : 0.08 + 0.72 * part, x: x + 1.5, y: y + 1.5, width: across - 3, height: tall - 3, round: 4, title });
-    const ink = !one.apart && part > 0.55 ? "cellink strong" : "cellink";
-    shapes.push({ shape: "text", kind: ink, x: x + across / 2, y: y + 17, anchor: "middle", text });
+    const title = told(one);
+    const text = wide(said(one)) <= across - 6 ? said(one) : brief(one.value, true);
+    const pale = one.apart || one.few;
+    shapes.push({ shape: "rect", kind: pale ? "apartcell" : "cell", opacity: pale ? 1 : 0.1 + 0.9 * part, x: x + 1.5, y: y + 1.5, width: across - 3, height: tall - 3, round: 4, title });
+    if (one.few) continue; // its number would be a guess, and its interval the longest that there can be
+    shapes.push({ shape: "text", kind: "label", x: x + across / 2, y: y + 17, anchor: "middle", text });
     if (finite(one.low) && finite(one.high) && width > 0) {
       const half = (0.5 * (across - 16) * (one.high - one.low)) / width;
-      shapes.push(...whisker(x + across / 2 - half, x + across / 2 + half, y + tall - 11, 3, !one.apart && part > 0.55 ? "range strong" : "range"));
+      shapes.push(...whisker(x + across / 2 - half, x + across / 2 + half, y + tall - 11, 3));
     }
   }
   const all = top + rows.length * tall + 10 + 26;
@@ -233,7 +268,7 @@ function value(found, name, width) {
     { shape: "line", kind: tick === 0 ? "zero" : "grid", x1: x(tick), x2: x(tick), y1: 6, y2: 56 },
     { shape: "text", kind: "tick", x: x(tick), y: 74, anchor: "middle", text: text(tick) },
   ]);
-  shapes.push({ shape: "rect", kind: "bar", x: Math.min(x(0), x(one.value)), y: 20, width: Math.max(1, Math.abs(x(one.value) - x(0))), height: 22, round: 4, title: number(one.value) });
+  shapes.push({ shape: "rect", kind: "bar", x: Math.min(x(0), x(one.value)), y: 20, width: Math.max(1, Math.abs(x(one.value) - x(0))), height: 22, round: 4, title: said(one) });
   if (finite(one.low) && finite(one.high)) shapes.push(...whisker(x(one.low), x(one.high), 31, 8));
   return { width, height: 82, shapes, name };
 }
@@ -291,11 +326,11 @@ export function Chart({ answer, column, pale }) {
 // --- The same shapes as a picture. Colours are those that the page shows now. ---
 
 const PAINT = {
-  bar: ["--bar", null], restbar: ["--rest", "--edge"], apartbar: ["--apart", "--edge"], cell: ["--accent", null], apartcell: ["--apart-cell", null],
+  bar: ["--bar", null], restbar: ["--rest", "--edge"], apartbar: ["--apart", "--edge"], cell: ["--cell", null], apartcell: ["--apart-cell", null],
   band: ["--band", null], curve: [null, "--accent"], dot: ["--accent", null], apartdot: ["--apart", null], grid: [null, "--grid"], zero: [null, "--zero"],
-  apartline: [null, "--line"], range: [null, "--range"], "range strong": [null, "--accent-ink"],
+  apartline: [null, "--line"], range: [null, "--range"],
 };
-const INK = { label: "--ink", tick: "--quiet", cellink: "--ink", "cellink strong": "--accent-ink" };
+const INK = { label: "--ink", tick: "--quiet" };
 
 export function toPicture(drawing, caption) {
   const scale = 2;
@@ -340,7 +375,7 @@ export function toPicture(drawing, caption) {
     }
     if (stroke !== null) {
       pen.strokeStyle = colour(stroke);
-      pen.lineWidth = one.kind.startsWith("range") || one.kind === "curve" ? 2 : 1;
+      pen.lineWidth = one.kind === "range" || one.kind === "curve" ? 2 : 1;
       pen.stroke();
     }
   }

@@ -1,4 +1,6 @@
 // Numbers, shares and times as people read them.
+import { t } from "./texts.js";
+
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 // A share is an exact fraction such as "61/5000".
@@ -15,14 +17,39 @@ export function percent(value) {
   return `${Number(part.toPrecision(Math.abs(part) > 10 ? 4 : 3))}%`; // 98.95% left is not 99%
 }
 
-export function number(value) {
+export function number(value, digits) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "bigint") return whole.format(value);
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (digits !== undefined) return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: "negative" });
   if (Number.isInteger(value)) return whole.format(value);
-  const digits = Math.abs(value) >= 1000 ? 1 : Math.abs(value) >= 100 ? 2 : Math.abs(value) >= 1 ? 3 : 4;
-  const shown = Math.abs(value) >= 1 ? value.toLocaleString("en", { maximumFractionDigits: digits }) : String(Number(value.toPrecision(digits)));
-  return shown;
+  const most = Math.abs(value) >= 1000 ? 1 : Math.abs(value) >= 100 ? 2 : Math.abs(value) >= 1 ? 3 : 4;
+  return Math.abs(value) >= 1 ? value.toLocaleString("en", { maximumFractionDigits: most }) : String(Number(value.toPrecision(most)));
+}
+
+// How many digits after the point the estimates of a column are worth: a hundredth of the shortest interval. None are given
+// where all are whole.
+export function digitsOf(cells) {
+  let [shortest, whole] = [Infinity, true];
+  for (const cell of cells) {
+    const [value, low, high] = [cell?.value, cell?.low, cell?.high].map((one) => plain(one ?? NaN));
+    if (high - low > 0) shortest = Math.min(shortest, high - low);
+    whole &&= ![value, low, high].some((one) => one % 1);
+  }
+  return whole || !Number.isFinite(shortest) ? undefined : Math.min(8, Math.max(0, Math.ceil(2 - Math.log10(shortest))));
+}
+
+// An interval, its ends rounded away from each other.
+export function interval({ low, high }, digits) {
+  const unit = 10 ** (digits ?? 0);
+  const away = (value, round) => (digits === undefined || typeof value !== "number" || Number(value.toFixed(digits)) === value ? value : round(value * unit) / unit);
+  return t("answer.range", { low: number(away(low, Math.floor), digits), high: number(away(high, Math.ceil), digits) });
+}
+
+// A deviation in three digits, rounded up: what is said about an error is never too little.
+export function deviation(value) {
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
+  return number(value > 0 && value < Infinity && !Number.isInteger(value) ? Number((Math.ceil(value / unit - 1e-9) * unit).toPrecision(3)) : value);
 }
 
 // A short form for axes: 12.5K, 3.4M.

@@ -46,7 +46,7 @@ export function BudgetView({ schema, budget, theorem }) {
       <div><strong>${number(total)}</strong><span>${t("budget.epsilon")} <${Why} id="one-person" open=${theorem} /></span></div>
       <div><strong>${unitFraction(budget.delta)}</strong><span>${t("budget.delta")} <${Why} id=${budget.accountant === "renyi" ? "renyi-conversion" : "filters"} open=${theorem} /></span></div>
     </div>
-    <${Meter} spent=${budget.spent} />
+    <${Meter} left=${budget.left} />
     <h3>${t("odds.title")}</h3>
     <p>${meaning(budget)} <${Why} id="one-person" open=${theorem} word="theorem" /></p>
     <p class="quiet">${t("odds.spent", { epsilon: number(spent), factor: odds(spent) })} <${Why} id="odometer" open=${theorem} /></p>
@@ -165,6 +165,7 @@ export function Tour({ tour, step, go, close, load, answered }) {
     ${stop.question && answered && html`<p class="quiet">${t("tour.truth")}</p>`}
     <div class="buttons">
       <button type="button" disabled=${step === 0} onClick=${() => go(step - 1)}>${t("tour.back")}</button>
+      ${last && html`<a class="button" href=${`#/${encodeURIComponent(tour.dataset)}/budget`}>${t("nav.budget")}</a>`}
       <button type="button" class="main" onClick=${() => (last ? close() : go(step + 1))}>${t(last ? "tour.end" : "tour.next")}</button>
     </div>
   </section>`;

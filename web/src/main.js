@@ -84,8 +84,8 @@ function DatasetView({ dataset, view, me, facts, theorem }) {
         ${views.map((one) => html`<li><a href=${`#/${encodeURIComponent(dataset)}/${one}`} aria-current=${one === chosen ? "page" : undefined}>${t(`nav.${one}`)}</a></li>`)}
       </ul>
       <a class="budgetline" href=${`#/${encodeURIComponent(dataset)}/budget`}>
-        <${Meter} spent=${budget.spent} />
-        <span>${t("budget.line", { left: percent(budget.yours ?? budget.left) })}</span>
+        <${Meter} left=${budget.yours ?? budget.left} />
+        <span>${t((budget.yours ?? budget.left) === budget.left ? "budget.line" : "budget.yourline", { left: percent(budget.yours ?? budget.left) })}</span>
       </a>
     </nav>
     <main id="main" class="page" tabindex="-1">

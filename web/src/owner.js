@@ -215,7 +215,7 @@ export function OwnerOverview({ dataset, schema, budget, refresh, door, theorem 
         <div><strong>${number(budget.epsilon_spent)}</strong><span>${t("owner.epsilonspent", { epsilon: number(share(budget.epsilon)) })} <${Why} id="odometer" open=${theorem} /></span></div>
         <div><strong>${unitFraction(budget.delta)}</strong><span>${t("budget.delta")} <${Why} id="one-person" open=${theorem} /></span></div>
       </div>
-      <${Meter} spent=${budget.spent} />
+      <${Meter} left=${budget.left} />
       <p>${meaning(budget)} <${Why} id="one-person" open=${theorem} word="theorem" /></p>
       <${Fault} fault=${charges.fault} retry=${charges.reload} />
       ${charges.found ? html`<${BurnDown} charges=${charges.found} budget=${budget} />` : html`<${Loading} />`}
@@ -252,7 +252,7 @@ export function OwnerOverview({ dataset, schema, budget, refresh, door, theorem 
     <${Act} open=${open === "close"} close=${close} danger title=${t("closing.title")} confirmWord=${dataset} act=${() => post(`${path}/close`)}
       preview=${html`<p>${t("closing.preview", { left: percent(budget.left) })}</p><p>${t("closing.odds", { factor: odds(budget.epsilon_spent) })} <${Why} id="odometer" open=${theorem} word="theorem" /></p>`} />
     <${Act} open=${open === "stop"} close=${close} danger title=${t("stop.title", { name: clip(who?.name ?? "") })} act=${() => call("DELETE", `${path}/analysts/${encodeURIComponent(who.name)}`)}
-      preview=${t("stop.preview", { name: clip(who?.name ?? ""), spent: percent(who?.spent ?? 0) })} />
+      preview=${html`<p>${t("stop.preview", { name: clip(who?.name ?? ""), spent: percent(share(who?.spent) * share(who?.share)) })}</p><p>${t("stop.odds", { factor: factor(budget) })} <${Why} id="filters" open=${theorem} word="theorem" /></p>`} />
   </div>`;
 }
 
@@ -372,7 +372,7 @@ export function CheckResults({ found, theorem }) {
     <div class="scroll" tabindex="0" role="group" aria-label=${t("check.table")}>
       <table>
         <thead><tr>${["column", "kind", "missing", "outside", "below", "above"].map((one, place) => html`<th scope="col" class=${place > 1 ? "n" : ""}>${t(`check.${one}`)}</th>`)}</tr></thead>
-        <tbody>${found.columns.map((one) => html`<tr><td><span class="clip">${one.name}</span></td><td>${t(`kind.${one.kind}`)}</td>${["missing", "outside", "below", "above"].map((key) => html`<td class="n">${one[key] ? number(one[key]) : "–"}</td>`)}</tr>`)}</tbody>
+        <tbody>${found.columns.map((one) => html`<tr><td><span class="clip">${one.name}</span></td><td>${t(`kind.${one.kind}`)}</td>${["missing", "outside", "below", "above"].map((key) => html`<td class=${one[key] ? "n strong" : "n quiet"}>${number(one[key])}</td>`)}</tr>`)}</tbody>
       </table>
     </div>
     ${found.hints.length > 0 && html`<ul>${found.hints.map((one) => html`<li>${one}</li>`)}</ul>`}

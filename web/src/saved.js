@@ -1,7 +1,7 @@
 // What an analyst keeps: past questions with notes, dashboards, and requests for approval.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, datasetPath, get, newKey, post } from "./api.js";
-import { AnswerTable } from "./answer.js";
+import { AnswerTable, Figure } from "./answer.js";
 import { Chart, estimates } from "./charts.js";
 import { Code, Dialog, Fault, Field, Loading, Notice, Why, html, useAction, useLoad, usePages } from "./ui.js";
 import { clip, moment, percent } from "./format.js";
@@ -29,24 +29,31 @@ export const askedUnder = (dataset, key) => get(`${saved(dataset, "asked")}/${en
 
 // --- History. ---
 
+const focus = (element) => element?.focus();
+
 function Note({ dataset, receipt, text, changed }) {
   const [draft, setDraft] = useState(text ?? "");
   const [open, setOpen] = useState(false);
+  const [back, setBack] = useState(false); // the keyboard goes on where it left
+  const leave = () => {
+    setBack(true);
+    setOpen(false);
+  };
   const { run, busy, fault } = useAction(async () => {
     if (draft.trim() === "") await remove(dataset, "notes", receipt).catch(() => undefined);
     else await put(dataset, "notes", receipt, { text: draft });
     changed(receipt, draft.trim());
-    setOpen(false);
+    leave();
   });
   if (!open) {
     return html`${text && html`<p class="note">${text}</p>`}
-      <button type="button" class="small" onClick=${() => setOpen(true)}>${t(text ? "note.change" : "note.add")}</button>`;
+      <button type="button" class="small" ref=${back ? focus : undefined} onClick=${() => setOpen(true)}>${t(text ? "note.change" : "note.add")}</button>`;
   }
   return html`<form class="noteform" onSubmit=${(event) => (event.preventDefault(), run())}>
-    <textarea rows="2" maxlength="4000" aria-label=${t("note.label")} value=${draft} onInput=${(event) => setDraft(event.target.value)}></textarea>
+    <textarea rows="2" maxlength="4000" ref=${focus} aria-label=${t("note.label")} value=${draft} onInput=${(event) => setDraft(event.target.value)}></textarea>
     <div class="buttons">
       <button class="small" disabled=${busy}>${t("save")}</button>
-      <button type="button" class="small" onClick=${() => setOpen(false)}>${t("cancel")}</button>
+      <button type="button" class="small" onClick=${leave}>${t("cancel")}</button>
     </div>
     <${Fault} fault=${fault} />
   </form>`;
@@ -141,7 +148,7 @@ function Card({ dataset, card, round, removeCard, open, theorem }) {
     (state.fault.code === "price-above-maximum"
       ? html`<${Notice} kind="warn">${t("dashboard.changed", { price: percent(state.fault.price) })} <button type="button" class="small" onClick=${() => open(asked)}>${t("dashboard.price")}</button><//>`
       : html`<${Fault} fault=${state.fault} retry=${state.reload} />`)}
-    ${answer && html`<${Chart} answer=${answer} column=${place} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} theorem=${theorem} /></details>`}
+    ${answer && html`<${Figure} answer=${answer} column=${place} theorem=${theorem} /><${Chart} answer=${answer} column=${place} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} theorem=${theorem} /></details>`}
   </section>`;
 }
 

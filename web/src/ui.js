@@ -42,12 +42,23 @@ export function Why({ id, open, word = "why" }) {
   return html`<button type="button" class="link" aria-label=${`${t(word)}: ${id}`} onClick=${() => open(id)}>${t(word)}</button>`;
 }
 
-// What a refusal says. The server draws the place of a mistake in three lines, where the editor underlines it, and names
-// a function of the client, where the page has a button.
+// What the server says names arguments of the client where the page has fields and buttons.
+export const plainly = (text) =>
+  text
+    .replace(/: request_approval\b/, "")
+    .replace(" (max_price)", "")
+    .replace(/ To allow it, write max_price="[^"]+"\./, "")
+    .replace(/\bwithin="?([^"\s]+)"? would cost/, (_all, within) => t("ways.within", { within }))
+    .replace("with fresh=True", t("ways.fresh"));
+
+// Text with names and commands set apart.
+const marked = (text) => text.split(/`([^`]+)`/).map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
+
+// What a refusal says. The server draws the place of a mistake in three lines, where the editor underlines it.
 export function reason(fault) {
   if (!(fault instanceof Problem)) return t("problem.page");
-  const text = fault.detail.replace(/: request_approval\b/, "");
-  return (fault.line && text.split("\n").slice(3).join("\n")) || text;
+  const text = plainly(fault.detail);
+  return marked((fault.line && text.split("\n").slice(3).join("\n")) || text);
 }
 
 // Whether something was charged, unless the refusal says so itself.
@@ -72,8 +83,8 @@ export function Notice({ kind = "info", children, role }) {
 export const Loading = () => html`<p class="quiet" role="status">${t("loading")}</p>`;
 
 // How much of a budget is spent, and what a question would take of it.
-export function Meter({ spent, price = 0, label }) {
-  const used = Math.min(1, share(spent));
+export function Meter({ left, price = 0, label }) {
+  const used = Math.min(1, Math.max(0, 1 - share(left)));
   const wanted = Math.min(1 - used, price);
   const text = label ?? t("budget.meter", { left: percent(1 - used) });
   return html`<div class="meter" role="img" aria-label=${text}>

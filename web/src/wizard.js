@@ -5,7 +5,7 @@ import { meaning } from "./learn.js";
 import { CheckResults } from "./owner.js";
 import { Fault, Field, Loading, Notice, Why, html, useAction, useLoad } from "./ui.js";
 import { clip, number } from "./format.js";
-import { t } from "./texts.js";
+import { has, t } from "./texts.js";
 
 const STEPS = ["source", "review", "confirm", "done"];
 const draftPath = (name) => `/drafts/${encodeURIComponent(name)}`;
@@ -71,15 +71,24 @@ function Source({ drafted, theorem }) {
   </form>`;
 }
 
+// What a value of a dataset file means, in words.
+function wordsFor(name) {
+  const [, column, part] = /^columns\.(.+)\.(\w+)$/.exec(name) ?? [];
+  const key = `review.${part ?? name}`;
+  return has(key) && t(key, { column: clip(column ?? "") });
+}
+
 function Review({ name, next, theorem }) {
   const state = useLoad(() => get(draftPath(name)), [name]);
   const [values, setValues] = useState({});
   const [found, setFound] = useState(null);
+  const [saved, setSaved] = useState(false);
   const review = state.found?.review ?? [];
   const changed = Object.fromEntries(Object.entries(values).filter(([key, value]) => value !== review.find((one) => one.name === key)?.value));
   const save = useAction(async () => {
     if (Object.keys(changed).length > 0) await call("PUT", `${draftPath(name)}/values`, { body: { values: changed } });
     setValues({});
+    setSaved(true);
     state.reload();
   });
   const check = useAction(async () => setFound(await post(`${datasetPath(name)}/checks`)));
@@ -96,7 +105,7 @@ function Review({ name, next, theorem }) {
             ${review.map(
               (one) =>
                 html`<tr>
-                  <td><code>${clip(one.name)}</code></td>
+                  <td>${wordsFor(one.name)} <code class="quiet">${clip(one.name)}</code></td>
                   <td><input class="mono wideinput" aria-label=${one.name} value=${values[one.name] ?? one.value ?? ""} onInput=${(event) => setValues({ ...values, [one.name]: event.target.value })} /></td>
                 </tr>`,
             )}
@@ -108,6 +117,7 @@ function Review({ name, next, theorem }) {
       <div class="buttons">
         <button type="button" disabled=${save.busy || Object.keys(changed).length === 0} onClick=${save.run}>${t("wizard.savevalues")}</button>
         <button type="button" disabled=${check.busy} onClick=${check.run}>${check.busy ? t("check.busy") : t("check.go")}</button>
+        <p class="status" role="status">${saved && Object.keys(changed).length === 0 ? t("wizard.saved") : ""}</p>
       </div>
       <${Fault} fault=${check.fault} />
       ${found && html`<${CheckResults} found=${found} theorem=${theorem} />`}

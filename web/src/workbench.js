@@ -6,8 +6,8 @@ import { Builder, EMPTY, STEPS, toSql } from "./builder.js";
 import { Chart, estimates } from "./charts.js";
 import { Editor, literal, quoted } from "./editor.js";
 import { fixOf } from "./fix.js";
-import { Field, Meter, Notice, Tabs, Why, charged, html, reason } from "./ui.js";
-import { clip, duration, label, number, percent, plain, share } from "./format.js";
+import { Field, Meter, Notice, Tabs, Why, charged, html, plainly, reason } from "./ui.js";
+import { clip, deviation, duration, label, number, percent, plain, share } from "./format.js";
 import { t } from "./texts.js";
 
 const QUOTE_PAUSE = 180; // milliseconds after typing stops
@@ -94,9 +94,22 @@ function accuracyTheorem(offer) {
   return /laplace/i.test(offer.mechanism ?? "") ? "laplace-accuracy" : "gaussian-accuracy";
 }
 
-function Offer({ offer, budget, rehearsal, waiting, wrong, theorem }) {
+// What else there is where a price is too high: ask more roughly, or allow this question more than one call may take.
+function Ways({ text, rougher, allow }) {
+  const [, within, price] = /within="?([^"\s]+)"? would cost ([\d.]+%)/.exec(text) ?? /best that is left is within ([\d.]+%?)/.exec(text) ?? [];
+  const most = /max_price="([^"]+)"/.exec(text)?.[1];
+  return html`<div class="buttons">
+    ${within && html`<button type="button" class="small" onClick=${() => rougher(within)}>${t(price ? "ways.rougher" : "ways.best", { within, price })}</button>`}
+    ${most && html`<button type="button" class="small" onClick=${() => allow(most)}>${t("ways.allow", { price: most })}</button>`}
+  </div>`;
+}
+
+function Offer({ offer, budget, rehearsal, waiting, wrong, theorem, ways }) {
   const why = (id) => html`<${Why} id=${id} open=${theorem} />`;
-  if (!offer) return html`<p class="quiet">${t(waiting ? "offer.waiting" : wrong?.code === "unreachable" ? "offer.away" : wrong ? "offer.wrong" : "offer.none")}</p>`;
+  if (!offer) {
+    const none = wrong?.code === "unreachable" ? "offer.away" : wrong?.line ? "offer.wrong" : wrong ? "offer.refused" : "offer.none";
+    return html`<p class="quiet">${t(waiting ? "offer.waiting" : none)}</p>`;
+  }
   const price = share(offer.price.share);
   const accuracy = (offer.accuracy ?? []).filter((one) => one.within !== null && one.within !== undefined);
   return html`<div class=${waiting ? "offer stale" : "offer"}>
@@ -105,16 +118,16 @@ function Offer({ offer, budget, rehearsal, waiting, wrong, theorem }) {
       ${why(isFree(offer.price) ? "post-processing" : "filters")}
       ${isFree(offer.price) && html`<span class="tag">${sourceText(offer.source)}</span>`}
     </p>
-    <${Meter} spent=${budget.spent} price=${price} label=${t("offer.meter", { price: percent(price), left: percent(budget.yours ?? budget.left) })} />
+    <${Meter} left=${budget.yours ?? budget.left} price=${price} label=${t("offer.meter", { price: percent(price), left: percent(budget.yours ?? budget.left) })} />
     <p class="quiet">${t("offer.left", { left: percent(budget.yours ?? budget.left) })}</p>
     ${accuracy.length > 0 &&
     html`<ul class="plainlist">
       ${accuracy.map(
-        (one) => html`<li>${t("offer.within", { column: clip(one.column), within: number(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: number(one.low), high: number(one.high) })}</span>` : ""} ${why(accuracyTheorem(offer))}</li>`,
+        (one) => html`<li>${t("offer.within", { column: clip(one.column), within: deviation(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: deviation(one.low), high: deviation(one.high ?? Infinity) })}</span>` : ""} ${why(accuracyTheorem(offer))}</li>`,
       )}
     </ul>`}
     ${isFree(offer.price) && html`<p>${t(`freewhy.${offer.source}`)}</p>`}
-    ${!offer.affordable && html`<${Notice} kind="warn">${offer.explanation}<//>`}
+    ${!offer.affordable && html`<${Notice} kind="warn"><p>${plainly(offer.explanation).replace(/^You have \S+ of the budget left\. /, "")}</p>${ways && ways(offer.explanation)}<//>`}
     ${offer.about && html`<p class="quiet">${offer.about}</p>`}
     ${rehearsal &&
     estimates(rehearsal).length > 0 &&
@@ -138,6 +151,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
   const [within, setWithin] = useState(start?.within ?? String(schema.defaults.within ?? ""));
   const [confidence, setConfidence] = useState(start?.confidence ?? schema.defaults.confidence);
   const [offer, setOffer] = useState();
+  const [allowed, setAllowed] = useState({}); // more than one call may usually take, for one question
   const [rehearsal, setRehearsal] = useState();
   const [problem, setProblem] = useState();
   const [pricing, setPricing] = useState(false);
@@ -153,8 +167,10 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
     const found = { question, confidence };
     const wish = within.trim();
     if (wish !== "") found.within = /^[0-9]+(\.[0-9]+)?$/.test(wish) ? Number(wish) : wish;
+    if (allowed.question === question) found.max_price = allowed.share;
     return found;
-  }, [question, within, confidence]);
+  }, [question, within, confidence, allowed]);
+  const ways = (said) => html`<${Ways} text=${said} rougher=${setWithin} allow=${(most) => setAllowed({ question, share: most })} />`;
 
   useEffect(() => {
     if (!start) return;
@@ -234,8 +250,8 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
   const requestApproval = async () => {
     const key = pending.current?.key ?? newKey();
     try {
-      const { confidence: sure, ...rest } = asked;
-      const found = await post(`${path}/requests`, { ...rest, confidence: sure }, { key });
+      const { max_price: _allowed, ...wanted } = asked; // the owner decides
+      const found = await post(`${path}/requests`, wanted, { key });
       pending.current = null;
       onAnswer?.(asked, null, found.key);
       setFault(undefined);
@@ -280,6 +296,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
             html`<div class="notice bad" role="alert">
               <p class="lines">${reason(shown)}</p>
               <p class="quiet">${charged(shown)}</p>
+              ${shown === fault && ways(shown.detail ?? "")}
               <div class="buttons">
                 ${fix !== null && html`<button type="button" class="small" onClick=${repair}>${t("ask.fix", { fix: clip(fix.text) })}</button>`}
                 ${tooDear && schema.limits.approvals && html`<button type="button" class="small" onClick=${requestApproval}>${t("ask.request")}</button>`}
@@ -306,7 +323,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
           </div>
           <div class="offerbox" role="group" aria-label=${t("offer.title")}>
             <h3>${t("offer.title")}</h3>
-            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem} theorem=${theorem} /></div>
+            <div aria-live="polite"><${Offer} offer=${offer} budget=${budget} rehearsal=${rehearsal} waiting=${pricing} wrong=${problem} theorem=${theorem} ways=${!fault && ways} /></div>
           </div>
         </div>
       </section>

@@ -21,6 +21,7 @@ from dodona.curator.request import Request
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import Price
+from dodona.query.question import Total
 
 if TYPE_CHECKING:
     from dodona.curator.ladder import Call, Ladder
@@ -99,7 +100,9 @@ def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAc
             away = np.maximum(band.high - band.value, band.value - band.low)
             away = np.where(np.isnan(band.value), np.inf, away)
             told = away[np.isfinite(away)]
-            if 0 < len(told) < len(away):  # of a group that may have no rows nothing is said
-                yield ExpectedAccuracy(column.name, float(np.median(told)), float(told.min()), math.inf)
+            widest = float(away.max())
+            uneven = not isinstance(column.expression, Total) and widest > 2 * away.min()
+            if len(told) > 0 and (uneven or len(told) < len(away)):  # a group of no or few rows says nothing about others
+                yield ExpectedAccuracy(column.name, float(np.median(told)), float(told.min()), widest)
             else:
-                yield ExpectedAccuracy(column.name, float(away.max()))
+                yield ExpectedAccuracy(column.name, widest)
