@@ -120,6 +120,22 @@ def test_a_refused_question_says_why_and_that_nothing_was_charged(look, server):
     assert spent(server) == before
 
 
+def test_a_question_that_is_too_precise_is_refused_at_once_and_asked_again_by_nobody(look):
+    ada = look("ada")
+    asked = []
+    ada.page.on("request", lambda sent: asked.append(sent.url) if sent.url.endswith("/answers") else None)
+    ada.write("SELECT avg(stay) FROM stays WHERE age > 100")
+    ada.page.get_by_label("Within").fill("0.0000001%")
+    alert = ada.page.get_by_role("alert")
+    expect(alert).to_contain_text("cannot be answered that precisely")
+    expect(ada.offer).to_contain_text("There is no price for it.")
+    expect(alert.get_by_role("button", name="Try again")).to_have_count(0)  # the server is there
+    ada.page.get_by_role("button", name="Ask", exact=True).click()
+    expect(ada.page.get_by_role("button", name="Ask", exact=True)).to_be_enabled()
+    expect(alert).to_contain_text("Nothing was charged.")
+    assert len(asked) == 1
+
+
 def test_markup_in_labels_questions_and_notes_is_shown_as_text(look):
     ada = look("ada", dataset="odd")
     answer = ada.ask("SELECT mark, count(*) FROM odd GROUP BY mark")

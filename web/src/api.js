@@ -45,7 +45,7 @@ async function send(method, path, { body, key, accept = "application/json", sign
     return await fetch(API + path, { method, headers, signal, body: sent, credentials: token === null ? "same-origin" : "omit" });
   } catch (fault) {
     if (fault.name === "AbortError") throw fault;
-    throw new Problem({ code: "unreachable", detail: t("problem.unreachable"), charged: null }, 0);
+    throw new Problem({ away: true, detail: t("problem.unreachable"), charged: null }, 0);
   }
 }
 
@@ -70,7 +70,7 @@ export async function call(method, path, options = {}) {
 export const get = (path, options) => call("GET", path, options);
 export const post = (path, body, options) => call("POST", path, { body, ...options });
 
-const passing = (fault) => fault.code === "unreachable" || fault.charged === null || fault.status === 503 || fault.status === 429;
+const passing = (fault) => fault.away || fault.charged === null || fault.status === 503 || fault.status === 429;
 
 // A call that spends is repeated under its key while the server is away: it is charged once.
 export async function insist(path, body, key, { waiting = () => {}, waits = WAITS } = {}) {

@@ -107,7 +107,7 @@ function Ways({ text, rougher, allow }) {
 function Offer({ offer, budget, rehearsal, waiting, wrong, theorem, ways }) {
   const why = (id) => html`<${Why} id=${id} open=${theorem} />`;
   if (!offer) {
-    const none = wrong?.code === "unreachable" ? "offer.away" : wrong?.line ? "offer.wrong" : wrong ? "offer.refused" : "offer.none";
+    const none = wrong?.away ? "offer.away" : wrong?.line ? "offer.wrong" : wrong ? "offer.refused" : "offer.none";
     return html`<p class="quiet">${t(waiting ? "offer.waiting" : none)}</p>`;
   }
   const price = share(offer.price.share);
@@ -300,7 +300,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
               <div class="buttons">
                 ${fix !== null && html`<button type="button" class="small" onClick=${repair}>${t("ask.fix", { fix: clip(fix.text) })}</button>`}
                 ${tooDear && schema.limits.approvals && html`<button type="button" class="small" onClick=${requestApproval}>${t("ask.request")}</button>`}
-                ${shown.code === "unreachable" && html`<button type="button" class="small" onClick=${() => (fault ? ask() : setRound(round + 1))}>${t("retry")}</button>`}
+                ${shown.away && html`<button type="button" class="small" onClick=${() => (fault ? ask() : setRound(round + 1))}>${t("retry")}</button>`}
               </div>
             </div>`}
             <div class="row accuracy">
