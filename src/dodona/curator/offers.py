@@ -101,7 +101,7 @@ def _known_accuracy(evidence: Evidence, request: Request) -> Iterator[ExpectedAc
             told = away[np.isfinite(away)]
             widest = float(away.max())
             uneven = not isinstance(column.expression, Total) and widest > 2 * away.min()
-            if len(told) > 0 and (uneven or len(told) < len(away)):  # a group of no or few rows says nothing about others
+            if len(told) > 0 and (uneven or len(told) < len(away)):  # a group of few rows
                 yield ExpectedAccuracy(column.name, float(np.median(told)), float(told.min()), widest)
             else:
                 yield ExpectedAccuracy(column.name, widest)
