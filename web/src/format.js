@@ -49,7 +49,7 @@ export function interval({ low, high }, digits) {
 // A deviation in three digits, rounded up: what is said about an error is never too little.
 export function deviation(value) {
   const unit = 10 ** (Math.floor(Math.log10(value)) - 2);
-  return number(value > 0 && !Number.isInteger(value) ? Number((Math.ceil(value / unit - 1e-9) * unit).toPrecision(3)) : value);
+  return number(value > 0 && value < Infinity && !Number.isInteger(value) ? Number((Math.ceil(value / unit - 1e-9) * unit).toPrecision(3)) : value);
 }
 
 // A short form for axes: 12.5K, 3.4M.

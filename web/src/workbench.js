@@ -123,7 +123,7 @@ function Offer({ offer, budget, rehearsal, waiting, wrong, theorem, ways }) {
     ${accuracy.length > 0 &&
     html`<ul class="plainlist">
       ${accuracy.map(
-        (one) => html`<li>${t("offer.within", { column: clip(one.column), within: deviation(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: deviation(one.low), high: deviation(one.high) })}</span>` : ""} ${why(accuracyTheorem(offer))}</li>`,
+        (one) => html`<li>${t("offer.within", { column: clip(one.column), within: deviation(one.within), confidence: percent(offer.confidence) })}${offer.foreseen && one.low !== null ? html` <span class="quiet">${t("offer.range", { low: deviation(one.low), high: deviation(one.high ?? Infinity) })}</span>` : ""} ${why(accuracyTheorem(offer))}</li>`,
       )}
     </ul>`}
     ${isFree(offer.price) && html`<p>${t(`freewhy.${offer.source}`)}</p>`}
