@@ -17,9 +17,11 @@ from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.junction import JunctionTree, Table, count_cells, draw_rows, eliminate
 from dodona.knowledge.maxent import RELATIVE_ANCHOR, Target, fit_law
 from dodona.privacy.additive_noise import Gaussian, Laplace
+from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, Query
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.encoding import encode
+from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 from dodona.sql.compile import compile_sql
 from dodona.synth.workload import Workload, marginal_block
@@ -344,3 +346,18 @@ def test_columns_beyond_what_an_array_can_have_as_axes_are_never_put_into_one_ta
     belief = FactoredBelief(support, 1 << 20).joined(seen).fitted(5)
     assert belief.rows(10, np.random.default_rng(1)).shape == (10, 40)
     assert not belief.whole
+
+
+def test_a_loose_marginal_is_believed_as_far_as_noise_does_not_explain_it():
+    """Three columns in cliques of one: a pair that no clique holds is as measured, and noise alone moves nothing."""
+    domain = Domain(tuple(Boolean(name, otherwise=False) for name in "abc"))
+    belief = FactoredBelief(Support.of(domain), 6).joined([])
+    pair = Block(EVERYTHING, tuple(Partition.every(domain[name], 1) for name in "ab"))
+    told = np.array([0.5, 0.0, 0.0, 0.5])
+    loose = belief.loosened([ObservedBlock.of_shares(pair, told, 1e-6)])
+    assert loose.laws([(0, 1)])[0, 1].reshape(-1) == pytest.approx(told, abs=0.01)
+    triple = loose.laws([(0, 1, 2)])[0, 1, 2]
+    assert triple.sum(axis=2).reshape(-1) == pytest.approx(told, abs=0.01)
+    assert triple.sum(axis=(0, 1)) == pytest.approx([0.5, 0.5], abs=0.01)
+    noisy = belief.loosened([ObservedBlock.of_shares(pair, np.array([0.26, 0.24, 0.24, 0.26]), 1e-2)])
+    assert noisy.laws([(0, 1)])[0, 1] == pytest.approx(belief.laws([(0, 1)])[0, 1])

@@ -16,6 +16,7 @@ from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Neighbours, Schema, Unit
 from dodona.synth.annealed import SMALL_ERROR, WholePlan, _preparing_share, plan_whole
 from dodona.synth.methods import Annealed
+from dodona.synth.report import public_report
 from dodona.synth.run import Currency
 from dodona.synth.synthesize import _make_run, synthesize
 from dodona.synth.workload import Workload, marginal_block
@@ -30,7 +31,7 @@ def plan_of(epsilon: float | str, held=None, *, neighbours: str = "add-remove", 
     declared = schema(neighbours, size=size)
     curator = curator_of(declared, columns() if held is None else held, ledger=ledger_of(declared))
     run, _ = _make_run(curator, TWO, epsilon, None, Annealed(), 1 << 20, "", lambda _part, _about: None)
-    return plan_whole(run, TWO.uniform(cells=run.cells))
+    return plan_whole(run)
 
 
 def test_whether_the_whole_workload_is_measured_is_decided_by_public_facts():
@@ -186,3 +187,49 @@ def test_a_table_of_thirty_columns_is_held_in_cliques():
     made = model.rounded().codes
     agree = [float((made[f"c{place}"] == made[f"c{place + 1}"]).mean()) for place in range(29)]
     assert math.isclose(float(np.mean(agree)), 0.9, abs_tol=0.03)
+
+
+def test_a_workload_that_no_model_holds_is_measured_whole_and_rows_meet_it():
+    """Ten columns in a model of 64 cells: marginals outside its cliques are measured too, and rows are near them."""
+    names = [f"c{place}" for place in range(10)]
+    chance = np.random.default_rng(8)
+    hidden = chance.normal(size=ROWS)
+    held = {name: (hidden + chance.normal(size=ROWS) > 0).tolist() for name in names}
+    declared = Schema.of("stays", *(Boolean(name, otherwise=False) for name in names), size=ROWS)
+    curator = curator_of(declared, held, ledger=ledger_of(declared))
+    model = synthesize(curator, Workload.ways(declared.domain, 2), epsilon=2, cells=64)
+    assert [step.name for step in model.steps] == ["residuals"]
+    assert len(model.seen) == 45
+    assert isinstance(model.law, FactoredBelief)
+    assert model.law.loose
+    away = {"rounded": [], "sampled": []}
+    for one in model.law.loose:
+        first, second = sorted(one.block.attributes)
+        truth = np.mean(np.array(held[first]) & np.array(held[second]))
+        for kind, made in (("rounded", model.rounded()), ("sampled", model.sampled())):
+            away[kind].append(abs(np.mean(made.codes[first] & made.codes[second]) - truth))
+    assert np.mean(away["rounded"]) < 0.015
+    assert np.mean(away["sampled"]) > 0.04
+
+
+def test_a_wide_column_is_put_into_bins_that_released_counts_decide():
+    """Of 1,000 incomes most are rare: pairs are measured in bins, and the counts of single values are as measured."""
+    chance = np.random.default_rng(9)
+    rich = chance.random(ROWS) < 0.5
+    income = np.clip(chance.gamma(2, np.where(rich, 100, 20)).astype(int), 0, 999)
+    declared = Schema.of("stays", Integer("income", 0, 999, otherwise=0), Boolean("rich", otherwise=False), size=ROWS)
+    curator = curator_of(declared, {"income": income.tolist(), "rich": rich.tolist()}, ledger=ledger_of(declared))
+    model = synthesize(curator, "2-way", epsilon=1)
+    bins = model.bins["income"]
+    assert 4 < bins.groups < 200
+    assert any("income × rich in bins" in step.about for step in model.steps)
+    made = model.rounded()
+    assert np.mean(made.codes["income"][made.codes["rich"] == 1]) > 2 * np.mean(
+        made.codes["income"][made.codes["rich"] == 0]
+    )
+    assert len(np.unique(made.codes["income"])) > bins.groups
+    again = synthesize(curator, "2-way", epsilon=1)
+    assert {step.how for step in again.steps} == {"recalled"}
+    assert np.array_equal(again.rounded().codes["income"], made.codes["income"])
+    assert "in bins" in public_report(model, made)
+    assert len(model.weighted()) > 0

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Self
 
 import numpy as np
@@ -47,6 +48,8 @@ class FactoredBelief:
     """Of the tree; None before anything was joined."""
     gap: float = 0.0
     """How far the last fit was from its optimum at most, in deviations of the noise."""
+    loose: tuple[ObservedBlock, ...] = field(default=(), repr=False)
+    """Marginals that were observed too, and that no clique holds: believed as far as noise does not explain them."""
 
     @cached_property
     def order(self) -> Places:
@@ -85,6 +88,24 @@ class FactoredBelief:
         return replace(
             self, seen=tuple(blocks.values()), cliques=self._grown(self._columns(one.block) for one in found)
         )
+
+    def loosened(self, more: Iterable[ObservedBlock]) -> Self:
+        """Return the belief with more marginals that no clique is to hold; those of one block are pooled."""
+        blocks = {one.block: one for one in self.loose}
+        for one in more:
+            blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
+        belief = replace(self, loose=tuple(blocks.values()))
+        belief.__dict__.update(tree=self.tree, law=self.law)  # cached properties that stay as they are
+        return belief
+
+    def tied(self, pairs: Iterable[Iterable[str]], *, limit: int) -> Self:
+        """Return the belief with cliques for as many pairs of columns as stay within a limit, the first ones first."""
+        kept = list(self._sets)
+        for names in pairs:
+            pair = self._internal(self.support.places(names))
+            if junction.count_cells(self._shape, junction.eliminate(self._shape, (*kept, pair))) <= limit:
+                kept.append(pair)
+        return replace(self, cliques=tuple(junction.eliminate(self._shape, kept)))
 
     def fitted(self, steps: int, *, tolerance: float = TOLERANCE, anchor: float = RELATIVE_ANCHOR) -> Self:
         """Return the belief after at most so many steps of the fit, fewer if it converges."""
@@ -134,7 +155,38 @@ class FactoredBelief:
                 axes = np.argsort([self.order[column] for column in own])
                 found[places] = np.ascontiguousarray(exact[own].transpose(axes))
             else:
-                found[places] = self._counted(places)
+                found[places] = self._moved(places)
+        return found
+
+    def _moved(self, places: Places) -> NDArray[np.float64]:
+        """Return a marginal that no clique holds: counted on drawn rows, and moved towards what loose ones say of it.
+
+        A loose marginal y moves its own m by the positive-part estimator of James and Stein: noise makes about cells·σ²
+        of |y - m|². Other marginals are scaled to what they have in common with it.
+        """
+        if places in self._believed:
+            return self._believed[places]
+        table = self._counted(places)
+        shared: dict[Places, NDArray[np.float64]] = {}
+        for own, believed in self._believed.items():
+            common = tuple(place for place in own if place in places)
+            if len(common) > 1:
+                shared[common] = believed.sum(axis=tuple(at for at, place in enumerate(own) if place not in places))
+        for common, believed in sorted(shared.items(), key=lambda item: len(item[0])):
+            now = table.sum(axis=tuple(at for at, place in enumerate(places) if place not in common), keepdims=True)
+            table = table * (believed.reshape(now.shape) / np.where(now > 0, now, 1.0))
+        return table
+
+    @cached_property
+    def _believed(self) -> dict[Places, NDArray[np.float64]]:
+        found = {}
+        for one in self.loose:
+            shown = BlockOnSupport(one.block, self.support)
+            counted = self._counted(shown.places)
+            away = one.values[shown.groups()] - counted
+            noise = counted.size * one.variance
+            part = 1.0 - noise / max(noise, float((away * away).sum()))
+            found[shown.places] = np.maximum(0.0, counted + part * away)
         return found
 
     def covers(self, names: Iterable[str]) -> bool:
@@ -145,14 +197,18 @@ class FactoredBelief:
         return self.tree.find(self._internal(places)) is not None
 
     def held(self, wanted: Iterable[Places]) -> list[Places]:
-        """Return the largest of the wanted and of the observed sets of columns that are inside a clique."""
-        names = [*(one.block.attributes for one in self.seen), *self.prior]
+        """Return the largest of the wanted and of the observed sets of columns that are inside a clique.
+
+        And the loose ones, with the pairs of columns in them: what is far off shows most in tables of few cells.
+        """
+        names = [*(one.block.attributes for one in (*self.seen, *self.loose)), *self.prior]
         sets = {*map(self.support.places, names), *(own for own in wanted if self._inside(own))}
         largest: list[Places] = []
         for own in sorted(sets, key=lambda places: (-len(places), places)):
             if own and not any(set(own) <= set(other) for other in largest):
                 largest.append(own)
-        return largest
+        pairs = {pair for one in self.loose for pair in combinations(self.support.places(one.block.attributes), 2)}
+        return [*largest, *sorted(pair for pair in pairs.difference(largest) if not self._inside(pair))]
 
     def rows(self, count: int, rng: cells.RandomSource) -> NDArray[np.int64]:
         """Return rows drawn clique by clique in proportion to the law, as positions in the support, one column each.

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dodona.knowledge.fit import solve_multipliers
 from dodona.knowledge.junction import Calibration, Columns, JunctionTree, Table
 
 RELATIVE_ANCHOR = 0.25
@@ -107,9 +108,16 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
         value = law.log_total - _dot(theta, values) + 0.5 * _dot(ridge, theta * theta)
         return value, answers - values + ridge * theta, answers, law
 
+    theta = np.concatenate(start)
+    fresh = _apart([own for own, given in zip(targets, start, strict=True) if not given.any()])
+    if fresh:
+        _, _, answers, _ = look(theta)
+        for own, span in zip(targets, spans, strict=True):
+            if own in fresh:
+                theta[span] = _alone(own, answers[span], anchor)
     found = _minimise(
         look,
-        np.concatenate(start),
+        theta,
         np.maximum(values, 0.0),
         ridge,
         deviations,
@@ -119,6 +127,23 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
     )
     theta, law, gap, done = found
     return Fit(tuple(theta[span] for span in spans), law, gap, done)
+
+
+def _apart(targets: Sequence[Target]) -> list[Target]:
+    """Return targets no two of which share more than a column: each may begin where it would be fitted alone."""
+    found: list[Target] = []
+    for own in targets:
+        if all(len(set(own.columns) & set(other.columns)) <= 1 for other in found):
+            found.append(own)
+    return found
+
+
+def _alone(target: Target, answers: Table, anchor: float) -> Table:
+    """Return the multipliers that fit one target, if all others are left as they are."""
+    if answers.min() <= 0:
+        return np.zeros(answers.size)
+    ridge = anchor * target.pull * target.deviation
+    return solve_multipliers(np.log(answers), target.values, ridge, max(0.0, 1.0 - float(answers.sum())))[0]
 
 
 def _minimise(  # noqa: PLR0913  the parts of the dual

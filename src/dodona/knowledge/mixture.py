@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.knowledge import cells
+from dodona.knowledge.binned import BinnedLaw
 from dodona.knowledge.cells import Support
 from dodona.knowledge.dense import DenseBelief
 from dodona.knowledge.factored import FactoredBelief
@@ -62,4 +63,4 @@ class MixtureBuilder:
         return Mixture(tuple(self._parts))
 
 
-CellDistribution = Belief | Mixture
+CellDistribution = Belief | BinnedLaw | Mixture

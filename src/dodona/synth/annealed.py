@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from dodona.answer.sums import WIDE_SCALE
+from dodona.knowledge.binned import BinnedLaw, Bins, cut_bins
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.junction import Table
@@ -20,8 +21,10 @@ from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.privacy.measurement import ResidualMeasurement, ResidualVariance, residual_event, rounding_variance
 from dodona.privacy.scores import MOST_FACTOR, MOST_HANDICAP, DistanceScores, distance_sensitivity
 from dodona.query.bases import Base, base_rows
+from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block
 from dodona.query.residual import Classes, Residual
+from dodona.schema.partition import Partition
 from dodona.synth.run import SynthesisRun
 from dodona.synth.workload import marginal_block, marginal_columns
 
@@ -29,6 +32,8 @@ _LEAST_SHARE, _MOST_SHARE = 0.05, 0.1
 """Of the whole for the single columns, which every marginal needs, and of a round for the choice."""
 _SINGLE_ERROR = 0.01
 """Single columns get more than the least share while their noise moves them by more than this, in total variation."""
+_WIDE, _LEAST_BIN = 64, 2.0
+"""Columns with more values are put into bins, each of at least so many deviations of the noise of a first block."""
 _ANNEALING_FACTOR = 4.0
 """The factor on the cost of a round once rounds gain less than their noise: it halves the noise."""
 _ROUNDS_PER_COLUMN = 2
@@ -37,7 +42,8 @@ _LEAST_BATCH, _COLUMNS_PER_CHOICE = 4, 4
 more than half as many as columns."""
 _OVERLAP = 2
 """Blocks of one batch share fewer columns than this."""
-_STEPS = 30
+_STEPS, _CELL_STEPS = 30, 1 << 24
+"""Of the fit of a round: small trees take more steps in the same time."""
 _ANCHOR = 0.5
 """Of the fit of a round: a stronger one takes fewer steps, and what is only a guess may be more even than the end."""
 _WHOLE_STEPS, _LAST_STEPS = 200, 500
@@ -45,26 +51,31 @@ _SMALLEST = 1e-3
 """As a share of the whole: a smaller remainder is not worth a charge."""
 SMALL_ERROR = 0.02
 """A workload is measured whole if the noise of doing so moves a marginal by no more than this, in total variation."""
-_MOST_MARGINALS = 2_000
+_MOST_MARGINALS = 10_000
 _TURNS = 20
 _BITS = 30
 _WHOLE_PULL = 4.0
 """How many times the anchor of a table is as strong that was measured with all others, and not chosen."""
+_LOOSENED = 8
+"""Of a model that holds a part of a workload that was measured whole: how many times fewer cells it has than it may."""
 _LEAST_VARIANCE = Fraction(WIDE_SCALE) ** 2
 """Of a residual: what is derived from residuals takes them as sums of Gaussians that are at least so wide."""
 
 
-def run_annealed(run: SynthesisRun, *, rounds: int | None) -> FactoredBelief:
-    """Return the belief after all rounds, fitted to their measurements.
+def run_annealed(
+    run: SynthesisRun, *, rounds: int | None
+) -> tuple[FactoredBelief | BinnedLaw, tuple[ObservedBlock, ...]]:
+    """Return the law after all rounds, fitted to their measurements, and these.
 
     Theorem: synthesis
     """
     belief = run.begin()
     whole = run.total * (1 - 1e-9)
-    plan = plan_whole(run, belief) if rounds is None else None
+    plan = plan_whole(run) if rounds is None else None
     if plan is not None:
         seen = _measure_whole(run, plan)
-        return belief.joined(seen).fitted(_WHOLE_STEPS)
+        belief = _join_whole(belief, seen).fitted(_WHOLE_STEPS)
+        return belief, (*belief.seen, *belief.loose)
     candidates = _candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
     share = _preparing_share(run, singles)
@@ -73,6 +84,10 @@ def run_annealed(run: SynthesisRun, *, rounds: int | None) -> FactoredBelief:
     measured = run.measure("singles", singles, share * whole, by_size=True)
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
     pace = (whole - run.spent) / parts
+    binned = BinnedLaw.of(belief, _choose_bins(run, belief, (1 - share) * pace))
+    if binned.bins:
+        belief = binned.coarse.fitted(_STEPS, anchor=_ANCHOR)
+        candidates = _candidates(run, binned.bins)
     batch, number = min(max(_LEAST_BATCH, len(singles) // _COLUMNS_PER_CHOICE), (len(singles) + 1) // 2), 0
     while whole - run.spent > _SMALLEST * whole:
         left = whole - run.spent
@@ -82,7 +97,34 @@ def run_annealed(run: SynthesisRun, *, rounds: int | None) -> FactoredBelief:
         belief, gained = _round(run, belief, candidates, number, count, (price, share * price))
         if not gained:
             pace *= _ANNEALING_FACTOR
-    return belief.fitted(_LAST_STEPS)
+    fitted = belief.fitted(_LAST_STEPS)
+    if not binned.bins:
+        return fitted, (*fitted.seen, *fitted.loose)
+    return replace(binned, coarse=fitted), (*measured, *fitted.seen, *fitted.loose)
+
+
+def _choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> Bins:
+    """Return the bins of wide columns: each has about as many rows at least as the noise of a first block.
+
+    Only released counts of single columns are looked at. Columns stay as they are that anything else is known about, or
+    that a count of the workload compares.
+    """
+    domain, found = run.workload.query.domain, dict[str, Partition]()
+    known = {name for names in belief.prior for name in names}
+    known |= {name for one in belief.seen if len(one.block.attributes) > 1 for name in one.block.attributes}
+    for block in run.workload.query.blocks:
+        known |= set() if marginal_columns(block) is not None else block.attributes
+    names = [name for name in run.workload.names if name not in known and domain[name].size > _WIDE]
+    laws = belief.laws([belief.support.places([name]) for name in names])
+    for name in names:
+        attribute = domain[name]
+        noise = run.currency.noise(paid, run.sensitivity([marginal_block(domain, [name])]))
+        shares = np.zeros(attribute.cells)
+        shares[belief.support.codes[name]] = laws[belief.support.places([name])]
+        cuts = cut_bins(shares[: attribute.size], _LEAST_BIN * float(noise.scale) / run.size)
+        if len(cuts) < attribute.size:
+            found[name] = Partition.cut(attribute, cuts)
+    return found
 
 
 def _preparing_share(run: SynthesisRun, singles: Sequence[Block]) -> float:
@@ -127,6 +169,9 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     price, choosing = prices
     within = max(run.cells * min(1.0, (run.spent + price) / run.total), belief.tree.cells)
     blocks = [block for block in candidates if belief.holds([block], limit=math.ceil(within))]
+    small = set(blocks)
+    loose = {block for block in candidates if block not in small and _loose(block) and not belief.holds([block])}
+    blocks += [block for block in candidates if block in loose]
     blocks = blocks or [one.block for one in belief.seen]
     count = min(count, len(blocks))
     paid = price - choosing
@@ -139,21 +184,30 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     choice = run.currency.choice(choosing / count, distance_sensitivity(query, factors, run.unit))
     scores = DistanceScores(query, believed, factors, tuple(lost), choice, count=count, overlap=_OVERLAP)
     found = run.choose(f"{number} choose", scores)
-    chosen = list[Block]()
+    chosen, held = list[Block](), list[Block]()
     for place in found:  # each of them could be held alone: together they may tie too many columns
-        more = [*chosen, blocks[place]]
-        if belief.holds(more) and sum(block.values for block in more) <= MOST_VALUES:
-            chosen = more
+        block = blocks[place]
+        holds = block not in loose and belief.holds([*held, block])
+        if (holds or _loose(block)) and block.values + sum(own.values for own in chosen) <= MOST_VALUES:
+            chosen.append(block)
+            held += [block] if holds else []
     seen = run.measure(f"{number} measure", chosen, paid) if chosen else ()
     if not seen:
         return belief, True
     before = [belief.expect(run.workload.over([one.block])) for one in seen]
-    belief = belief.joined(seen).fitted(_STEPS, anchor=_ANCHOR)
+    belief = belief.joined([one for one in seen if one.block in held])
+    belief = belief.fitted(min(_WHOLE_STEPS, max(_STEPS, _CELL_STEPS // belief.tree.cells)), anchor=_ANCHOR)
+    belief = belief.loosened([one for one in seen if one.block not in held])
     gains = 0
     for one, old in zip(seen, before, strict=True):
         moved = float(np.abs(belief.expect(run.workload.over([one.block])) - old).sum())
         gains += moved > _noise_distance(one)
     return belief, 2 * gains > len(seen)
+
+
+def _loose(block: Block) -> bool:
+    """Return whether a block can be measured that no clique holds: a marginal, perhaps of bins."""
+    return block.where == EVERYTHING and all(isinstance(key, Partition) for key in block.keys)
 
 
 def _noise_distance(seen: ObservedBlock) -> float:
@@ -166,13 +220,13 @@ def _mean_absolute_noise(noise: Noise) -> float:
     return float(noise.scale) * (1.0 if isinstance(noise, Laplace) else math.sqrt(2 / math.pi))
 
 
-def _candidates(run: SynthesisRun) -> dict[Block, int]:
+def _candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, int]:
     """Return the blocks that may be measured, and the weight of each distance.
 
     For marginals: all subsets of workload marginals, weighted by the columns that they share with these; the smaller
     ones first, as long as all can be asked for at once.
     """
-    domain, found = run.workload.query.domain, dict[Block, int]()
+    domain, found, cut = run.workload.query.domain, dict[Block, int](), bins or {}
     sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
     uses = {name: sum(name in names for names in sets) for name in run.workload.names}
     below = {some for names in sets for ways in range(1, len(names)) for some in combinations(names, ways)}
@@ -183,12 +237,13 @@ def _candidates(run: SynthesisRun) -> dict[Block, int]:
         most -= math.prod([domain[name].cells for name in some])
         if most < 0:
             break
-        found[marginal_block(domain, some)] = sum(uses[name] for name in some)
+        found[marginal_block(domain, some, cut)] = sum(uses[name] for name in some)
     for names in sets:
-        found[marginal_block(domain, names)] = sum(uses[name] for name in names)
+        found[marginal_block(domain, names, cut)] = sum(uses[name] for name in names)
     usual = max(found.values(), default=1)
     for block in run.workload.query.blocks:
-        found.setdefault(block, usual)
+        if marginal_columns(block) is None:
+            found.setdefault(block, usual)
     finest = -(-max(found.values()) // MOST_FACTOR)
     return {block: max(1, factor // finest) for block, factor in found.items()}
 
@@ -205,8 +260,8 @@ class WholePlan:
     """The mean total variation of a marginal that noise alone causes."""
 
 
-def plan_whole(run: SynthesisRun, belief: FactoredBelief) -> WholePlan | None:
-    """Return how to measure the whole workload; None if its noise is not small, or the model would not hold it.
+def plan_whole(run: SynthesisRun) -> WholePlan | None:
+    """Return how to measure the whole workload; None if its noise is not small.
 
     Only public facts are looked at: the workload, the domain, the declared number of rows, the unit and the price.
 
@@ -217,8 +272,6 @@ def plan_whole(run: SynthesisRun, belief: FactoredBelief) -> WholePlan | None:
     if len(sets) < len(blocks) or len(sets) > _MOST_MARGINALS or run.currency.unit == "ε" or run.currency.laplace:
         return None
     domain = run.workload.query.domain
-    if not belief.holds(block for block in blocks if any(domain[name].cells > 1 for name in block.attributes)):
-        return None
     classes = {name: Classes.of(domain[name]) for name in run.workload.names if domain[name].cells > 1}
     numbers = {name: own.number for name, own in classes.items()}
     rho = run.total / (2 if run.currency.unit == "μ²" else 1)  # of normal noise ρ = μ²/2
@@ -338,6 +391,28 @@ def _measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, .
         widths = [variances[some] / math.prod([numbers[name] for name in names if name not in some]) for some in shares]
         found.append(replace(one, peak=max(widths) / run.size**2, pull=_WHOLE_PULL * repeated))
     return tuple(found)
+
+
+def _join_whole(belief: FactoredBelief, seen: Sequence[ObservedBlock]) -> FactoredBelief:
+    """Return the belief with all tables of the workload, or with those that the most strongly tied columns are in.
+
+    How strongly columns are tied is read off the measured tables: the distance of a pair from independence.
+    """
+    if belief.holds([one.block for one in seen]):
+        return belief.joined(seen)
+    ties: dict[tuple[str, ...], float] = {}
+    for one in seen:
+        names = marginal_columns(one.block) or ()
+        table = one.values.reshape([key.groups for key in one.block.keys])
+        for pair in combinations(range(len(names)), 2):
+            if (names[pair[0]], names[pair[1]]) not in ties:
+                own = table.sum(axis=tuple(axis for axis in range(len(names)) if axis not in pair))
+                away = np.abs(own - np.outer(own.sum(axis=1), own.sum(axis=0)) / max(1e-9, own.sum())).sum()
+                ties[names[pair[0]], names[pair[1]]] = float(away)
+    pairs = sorted(ties, key=lambda pair: -ties[pair])
+    tied = belief.tied(pairs, limit=belief.limit // _LOOSENED)
+    held = [one for one in seen if tied.covers(one.block.attributes)]
+    return tied.joined(held).loosened(one for one in seen if one not in held)
 
 
 def _repetition(run: SynthesisRun, numbers: dict[str, int]) -> float:

@@ -5,7 +5,7 @@ computed from the law alone.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,13 @@ def match_rows(
     shape: Sequence[int],
     laws: Mapping[tuple[int, ...], NDArray[np.float64]],
     rng: RandomSource,
+    *,
+    first: Collection[int] = (),
 ) -> None:
-    """Change values of rows in place, column by column, where this lowers the squared error of the given marginals."""
+    """Change values of rows in place, column by column, where this lowers the squared error of the given marginals.
+
+    Columns with few codes come first, after those that are named as such: rows may be far off there.
+    """
     count = len(rows)
     starts, parts, total = {}, [], 0
     for columns, law in laws.items():
@@ -36,10 +41,11 @@ def match_rows(
         total += law.size
     excess = np.concatenate(parts) if parts else np.zeros(0)
     looks = 0
-    for column in sorted(range(len(shape)), key=lambda place: shape[place]):
+    for column in sorted(range(len(shape)), key=lambda place: (place not in first, shape[place])):
         touched = [own for own in laws if column in own]
-        looks += count * shape[column] * len(touched)
-        if touched and looks <= _MOST_LOOKS:
+        more = count * shape[column] * len(touched)
+        if touched and looks + more <= _MOST_LOOKS:
+            looks += more
             _match_column(rows, shape, column, {own: starts[own] for own in touched}, excess, rng)
 
 

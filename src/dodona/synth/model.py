@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidRequest
+from dodona.knowledge.binned import BinnedLaw, Bins
 from dodona.knowledge.constraints import compile_constraints, compile_where, forbidden_rows
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.mixture import CellDistribution
@@ -51,6 +52,11 @@ class SyntheticModel:
     def size(self) -> int:
         """The declared number of rows of the table, or of all tables, or the estimated one."""
         return max(1, round(self.part * self.schema.size))
+
+    @property
+    def bins(self) -> Bins:
+        """The bins of wide columns: what was measured of them together with others was measured bin by bin."""
+        return self.law.bins if isinstance(self.law, BinnedLaw) else {}
 
     def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
         """Return the model's expected counts over the released columns, in rows."""

@@ -116,6 +116,9 @@ def _summary(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
         ("Version of the data", model.version),
         ("Ledger after it", model.head),
     ]
+    for name, own in model.bins.items():
+        about = f"{len(own.cuts):,} bins of its {own.size:,} values, as their measured counts suggest"
+        facts.append((f"{name}, together with other columns", about))
     listed = [str(one) for one in model.schema.constraints]
     if listed:
         anew = "" if rows is None or not rows.redrawn else f" ({rows.redrawn:,} rows were drawn anew for them)"

@@ -8,6 +8,7 @@ from numpy.random import Generator, default_rng  # noqa: TID251  rows of a publi
 from numpy.typing import NDArray
 
 from dodona.errors import InvalidRequest
+from dodona.knowledge.binned import BinnedLaw
 from dodona.knowledge.cells import Places, Support, TooManyCells
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.mixture import CellDistribution, Mixture
@@ -36,6 +37,9 @@ def round_rows(law: CellDistribution, count: int, *, seed: str, wanted: Sequence
         if len(law.parts) > 1:
             raise InvalidRequest("A mean of several factored models is not rounded. Ask for sampled rows.")
         return round_rows(law.parts[0], count, seed=seed, wanted=wanted)
+    if isinstance(law, BinnedLaw):
+        rows = _matched_rows(law.coarse, number, seed, wanted)
+        return replace(rows, codes=law.spread(rows.codes, make_generator(seed[8:])))
     if isinstance(law, FactoredBelief):
         return _matched_rows(law, number, seed, wanted)
     sums = np.cumsum(law.probabilities().reshape(-1))
@@ -48,7 +52,8 @@ def round_rows(law: CellDistribution, count: int, *, seed: str, wanted: Sequence
 def _matched_rows(law: FactoredBelief, count: int, seed: str, wanted: Sequence[Places]) -> SyntheticRows:
     chance = make_generator(seed)
     rows = law.rows(count, chance)
-    match_rows(rows, law.support.shape, law.laws(law.held(wanted)), chance)
+    loose = {place for one in law.loose for place in law.support.places(one.block.attributes)}
+    match_rows(rows, law.support.shape, law.laws(law.held(wanted)), chance, first=loose)
     codes = {name: own[rows[:, place]] for place, (name, own) in enumerate(law.support.codes.items())}
     return SyntheticRows(law.support.domain, codes)
 
@@ -64,7 +69,8 @@ def weight_cells(law: CellDistribution, size: int, *, least: float) -> Synthetic
     if isinstance(law, Mixture) and len(law.parts) == 1:
         return weight_cells(law.parts[0], size, least=least)
     limit = law.limit if isinstance(law, FactoredBelief) else MOST_WEIGHTED
-    fits = law.whole if isinstance(law, FactoredBelief) else law.support.size <= limit
+    fits = law.support.size <= limit if not isinstance(law, FactoredBelief | BinnedLaw) else law.whole
+    fits = fits and law.support.size <= MOST_WEIGHTED
     if not fits or isinstance(law, Mixture):
         instead = "Ask for rounded or sampled rows."
         what = "A table with a row for each cell"

@@ -41,8 +41,10 @@ from dodona.privacy.measurement import Measurement, ResidualMeasurement, noises_
 from dodona.privacy.scores import FARTHEST
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
 from dodona.query.canonical import to_json
+from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
+from dodona.schema.partition import Partition
 from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
@@ -361,8 +363,10 @@ class SynthesisRun:
 
 
 def describe_block(block: Block) -> str:
-    """Describe a block: the columns of a marginal, or those that a count uses."""
+    """Describe a block: the columns of a marginal, perhaps in bins, or those that a count uses."""
     names = marginal_columns(block)
+    if names is None and block.where == EVERYTHING and all(isinstance(key, Partition) for key in block.keys):
+        return " × ".join(key.attribute for key in block.keys if isinstance(key, Partition)) + " in bins"
     return " × ".join(names) if names is not None else f"count by {', '.join(sorted(block.attributes))}"
 
 

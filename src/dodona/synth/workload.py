@@ -1,7 +1,7 @@
 """Workloads: the counts that synthetic data must answer well, declared before anything is asked."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -154,8 +154,8 @@ class Workload:
         return FactoredBelief(self.support, cells, prior or {})
 
 
-def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
-    """Return the block of a marginal; its keys are in the order of the table."""
+def marginal_block(domain: Domain, names: Sequence[str], bins: Mapping[str, Partition] | None = None) -> Block:
+    """Return the block of a marginal, some columns perhaps in bins; its keys are in the order of the table."""
     if isinstance(names, str):
         raise InvalidWorkload(f"by = {names!r} is a text. Write a list of columns, such as [{names!r}].")
     if not names or len(set(names)) != len(names):
@@ -165,7 +165,8 @@ def marginal_block(domain: Domain, names: Sequence[str]) -> Block:
     if len(ordered) != len(names):
         unknown = ", ".join(name for name in names if name not in domain)
         raise InvalidWorkload(f"by has {unknown}, and the table has no such column: {', '.join(domain.names)}.")
-    block = Block(EVERYTHING, tuple(Partition.every(attribute, 1) for attribute in ordered))
+    cut = bins or {}
+    block = Block(EVERYTHING, tuple(cut.get(own.name) or Partition.every(own, 1) for own in ordered))
     if math.prod(key.groups for key in block.keys) > MOST_VALUES:
         listed = ", ".join(names)
         raise InvalidWorkload(f"The marginal of {listed} has {block.values} cells, and {MOST_VALUES} are asked.")

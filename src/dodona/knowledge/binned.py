@@ -1,0 +1,151 @@
+"""A law on bins of columns: they are fitted in runs of adjacent values, and rows of a bin are spread over its values.
+
+A column with many rare values would fill tables with noise and cliques with cells. What is known of its values one by
+one decides the bins and the spread within each; how it hangs together with other columns is fitted bin by bin.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.knowledge import cells
+from dodona.knowledge.cells import Places, Support
+from dodona.knowledge.factored import FactoredBelief
+from dodona.knowledge.fit import ObservedBlock
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Block, Query
+from dodona.schema.partition import Partition
+
+Bins = Mapping[str, Partition]
+"""The bins of some columns; values of other columns stand for themselves."""
+
+
+def cut_bins(shares: NDArray[np.float64], least: float) -> tuple[int, ...]:
+    """Return the first codes of runs of adjacent values that have at least this share, as far as values allow it.
+
+    A frequent value is not joined with those before it, unless these have less than half of the least share.
+
+    >>> cut_bins(np.array([0.02, 0.03, 0.4, 0.01, 0.01, 0.01, 0.5, 0.02]), 0.05)
+    (0, 2, 3, 6)
+    """
+    cuts, held = [0], 0.0
+    for code, share in enumerate(shares.tolist()):
+        if code and (held >= least or (share >= least and held >= least / 2)):
+            cuts.append(code)
+            held = 0.0
+        held += share
+    return tuple(cuts if held >= least / 2 or len(cuts) == 1 else cuts[:-1])
+
+
+@dataclass(frozen=True)
+class BinnedLaw:
+    """A law over the cells of a support: that of bins, and the share of each value in its bin."""
+
+    support: Support
+    bins: Bins
+    coarse: FactoredBelief
+    """The law of bins, over a support with the first value of each."""
+    within: Mapping[str, NDArray[np.float64]] = field(repr=False)
+    """For each column in bins, and each code of the support: its share of its bin."""
+
+    @classmethod
+    def of(cls, belief: FactoredBelief, bins: Bins) -> Self:
+        """Return a belief that has observed single columns, with some of these in bins and not fitted yet."""
+        support, masks, within = belief.support, list[int](), dict[str, NDArray[np.float64]]()
+        laws = belief.laws([support.places([name]) for name in bins])
+        for place, (name, codes) in enumerate(support.codes.items()):
+            if name not in bins:
+                masks.append(support.masks[place])
+                continue
+            groups = bins[name].table()[codes]
+            totals = np.bincount(groups, laws[place,], minlength=bins[name].groups)[groups]
+            even = 1.0 / np.bincount(groups)[groups]
+            within[name] = np.where(totals > 0, laws[place,] / np.where(totals > 0, totals, 1.0), even)
+            masks.append(sum(1 << int(code) for code in codes[np.flatnonzero(np.diff(groups, prepend=-1))]))
+        seen = tuple(_in_bins(one, bins) for one in belief.seen)
+        coarse = FactoredBelief(Support(support.domain, tuple(masks)), belief.limit, belief.prior, seen)
+        return cls(support, bins, coarse, within)
+
+    @property
+    def gap(self) -> float:
+        """How far the last fit was from its optimum at most, in deviations of the noise."""
+        return self.coarse.gap
+
+    def expect(self, query: Query) -> NDArray[np.float64]:
+        """Return the expected weight of a row for every answer of a query."""
+        questions = cells.blocks_on_support(query, self.support)
+        laws = self.laws({one.places for one in questions})
+        return np.concatenate([one.values(laws[one.places]) for one in questions])
+
+    def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+        """Return marginals by the positions of their attributes: those of bins, spread over their values."""
+        return {places: self._spread_table(law, places) for places, law in self.coarse.laws(wanted).items()}
+
+    @property
+    def whole(self) -> bool:
+        """Whether one table of all cells of bins is within the limit."""
+        return self.coarse.whole
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Return the distribution over all cells, in the shape of the support."""
+        return self._spread_table(self.coarse.probabilities(), tuple(range(len(self.support.shape))))
+
+    def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
+        """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
+        return self.spread(self.coarse.sample(rows, rng), rng, independent=True)
+
+    def spread(
+        self, codes: Mapping[str, NDArray[np.int64]], rng: cells.RandomSource, *, independent: bool = False
+    ) -> dict[str, NDArray[np.int64]]:
+        """Return the codes of rows of bins with values of these in place of their first ones.
+
+        The rows of a bin are spread over its values evenly, in a random order, so that each value has its share of them
+        up to one row; or each on its own.
+        """
+        found = dict(codes)
+        for name, own in self.within.items():
+            bins, values = self._positions(name), self.support.codes[name]
+            numbers = bins[np.searchsorted(values, codes[name])]
+            levels = rng.random(numbers.size) if independent else _even_levels(numbers, rng)
+            places = np.searchsorted(np.cumsum(own), numbers + levels, side="right")
+            first, after = (np.searchsorted(bins, numbers, side) for side in ("left", "right"))
+            found[name] = values[np.clip(places, first, after - 1)]
+        return found
+
+    def _spread_table(self, law: NDArray[np.float64], places: Places) -> NDArray[np.float64]:
+        """Return the table of values of a table of bins."""
+        table = law
+        for axis, name in enumerate(self.support.domain.names[place] for place in places):
+            if name in self.bins:
+                shape = [-1 if other == axis else 1 for other in range(len(places))]
+                table = table.take(self._positions(name), axis) * self.within[name].reshape(shape)
+        return table
+
+    def _positions(self, name: str) -> NDArray[np.int64]:
+        """Return for each code of a column in bins the position of its bin."""
+        groups = self.bins[name].table()[self.support.codes[name]]
+        return np.cumsum(np.diff(groups, prepend=groups[0]) != 0)
+
+
+def _even_levels(numbers: NDArray[np.int64], rng: cells.RandomSource) -> NDArray[np.float64]:
+    """Return for each row a level in [0, 1): those of one number are evenly spaced, from a random start."""
+    order, times = np.argsort(numbers + rng.random(numbers.size)), np.bincount(numbers)
+    own = numbers[order]
+    levels = np.empty(numbers.size)
+    ranks = np.arange(numbers.size) - (np.cumsum(times) - times)[own]
+    levels[order] = (ranks + rng.random(times.size)[own]) / times[own]
+    return levels
+
+
+def _in_bins(one: ObservedBlock, bins: Bins) -> ObservedBlock:
+    """Return the observation of a single column as one of its bins; others as they are."""
+    name = next(iter(one.block.attributes)) if len(one.block.attributes) == 1 else ""
+    if name not in bins:
+        return one
+    groups, number = bins[name].table(), bins[name].groups
+    values = np.bincount(groups, one.values, number).astype(np.float64)
+    block = Block(EVERYTHING, (bins[name],))
+    return ObservedBlock.of_shares(block, values, one.variance * groups.size / number)

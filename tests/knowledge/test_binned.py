@@ -1,0 +1,64 @@
+"""Laws on bins: they give each value its share of its bin, and keep what was fitted of bins."""
+
+import numpy as np
+import pytest
+
+from dodona.knowledge.binned import BinnedLaw, cut_bins
+from dodona.knowledge.cells import Support
+from dodona.knowledge.factored import FactoredBelief
+from dodona.knowledge.fit import ObservedBlock
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import Block, Query
+from dodona.schema.attributes import Boolean, Integer
+from dodona.schema.partition import Partition
+from dodona.schema.schema import Domain
+
+DOMAIN = Domain((Boolean("night", otherwise=False), Integer("age", 0, 9, otherwise=0)))
+AGE, BINS = Partition.every(DOMAIN["age"], 1), Partition.cut(DOMAIN["age"], (0, 4, 5))
+SHARES = np.array([0.02, 0.03, 0.0, 0.05, 0.4, 0.1, 0.1, 0.1, 0.1, 0.1])
+
+
+def law() -> BinnedLaw:
+    """Return a law of ages in three bins, most of them at night in the first, few in the others."""
+    single = ObservedBlock.of_shares(Block(EVERYTHING, (AGE,)), SHARES, 1e-12)
+    belief = FactoredBelief(Support.of(DOMAIN), 1 << 10).joined([single]).fitted(200)
+    binned = BinnedLaw.of(belief, {"age": BINS})
+    pair = Block(EVERYTHING, (Partition.every(DOMAIN["night"], 1), BINS))
+    seen = ObservedBlock.of_shares(pair, np.array([0.01, 0.3, 0.4, 0.09, 0.1, 0.1]), 1e-12)
+    return BinnedLaw(binned.support, binned.bins, binned.coarse.joined([seen]).fitted(200), binned.within)
+
+
+def test_bins_hold_their_least_share_and_leave_frequent_values_alone():
+    chance = np.random.default_rng(4)
+    for _ in range(200):
+        shares = chance.dirichlet(np.full(40, 0.2))
+        cuts = cut_bins(shares, 0.05)
+        sums = np.add.reduceat(shares, cuts)
+        assert cuts[0] == 0
+        assert sums.min() >= 0.025
+        assert cut_bins(shares, 0.0) == tuple(range(40))
+
+
+def test_a_marginal_of_values_is_that_of_bins_times_the_share_of_each_value():
+    found = law().laws([(0, 1), (1,)])
+    assert found[1,] == pytest.approx(SHARES, abs=1e-3)
+    assert found[0, 1][1, :4] == pytest.approx(0.9 * SHARES[:4], abs=1e-3)
+    asked = Query(DOMAIN, (Block(EVERYTHING, (Partition.every(DOMAIN["night"], 1), BINS)),))
+    assert law().expect(asked) == pytest.approx([0.01, 0.3, 0.4, 0.09, 0.1, 0.1], abs=1e-3)
+
+
+@pytest.mark.parametrize("independent", [False, True])
+def test_rows_of_a_bin_are_spread_over_its_values(independent):
+    """10,000 rows of the last bin, five values: evenly up to a row each, or within six deviations of 2,000."""
+    own = law()
+    codes = {"night": np.zeros(10_000, dtype=np.int64), "age": np.full(10_000, 5)}
+    made = own.spread(codes, np.random.default_rng(1), independent=independent)
+    counts = np.bincount(made["age"], minlength=10)
+    assert counts[:5].sum() == 0
+    assert np.abs(counts[5:] - 2_000).max() <= (240 if independent else 3)
+
+
+def test_no_row_has_a_value_without_weight():
+    made = law().sample(20_000, np.random.default_rng(2))
+    assert np.bincount(made["age"], minlength=10)[2] <= 2
+    assert np.bincount(made["age"], minlength=10) / 20_000 == pytest.approx(SHARES, abs=0.02)
