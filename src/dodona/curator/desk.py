@@ -13,11 +13,10 @@ from typing import Generic, TypeVar
 
 from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
-from dodona.ledger.book import Overlaps, nothing_overlaps
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
 from dodona.ledger.limits import Allowance
-from dodona.ledger.store import Reservation
+from dodona.ledger.store import Overlaps, Reservation, nothing_overlaps
 from dodona.numbers import format_percent, format_percent_rounded_up
 from dodona.privacy.accountants import Accountant
 from dodona.privacy.budget import FREE, Budget, Price

@@ -18,6 +18,7 @@ from dodona.ledger.account import Account, AnalystAccount, remaining_share, rest
 from dodona.ledger.checkpoint import CHECKPOINT_FORMAT, Archive, FetchLines, fetch_listed, state_digest
 from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
 from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard, day_of
+from dodona.ledger.store import Overlaps
 from dodona.privacy.accountants import odometer
 from dodona.privacy.bounds import float_above
 from dodona.privacy.budget import AnalystState, BudgetState
@@ -41,15 +42,6 @@ def _analyst_state(name: str, purse: AnalystAccount) -> AnalystState:
 
 
 # --- The book: a fold over the entries of a ledger. The same rules apply to writing and to reading. ---
-
-
-Overlaps = Callable[[str], bool]
-"""Whether a charge for a purpose may answer a question that is asked for itself, as a bundle does."""
-
-
-def nothing_overlaps(_: str) -> bool:
-    """Return that only the same question is the same."""
-    return False
 
 
 MOST_FAILURES = 3

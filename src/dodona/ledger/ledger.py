@@ -14,12 +14,12 @@ from typing import Self, cast
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
 from dodona.ledger import entries, errors
 from dodona.ledger.account import enlarge_budget, enlarge_limit
-from dodona.ledger.book import MOST_FAILURES, Book, ChargeState, Overlaps, nothing_overlaps
+from dodona.ledger.book import MOST_FAILURES, Book, ChargeState
 from dodona.ledger.entries import Charged, Entry, Line, Receipt, Release
 from dodona.ledger.head import Head
 from dodona.ledger.keeper import Act, Keeper, Write, chain_contains
 from dodona.ledger.limits import Allowance, ApprovalRequest, Limits, day_of
-from dodona.ledger.store import Reservation, Store
+from dodona.ledger.store import Overlaps, Reservation, Store, nothing_overlaps
 from dodona.numbers import Exact
 from dodona.privacy.accountants import Shares
 from dodona.privacy.budget import Analyst, Budget, BudgetState, Price

@@ -26,6 +26,15 @@ class Reservation:
     """Whether another caller was charged and died before using it: this caller pays nothing."""
 
 
+Overlaps = Callable[[str], bool]
+"""Whether a charge for a purpose may answer a question that is asked for itself, as a bundle does."""
+
+
+def nothing_overlaps(_: str) -> bool:
+    """Return that only the same question is the same."""
+    return False
+
+
 class Holds(Protocol):
     """Locks on receipts, by receipt id."""
 

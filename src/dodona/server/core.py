@@ -66,11 +66,9 @@ class Core:
             Station(Pool.PAID, number, 1, limits.paid_threads, limits.paid_seconds, limits.processor_seconds)
             for number in range(limits.paid_workers)
         ]
+        threads, seconds = limits.job_threads, limits.job_seconds
         jobs, runs = (
-            Station(
-                pool, 0, 1, limits.job_threads, limits.job_seconds, limits.job_seconds, most=limits.job_threads // 2
-            )
-            for pool in (Pool.JOBS, Pool.RUNS)
+            Station(pool, 0, 1, threads, seconds, seconds, most=threads // 2) for pool in (Pool.JOBS, Pool.RUNS)
         )
         self._free, self._paid, self._long = free, paid, {Pool.JOBS: jobs, Pool.RUNS: runs}
         self._stations = (free, *paid, jobs, runs)
