@@ -270,8 +270,7 @@ class Book:
         """Yield what was charged since a day began to the analyst of a charge, for the same dataset, newest first."""
         new = (own for own in reversed(self._charged) if self._charges[own].receipt.analyst == asked.analyst)
         for own in chain(new, reversed(self.archive.charges)):
-            time = self.archive.time(own, self._charged.get(own) or self.archive.charges[own])
-            if time and day_of(time) < day:
+            if "" < day_of(self.archive.time(own, self._charged.get(own) or self.archive.charges[own])) < day:
                 return
             receipt = self._charges[own].receipt if own in self._charged else self.archive.receipt(own)
             if (receipt.analyst, receipt.dataset) == (asked.analyst, asked.dataset):
