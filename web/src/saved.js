@@ -146,7 +146,7 @@ function Card({ dataset, card, round, removeCard, open, theorem }) {
     ${state.loading && !answer && html`<${Loading} />`}
     ${state.fault &&
     (state.fault.code === "price-above-maximum"
-      ? html`<${Notice} kind="warn">${t("dashboard.changed", { price: percent(state.fault.price) })} <button type="button" class="small" onClick=${() => open(asked)}>${t("dashboard.price")}</button><//>`
+      ? html`<${Notice} kind="warn"><p>${t("dashboard.changed", { price: percent(state.fault.price) })} <${Why} id="filters" open=${theorem} /></p><button type="button" class="small" onClick=${() => open(asked)}>${t("dashboard.price")}</button><//>`
       : html`<${Fault} fault=${state.fault} retry=${state.reload} />`)}
     ${answer && html`<${Figure} answer=${answer} column=${place} theorem=${theorem} /><${Chart} answer=${answer} column=${place} /><details><summary>${t("answer.table")}</summary><${AnswerTable} answer=${answer} theorem=${theorem} /></details>`}
   </section>`;

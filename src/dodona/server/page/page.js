@@ -245,7 +245,7 @@ ${m}
 </div>
 </div>
 ${c.loading&&!h&&g`<${ae} />`}
-${c.fault&&(c.fault.code==="price-above-maximum"?g`<${J} kind="warn">${d("dashboard.changed",{price:R(c.fault.price)})} <button type="button" class="small" onClick=${()=>s(a)}>${d("dashboard.price")}</button><//>`:g`<${I} fault=${c.fault} retry=${c.reload} />`)}
+${c.fault&&(c.fault.code==="price-above-maximum"?g`<${J} kind="warn"><p>${d("dashboard.changed",{price:R(c.fault.price)})} <${B} id="filters" open=${o} /></p><button type="button" class="small" onClick=${()=>s(a)}>${d("dashboard.price")}</button><//>`:g`<${I} fault=${c.fault} retry=${c.reload} />`)}
 ${h&&g`<${yo} answer=${h} column=${u} theorem=${o} /><${ui} answer=${h} column=${u} /><details><summary>${d("answer.table")}</summary><${Fn} answer=${h} theorem=${o} /></details>`}
 </section>`}function Ta({dataset:i,open:e,theorem:t}){let n=X(()=>V(di(i,"dashboards")),[i]),[s,o]=C(null),[r,l]=C(0),a=n.found?.saved??[],c=a.find(p=>p.name===s)??a[0],{run:h,fault:u}=K(async p=>{p.length===0?await Sa(i,"dashboards",c.name):await Vn(i,"dashboards",c.name,{cards:p}),n.reload()});if(!n.found)return n.fault?g`<${I} fault=${n.fault} retry=${n.reload} />`:g`<${ae} />`;if(!c)return g`<section class="card"><h2>${d("nav.dashboards")}</h2><p>${d("dashboard.none")}</p></section>`;let{cards:f}=c.content;return g`<div>
 <div class="toolbar">
