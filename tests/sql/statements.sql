@@ -289,3 +289,5 @@ WITH wanted(sex) AS (VALUES ('female'), ('male'), ('nobody')) SELECT wanted.sex,
 SELECT v.label, t.n - v.goal AS above FROM (VALUES ('female', 'women', 100), ('male', 'men', 200)) AS v(sex, label, goal) JOIN (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t USING (sex)
 
 SELECT step, coalesce(n, 0) AS n FROM generate_series(0, 30, 3) AS s(step) LEFT JOIN (SELECT age, count(*) AS n FROM stays GROUP BY age) AS t ON t.age = s.step
+
+SELECT sex, repeat('*', CAST(n / 500 AS INTEGER)) AS bar FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t

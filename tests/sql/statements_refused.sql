@@ -131,3 +131,15 @@ SELECT x.n, u.a FROM (SELECT count(*) AS n FROM stays) AS x, unnest([1, 2]) AS u
 
 SELECT array_agg(sex) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
 -- 1:8 Lists and structures are not computed on answers.
+
+SELECT sex, DATE '2024-01-01' + INTERVAL '1 year' * n FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- 1:1 This cannot be computed on the answers: Overflow in multiplication of INTERVAL.
+
+SELECT sex, DATE '2024-01-01' + INTERVAL '1 second' * n * 500 FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- 1:1 A day is outside the calendar.
+
+SELECT ntile(CAST(9 - n AS INTEGER)) OVER (ORDER BY n) FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- 1:1 This cannot be computed on the answers: Argument for ntile must be greater than zero.
+
+SELECT count(*) FROM stays GROUP BY
+-- 1:36 GROUP BY names nothing.

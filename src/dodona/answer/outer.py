@@ -9,6 +9,7 @@ import atexit
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import date
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -126,10 +127,23 @@ def run(sql: str, relations: Mapping[str, pa.Table], *, seconds: float = MOST_SE
         found = connection.sql(f"SELECT * FROM ({sql}) LIMIT {MOST_ROWS + 1}").to_arrow_table()  # noqa: S608  read by the splitter
     if found.num_rows > MOST_ROWS:
         raise OuterFailure(f"The result has more than {MOST_ROWS:,} rows.", "Write LIMIT, or join on equal keys.")
+    if any(_beyond_calendar(column) for column in found.columns):
+        raise OuterFailure("A day is outside the calendar.", "Add less to it: years are from 1 to 9999.")
     nested = next((field.name for field in found.schema if pa.types.is_nested(field.type)), None)
     if nested is not None:  # rows of redraws are matched by single values
         raise OuterFailure(f"Several values stand together in the column '{nested[:60]}'.", "Write each as a column.")
     return found
+
+
+def _beyond_calendar(column: pa.ChunkedArray) -> bool:
+    """Whether a column has days or times that no program reads."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_date(column.type) and not pa.types.is_timestamp(column.type):
+        return False
+    years = pc.min_max(pc.year(column)).as_py()
+    return years["min"] is not None and not date.min.year <= years["min"] <= years["max"] <= date.max.year
 
 
 def run_redraws(

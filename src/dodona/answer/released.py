@@ -64,14 +64,20 @@ def released_rows(part: Answer) -> dict[str, Any]:
 def rehearse_statement(statement: Statement) -> None:
     """Run the outer half on made-up values of all groups, so that what cannot be computed is refused before any charge.
 
-    Groups are public, so the size of results, the types and the time are those of the real run.
+    Groups are public, so the size of results, the types and the time are those of the real run. Values are small, large
+    and negative: what fails for some of them, such as a day so many years from now, is refused for all.
     """
     outer.require_arrow()
-    outer.run(statement.sql, {f"{RELATION}{number}": _made_up(part) for number, part in enumerate(statement.parts)})
+    for first in (1, _FAR, -_FAR):
+        relations = {f"{RELATION}{number}": _made_up(part, first) for number, part in enumerate(statement.parts)}
+        outer.run(statement.sql, relations)
+
+
+_FAR = 10**9
 
 
 @lru_cache(maxsize=64)
-def _made_up(question: Question) -> pa.Table:
+def _made_up(question: Question, first: int) -> pa.Table:
     import pyarrow as pa
 
     keys = group_values(question)
@@ -88,7 +94,7 @@ def _made_up(question: Question) -> pa.Table:
         if isinstance(one, Quantile) and isinstance(question.domain[one.attribute], Date):
             found[f"v{number}"] = pa.array([date(2000, 1, 1)] * count, pa.date32())
         else:
-            found[f"v{number}"] = pa.array([float(group + 1) for group in range(count)], pa.float64())
+            found[f"v{number}"] = pa.array([float(group + first) for group in range(count)], pa.float64())
     found[ROW] = pa.array(range(count), pa.int64())
     return pa.table(found)
 

@@ -351,7 +351,7 @@ def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) ->
         if table.alias
         else (name, name.rpartition(".")[2], *(f"{own}.{name}" for own in DEFAULT_SCHEMAS))
     )
-    return Scope(text, found.schema, frozenset(own.casefold() for own in names)), found.within
+    return Scope(text, found.schema, frozenset(own.casefold() for own in names), elsewhere=schema), found.within
 
 
 def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:

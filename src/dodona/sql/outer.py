@@ -124,6 +124,8 @@ def _known_names() -> list[str]:
 
 
 _POSITIVE = (exp.Ln, exp.Log)
+_LONGEST_REPEAT = 1_000
+"""Beyond it a repeated text is NULL, so that no noisy number makes a result too large."""
 _INTEGERS = frozenset((exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT))
 _DECIMALS = frozenset((exp.DType.DECIMAL, exp.DType.FLOAT, exp.DType.DOUBLE))
 _TEXTS = frozenset((exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR))
@@ -153,6 +155,10 @@ def total_functions(text: str, tree: exp.Expr) -> exp.Expr:
             node.set(name, _where(node.args[name], exp.GT))
         elif isinstance(node, exp.Cast):
             return _cast(text, node)
+        elif isinstance(node, exp.Repeat):
+            times = node.args["times"]
+            short = exp.Between(this=times.copy(), low=exp.Literal.number(0), high=exp.Literal.number(_LONGEST_REPEAT))
+            node.set("times", exp.Case(ifs=[exp.If(this=short, true=times)]))
         return node
 
     return tree.transform(change, copy=False)

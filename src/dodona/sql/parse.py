@@ -203,6 +203,7 @@ REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
     "isnull": ("NULL is tested in another way here.", "Write column IS NULL, or coalesce(column, value)."),
     "iff": ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END."),
+    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains", "rlike", "regexp_full_match"), _PATTERNS),
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
     **REFUSED_AGGREGATES,
 }

@@ -144,6 +144,8 @@ class Scope:
     """The number of cells examined so far."""
     day: dt.date = field(default_factory=lambda: dt.datetime.now(dt.UTC).date())
     """The day of asking."""
+    elsewhere: Schema | None = None
+    """The whole schema, if it has tables that the statement does not name."""
 
     def work(self, node: exp.Expr, cells: int) -> None:
         """Add to the effort, and refuse a question that takes longer to compile than to answer."""
@@ -235,6 +237,9 @@ class Scope:
             return "Sorting by ALL is not known.", "Write the columns, or their numbers: ORDER BY 1, 2."
         if any(isinstance(attribute, Category) and name in attribute.labels for attribute in self.schema.domain):
             return f"`{name[:60]}` is a label, and texts stand in single quotes.", f"Write '{name[:60]}'."
+        for own in () if self.elsewhere is None else self.elsewhere.linked:
+            if own.rows == 1 and any(one.casefold() == name.casefold() for one in own.domain.names):
+                return f"`{name[:60]}` is a column of `{own.name}`.", f"Write JOIN {own.name} USING ({person})."
         names = (*self.schema.domain.names, *(own.name for own in self.schema.computed))
         near = get_close_matches(name[:100], names, n=1)
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004

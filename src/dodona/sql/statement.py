@@ -64,6 +64,9 @@ _read_once = lru_cache(maxsize=_KEPT)(_read)
 def _tree(text: str, schema: Schema) -> exp.Query:
     """Return the tree of a statement, with joins in the one form in which they are read."""
     tree = parse_statement(text)
+    for group in tree.find_all(exp.Group):
+        if not any(group.args.values()):
+            raise InvalidSql(text, len(text), "GROUP BY names nothing.", "Name columns after it, or leave it out.")
     for origin in tree.find_all(exp.From):
         _unwrap_joins(origin)
     merge_people(tree, schema)
