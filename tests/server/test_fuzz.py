@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -24,7 +25,7 @@ from dodona.server.acts import ACTS
 from dodona.server.app import make_application
 from dodona.server.describing import describe
 from tests.server.scene import make_dataset
-from tests.server.serving import Running, serving
+from tests.server.serving import Running, serving, wait_until
 
 PROBLEM = "application/problem+json"
 QUESTIONS = (
@@ -50,7 +51,8 @@ def server(tmp_path_factory) -> Iterator[Running]:
 KEY = "Idempotency-Key"
 PRICED = ("/choices", "/watches", "/weights")
 """What is asked for a price, and not within a tolerance."""
-SPENDING = ("/answers", "/batches", "/workloads", *PRICED)
+SPENDING = ("/answers", "/batches", "/workloads", "/releases", *PRICED)
+RELEASE = {"columns": ["sex"], "ways": 1, "share": "0.1%", "count": 20}
 DATASETS = ("stays", "visits")
 REPORTED = {"measured", "replayed"}
 """The sources of answers that come from one release, whose receipt they name."""
@@ -67,6 +69,10 @@ class Fuzz:
         """Of everything that was released to the sender."""
         self.paid: set[tuple[str, str]] = set()
         """Datasets and keys of requests whose replies do not say that nothing was charged."""
+        self.started: set[tuple[str, str]] = set()
+        """Datasets and keys of synthetic releases, whose steps are charged later, under keys of their own."""
+        self.steps: set[tuple[str, str]] = set()
+        """Datasets and digests of the releases that steps were charged for."""
         self.statuses: dict[int, int] = {}
         self.read = dict.fromkeys(DATASETS, 0)
         """Of each ledger, how many charges were read."""
@@ -91,7 +97,9 @@ class Fuzz:
         """Let most cases name a dataset and a question that exist: others are refused at the first check."""
         if "dataset" in (case.path_parameters or {}) and self.chosen.random() < 0.8:
             case.path_parameters["dataset"] = self.chosen.choice(("stays", "visits"))
-        if isinstance(case.body, dict):
+        if case.path.endswith("/releases"):
+            self._make_small(case)
+        elif isinstance(case.body, dict):
             if "question" in case.body and self.chosen.random() < 0.6:
                 case.body["question"] = self._question()
             if isinstance(case.body.get("questions"), list) and self.chosen.random() < 0.6:
@@ -104,6 +112,13 @@ class Fuzz:
                     case.body["epsilon"] = "0.2"
                 if "within" in case.body:
                     case.body["within"] = 100
+
+    def _make_small(self, case: Case) -> None:
+        """Let some releases be possible, and none of them be of all columns, which takes minutes."""
+        if self.chosen.random() < 0.05:
+            case.body = RELEASE | {"count": self.chosen.randrange(1, 1000)}
+        elif isinstance(case.body, dict) and case.body.get("columns") is None:
+            case.body["columns"] = ["sex"]
 
     def _question(self, *, count: bool = False) -> str:
         """Return a question that may have been asked before, or one of many that hardly was."""
@@ -147,7 +162,8 @@ class Fuzz:
         dataset, key = (case.path_parameters or {}).get("dataset"), reply.request.headers.get(KEY)
         refused = reply.status_code >= 400 and not reply.json()["charged"]
         if key is not None and not refused:
-            self.paid.add((str(dataset), key.decode("latin-1") if isinstance(key, bytes) else key))
+            own = str(dataset), key.decode("latin-1") if isinstance(key, bytes) else key
+            (self.started if case.path.endswith("/releases") else self.paid).add(own)
 
     def check_ledger(self) -> None:
         """Hold the ledgers to what was answered since the last check, and verify their chains."""
@@ -156,11 +172,22 @@ class Fuzz:
                 assert owner.post(f"/datasets/{name}/ledger/verification").json()["verified"] is True
                 own = [one for one in charges(sender, name, self.read[name]) if one.get("analyst") == self.person]
                 silent = [one for one in own if (name, one["key"]) not in self.paid]
+                steps = [one for one in silent if one["text"].startswith("release ")]
+                self.steps |= {(name, one["key"].split()[1]) for one in steps}
+                silent = [one for one in silent if one not in steps]
                 assert not silent, f"charged, though no reply said so: {silent[:5]}"
+        assert len(self.steps) <= len(self.started), "a synthetic release was charged that nobody began"
         self._read_charges()
         missing = self.receipts - self.charged
         assert not missing, f"released without a charge: {missing}"
         assert httpx.get(self.server.operations + "/ready").status_code == 200
+
+    def wait_for_releases(self) -> None:
+        """Wait until the synthetic releases that were begun are made."""
+        with self.server.client(self.person) as sender:
+            for dataset, key in self.started:
+                path = f"/datasets/{dataset}/releases/{quote(key, safe='')}"
+                wait_until(lambda path=path: sender.get(path).json().get("state") not in {"waiting", "running"})
 
     def _read_charges(self) -> None:
         with self.server.client("grace") as owner:
@@ -212,6 +239,7 @@ def run(fuzz: Fuzz, operations: list[Any], examples: int, seed: int) -> None:
             except (schemathesis.errors.SchemathesisError, Unsatisfiable):
                 continue  # an operation without parameters has no invalid cases
         before = sum(fuzz.read.values())
+        fuzz.wait_for_releases()
         fuzz.check_ledger()
         fuzz.charges[operation.label] = sum(fuzz.read.values()) - before
 

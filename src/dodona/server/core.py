@@ -16,6 +16,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -222,22 +223,8 @@ class Core:
         self._runs.add(run)
         self._last += 1
         self._under_way[job.caller] += 1
-        self._enqueue(
-            Job(
-                number=self._last,
-                header=job.header,
-                front_id=None,
-                name=job.name,
-                act=job.act,
-                dataset=job.dataset,
-                caller=job.caller,
-                link=None,
-                owners=job.owners,
-                arrived=_now(),
-                kind=Kind.RUN,
-                key=job.key,
-            )
-        )
+        later = replace(job, number=self._last, front_id=None, link=None, arrived=_now(), kind=Kind.RUN, deaths=0)
+        self._enqueue(later)
 
     def _overrun(self, worker: WorkerProcess, job: Job) -> None:
         """End a worker because of one of its jobs; the others are done again elsewhere."""
