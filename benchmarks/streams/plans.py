@@ -8,7 +8,7 @@ noise. Ranges: noise of its own in each frequency, for the worst range. Values: 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -119,18 +119,52 @@ def tolerance_of(stream: WideStream, asked: Asked) -> float:
     return within
 
 
+Line = tuple[tuple[Side, ...], float]
+"""What a question needs of each column, and the variance that its answer may have."""
+
+
 def plan_ratio(stream: WideStream, questions: Iterable[Asked], *, ranged: frozenset[int], values: bool) -> float:
     """Return Σ change²/variance of the plan that answers questions at the least price."""
-    quantile = NormalDist().inv_cdf((1 + stream.confidence) / 2)
     lines: dict[tuple[Side, ...], float] = {}
     for asked in questions:
-        sides = sides_of(stream, asked, ranged, values=values) or ()
-        variance = (tolerance_of(stream, asked) / quantile) ** 2
+        sides, variance = _line(stream, asked, ranged, values=values)
         lines[sides] = min(lines.get(sides, math.inf), variance)
+    return _solved([*lines.items()])[0]
+
+
+def mixed_ratio(
+    stream: WideStream, questions: Sequence[Asked], alone: Sequence[float], *, ranged: frozenset[int]
+) -> float:
+    """Return the ratio of a plan for some questions and of single answers to the others, given those of all of them.
+
+    A plan's price is the sum of the weights of its questions. Those whose weight is above what they cost alone leave
+    it, the worst half at a time.
+    """
+    lines = [_line(stream, asked, ranged, values=True) for asked in questions]
+    kept, best = list(range(len(lines))), sum(alone)
+    while kept:
+        price, weights = _solved([lines[place] for place in kept])
+        best = min(best, price + sum(alone) - sum(alone[place] for place in kept))
+        over = {place: own * price / alone[place] for place, own in zip(kept, weights.tolist(), strict=True)}
+        leaving = sorted((place for place in kept if over[place] > 1), key=lambda place: -over[place])
+        if not leaving:
+            break
+        gone = {*leaving[: (len(leaving) + 1) // 2]}
+        kept = [place for place in kept if place not in gone]
+    return best
+
+
+def _line(stream: WideStream, asked: Asked, ranged: frozenset[int], *, values: bool) -> Line:
+    quantile = NormalDist().inv_cdf((1 + stream.confidence) / 2)
+    return sides_of(stream, asked, ranged, values=values) or (), (tolerance_of(stream, asked) / quantile) ** 2
+
+
+def _solved(lines: Sequence[Line]) -> tuple[float, NDArray[np.float64]]:
+    """Return the least ratio of a plan, and the weight of each line in it."""
     columns: dict[frozenset[tuple[int, str]], int] = {}
     prices: list[float] = []
     entries: list[tuple[int, int, float]] = []
-    for line, (sides, variance) in enumerate(lines.items()):
+    for line, (sides, variance) in enumerate(lines):
         for size in range(len(sides) + 1):
             for inner in combinations(sides, size):
                 name = frozenset((own.place, own.base) for own in inner)
@@ -150,8 +184,8 @@ def _least(
     places: NDArray[np.int64],
     numbers: NDArray[np.float64],
     lines: int,
-) -> float:
-    """Return the least Σ price/s with every line's Σ number·s at most 1, to a few thousandths."""
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the least Σ price/s with every line's Σ number·s at most 1, to a few thousandths, and their weights."""
     weight, best = np.full(lines, 1 / lines), math.inf
     for _ in range(_TURNS):
         pressed = np.bincount(places, weights=numbers * weight[rows], minlength=len(prices))
@@ -161,11 +195,14 @@ def _least(
         if best <= (1 + _GAP) * float(np.sqrt(prices * pressed).sum()) ** 2:
             break
         weight = weight * errors / (weight @ errors)
-    return best
+    return best, weight
 
 
-def hindsight(stream: WideStream, turn: int) -> dict[str, float]:
-    """Return the certified ε of the best plans for the first questions, by what they know."""
+def hindsight(stream: WideStream, turn: int, alone: Sequence[float] | None = None) -> dict[str, float]:
+    """Return the certified ε of the best plans for the first questions, by what they know.
+
+    With the ratios of single answers to the different questions also that of the best mixture.
+    """
     questions = list(dict.fromkeys(asked for asked, _ in stream.asked[:turn]))
     ranged = frozenset(
         own.place
@@ -183,6 +220,8 @@ def hindsight(stream: WideStream, turn: int) -> dict[str, float]:
             found["residuals"],
             *(plan_ratio(stream, questions, ranged=own, values=True) for own in (ranged, frozenset())),
         )
+    if alone is not None:
+        found["mixed"] = min(mixed_ratio(stream, questions, alone, ranged=own) for own in {ranged, frozenset[int]()})
     return {name: epsilon_of(ratio) for name, ratio in found.items()}
 
 

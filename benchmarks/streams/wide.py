@@ -160,6 +160,27 @@ def _words(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     return table, [(pool[number], int(generator.integers(_WORDINGS))) for number in drawn]
 
 
+def _mix(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
+    """Counts, tables, sums and averages alike often; some columns much oftener than others, some questions again."""
+    table, generator = _mixed(24), np.random.default_rng(_SEED)
+    found: Questions = []
+    odds = 1 / np.arange(1, len(table.columns) + 1)
+    while len(found) < length:
+        if found and generator.random() < 0.15:  # noqa: PLR2004
+            found.append(found[int(generator.integers(len(found)))])
+            continue
+        number, kind = int(generator.integers(1, 4)), int(generator.integers(4))
+        places = sorted(generator.choice(len(odds), number, replace=False, p=odds / odds.sum()).tolist())
+        value = int(generator.choice([2, 6, 10])) if kind > 1 else None
+        places = [place for place in places if place != value]
+        keys = tuple(place for place in places if kind == 1 and table.columns[place].size <= 40)[:1]  # noqa: PLR2004
+        where = [
+            (_range if table.columns[own].ordered else _one)(generator, table, own) for own in places if own not in keys
+        ]
+        found.append((Asked(tuple(where), keys, value, average=kind == 3), 0))  # noqa: PLR2004
+    return table, found
+
+
 def _given(name: str) -> Callable[[int, Path | None], tuple[CodedTable, Questions]]:
     def make(length: int, data: Path | None) -> tuple[CodedTable, Questions]:
         if data is None or not data.is_dir():
@@ -200,6 +221,7 @@ WIDE = {
     "range-by-one": Wide("ranges of 85 values under one more condition", _range_by_one),
     "sums": Wide("sums, averages and counts of two columns by six others", _sums),
     "wide-columns": Wide("columns of 200 to 1,000 values, one to three together", _wide_columns),
+    "mixed": Wide("counts, tables, sums and averages of 24 columns, some oftener than others", _mix),
     "words": Wide("sixty questions again and again, in other words", _words),
     "adult": Wide("conjunctions and ranges of 1 to 3 of 14 columns of the Adult table", _given("adult")),
     "nltcs": Wide("conjunctions of 1 to 3 of 16 columns of the NLTCS table", _given("nltcs")),

@@ -38,6 +38,7 @@ from dodona.sql.compile import read_questions
 if TYPE_CHECKING:
     from dodona.answer.answer import Answer
     from dodona.ledger.ledger import Ledger
+    from dodona.privacy.events import Event
 
 PREFIXES = (50, 100, 500)
 EPSILON = {"approximate": "50", "pure": "5000"}
@@ -89,8 +90,10 @@ def _prepare(stream: WideStream, curator: Curator) -> None:
 
 def _prefix(stream: WideStream, spending: Spending, turn: int, budget: str) -> dict[str, object]:
     spent = spending.cost(budget, until=turn).certified
-    plain = {"singles": _singles(stream, turn, budget)}
-    best = plain | (plans.hindsight(stream, turn) if budget != "pure" else {})
+    events = _singles(stream, turn, budget)
+    best = {"singles": cost_of(Counter(events), budget=budget).certified}
+    if budget != "pure":
+        best |= plans.hindsight(stream, turn, [2 * float(event.rho()) for event in events])
     return {
         "ladder": rounded(spent),
         **{way: rounded(epsilon) for way, epsilon in best.items()},
@@ -98,14 +101,13 @@ def _prefix(stream: WideStream, spending: Spending, turn: int, budget: str) -> d
     }
 
 
-def _singles(stream: WideStream, turn: int, budget: str) -> float:
-    """Return the certified ε of measuring each different question once."""
+def _singles(stream: WideStream, turn: int, budget: str) -> list[Event]:
+    """Return the events of measuring each different question once."""
     planner = Planner(stream.table.schema.unit, _terms(budget), _ledger(stream, budget).share_each)
-    events = Counter(
+    return [
         planner.plan(read_questions(asked.text(stream.table), stream.table.schema), _request(stream, asked)).event
         for asked in dict.fromkeys(asked for asked, _ in stream.asked[:turn])
-    )
-    return cost_of(events, budget=budget).certified
+    ]
 
 
 class _Seen:

@@ -67,5 +67,6 @@ def test_a_stream_is_measured_with_its_prefixes_and_times():
     assert found["coverage"] > 0.65  # at 95% each, below that once in 10^6 runs even if half of the errors go together
     assert [*found["prefixes"]] == ["50", "60"]
     for own in found["prefixes"].values():
-        assert own["ratio"] == pytest.approx(own["ladder"] / min(own["singles"], own["ranges"]), rel=1e-4)
+        assert own["ratio"] == pytest.approx(own["ladder"] / own["mixed"], rel=1e-4)
+        assert own["mixed"] <= 1.002 * min(own["singles"], own["ranges"])
         assert own["ranges"] <= own["residuals"] < math.inf
