@@ -42,7 +42,7 @@ _LEAST_BATCH, _COLUMNS_PER_CHOICE = 4, 4
 more than half as many as columns."""
 _OVERLAP = 2
 """Blocks of one batch share fewer columns than this."""
-_STEPS, _CELL_STEPS = 30, 1 << 24
+_STEPS, _CELL_STEPS = 30, 1 << 23
 """Of the fit of a round: small trees take more steps in the same time."""
 _ANCHOR = 0.5
 """Of the fit of a round: a stronger one takes fewer steps, and what is only a guess may be more even than the end."""

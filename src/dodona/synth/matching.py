@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dodona.knowledge.cells import RandomSource
 
 _PARTS = 8  # of all rows: changes are proposed for one at a time, so that they know of earlier ones
-_MOST_LOOKS = 1 << 29  # numbers that are looked up: beyond this, columns with many codes keep what was drawn
+_MOST_LOOKS = 1 << 30  # numbers that are looked up: beyond this, a part of the rows keeps what was drawn
 _TOGETHER = 256  # moves that are judged at once, each as if those before it were made
 _EMPTY = 1e12  # the excess of a cell that the law gives no weight: no row is moved there
 
@@ -28,7 +28,8 @@ def match_rows(
 ) -> None:
     """Change values of rows in place, column by column, where this lowers the squared error of the given marginals.
 
-    Columns with few codes come first, after those that are named as such: rows may be far off there.
+    Columns with few codes come first, after those that are named as such: rows may be far off there. Each column
+    has its share of all that may be looked up; with many rows and codes, some rows keep what was drawn.
     """
     count = len(rows)
     starts, parts, total = {}, [], 0
@@ -40,13 +41,15 @@ def match_rows(
         starts[columns] = total
         total += law.size
     excess = np.concatenate(parts) if parts else np.zeros(0)
-    looks = 0
-    for column in sorted(range(len(shape)), key=lambda place: (place not in first, shape[place])):
+    order = sorted(range(len(shape)), key=lambda place: (place not in first, shape[place]))
+    left = _MOST_LOOKS
+    for number, column in enumerate(order):
         touched = [own for own in laws if column in own]
-        more = count * shape[column] * len(touched)
-        if touched and looks + more <= _MOST_LOOKS:
-            looks += more
-            _match_column(rows, shape, column, {own: starts[own] for own in touched}, excess, rng)
+        each = max(1, count * shape[column] * len(touched) // _PARTS)
+        some = min(_PARTS, left // (len(order) - number) // each)
+        if touched and some:
+            left -= some * each
+            _match_column(rows, shape, column, {own: starts[own] for own in touched}, excess, rng, some)
 
 
 def _match_column(  # noqa: PLR0913, PLR0917  one pass over the rows
@@ -56,13 +59,16 @@ def _match_column(  # noqa: PLR0913, PLR0917  one pass over the rows
     starts: Mapping[tuple[int, ...], int],
     excess: NDArray[np.float64],
     rng: RandomSource,
+    parts: int,
 ) -> None:
     """Propose the best code of one column for each row, and accept what is still better when its turn comes.
+
+    So many parts of the rows are looked at.
 
     A move of one row from cell a to cell b of a marginal changes its squared error by 2·(excess_b - excess_a + 1).
     """
     steps = np.array([math.prod([shape[place] for place in own[own.index(column) + 1 :]]) for own in starts])
-    for some in np.array_split(np.argsort(rng.random(len(rows)), kind="stable"), _PARTS):
+    for some in np.array_split(np.argsort(rng.random(len(rows)), kind="stable"), _PARTS)[:parts]:
         chosen = rows[some]
         cells = np.empty((len(some), len(starts)), dtype=np.int64)
         for place, (own, start) in enumerate(starts.items()):

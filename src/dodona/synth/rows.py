@@ -53,7 +53,8 @@ def _matched_rows(law: FactoredBelief, count: int, seed: str, wanted: Sequence[P
     chance = make_generator(seed)
     rows = law.rows(count, chance)
     loose = {place for one in law.loose for place in law.support.places(one.block.attributes)}
-    match_rows(rows, law.support.shape, law.laws(law.held(wanted)), chance, first=loose)
+    matched = law.held(() if loose else wanted)  # where rows are far off, what was measured goes first
+    match_rows(rows, law.support.shape, law.laws(matched), chance, first=loose)
     codes = {name: own[rows[:, place]] for place, (name, own) in enumerate(law.support.codes.items())}
     return SyntheticRows(law.support.domain, codes)
 
