@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -16,7 +17,7 @@ from dodona.engines.dialects import DUCKDB, number_literal, whole_literal
 from dodona.engines.render import Table, conditional_statement, predicate_sql, sum_statement
 from dodona.query.predicate import EVERYTHING, NOTHING, Among, conjunction
 from dodona.query.query import ONE, Block, ConstantWeight
-from dodona.schema.attributes import Category, Date, Integer, Number
+from dodona.schema.attributes import GRID_SLACK, Category, Date, Integer, Number
 from dodona.schema.encoding import encode
 from dodona.schema.partition import Partition
 
@@ -68,8 +69,18 @@ def test_a_threshold_is_the_first_double_with_its_code(lower, step, number: int)
     least, width = float(lower), float(step)
     found = grid_threshold(least, width, number)
     before = math.nextafter(found, -math.inf)
-    assert math.floor((found - least) / width) >= number
-    assert math.floor((before - least) / width) < number
+    assert math.floor((found - least) / width + GRID_SLACK) >= number
+    assert math.floor((before - least) / width + GRID_SLACK) < number
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(-(10**6), 10**6), st.sampled_from(["0.01", "0.1", "1/3", "0.7", "2.5"]), st.integers(0, 10**5))
+def test_a_value_on_the_grid_has_the_code_of_its_place(start: int, width: str, place: int) -> None:
+    step = Fraction(width)
+    number = Number("x", start * step, (start + 10**5) * step, step)
+    value = float((start + place) * step)
+    assert encode(number, np.array([value])).tolist() == encode(number, [value]).tolist() == [place]
+    assert grid_threshold(float(number.lower), float(step), place) <= value
 
 
 def test_conditions_compare_the_raw_column() -> None:

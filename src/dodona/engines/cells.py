@@ -16,7 +16,7 @@ from dodona.engines.dialects import Dialect, number_literal, whole_literal
 from dodona.errors import InvalidRequest
 from dodona.numbers import smallest_integer
 from dodona.query.predicate import Among
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
+from dodona.schema.attributes import GRID_SLACK, Attribute, Boolean, Category, Date, Integer, Number, Timestamp
 from dodona.schema.encoding import CLOCK_TEXT, DATE_TEXT, DAY_TEXT, FALSE_TEXT, LONGEST_TEXT, NUMBER_TEXT, TRUE_TEXT
 from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
 
@@ -355,14 +355,14 @@ def at_least_sql(reading: ColumnReading, number: int) -> str:
 
 
 def _steps(reading: ColumnReading) -> str:
-    """Return SQL for floor((x - lower)/step) in doubles, before clamping to the bounds."""
+    """Return SQL for the number of steps from the lower bound, rounded down, before clamping to the bounds."""
     attribute, value = reading.attribute, reading.dialect.double.format(reading.value)
     if isinstance(attribute, Integer):
         return f"(floor({value}) - {number_literal(float(attribute.lower))})"
     assert isinstance(attribute, Number)  # noqa: S101  the caller has matched it
     lower, step = number_literal(float(attribute.lower)), number_literal(float(attribute.step))
     none, fewer = (f"{reading.value} < {bound_literal(reading, number)}" for number in (1, attribute.size))
-    return reading.dialect.steps.format(value, lower, step, none, fewer)
+    return reading.dialect.steps.format(value, lower, step, none, fewer, number_literal(GRID_SLACK))
 
 
 def date_sql(reading: ColumnReading) -> str:
@@ -467,14 +467,15 @@ def _day_text(first: date, number: int) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def grid_threshold(lower: float, step: float, number: int) -> float:
-    """Return the smallest double x with floor((x - lower)/step) >= number, all in doubles.
+    """Return the smallest double x with floor((x - lower)/step + slack) >= number, all in doubles.
 
-    Subtraction, division by a positive number and rounding are each monotone, so such an x splits the doubles in two.
+    Subtraction, division by a positive number, addition and rounding are each monotone, so such an x splits the doubles
+    in two.
 
-    >>> grid_threshold(0.0, 0.1, 3)  # 0.3/0.1 is below 3 in doubles
-    0.30000000000000004
+    >>> grid_threshold(0.0, 0.1, 3) <= 0.3  # although 0.3/0.1 is below 3 in doubles
+    True
     """
-    return _least(lambda value: (value - lower) / step >= number)
+    return _least(lambda value: (value - lower) / step + GRID_SLACK >= number)
 
 
 def _least(enough: Callable[[float], bool]) -> float:

@@ -34,8 +34,8 @@ class Dialect:
     found: str
     """The first match of the pattern {1} in the text {0}."""
     not_a_number: str
-    steps: str = "floor(({0} - {1}) / {2})"
-    """The integer number of steps of {2} from {1} to {0}, all doubles, rounded down.
+    steps: str = "floor(({0} - {1}) / {2} + {5})"
+    """The integer number of steps of {2} from {1} to {0}, and {5} of one, all doubles, rounded down.
 
     {3} says that there is less than one, {4} that there are fewer than the attribute has values: an engine that raises
     errors on overflow or underflow of a double can skip the division there.
@@ -226,7 +226,8 @@ POSTGRES = Dialect(
     found="substring({0} from {1})",
     not_a_number=f"({{0}} = CAST('NaN' AS {_DOUBLE}))",
     steps=(
-        f"CASE WHEN {{3}} THEN 0 WHEN {{4}} THEN floor(({{0}} - {{1}}) / {{2}}) ELSE CAST('Infinity' AS {_DOUBLE}) END"
+        "CASE WHEN {3} THEN 0 WHEN {4} THEN floor(({0} - {1}) / {2} + {5}) "
+        f"ELSE CAST('Infinity' AS {_DOUBLE}) END"
     ),
     day_of_zoned="CAST(({0}) AT TIME ZONE 'UTC' AS date)",
     seconds=_POSTGRES_SECONDS,

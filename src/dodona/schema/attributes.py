@@ -115,6 +115,8 @@ def _invalid_value(value: object, accepted: str) -> InvalidArgument:
 
 
 MISSING, OUTSIDE = RESERVED_LABELS
+GRID_SLACK = 2.0**-20
+"""In steps: how far below a grid point of a number a value still counts as that point."""
 MOST_VALUES = 2**24
 """The maximum number of values of an attribute."""
 Label = str | int | bool | Fraction | dt.date
@@ -229,13 +231,15 @@ class Integer(_Cells):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Number(_Cells):
-    """A number on a grid: code = floor((x - lower)/step) in IEEE doubles, clamped to its bounds, or outside.
+    """A number on a grid: code = floor((x - lower)/step + 2^-20) in IEEE doubles, clamped to its bounds, or outside.
 
-    Both bounds are on the grid. If grid points are not doubles, some fall into the cell before theirs: in doubles,
-    0.3/0.1 is less than 3. Steps of 1, 1/2, 1/4 ... from a bound that is a double are exact.
+    Both bounds are on the grid. The millionth of a step is for grid points that are not doubles: in doubles, 0.3/0.1 is
+    less than 3. It is enough where bounds have at most 2^31 steps from 0.
 
     >>> Number("stay", 0, 365, "0.25").size
     1461
+
+    Theorem: rendering
     """
 
     kind: ClassVar[str] = "number"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Doubles, Integers
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
+from dodona.schema.attributes import GRID_SLACK, Attribute, Boolean, Category, Date, Integer, Number, Timestamp
 from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
 
 # --- Spelling of values in text columns: the only definition of which text is a number, a day or a boolean. ---
@@ -142,7 +142,7 @@ def _grid_code(attribute: Integer | Number, double: float) -> int:
         return fallback_codes(attribute)[0]
     if isinstance(attribute, Integer):
         return math.floor(min(max(double, attribute.lower), attribute.upper)) - attribute.lower
-    steps = (double - float(attribute.lower)) / float(attribute.step)
+    steps = (double - float(attribute.lower)) / float(attribute.step) + GRID_SLACK
     return math.floor(min(max(steps, 0), attribute.size - 1))
 
 
@@ -305,7 +305,7 @@ def _encode_numbers(attribute: Integer | Number, values: NDArray[Any]) -> Codes:
         if isinstance(attribute, Integer):
             steps = np.floor(doubles) - attribute.lower  # exact between bounds of at most 2^53
         else:
-            steps = np.floor((doubles - float(attribute.lower)) / float(attribute.step))
+            steps = np.floor((doubles - float(attribute.lower)) / float(attribute.step) + GRID_SLACK)
         steps = np.clip(steps, 0, attribute.size - 1)
     steps[np.isnan(steps)] = fallback_codes(attribute)[0]
     codes: Codes = steps.astype(np.int64)
