@@ -125,6 +125,6 @@ def test_mixed_sums_hold_too():
 def test_single_draws_and_any_choice():
     noise = RoundedGaussian(scale=20)
     assert half_width(noise, 0.05) == noise.accuracy(0.95).within == 39
-    reach = CombinationBound(squares=5.0, sums=7.0, each=(6.0, 4.0))
+    reach = CombinationBound(squares=5.0, sums=7.0, each=(6.0, 4.0), failing=0.05)
     assert reach.within(noise) == pytest.approx(4 * math.sqrt(400 + 1 / 12), rel=1e-6)
     assert reach.within(GaussianSumBound(400 + 1 / (2 * math.pi), 1.0)) == pytest.approx(100.02, rel=1e-4)

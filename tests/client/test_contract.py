@@ -268,9 +268,10 @@ def test_other_intervals_hold_the_same_values(stays):
     answer = stays.ask("SELECT beds, count(*) FROM stays GROUP BY beds", within=40)
     before = stays.budget.spent
     together, any_choice, population = answer.simultaneous(), answer.any_choice(), answer.population
-    for other in (together, any_choice):
-        assert [row.cells[1].value for row in other.rows] == [row.cells[1].value for row in answer.rows]
-        assert other.accuracy[0].worst > answer.accuracy[0].worst
+    assert [row.cells[1].value for row in together.rows] == [row.cells[1].value for row in answer.rows]
+    for row, other in zip(answer.rows, any_choice.rows, strict=True):  # its value may be that of one release alone
+        assert other.cells[1].low <= row.cells[1].value <= other.cells[1].high
+    assert together.accuracy[0].worst > answer.accuracy[0].worst
     assert any_choice.accuracy[0].worst > together.accuracy[0].worst
     assert population.accuracy[0].worst > answer.accuracy[0].worst
     assert together.coverage.together

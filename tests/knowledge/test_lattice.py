@@ -46,7 +46,7 @@ def measured(draw):
         variance = draw(variances)
         values = draw(st.lists(st.integers(-(10**6), 10**6), min_size=residual.number, max_size=residual.number))
         lattice.add(residual, values, float(variance))
-        known = known.topped(residual, values, variance)
+        known = known.add_residual(residual, values, variance)
     return classes, lattice, known
 
 

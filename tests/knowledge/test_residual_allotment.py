@@ -52,7 +52,7 @@ def test_one_target_is_met_exactly_at_the_price_of_the_closed_form(target):
     assert float(worst_ratio(parts, Unit.each_row(Neighbours.ADD_REMOVE))) == pytest.approx(
         least / float(target.variance), rel=1e-6
     )
-    found = ExactResiduals().learned(
+    found = ExactResiduals().learn(
         ResidualMeasurement(DOMAIN, parts), [0] * len(ResidualMeasurement(DOMAIN, parts).noises)
     )
     assert found.estimate(target.product).variance == error(parts, target)

@@ -89,7 +89,7 @@ def test_a_limit_admits_what_composes_to_it_and_no_more() -> None:
 
 def test_a_limit_that_is_out_of_range_is_the_largest_or_refused() -> None:
     assert gdp_limit(10**9, delta="0.5") == 10**4
-    with pytest.raises(InvalidArgument, match="leaves nothing"):
+    with pytest.raises(InvalidArgument, match="too small for Gaussian noise"):
         gdp_limit("1e-12", delta="1e-40")
     with pytest.raises(InvalidArgument, match="delta"):
         gdp_limit(1, delta=0)

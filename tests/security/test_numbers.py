@@ -156,7 +156,8 @@ SPECIAL = [
     ("stay", -0.0, 0.0),
     ("stay", 5e-324, 0.0),
     ("stay", 1e308, 5.0),
-    ("stay", 2.4999999999999996, 2.25),
+    ("stay", 2.4999999999999996, 2.5),  # less than a millionth of a step below
+    ("stay", 2.4999, 2.25),
     ("age", math.nan, None),
     ("age", 10**400, 20),
     ("age", -(10**400), 0),

@@ -118,12 +118,14 @@ class RentOrBuyRule:
         Theorem: rent-or-buy
         """
         for bundle in self.bundles(wanted, price, single):
-            most = min(left, self._paid(bundle.level, wanted, price) + single)
+            paid = self._paid(bundle.level, wanted, price) + single
             if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
                 return None
-            if bundle.price <= most:
-                found = self._widened(self._shared(bundle, wanted, price, most), wanted, price, left)
-                if self.answers(found, (wanted,)):
+            if bundle.price <= paid:
+                # What is bought may cost less than what it was found by: its own price decides whether it fits, so that
+                # the price of a quote is enough.
+                found = self._widened(self._shared(bundle, wanted, price, min(left, paid)), wanted, price, left)
+                if found.price <= left and self.answers(found, (wanted,)):
                     return found
         return None
 

@@ -442,7 +442,7 @@ def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:
     """Compile a sum, an average or a measure of spread."""
     value = _numeric(call, value)
     present = conjunction(call.where, value.present())
-    span = public_range(value, present)
+    span = _range(call, value, present)
     if call.name == "sum":
         nothing = span.lower == span.upper == 0  # in every row: its sum is not measured either
         return PublicValue(Fraction(0)) if nothing else Total(_sum_block(call, call.where, value))
@@ -477,12 +477,12 @@ def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:
         return _public_value(call, where, Fraction(0))
     if call.name in {"regravgx", "regravgy"}:
         own = first if call.name == "regravgx" else second
-        span = public_range(own, where)
+        span = _range(call, own, where)
         if span.lower == span.upper:
             return _public_value(call, where, span.lower)
         rows = call.blocks.number(where)
         return Mean(_sum_block(call, where, own, centre=span.centre), rows, span.centre, span.lower, span.upper)
-    measure, spans = _MEASURES[call.name], [public_range(own, where) for own in (first, second)]
+    measure, spans = _MEASURES[call.name], [_range(call, own, where) for own in (first, second)]
     if any(span.lower == span.upper for span in spans):
         raise call.fault("One of these is the same in every row.", "Write two columns that vary.")
     rows = call.blocks.number(where)
@@ -499,6 +499,14 @@ def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:
     ]
     pair = (*squares, None, None)[:2]
     return Association(_sum_block(call, where, product), means[0], means[1], pair[0], pair[1], measure)
+
+
+def _range(call: _Call, value: Scalar, where: Predicate) -> PublicRange:
+    """Return the public range of what is added up; refuses numbers that no sum can hold."""
+    try:
+        return public_range(value, where)
+    except InvalidArgument:
+        raise call.fault("The numbers have too many digits to be added up exactly.", "Round them.") from None
 
 
 def _less(centre: Fraction, leaf: Leaf) -> Leaf:
