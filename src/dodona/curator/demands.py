@@ -198,7 +198,7 @@ class Resolved:
     the call is work for the garbage collector.
     """
 
-    __slots__ = ("_aim", "_averages", "_demands", "_derivable", "_known", "_patterns", "_total", "question")
+    __slots__ = ("_aim", "_average", "_averages", "_demands", "_derivable", "_known", "_patterns", "_total", "question")
 
     def __init__(self, question: Question, aim: Aim) -> None:
         """Take a question and its required accuracy."""
@@ -208,6 +208,7 @@ class Resolved:
         self._demands: tuple[Demand, ...] | None = None
         self._patterns: tuple[_Pattern | None, ...] | _Pattern | None = None
         self._averages: tuple[SumPattern | CountPattern, ...] | None = None
+        self._average: CountDemand | None = None
 
     @property
     def demands(self) -> tuple[Demand, ...] | None:
@@ -232,7 +233,8 @@ class Resolved:
         """The demand of a question that is a single count or sum over classes, or an average."""
         demands = self.demands
         if demands is None:
-            return self._average_demand()
+            self._average = self._average or self._average_demand()
+            return self._average
         if len(demands) != 1:
             return None
         (own,), (pattern,) = demands, self.patterns

@@ -285,8 +285,9 @@ class Planner:
             if not fitting:  # refused either way: report the price nearest to the maximum of the call
                 return min(found, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
-        tolerances = self._tolerances(asked, request)
-        found = self._for_accuracy(asked, tolerances, query, request)
+        if len(asked) == 1:  # a batch has a key as long as itself
+            return min(self.options(asked, request), key=lambda planned: planned.share)
+        found = self._for_accuracy(asked, self._tolerances(asked, request), query, request)
         return min(found, key=lambda planned: planned.share)
 
     def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:

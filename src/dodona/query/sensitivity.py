@@ -7,7 +7,7 @@ rows. Both depend on the query and the domain alone, never on the data.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Self
 
 from dodona.errors import InvalidArgument
@@ -126,9 +126,14 @@ def row_sensitivity(query: Query, neighbours: Neighbours, *, limit: int = MOST_C
         raise InvalidArgument("query", "a table of people", "a row says nothing of it; ask for the unit's sensitivity")
     if len(query.blocks) == 1:
         known = _known_sensitivity(query.blocks[0], neighbours)
-        if known is not None:
-            return known
+        return _block_sensitivity(query.domain, query.blocks[0], neighbours, limit) if known is None else known
     return _SENSITIVITY_CACHE.of(query, (neighbours, limit), lambda: _compute_sensitivity(query, neighbours, limit))
+
+
+@lru_cache(maxsize=1 << 9)
+def _block_sensitivity(domain: Domain, block: Block, neighbours: Neighbours, limit: int) -> Sensitivity:
+    """Compute the sensitivity of a block: plans try each block of a large question in several queries."""
+    return _compute_sensitivity(Query(domain, (block,)), neighbours, limit)
 
 
 def _compute_sensitivity(query: Query, neighbours: Neighbours, limit: int) -> Sensitivity:
