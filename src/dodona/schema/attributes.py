@@ -234,7 +234,7 @@ class Number(_Cells):
     """A number on a grid: code = floor((x - lower)/step + 2^-20) in IEEE doubles, clamped to its bounds, or outside.
 
     Both bounds are on the grid. The millionth of a step is for grid points that are not doubles: in doubles, 0.3/0.1 is
-    less than 3. It is enough where bounds have at most 2^31 steps from 0.
+    less than 3. It is enough where both bounds are within 2^30 steps of 0.
 
     >>> Number("stay", 0, 365, "0.25").size
     1461
