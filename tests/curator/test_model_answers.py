@@ -53,12 +53,13 @@ def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
         assert answer.receipt is None
         assert answer.theorem == "post-processing, public-bounds"
         assert answer.mechanism == "a model's prediction, compared with nothing"
+        # at a confidence of 1 - 1e-8 an estimate from few past errors can be as wide as the table: then it says so
+        assert math.isinf(answer.value.within) == any("no interval" in one for one in answer.warnings)
         errors.append(to_float(answer.value.value) - truth)
         widths.append(answer.value.within)
     assert (kept.left(analyst=None), len(curator.history)) == before
     assert math.sqrt(np.mean(np.square(errors))) < 0.08 * 20_000  # uniform guesses are off by about a quarter
     assert np.mean(np.abs(errors) <= widths) > 0.9  # the estimate of the error is one
-    assert np.isfinite(widths).all()
 
 
 @pytest.mark.parametrize("tied", [False, True])
