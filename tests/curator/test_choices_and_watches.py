@@ -35,6 +35,13 @@ def test_choose_refuses_an_order_or_a_limit_that_it_would_not_follow(tail):
     assert asked.budget.charges == 0
 
 
+def test_choose_says_where_every_group_has_the_same_value_whatever_the_rows_are():
+    asked = curator()
+    with pytest.raises(InvalidRequest, match="sum is 0 in every group"):
+        asked.choose("SELECT sex, sum(emergency) FROM stays WHERE NOT emergency GROUP BY sex", epsilon=1)
+    assert asked.budget.charges == 0
+
+
 def test_choose_takes_named_queries():
     asked = curator()
     age = named(asked.schema.domain)["age"]

@@ -331,6 +331,14 @@ class _Player:
                 return frozenset({"invalid-sql"})
         return frozenset()
 
+    def nothing_to_choose(self, asked: Question) -> frozenset[str]:
+        """Return the code of a refusal that may be where the condition leaves one value of each sum, which is 0."""
+        many = table(replace(self.dataset, rows=max(5_000, self.dataset.rows)))
+        sums = (
+            truth(term, self.dataset, many, own) for term in asked.terms for own in groups(asked, self.dataset, many)
+        )
+        return frozenset() if any(sums) else frozenset({"invalid-request"})
+
     def charged_as(
         self, analyst: int, act: Callable[[Curator], Answer], accepted: frozenset[str] = frozenset()
     ) -> Answer | None:
@@ -627,7 +635,9 @@ class _Player:
         text = step.question.text(self.dataset)
         before = self.state(self.curator(step.analyst))
         chosen = self.call(
-            step.analyst, lambda one: one.choose(text, epsilon=step.epsilon, count=step.count, key=step.key)
+            step.analyst,
+            lambda one: one.choose(text, epsilon=step.epsilon, count=step.count, key=step.key),
+            accepted=self.nothing_to_choose(step.question),
         )
         if chosen is None:
             return

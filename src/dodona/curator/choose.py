@@ -18,7 +18,7 @@ from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.privacy.budget import FREE
 from dodona.privacy.selection import Exponential, PermuteAndFlip, Selection, selection_sensitivity, stack_queries
 from dodona.query.query import Query
-from dodona.query.question import KeyLabel, Question, Total
+from dodona.query.question import KeyLabel, PublicValue, Question, Total
 from dodona.schema.partition import Partition, group_label
 from dodona.trusted.gate import release_choice
 
@@ -117,6 +117,11 @@ def _candidates(read: ReadQuestion, candidates: Mapping[str, Query] | str) -> tu
 def _groups(question: Question) -> tuple[tuple[str, ...], Query]:
     """Return the groups of a question with one count or sum, as candidates."""
     values = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
+    if len(values) == 1 and isinstance(values[0].expression, PublicValue):
+        raise InvalidRequest(
+            f"{values[0].name} is {values[0].expression.value} in every group, whatever the rows are: there is nothing "
+            "to choose. Choose by another count or sum, or leave out the condition that fixes it."
+        )
     single = len(values) == len(question.query.blocks) == 1 and question.having is None
     if not single or not isinstance(values[0].expression, Total) or not question.keys:
         raise InvalidRequest(
