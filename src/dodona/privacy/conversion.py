@@ -113,6 +113,7 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
     return _best(epsilon, delta, _STEP)
 
 
+@lru_cache(maxsize=1 << 10)  # most questions of a dataset have the same ε
 def zcdp_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
     """Return a ρ that implies (ε, δ): the largest to at least seven digits, rounded down.
 
