@@ -51,6 +51,7 @@ _CLEAR = 1.5  # times the half-width of its noise: a count this large is hardly 
 _ROUGH = 0.2  # of the rows: binned counts with more noise than this do not show the distribution of values
 _OTHERWISE = 1.25  # relative change of rows that stands for values distributed unevenly, or unlike those of all rows
 _APART = 1.5  # the same, if conditions were counted separately and may be dependent
+_AROUND = 1.2  # relative change of a width of a quantile due to the noise of the bins around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ class Forecaster:
         if found is None:
             return ExpectedAccuracy(column.name, likely)
         low, high = found
+        if isinstance(column.expression, Quantile):  # its width also depends on the noise of the bins around it
+            low, high = low / _AROUND, high * _AROUND
         if high <= _FACTOR**2 * low:
             return ExpectedAccuracy(column.name, math.sqrt(low * high))
         reason = "how the values are spread"
