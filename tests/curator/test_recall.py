@@ -225,3 +225,16 @@ def test_a_question_of_two_columns_is_not_mixed_with_what_was_asked_before():
     )
     assert again.source == "replayed"
     assert again.rows == first.rows
+
+
+def test_two_columns_that_mean_the_same_keep_their_own_values():
+    """Where only 1 is left of a column, its sum is its count: each was measured with its own noise."""
+    schema = Schema.of("t", Integer("c", 0, 1), size=1_000, neighbours="add-remove")
+    with pytest.warns(UserWarning, match="in memory"):
+        table = dodona.open(pl.DataFrame({"c": [1] * 1_000}), schema=schema, budget=PURE)
+    first, again = (
+        table.ask("SELECT c, count(*), sum(c) FROM t WHERE c > 0 GROUP BY c", within="9%", max_price=1)
+        for _ in range(2)
+    )
+    assert again.source == "replayed"
+    assert again.rows == first.rows

@@ -113,13 +113,14 @@ class Lookup:
     def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:
         """Return the first release of each block that is accurate enough.
 
-        If the last of these has all blocks, it answered the whole question, which is not mixed with others.
+        If the last of these has all blocks, it answered the whole question, which is not mixed with others. A question
+        may have a block twice, in other words: then each has its own values in such a release.
         """
         released, demands = self.releases.recall(one.question.query), one.demands or ()
         paired = zip(demands, released, strict=True)
         first = tuple([None if known is None else _first_accurate(known, demand) for demand, known in paired])
         receipts = {block.receipt for block in first if block is not None}
-        if None in first or len(receipts) == 1:
+        if None in first or (len(receipts) == 1 and len(first) == len(set(map(id, first)))):
             return first
         for whole in _whole_releases(released):
             known = all(_first_accurate([block], demand) for block, demand in zip(whole, demands, strict=True))
