@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dodona.knowledge.binned import BinnedLaw, cut_bins
+from dodona.knowledge.binned import BinnedLaw, average_runs, cut_bins, even_runs
 from dodona.knowledge.cells import Support
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
@@ -22,7 +22,7 @@ def law() -> BinnedLaw:
     """Return a law of ages in three bins, most of them at night in the first, few in the others."""
     single = ObservedBlock.of_shares(Block(EVERYTHING, (AGE,)), SHARES, 1e-12)
     belief = FactoredBelief(Support.of(DOMAIN), 1 << 10).joined([single]).fitted(200)
-    binned = BinnedLaw.of(belief, {"age": BINS})
+    binned = BinnedLaw.of(belief, {"age": BINS}, {"age": SHARES})
     pair = Block(EVERYTHING, (Partition.every(DOMAIN["night"], 1), BINS))
     seen = ObservedBlock.of_shares(pair, np.array([0.01, 0.3, 0.4, 0.09, 0.1, 0.1]), 1e-12)
     return BinnedLaw(binned.support, binned.bins, binned.coarse.joined([seen]).fitted(200), binned.within)
@@ -32,11 +32,45 @@ def test_bins_hold_their_least_share_and_leave_frequent_values_alone():
     chance = np.random.default_rng(4)
     for _ in range(200):
         shares = chance.dirichlet(np.full(40, 0.2))
-        cuts = cut_bins(shares, 0.05)
+        cuts = cut_bins(shares, 0.05, (), 0.0)
         sums = np.add.reduceat(shares, cuts)
         assert cuts[0] == 0
         assert sums.min() >= 0.025
-        assert cut_bins(shares, 0.0) == tuple(range(40))
+        assert cut_bins(shares, 0.0, (), 0.0) == tuple(range(40))
+
+
+def test_even_runs_are_those_between_planted_steps():
+    """Steps of 12 deviations are found; in about one in twenty of 100 seeded trials noise makes one step more."""
+    chance = np.random.default_rng(5)
+    density = np.repeat([0.004, 0.010, 0.0, 0.006], [60, 40, 80, 20])
+    steps, right = np.flatnonzero(np.diff(density, prepend=-1)), 0
+    for _ in range(100):
+        right += even_runs(density + chance.normal(0, 0.0005, density.size), 0.0005) == (*steps.tolist(),)
+    assert right >= 85
+    assert even_runs(density, 1e-9) == (*steps.tolist(),)
+
+
+def test_a_long_tail_without_rows_is_one_bin_with_hardly_any():
+    """Noise at or above 0 in each of its values would add up to a tenth of the rows."""
+    chance = np.random.default_rng(6)
+    density, deviation = np.concatenate((np.full(50, 0.02), np.zeros(950))), 0.0005
+    assert np.maximum(chance.normal(0, deviation, 950), 0).sum() > 0.1
+    for _ in range(100):
+        values = density + chance.normal(0, deviation, density.size)
+        runs = even_runs(values, deviation)
+        even = average_runs(values, runs)
+        assert even[50:].sum() < 0.08  # five times what 950 draws add up to
+        cuts = cut_bins(even, 0.002, runs, deviation)
+        assert 50 in cuts
+        assert len([cut for cut in cuts if cut >= 50]) < 40
+
+
+def test_the_runs_of_many_values_are_found_several_at_once():
+    density = np.repeat([1.0, 3.0], [20_000, 30_000]) / 110_000
+    (first, second) = even_runs(density, 1e-9)
+    assert first == 0
+    assert abs(second - 20_000) <= 25
+    assert average_runs(density, (0, 20_000)) == pytest.approx(density)
 
 
 def test_a_marginal_of_values_is_that_of_bins_times_the_share_of_each_value():

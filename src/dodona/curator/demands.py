@@ -266,7 +266,7 @@ class Resolved:
     def _others(self) -> list[int]:
         """Return the blocks that are shown themselves, or belong to no average."""
         used = {block for mean in self.question.means for block in (mean.total, mean.rows)}
-        read = (own.expression for own in (*self.question.columns, *self.question.order))
+        read = [own.expression for own in self.question.columns] + [own.expression for own in self.question.order]
         used -= {own.block for own in read if isinstance(own, Total)}
         return [number for number in range(len(self.question.query.blocks)) if number not in used]
 

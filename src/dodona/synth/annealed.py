@@ -11,9 +11,10 @@ from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dodona.answer.sums import WIDE_SCALE
-from dodona.knowledge.binned import BinnedLaw, Bins, cut_bins
+from dodona.knowledge.binned import BinnedLaw, Bins, average_runs, cut_bins, even_runs
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.junction import Table
@@ -84,7 +85,7 @@ def run_annealed(
     measured = run.measure("singles", singles, share * whole, by_size=True)
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
     pace = (whole - run.spent) / parts
-    binned = BinnedLaw.of(belief, _choose_bins(run, belief, (1 - share) * pace))
+    binned = BinnedLaw.of(belief, *_choose_bins(run, belief, (1 - share) * pace))
     if binned.bins:
         belief = binned.coarse.fitted(_STEPS, anchor=_ANCHOR)
         candidates = _candidates(run, binned.bins)
@@ -103,28 +104,33 @@ def run_annealed(
     return replace(binned, coarse=fitted), (*measured, *fitted.seen, *fitted.loose)
 
 
-def _choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> Bins:
-    """Return the bins of wide columns: each has about as many rows at least as the noise of a first block.
+def _choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple[Bins, dict[str, NDArray[np.float64]]]:
+    """Return the bins of wide columns, and the shares of their values, even where noise may have made them uneven.
 
-    Only released counts of single columns are looked at. Columns stay as they are that anything else is known about, or
-    that a count of the workload compares.
+    Each bin has about as many rows at least as the noise of a first block, or noise hides how many it has. Only
+    released counts of single columns are looked at. Columns stay as they are that anything else is known about, or that
+    a count of the workload compares.
     """
     domain, found = run.workload.query.domain, dict[str, Partition]()
     known = {name for names in belief.prior for name in names}
     known |= {name for one in belief.seen if len(one.block.attributes) > 1 for name in one.block.attributes}
     for block in run.workload.query.blocks:
         known |= set() if marginal_columns(block) is not None else block.attributes
-    names = [name for name in run.workload.names if name not in known and domain[name].size > _WIDE]
-    laws = belief.laws([belief.support.places([name]) for name in names])
-    for name in names:
-        attribute = domain[name]
-        noise = run.currency.noise(paid, run.sensitivity([marginal_block(domain, [name])]))
-        shares = np.zeros(attribute.cells)
-        shares[belief.support.codes[name]] = laws[belief.support.places([name])]
-        cuts = cut_bins(shares[: attribute.size], _LEAST_BIN * float(noise.scale) / run.size)
+    shares = dict[str, NDArray[np.float64]]()
+    for one in belief.seen:
+        (name, *more) = one.block.attributes
+        attribute, deviation = domain[name], math.sqrt(one.variance)
+        if more or name in known or attribute.size <= _WIDE or one.values.size != attribute.cells:
+            continue
+        noise = run.currency.noise(paid, run.sensitivity([one.block]))
+        counted, others = np.split(one.values, [attribute.size])
+        runs = even_runs(counted, deviation)
+        even = average_runs(counted, runs)
+        cuts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, deviation)
         if len(cuts) < attribute.size:
             found[name] = Partition.cut(attribute, cuts)
-    return found
+            shares[name] = np.concatenate((even, np.maximum(others, 0.0)))
+    return found, shares
 
 
 def _preparing_share(run: SynthesisRun, singles: Sequence[Block]) -> float:
