@@ -23,7 +23,7 @@ from dodona.privacy.measurement import (
     noises_from_text,
     residuals_from_text,
 )
-from dodona.query.canonical import block_digest, block_digests
+from dodona.query.canonical import block_digest, block_digests, digest_hint
 from dodona.query.query import (
     Block,
     CaseWeight,
@@ -41,6 +41,8 @@ from dodona.trusted.source import SourceFailed
 _MOST_BUNDLES = 64
 """Of how many earlier bundles it is remembered what they answer from."""
 
+_Kind = tuple[bool, str | None]
+"""Whether a block is a count, or may be equivalent to one, and the hint of its digest."""
 _MOST_ALONE = 16
 """From how many releases, each alone, values are computed for intervals that hold for any choice."""
 
@@ -78,7 +80,7 @@ class ReleasedBlocks:
         self._blocks: defaultdict[str, list[ReleasedBlock]] = defaultdict(list)
         self._place: dict[str, int] = {}  # how many releases there were with that of a receipt
         self._residuals: set[str] = set()  # receipts that bought residuals
-        self._waiting: defaultdict[bool, list[tuple[Block, ReleasedBlock]]] = defaultdict(list)
+        self._waiting: defaultdict[_Kind, list[tuple[Block, ReleasedBlock]]] = defaultdict(list)
         self._expected: dict[str, Measurement | ResidualMeasurement] = {}
         self._unlearned: deque[tuple[Receipt, Release, Measurement | ResidualMeasurement | None]] = deque()
         self._bundles: dict[str, Knowledge | None] = {}
@@ -112,15 +114,22 @@ class ReleasedBlocks:
         with self.lock:
             if not self.tells:
                 return [None] * len(query.blocks)
-            # A count may have been asked as a sum of cases. Digests of sums are slow, so counts leave them out.
-            for kind in (True,) if all(map(_counts, query.blocks)) else (True, False):
-                self._name(kind)
+            for block in query.blocks if self._waiting else ():
+                self._name(block)
             return [self._blocks.get(digest) for digest in block_digests(query)]
 
-    def _name(self, kind: bool) -> None:  # noqa: FBT001  a key
-        """Index the blocks of one kind by digest."""
-        for block, told in self._waiting.pop(kind, ()):
-            self._index(block_digest(block, self._domain), told)
+    def _name(self, asked: Block) -> None:
+        """Index those blocks by digest that may be a block: digests are slow, and few of many thousands can be it."""
+        hint = digest_hint(asked, self._domain)
+        # A count may have been asked as a sum of cases; other sums are no counts.
+        kinds = (True,) if _counts(asked) else (True, False)
+        if hint is None:
+            likely = [kind for kind in self._waiting if kind[0] in kinds]
+        else:
+            likely = [(kind, own) for kind in kinds for own in (hint, None)]
+        for kind in likely:
+            for block, told in self._waiting.pop(kind, ()):
+                self._index(block_digest(block, self._domain), told)
 
     def _index(self, digest: str, told: ReleasedBlock) -> None:
         # A release may have a block twice; most come in their order, and one question may be measured very often.
@@ -242,7 +251,7 @@ class ReleasedBlocks:
             if len(blocks) == 1:
                 self._index(receipt.purpose, told)
             else:
-                self._waiting[_counts(block)].append((block, told))
+                self._waiting[_counts(block), digest_hint(block, self._domain)].append((block, told))
             start += block.values
 
     @property
