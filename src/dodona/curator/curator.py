@@ -26,7 +26,7 @@ from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.errors import KeyReused
 from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact, format_percent
-from dodona.privacy.budget import FREE, BudgetState
+from dodona.privacy.budget import BudgetState
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
@@ -250,13 +250,8 @@ class Curator:
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        once = several if fresh else _deduplicate(several)[0]
-        asked = tuple(map(self.read, once))
-        offer = self._ladder.offer(_questions(asked), request)
-        if all(isinstance(one, Statement) and one.explain for one in asked):
-            priced = f"EXPLAIN is free; what it explains would take {format_percent(offer.price.share)} of the budget."
-            return replace(offer, price=FREE, explanation=f"{priced} {offer.explanation}".rstrip())
-        return offer
+        asked = tuple(map(self.read, several if fresh else _deduplicate(several)[0]))
+        return self._ladder.offer(_questions(asked), request).for_asking(asked)
 
     def request_approval(
         self,
