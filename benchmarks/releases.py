@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -16,6 +17,14 @@ from benchmarks import clock
 from benchmarks.grouping import held
 from dodona import Budget, Integer, Schema
 from dodona.curator.curator import Curator
+from dodona.dataset.opening import open_dataset_ledger
+from dodona.ledger.entries import Charged, Redeemed, Release, Released
+from dodona.ledger.keeper import Write
+from dodona.ledger.ledger import Ledger
+from dodona.privacy.additive_noise import Laplace
+from dodona.privacy.measurement import Measurement
+from dodona.query.canonical import to_json
+from dodona.sql.compile import read_questions
 
 RELEASES = 1_000
 ROWS = 20_000
@@ -63,6 +72,7 @@ _TEXTS = (
 """Ranges of three columns, sums, averages and tables with a condition."""
 _PLAIN = "SELECT count(*) FROM stays WHERE age > {} AND cost < 1234"
 _LARGE = 400_000
+_LONG, _BATCH = 12_000, 1_000
 _OPENINGS = 7
 """The first count after an opening is timed so often: one alone may meet a cold machine, or a collection of garbage."""
 
@@ -89,8 +99,8 @@ def _count(stays: Curator, age: int) -> float:
     return clock.once(lambda: stays.ask(_PLAIN.format(age)))
 
 
-def filled(folder: Path) -> Path:
-    """Return a dataset file whose ledger has 1,000 releases."""
+def filled(folder: Path, releases: int = RELEASES) -> Path:
+    """Return a dataset file whose ledger has so many releases."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -103,9 +113,47 @@ def filled(folder: Path) -> Path:
     path.write_text(_FILE, encoding="utf-8")
     dodona.create_ledger(path)
     with dodona.open(path) as stays:
-        while stays.budget.releases < RELEASES:
+        while stays.budget.releases < releases:
             _asked(stays, random)
     return path
+
+
+def measure_long(folder: Path) -> float:
+    """Return the CPU seconds of opening a ledger of 12,000 releases and of the first count, once others have asked."""
+    path, random = filled(folder, 0), np.random.default_rng(1)
+    with dodona.open(path) as stays:
+        dataset = stays.desk.dataset
+        texts = [text.format(*random.integers(1, 90, 2).tolist(), 970) for text in _TEXTS for _ in range(100)]
+        queries = [read_questions(text, dataset.schema)[0].query for text in texts]
+    measured = [Measurement(query, (Laplace(scale=10**8),) * len(query.blocks)) for query in queries]
+    unit = dataset.schema.unit
+    charged = [(own, Charged("stays", None, None, own.purpose, "1", own.event(unit))) for own in measured]
+    with open_dataset_ledger(path) as ledger:
+        for _ in range(_LONG // _BATCH):
+            _write(ledger, [charged[place] for place in random.integers(0, len(charged), _BATCH)])
+    for age in (22, 23):  # the first one reads all of them
+        with dodona.open(path) as stays:
+            _count(stays, age)
+
+    def first() -> None:
+        with dodona.open(path) as stays:
+            stays.ask(_PLAIN.format(24))
+
+    return clock.once(first)
+
+
+def _write(ledger: Ledger, charged: Sequence[tuple[Measurement, Charged]]) -> None:
+    """Write releases with made-up values, in one commit."""
+
+    def act(_: object, write: Write) -> None:
+        for own, charge in charged:
+            line = write(charge)
+            write(Redeemed(line.hash, line.number))
+            values, question = (7,) * own.query.values, to_json(own.query)
+            release = Release(receipt=line.hash, values=values, mechanism=own.mechanism, question=question)
+            write(Released(release, line.number))
+
+    ledger._keeper.run(act)  # noqa: SLF001  one commit for all of them
 
 
 def _asked(stays: Curator, random: np.random.Generator) -> None:

@@ -20,6 +20,8 @@ class DodonaError(Exception):
     exit_code: ClassVar[int] = 1
     http_status: ClassVar[int] = 500
     sqlstate: ClassVar[str] = "XX000"
+    retry_after: int | None = None
+    """After how many seconds the same may succeed, as the HTTP header says; None where something must change first."""
 
     def __init__(self, message: str, *, charged: bool | None = False) -> None:
         """Store the message, followed by whether the budget was charged; None if that is not known."""
@@ -107,6 +109,7 @@ class EntropyFailed(Unavailable):
     """The source of randomness failed, so no noise was drawn and no answer was released."""
 
     code = "entropy-failed"
+    retry_after = 5
 
     def __init__(self, *, charged: bool = False) -> None:
         """Use a constant message."""

@@ -21,6 +21,7 @@ from dodona.errors import InvalidRequest
 from dodona.ledger.errors import KeyReused
 from dodona.ledger.memory import create_memory_ledger
 from dodona.ledger.opening import LedgerTerms
+from dodona.numbers import format_percent
 from dodona.privacy.budget import Budget
 from dodona.schema.attributes import Category, Date
 from dodona.schema.schema import Schema
@@ -122,6 +123,10 @@ def test_explain_is_a_quote_and_costs_nothing() -> None:
         said = "\n".join(str(row.cells[0]) for row in answer.rows)
         assert f"Price: {offer.price}" in said
         assert asked.budget.spent == 0
+        for text in (SHARE, "SELECT count(*) FROM stays"):
+            free = asked.quote(f"EXPLAIN {text}", within="2%", max_price=0)
+            assert (free.price.share, free.affordable) == (0, True)
+            assert format_percent(asked.quote(text, within="2%").price.share) in free.explanation
         assert RecordedAnswer.from_json(answer.to_json()).rows == answer.rows
 
 

@@ -478,6 +478,17 @@ def test_the_vectors_of_grouped_conjunctions_add_up_to_their_weights_in_every_ce
         assert reached == meant
 
 
+def test_two_answers_that_are_far_more_accurate_than_the_others_are_combined():
+    yes = among(SEX, [1])
+    learned = Derivation(DOMAIN)
+    for number in range(3):
+        learned.add(BlockMeasurement(Block(yes), (number,), Laplace(scale=10**9)))
+    assert float(learned.derive(Query.count(DOMAIN, yes))[0].value) == pytest.approx(1)
+    for number in range(2):
+        learned.add(BlockMeasurement(Block(yes), (7 + 2 * number,), Laplace(scale=1)))
+    assert float(learned.derive(Query.count(DOMAIN, yes))[0].value) == pytest.approx(8)
+
+
 def test_what_is_learned_one_by_one_is_combined_as_well_as_what_is_learned_at_once():
     """Least squares follow each release by an update: after more than a hundred they are still exact."""
     domain = Domain((Integer("a", 0, 19, otherwise=0),))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dodona.query import query as weights
-from dodona.query.canonical import block_digest, block_text, enumerated_text, query_digest
+from dodona.query.canonical import block_digest, block_text, digest_hint, enumerated_text, query_digest
 from dodona.query.predicate import (
     EVERYTHING,
     NOTHING,
@@ -25,7 +25,7 @@ from dodona.query.query import Block, CaseKey, ConstantWeight, Query, Weight, co
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
-from tests.query.drawing import DOMAIN, LARGE, Row, all_weights, is_meant, predicates, weight_in
+from tests.query.drawing import DOMAIN, LARGE, MIXED, Row, all_weights, is_meant, predicates, weight_in
 
 ROWS: list[Row] = [
     dict(zip(DOMAIN.names, codes, strict=True))
@@ -68,6 +68,48 @@ def test_other_words_for_the_same_rows_make_the_same_digest(first: Predicate, se
     assert not told_apart(
         plain, Block(EVERYTHING, (), weights.CaseWeight(((plain.where, ConstantWeight(1)),), ConstantWeight(0)))
     )
+
+
+def simple_blocks(domain: Domain) -> st.SearchStrategy[Block]:
+    """Weights in one column on a conjunction of sets, by columns: what hints are given of."""
+    column = st.sampled_from(domain.attributes)
+    sets = column.flatmap(lambda own: st.integers(0, (1 << own.cells) - 1).map(lambda codes: (own, codes)))
+    wheres = st.lists(sets, max_size=2).map(lambda found: And(tuple([Among(a.name, a.cells, c) for a, c in found])))
+    small = st.integers(-2, 2)
+    values = st.builds(lambda own, *rest: weights.ValueWeight(own.name, own.size, *rest), column, small, small)
+    keys = st.just(()) | column.map(lambda own: (Partition.of(own),))
+    return st.builds(Block, wheres, keys, small.map(ConstantWeight) | values | st.just(weights.PeopleWeight()))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(simple_blocks(DOMAIN), min_size=40, max_size=60), st.lists(simple_blocks(MIXED), max_size=60))
+def test_blocks_with_one_digest_have_one_hint(plain: list[Block], complete: list[Block]) -> None:
+    for domain, drawn in ((DOMAIN, plain), (MIXED, complete)):
+        hints: dict[str, str | None] = {}
+        for block in drawn:
+            hint = digest_hint(block, domain)
+            assert hint is not None
+            assert hints.setdefault(block_digest(block, domain), hint) == hint
+
+
+def test_a_hint_does_not_depend_on_how_a_block_is_written() -> None:
+    yes, visits = MIXED["emergency"], LARGE["visits"]
+    count, added = Block(among_mask(yes, 2)), Block(weight=weights.ValueWeight("emergency", 2, 0, 1))
+    every, positive = (Block(among_mask(visits, (1 << 98) - first), (), column_weight(visits)[0]) for first in (1, 2))
+    nothing = Block(where=NOTHING), Block(weight=ConstantWeight(0)), Block(among_mask(visits, 1), (), every.weight)
+    pairs = [(count, added, MIXED), (every, positive, LARGE), *[(nothing[0], own, LARGE) for own in nothing]]
+    pairs.append((Block(), Block(Among("emergency", 2, 3)), MIXED))
+    for one, other, domain in pairs:
+        assert block_digest(one, domain) == block_digest(other, domain)
+        if digest_hint(one, domain) is not None:
+            assert digest_hint(one, domain) == digest_hint(other, domain)
+
+
+def test_a_hint_is_given_where_it_is_seen_and_tells_most_blocks_apart() -> None:
+    visits = LARGE["visits"]
+    sums = [Block(among_mask(visits, 1 << 9 | 1 << code), (), column_weight(visits)[0]) for code in range(9)]
+    assert len({digest_hint(block, LARGE) for block in sums}) == len(sums)
+    assert digest_hint(Block(Or((sums[1].where, sums[2].where))), LARGE) is None
 
 
 @settings(max_examples=80, deadline=None)

@@ -10,13 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dodona.errors import InvalidRequest
+from dodona.errors import DodonaError, InvalidRequest
+from dodona.ledger.errors import LedgerBusy, LedgerUnavailable, LedgerUnreadable
 from dodona.server import logs
+from dodona.server.account_store import AccountsUnavailable
+from dodona.server.acts import TookTooLong, TooManyRequests, WorkerLost
 from dodona.server.guard import Guard, Limits, Message, Note, Receive, Scope, Send, checked
-from dodona.server.link import Caller, CoreUnreachable, Reply
+from dodona.server.link import Caller, CoreUnreachable, Reply, problem_reply
 from dodona.server.metrics import Metrics
-from dodona.server.problems import InternalFault, ReplyLost, problem
+from dodona.server.problems import InternalFault, ReplyLost, headers, problem
 from dodona.server.relay import JSON, NotAuthenticated, Relay, _Call, negotiate
+from dodona.server.sessions import Throttled
 
 Sent = list[Message]
 
@@ -200,3 +204,23 @@ def test_libraries_log_without_their_arguments(capsys):
     (line,) = [json.loads(text) for text in capsys.readouterr().err.splitlines()]
     assert line["text"] == "it said %s"
     logging.getLogger().handlers = []
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        (LedgerUnavailable(charged=True), "5"),
+        (LedgerBusy(), "1"),
+        (WorkerLost(charged=None), "1"),
+        (LedgerUnavailable().with_charge(charged=None), "5"),
+        (TooManyRequests(retry_after=5), "5"),
+        (Throttled(7), "7"),
+        (AccountsUnavailable(), "5"),
+        (TookTooLong(), None),
+        (LedgerUnreadable("it was altered"), None),
+        (InternalFault(), None),
+    ],
+)
+def test_an_error_says_when_to_try_again_just_if_that_may_help(fault: DodonaError, seconds: str | None) -> None:
+    assert problem_reply(fault).headers.get("Retry-After") == seconds
+    assert headers(fault).get("retry-after") == seconds

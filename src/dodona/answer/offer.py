@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from typing import Any, Self
@@ -11,7 +11,8 @@ from typing import Any, Self
 from dodona.answer.display import QuestionText, RecordedQuestion
 from dodona.answer.estimate import AnswerSource, decimal_places, format_number
 from dodona.errors import printable, printable_json
-from dodona.privacy.budget import Price
+from dodona.numbers import format_percent
+from dodona.privacy.budget import FREE, Price
 
 _GUESS = (
     "What is no count or sum is foreseen from what is public or was released: how many rows each group has, else that "
@@ -72,6 +73,15 @@ class Offer:
     def affordable(self) -> bool:
         """Whether it would be answered at this price."""
         return self.price.share <= self.allowed
+
+    def for_asking(self, asked: Sequence[object]) -> Self:
+        """Return the offer for what was asked: to EXPLAIN a question is free, whatever the question costs."""
+        from dodona.query.statement import Statement  # a client only reads offers
+
+        if not all(isinstance(one, Statement) and one.explain for one in asked):
+            return self
+        priced = f"EXPLAIN is free; what it explains would take {format_percent(self.price.share)} of the budget."
+        return replace(self, price=FREE, explanation=f"{priced} {self.explanation}".rstrip())
 
     def to_json(self) -> str:
         """Return the offer as JSON text; an accuracy of which nothing could be said is null."""

@@ -250,8 +250,8 @@ class Curator:
         if not several:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
-        once = several if fresh else _deduplicate(several)[0]
-        return self._ladder.offer(_questions(tuple(map(self.read, once))), request)
+        asked = tuple(map(self.read, several if fresh else _deduplicate(several)[0]))
+        return self._ladder.offer(_questions(asked), request).for_asking(asked)
 
     def request_approval(
         self,

@@ -93,6 +93,7 @@ class ModelTracker:
     def follow(self) -> PredictionModel:
         """Return the model after all releases so far; each single count is predicted first, for the record."""
         with self.memory.lock:
+            self.memory.read_all()  # a shortlist leaves out most counts
             knowledge = self.memory.follow()
             for learned in knowledge.learned[self._taken :]:
                 self._taken += 1

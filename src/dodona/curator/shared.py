@@ -8,6 +8,7 @@ from dodona.curator.predictions import ModelTracker
 from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
 from dodona.curator.request import Dataset
 from dodona.knowledge.releases import ReleasedBlocks
+from dodona.knowledge.shortlist import EVERY, place_beside
 from dodona.privacy.additive_noise import normal_noise
 from dodona.trusted.gate import read_public_rows
 
@@ -15,13 +16,25 @@ from dodona.trusted.gate import read_public_rows
 class SharedKnowledge:
     """What was learned about one open dataset, and how it is used: the same for all of its analysts."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        """Take an open dataset; releases are read when the first question is asked."""
+    def __init__(self, dataset: Dataset, *, shortlist_every: int = EVERY) -> None:
+        """Take an open dataset; releases are read when the first question is asked.
+
+        A shortlist of those that matter is kept beside the ledger, and written after so many further ones.
+        """
         ledger, schema = dataset.ledger, dataset.schema
         self.planner = Planner(schema.unit, ledger.budget, ledger.share_each)
         rows = partial(read_public_rows, dataset.source, schema.domain, schema.unit)
         version = dataset.source.version
-        self.releases = ReleasedBlocks(ledger, schema.domain, dataset=dataset.name, version=version, rows=rows)
+        beside = ledger.beside
+        self.releases = ReleasedBlocks(
+            ledger,
+            schema.domain,
+            dataset=dataset.name,
+            version=version,
+            rows=rows,
+            shortlist=None if beside is None else place_beside(beside, dataset.name, version, schema.digest),
+            every=shortlist_every,
+        )
         self._of = (ledger, schema.domain, dataset.name)
         self._versions = {version: self.releases}
         self.lookup = Lookup(self.releases, schema.unit.size)

@@ -91,6 +91,8 @@ class SingleAnswers:
     """Of sums, the numbers of other columns."""
     sum_scopes: set[tuple[str, ...]] = field(default_factory=set)
     """Of sums, the other columns."""
+    changes: int = 0
+    """How often any of this changed, apart from how often a rent was paid."""
     _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
     _compared: dict[str, set[int]] = field(default_factory=dict)
     """The sets of each column's finest classes that were compared with the worst: the same few recur."""
@@ -104,15 +106,19 @@ class SingleAnswers:
         else:
             self._open[key] = Rent(pattern, noise, event, blocks, size)
             self.rents.append(self._open[key])
+            self.changes += 1
         self.see(pattern)
 
     def see(self, pattern: CountPattern) -> None:
         """Record the columns and classes that were asked about."""
         sides, value = class_sets(pattern), pattern.summed
+        known = self._extent
         if value is not None and sides is not None:
-            before = self.summed.get(value.attribute, (value, SUM))[1]
+            before = self.summed.get(value.attribute, (value, SUM - 1))[1]
             members = next(own for side, own in sides if side is value)
-            self.summed[value.attribute] = value, max(before, members)
+            if members > before:
+                self.summed[value.attribute] = value, members
+                self.changes += 1
             sides = tuple([side for side in sides if side[0] is not value])
             self.sum_sizes.add(len(sides))
             self.sum_scopes.add(tuple([own.attribute for own, _ in sides]))
@@ -124,6 +130,7 @@ class SingleAnswers:
                 self.finest[own.attribute] = own
                 self.worst.pop(own.attribute, None)
                 self._compared.pop(own.attribute, None)
+                self.changes += 1
         if sides:
             if value is None:
                 self.sizes.add(len(sides))
@@ -131,6 +138,12 @@ class SingleAnswers:
             for own, members in sides:
                 if own == self.finest[own.attribute]:
                     self._see_set(own, members)
+        self.changes += self._extent - known
+
+    @property
+    def _extent(self) -> int:
+        """How many sizes and scopes were seen."""
+        return len(self.sizes) + len(self.scopes) + len(self.sum_sizes) + len(self.sum_scopes)
 
     def _see_set(self, classes: Classes, members: int) -> None:
         compared = self._compared.setdefault(classes.attribute, set())
@@ -143,6 +156,7 @@ class SingleAnswers:
                 before = worst.get((based.base, shape))
                 if before is None or hardness(based, own) > hardness(based, before):
                     worst[based.base, shape] = own
+                    self.changes += 1
 
     def in_bases(self, classes: Classes) -> tuple[Classes, ...]:
         """Return classes in each base they may have: ranges pay off from a few on, and their tables are dense."""
@@ -204,6 +218,7 @@ class SingleAnswers:
         summed: frozenset[str] = frozenset(),
     ) -> None:
         """Mark the rent for what now follows as used; a narrow bundle itself counts as rent for a wide one."""
+        self.changes += 1
         for rent in self.rents:
             if _follows(rent, level, names, summed):
                 rent.used |= {level, _NARROW.get(level, level)}  # a wide bundle also answers what a narrow one would

@@ -307,21 +307,27 @@ class _Solver:
             self._updates, table = 0, self._filled
             self._inverse = _invert(table.T @ table)
         else:
-            self._inverse = self._updated(before, rank)
-            if not np.isfinite(self._inverse).all():
-                self._inverse = _invert(self._filled.T @ self._filled)
+            updated = self._updated(before, rank)
+            exact = updated is not None and np.isfinite(updated).all()
+            self._inverse = updated if updated is not None and exact else _invert(self._filled.T @ self._filled)
 
     @property
     def _filled(self) -> NDArray[np.float64]:
         return self._table[: len(self._deviations), : len(self._pivots)]
 
-    def _updated(self, before: int, rank: int) -> NDArray[np.float64]:
-        """Return the inverse after new rows (Woodbury's identity) and new columns (a border, by Schur's complement)."""
+    def _updated(self, before: int, rank: int) -> NDArray[np.float64] | None:
+        """Return the inverse after new rows (Woodbury's identity) and new columns (a border, by Schur's complement).
+
+        None where rounding has left no inverse of the rows.
+        """
         table, old = self._filled, self._inverse
         new = table[before:, :rank]
         moved = old @ new.T
         with np.errstate(all="ignore"):
-            old = old - moved @ np.linalg.inv(np.eye(len(new)) + new @ moved) @ moved.T
+            try:
+                old = old - moved @ np.linalg.inv(np.eye(len(new)) + new @ moved) @ moved.T
+            except np.linalg.LinAlgError:
+                return None
             border = table[:, rank:]
             if border.shape[1] == 0:
                 return old

@@ -152,6 +152,11 @@ class Knowledge:
         self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event, summed)
 
     @property
+    def changes(self) -> tuple[object, ...]:
+        """What a release changes that adds more to this than one more rent of a kind that was paid before."""
+        return self.asked.changes, len(self.tables), self.residuals.version, self._combined, self.rows
+
+    @property
     def combines(self) -> bool:
         """Whether there are single answers to combine."""
         return self._combined > 0

@@ -11,8 +11,9 @@ from fractions import Fraction
 from dodona.errors import InvalidArgument
 from dodona.ledger.errors import BudgetExhausted, NotPermitted
 from dodona.numbers import Exact
-from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_limit
-from dodona.privacy.budget import Analyst, Budget
+from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_limit, odometer
+from dodona.privacy.bounds import float_above
+from dodona.privacy.budget import Analyst, AnalystState, Budget
 from dodona.privacy.events import Event, event_from_json
 
 # --- The filter of a ledger: chosen once at creation, recorded, and raised only at the same order. ---
@@ -72,6 +73,12 @@ class AnalystAccount:
     spent: Spending
     stopped: bool = False
 
+    @property
+    def state(self) -> AnalystState:
+        """What is left of it."""
+        own, left = self.analyst, remaining_share(self.filter, self.spent)
+        return AnalystState(name=own.name, share=own.share, spent=1 - left, left=left, stopped=self.stopped)
+
 
 @dataclass(slots=True)
 class EventTally:
@@ -110,6 +117,15 @@ class Account:
     events: EventTally = field(default_factory=EventTally)
     purses: dict[str, AnalystAccount] = field(default_factory=dict)
     recovered: bool = False
+
+    @property
+    def epsilon_spent(self) -> float:
+        """What was spent, as the least epsilon that is proved of all events together."""
+        whole = self.filter
+        if self.recovered:
+            return float_above(whole.epsilon)
+        reading = odometer(self.events.counts(), delta=whole.delta)
+        return float_above(whole.epsilon if reading is None else min(whole.epsilon, reading))
 
     def charge(self, event: Event, analyst: str | None) -> None:
         """Count an event, or refuse it.

@@ -14,32 +14,14 @@ from typing import Self, assert_never
 
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.ledger import checkpoint, entries, errors
-from dodona.ledger.account import Account, AnalystAccount, remaining_share, restore_filter
+from dodona.ledger.account import Account, remaining_share, restore_filter
 from dodona.ledger.checkpoint import CHECKPOINT_FORMAT, Archive, FetchLines, fetch_listed, state_digest
 from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
 from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard, day_of
 from dodona.ledger.store import Overlaps
-from dodona.privacy.accountants import odometer
-from dodona.privacy.bounds import float_above
-from dodona.privacy.budget import AnalystState, BudgetState
+from dodona.privacy.budget import BudgetState
 from dodona.privacy.events import Event, event_to_json
 from dodona.schema.schema import Neighbours
-
-# --- What is left, as of one line of the ledger. ---
-
-
-def _epsilon_spent(account: Account) -> float:
-    whole = account.filter
-    if account.recovered:
-        return float_above(whole.epsilon)
-    reading = odometer(account.events.counts(), delta=whole.delta)
-    return float_above(whole.epsilon if reading is None else min(whole.epsilon, reading))
-
-
-def _analyst_state(name: str, purse: AnalystAccount) -> AnalystState:
-    left = remaining_share(purse.filter, purse.spent)
-    return AnalystState(name=name, share=purse.analyst.share, spent=1 - left, left=left, stopped=purse.stopped)
-
 
 # --- The book: a fold over the entries of a ledger. The same rules apply to writing and to reading. ---
 
@@ -184,10 +166,10 @@ class Book:
             total=account.budget,
             spent=1 - left,
             left=left,
-            epsilon_spent=_epsilon_spent(account),
+            epsilon_spent=account.epsilon_spent,
             charges=len(self.archive.charges) + len(self._charged),
             releases=len(self.archive.released) + len(self._released),
-            analysts=tuple(_analyst_state(name, purse) for name, purse in sorted(account.purses.items())),
+            analysts=tuple(purse.state for _, purse in sorted(account.purses.items())),
             closed=self.closed,
             recovered=account.recovered,
             head=self.head,
@@ -235,10 +217,29 @@ class Book:
 
     def releases_after(self, seen: int) -> tuple[tuple[Receipt, Release], ...]:
         """Return the releases after the first `seen`, oldest first."""
+        return self.releases_at(range(seen, len(self.archive.released) + len(self._released)))
+
+    def releases_at(self, places: Sequence[int]) -> tuple[tuple[Receipt, Release], ...]:
+        """Return the releases at these places, which ascend from 0."""
         archived = len(self.archive.released)
-        later = max(0, seen - archived)
-        new = [(self._charges[release.receipt].receipt, release) for release, _, _ in self._released[later:]]
-        return (*self.archive.read(seen), *new) if seen < archived else tuple(new)
+        new = [self._released[place - archived][0] for place in places if place >= archived]
+        found = [(self._charges[own.receipt].receipt, own) for own in new]
+        old = places[: len(places) - len(new)]
+        return (*self.archive.read(old), *found) if old else tuple(found)
+
+    def release_line(self, place: int) -> tuple[int, str] | None:
+        """Return the number and the hash of the line of the release at a place, from 0; None if there is none."""
+        archived = len(self.archive.released)
+        found = self.archive.released[place : place + 1] or self._released[max(0, place - archived) :][:1]
+        return found[0][1:] if found else None
+
+    def release_place(self, receipt: str) -> int | None:
+        """Return the place of a receipt's release, from 0; None if it has none."""
+        found = self.archive.place(receipt)
+        if found is None:
+            new = (number for number, own in enumerate(self._released) if own[0].receipt == receipt)
+            found = next((len(self.archive.released) + number for number in new), None)
+        return found
 
     def released_after(self, seen: int, asked: Charged) -> bool:
         """Return whether the same question was answered after the first `seen` releases."""

@@ -35,6 +35,8 @@ CHECKPOINT_FORMAT = 2
 EVERY = 3000
 """After how many lines a checkpoint is due: about a thousand answers, which are read in a tenth of a second."""
 
+_FAR = 60
+"""So many lines between two releases are read in vain rather than by another look at the store."""
 FetchLines = Callable[[int, int], Iterable[Line]]
 """Returns the lines of charges and releases from one number to another, both included."""
 Asked = tuple[str, str, str]
@@ -118,11 +120,21 @@ class Archive:
         """Return all releases of a question, oldest first."""
         return [self._release(self.released[place]) for place in self._by_question.get(asked, ())]
 
-    def read(self, seen: int) -> Iterator[tuple[Receipt, Release]]:
-        """Yield the releases after the first `seen`, oldest first, from one look at the store."""
-        wanted = self.released[seen:]
-        if not wanted:
-            return
+    def read(self, places: Iterable[int]) -> Iterator[tuple[Receipt, Release]]:
+        """Yield the releases at these places, which ascend from 0; those near each other from one look at the store."""
+        run: list[tuple[str, int, str]] = []
+        for one in map(self.released.__getitem__, places):
+            if run and self.charges[one[0]] > run[-1][1] + _FAR:
+                yield from self._read_run(run)
+                run = []
+            run.append(one)
+        yield from self._read_run(run) if run else ()
+
+    def place(self, receipt: str) -> int | None:
+        """Return the place of a charge's release among all of them."""
+        return self._answers.get(receipt)
+
+    def _read_run(self, wanted: Sequence[tuple[str, int, str]]) -> Iterator[tuple[Receipt, Release]]:
         first = min(self.charges[receipt] for receipt, _, _ in wanted)
         hashes = {number: own_hash for _, number, own_hash in wanted}
         hashes |= {self.charges[receipt]: receipt for receipt, _, _ in wanted}

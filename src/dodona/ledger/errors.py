@@ -86,6 +86,7 @@ class AnswerInterrupted(Unavailable):
     """The receipt was used and no release is recorded: the answer is in progress, or was lost."""
 
     code = "answer-interrupted"
+    retry_after = 1
 
     def __init__(self) -> None:
         """Suggest what to do."""
@@ -100,6 +101,7 @@ class AskedElsewhere(Unavailable):
     """The same question is being answered for another caller, and takes too long to wait for."""
 
     code = "asked-elsewhere"
+    retry_after = 5
 
     def __init__(self) -> None:
         """Suggest what to do."""
@@ -133,6 +135,7 @@ class LedgerUnavailable(Unavailable):
     """A write failed, so this object refuses all requests until the ledger is reopened."""
 
     code = "ledger-unavailable"
+    retry_after = 5
 
     def __init__(self, *, charged: bool = False) -> None:
         """Set a constant message; `charged` if the failed write may have reached the disk."""
@@ -147,6 +150,7 @@ class LedgerBusy(Unavailable):
     """Another process locked the ledger and did not release it in time."""
 
     code = "ledger-busy"
+    retry_after = 1
 
     def __init__(self) -> None:
         """Suggest what to do."""

@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Self, cast
 
 from dodona.errors import DodonaError, InvalidArgument, Unavailable
@@ -58,11 +59,15 @@ class Ledger:
     must open its own.
     """
 
-    def __init__(self, keeper: Keeper, *, dataset: str | None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, keeper: Keeper, *, dataset: str | None, patience: float = PATIENCE, beside: Path | None = None
+    ) -> None:
         """Take the keeper of the book, and the dataset of the questions if there are several.
 
-        `patience` is how many seconds to wait for an answer that is being computed for another caller.
+        `patience` is how many seconds to wait for an answer that is being computed for another caller. What is computed
+        from the lines may be kept in files whose paths begin like `beside`.
         """
+        self.beside = beside
         self._keeper = keeper
         self._dataset = dataset
         self._patience = patience
@@ -225,6 +230,18 @@ class Ledger:
     def releases(self, *, after: int = 0) -> tuple[tuple[Receipt, Release], ...]:
         """Return all releases, oldest first, skipping the first `after`."""
         return self._keeper.read(lambda book, _, __: book.releases_after(after))
+
+    def releases_at(self, places: Sequence[int]) -> tuple[tuple[Receipt, Release], ...]:
+        """Return the releases at these places, which ascend from 0."""
+        return self._keeper.read(lambda book, _, __: book.releases_at(places))
+
+    def release_line(self, place: int) -> tuple[int, str] | None:
+        """Return the number and the hash of the line of the release at a place, from 0; None if there is none."""
+        return self._keeper.read(lambda book, _, __: book.release_line(place))
+
+    def release_place(self, receipt: str) -> int | None:
+        """Return the place of a receipt's release, from 0; None if it has none."""
+        return self._keeper.read(lambda book, _, __: book.release_place(receipt))
 
     def look(self, *, analyst: str | None, after: int) -> LedgerView:
         """Return what an analyst's question needs, all from one moment: the releases after the first `after`.

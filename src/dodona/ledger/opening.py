@@ -85,6 +85,7 @@ def open_existing(  # noqa: PLR0913  the parts of a ledger
     patience: float = PATIENCE,
     again: Callable[[], Store] | None = None,
     checkpoint_every: int = EVERY,
+    beside: Path | None = None,
 ) -> Ledger:
     """Return the ledger in a store, verified; it must contain the head and belong to the dataset.
 
@@ -97,7 +98,7 @@ def open_existing(  # noqa: PLR0913  the parts of a ledger
     keeper = Keeper(store, head, book, clock=clock, again=again, checkpoint_every=checkpoint_every)
     if book.due >= checkpoint_every:
         keeper.write_checkpoint()
-    return Ledger(keeper, dataset=dataset, patience=patience)
+    return Ledger(keeper, dataset=dataset, patience=patience, beside=beside)
 
 
 def append_recovery(
@@ -235,6 +236,7 @@ def open_ledger(  # noqa: PLR0913  the parts of a ledger
     store = connect()
     try:
         again = None if isinstance(store, SqliteStore) else connect
+        beside = Path(place) if again is None else kept.path if isinstance(kept, HeadFile) else None
         return open_existing(
             store,
             kept,
@@ -244,6 +246,7 @@ def open_ledger(  # noqa: PLR0913  the parts of a ledger
             patience=patience,
             again=again,
             checkpoint_every=checkpoint_every,
+            beside=beside,
         )
     except BaseException:
         store.close()

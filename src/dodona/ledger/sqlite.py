@@ -72,7 +72,8 @@ _INSERT = "INSERT INTO entries (number, previous, hash, kind, charge, key, text)
 _VALUES = "(?, ?, ?, ?, ?, ?, ?)"
 _ROWS = 1000
 _FETCH = """SELECT number, previous, hash, text FROM entries
-WHERE number BETWEEN ? AND ? AND kind IN ('charged', 'released', 'created') ORDER BY number"""
+WHERE number BETWEEN ? AND ? AND +kind IN ('charged', 'released', 'created') ORDER BY number"""
+"""With the sign, SQLite reads the range of numbers, not an index of all lines of a kind, which it would sort."""
 _KEEP = "INSERT INTO checkpoints (number, text) VALUES (?, ?)"
 _FLOCK = "hhqqi4x"
 _DIGITS = 15  # hexadecimal digits of a hash: a byte offset below 2^60

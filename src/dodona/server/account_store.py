@@ -102,6 +102,7 @@ class AccountsUnavailable(Unavailable):
     """The accounts could not be read or written."""
 
     code = "accounts-unavailable"
+    retry_after = 5
 
     def __init__(self) -> None:
         """Set a constant message."""

@@ -170,8 +170,9 @@ class TooManyRequests(Refused):
     http_status = 429
     sqlstate = "53300"
 
-    def __init__(self) -> None:
-        """Set a constant message."""
+    def __init__(self, retry_after: int = 1) -> None:
+        """Set a constant message; say how many seconds to wait."""
+        self.retry_after = retry_after
         super().__init__("Too many requests are under way. Wait for some of them, then ask again with the same key.")
 
 
@@ -179,6 +180,7 @@ class DatasetUnavailable(Unavailable):
     """A dataset cannot be opened, or an error in it made the server stop serving it."""
 
     code = "dataset-unavailable"
+    retry_after = 10
 
     def __init__(self) -> None:
         """Set a constant message: the reason is for its owner."""
@@ -203,6 +205,7 @@ class WorkerLost(Unavailable):
     """The processes that worked on a request ended, twice."""
 
     code = "worker-lost"
+    retry_after = 1
 
     def __init__(self, *, charged: bool | None = False) -> None:
         """Set a constant message."""
@@ -215,6 +218,7 @@ class Failed(Unavailable):
     """An unexpected error. The text is constant, as anything else might depend on data."""
 
     code = "failed"
+    retry_after = 5
 
     def __init__(self, *, charged: bool | None = False) -> None:
         """Set a constant message."""

@@ -87,9 +87,8 @@ class Core:
                 return
             job = self._admit(front, header, call)
         except DodonaError as refusal:
-            headers = {"Retry-After": "1"} if isinstance(refusal, TooManyRequests) else None
             self._counts[f"refused {refusal.code}"] += 1
-            front.write(make_reply_frame(front_id, problem_reply(refusal, headers=headers)))
+            front.write(make_reply_frame(front_id, problem_reply(refusal)))
             return
         self._under_way[job.caller] += 1
         self._enqueue(job)
@@ -322,7 +321,7 @@ class Core:
                         self._overrun(worker, min(late, key=lambda job: job.begun))
                 if station.pool not in self._long:
                     for job in station.queue.overdue(now - self.limits.queue_seconds):
-                        refusal = problem_reply(TooManyRequests(), headers={"Retry-After": "5"})
+                        refusal = problem_reply(TooManyRequests(retry_after=5))
                         self._reply(job, make_reply_frame(job.front_id, refusal))
 
     @staticmethod

@@ -58,6 +58,7 @@ class CoreUnreachable(Unavailable):
     """The core does not answer: it is not running, or it was restarted while the call was on its way."""
 
     code = "core-unreachable"
+    retry_after = 1
 
     def __init__(self) -> None:
         """Set a constant message."""
@@ -79,7 +80,7 @@ class KeyMissing(InvalidRequest):
         )
 
 
-def problem_reply(error: DodonaError, *, headers: Mapping[str, str] | None = None) -> Reply:
+def problem_reply(error: DodonaError) -> Reply:
     """Return an error as problem+json (RFC 9457), with its code, its status and whether anything was charged."""
     document: dict[str, object] = {
         "type": f"/errors/{error.code}",
@@ -94,7 +95,8 @@ def problem_reply(error: DodonaError, *, headers: Mapping[str, str] | None = Non
         value = getattr(error, name, None)
         if isinstance(value, str | int | Fraction):
             document[name] = str(value) if isinstance(value, Fraction) else value
-    return Reply(error.http_status, PROBLEM, json.dumps(document).encode(), dict(headers or {}))
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    return Reply(error.http_status, PROBLEM, json.dumps(document).encode(), headers)
 
 
 # --- Frames: the length of a JSON header, the header, the length of a body, and the body. ---

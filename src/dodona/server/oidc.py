@@ -71,6 +71,7 @@ class ProviderUnavailable(Unavailable):
     """The OpenID Connect provider cannot be reached, or does not answer as one."""
 
     code = "provider-unavailable"
+    retry_after = 5
 
     def __init__(self) -> None:
         """Set a constant message."""

@@ -1,6 +1,7 @@
 """Errors of the HTTP door, and how every error is written: `application/problem+json`, from the one table of errors."""
 
 import json
+from http import HTTPStatus
 
 from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, Refused, Unavailable
 from dodona.server.link import PROBLEM, problem_reply
@@ -99,6 +100,7 @@ class ReplyLost(Unavailable):
     """The core went away while it may have charged; asking again with the same key tells, and charges once at most."""
 
     code = "reply-lost"
+    retry_after = 1
 
     def __init__(self) -> None:
         """Use a constant message."""
@@ -126,12 +128,6 @@ def problem(fault: DodonaError) -> bytes:
 
 def headers(fault: DodonaError) -> dict[str, str]:
     """Return the headers that belong to an error."""
-    match fault:
-        case DodonaError(http_status=401):
-            return {"www-authenticate": 'Bearer realm="dodona"'}
-        case DodonaError(http_status=429):
-            seconds = getattr(fault, "retry_after", 1)
-            return {"retry-after": str(seconds)}
-        case Unavailable():
-            return {"retry-after": "1"}
-    return {}
+    if fault.http_status == HTTPStatus.UNAUTHORIZED:
+        return {"www-authenticate": 'Bearer realm="dodona"'}
+    return {} if fault.retry_after is None else {"retry-after": str(fault.retry_after)}

@@ -21,6 +21,7 @@ class SourceFailed(Unavailable):
     """The table could not be read, either after a charge or for a public fact."""
 
     code = "source-failed"
+    retry_after = 5
 
     def __init__(self, *, charged: bool = True) -> None:
         """Set a constant message."""

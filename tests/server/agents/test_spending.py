@@ -142,6 +142,17 @@ async def test_nobody_is_asked_about_a_price_that_is_refused_anyway(curator, pri
 
 
 @scripted
+async def test_explain_needs_no_consent_as_it_is_free(curator, price) -> None:
+    person = Person("decline")
+    caps = AgentCaps(question=Fraction(1), day=Fraction(1), consent=Fraction(0))
+    async with beside(curator, caps, person) as agent:
+        told = await agent.call("ask", **question(1, question=f"EXPLAIN {COUNT.format(age=1)}"))
+    assert person.asked == []
+    assert format_percent(price) in str(told)
+    assert spent(curator) == 0
+
+
+@scripted
 async def test_a_long_question_does_not_hide_the_price(curator) -> None:
     person = Person("decline")
     text = COUNT.format(age=1) + " AND age >= 1" * 400
