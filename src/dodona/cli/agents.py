@@ -115,7 +115,7 @@ def mcp(  # noqa: PLR0913  each is an option
         from dodona.server.agents.spending import Purse, make_caps
 
         caps = make_caps(question=question, day=day, consent=consent)
-        from dodona.server.agents.tools import Door, make_server
+        from dodona.server.agents.tools import ToolContext, make_server
 
         curators: dict[str, OpenCurator] = {}
         for name in datasets or _all_datasets(server):
@@ -124,7 +124,7 @@ def mcp(  # noqa: PLR0913  each is an option
             curators[curator.describe().dataset] = curator
         oracle = CuratorOracle(curators)
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it would write questions to the error stream
-        make_server(Door(Purse(caps), lambda _: oracle, _write_fault)).run("stdio")
+        make_server(ToolContext(Purse(caps), lambda _: oracle, _write_fault)).run("stdio")
 
 
 def _all_datasets(server: str | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from dodona.engines.cells import ColumnForm, SourceUnfit
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, Place, Utf8Files, csv_sql, list_files, pattern_base, single_file
 from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
@@ -79,7 +79,7 @@ class DuckDBInspection:
             "many fields as the first, and that no time is out of range."
         )
 
-    def fetched(self, asked: Statement) -> list[Integers]:
+    def fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
@@ -281,14 +281,14 @@ class DuckDBSource:
         with self._lock:
             self._connection.close()
 
-    def _fetched(self, asked: Statement) -> list[Integers]:
+    def _fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a statement."""
         with self._lock, suppress(duckdb.Error):
             return _fetch_columns(self._connection, asked)
         raise SourceFailed  # here and not above, so that the engine's message is not attached
 
 
-def _fetch_columns(connection: session.Connection, asked: Statement) -> list[Integers]:
+def _fetch_columns(connection: session.Connection, asked: GroupedSql) -> list[Integers]:
     columns = connection.execute(asked.sql).fetchnumpy()
     return [np.asarray(column, dtype=np.int64) for column in columns.values()]
 

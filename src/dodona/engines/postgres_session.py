@@ -17,7 +17,7 @@ from dodona.engines.cap import PERSON_COLUMN, id_text_pattern, kept_columns, kep
 from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, find_column, read_column, require_form
 from dodona.engines.dialects import DOUBLE_OF_NUMERIC, POSTGRES
 from dodona.engines.inspection import SourceColumn
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.numbers import Integers
 from dodona.schema.attributes import Attribute, Boolean, source_column_name
 from dodona.schema.schema import Schema
@@ -57,7 +57,7 @@ _TRAILER = b"\xff\xff"
 _WORD = 8
 
 
-class Session:
+class PostgresSession:
     """One connection at a time, for one query at a time."""
 
     def __init__(self, url: str, *, timeout: float) -> None:
@@ -139,7 +139,7 @@ class Session:
         return None
 
 
-def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
+def fetch_columns(connection: Connection, asked: GroupedSql) -> list[Integers]:
     """Return the result columns of a statement, as 64-bit integers with one row per group.
 
     A result with more rows than the statement has groups is refused.

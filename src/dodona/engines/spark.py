@@ -16,7 +16,7 @@ from dodona.engines.cap import cap_key, counted_table, repeated_tables, unlinked
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import SPARK
 from dodona.engines.inspection import FetchedRow, rows_to_columns
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
@@ -61,7 +61,7 @@ class SparkInspection:
             return [tuple(row) for row in self._session.sql(sql).collect()]
         raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
 
-    def fetched(self, asked: Statement) -> list[Integers]:
+    def fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
@@ -237,7 +237,7 @@ class SparkSource:
             self._closed = True
             self._leave()
 
-    def _fetched(self, asked: Statement) -> list[Integers]:
+    def _fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a statement."""
         with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             if not self._closed:

@@ -18,7 +18,7 @@ from dodona.errors import InvalidArgument
 from dodona.knowledge import cells, junction
 from dodona.knowledge.cells import BlockOnSupport, Places, Support
 from dodona.knowledge.fit import ObservedBlock
-from dodona.knowledge.junction import Calibration, Columns, JunctionTree, Table
+from dodona.knowledge.junction import CalibratedTree, Columns, JunctionTree, Table
 from dodona.knowledge.maxent import RELATIVE_ANCHOR, Target, fit_law
 from dodona.query.query import Block, Query
 
@@ -272,7 +272,7 @@ class FactoredBelief:
         return tuple(range(len(self._shape)))
 
     @cached_property
-    def law(self) -> Calibration:
+    def law(self) -> CalibratedTree:
         """The law itself."""
         tables = self._priors()
         for one in self.seen:

@@ -30,7 +30,7 @@ from dodona.server.agents.http import PATH, AgentsDoor
 from dodona.server.agents.spending import AgentCaps
 from dodona.server.describing import describe
 from dodona.server.doorkeeper import PREFIX, Doorkeeper
-from dodona.server.guard import App, Guard, Limits
+from dodona.server.guard import App, ClientLimits, Guard
 from dodona.server.link import CoreLink, KeyMissing
 from dodona.server.metrics import Metrics
 from dodona.server.oidc import Provider, ProviderSettings
@@ -92,7 +92,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
     *,
     link: CoreLink,
     accounts: Accounts,
-    limits: Limits,
+    limits: ClientLimits,
     metrics: Metrics,
     provider: ProviderSettings | None = None,
     log_texts: bool = False,

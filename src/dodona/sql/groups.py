@@ -24,7 +24,7 @@ from dodona.sql.relations import (
     ReleasedRelation,
     RowExpressions,
     RowRelation,
-    Source,
+    SourceText,
     is_star,
     qualifying_names,
     unaliased,
@@ -51,7 +51,7 @@ DEPENDENT = (
 class GroupColumns:
     """The columns of the released groups: the keys, and every aggregate that is used."""
 
-    source: Source
+    source: SourceText
     keys: Sequence[exp.Expr]
     atoms: dict[exp.Expr, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -237,7 +237,7 @@ def default_name(node: exp.Expr) -> str:
 class Parts:
     """The questions of a statement, each asked once."""
 
-    source: Source
+    source: SourceText
     questions: list[Question] = field(default_factory=list)
     numbers: dict[Hashable, int] = field(default_factory=dict)
     """The number of each question by the text of its SELECT and the rows that it is about."""
@@ -265,7 +265,7 @@ class Parts:
         return self.numbers[written]
 
 
-def compile_rows(source: Source, tree: exp.Select, rows: RowRelation) -> Question:
+def compile_rows(source: SourceText, tree: exp.Select, rows: RowRelation) -> Question:
     """Return the question of a SELECT over rows, or over a table of people."""
     check_tree(source.text, tree)
     if rows.people is None:
@@ -309,7 +309,7 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
         select.set(part, None)
 
 
-def _expand_item(source: Source, item: exp.Expr, expand: RowExpressions) -> exp.Expr:
+def _expand_item(source: SourceText, item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     """Return an item of the select list over the table's columns, with the name that it will have."""
     inner = unaliased(item)
     if is_star(inner):
@@ -322,7 +322,7 @@ def _expand_item(source: Source, item: exp.Expr, expand: RowExpressions) -> exp.
 
 
 def _grouping_sets(
-    source: Source, select: exp.Select, items: Sequence[exp.Expr], late: RowExpressions
+    source: SourceText, select: exp.Select, items: Sequence[exp.Expr], late: RowExpressions
 ) -> list[tuple[exp.Expr, ...]]:
     """Return the keys of each grouping: one for GROUP BY, several for ROLLUP, CUBE and GROUPING SETS."""
     group = select.args.get("group")
@@ -347,7 +347,7 @@ def _grouping_sets(
     return [tuple(dict.fromkeys(key for part in one for key in part)) for one in product(*choices)]
 
 
-def _group_key(source: Source, node: exp.Expr, items: Sequence[exp.Expr], late: RowExpressions) -> exp.Expr:
+def _group_key(source: SourceText, node: exp.Expr, items: Sequence[exp.Expr], late: RowExpressions) -> exp.Expr:
     """Return the expression that is grouped by; a number stands for an item of the select list."""
     if isinstance(node, exp.Literal) and not node.is_string:
         number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004

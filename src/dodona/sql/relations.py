@@ -18,7 +18,7 @@ from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_s
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """The text of a statement and the schema that it is read with."""
 
     text: str
@@ -85,7 +85,7 @@ class ReleasedRelation:
         return replace(self, columns=tuple(replace(one, name=name) for one, name in pairs))
 
 
-def read_list(source: Source, item: exp.Expr) -> ReleasedRelation | None:
+def read_list(source: SourceText, item: exp.Expr) -> ReleasedRelation | None:
     """Return a list of constants in FROM, VALUES or generate_series, as a relation; None for any other item.
 
     Its columns are named: c0, c1 and so on, or as the series is, unless names are written.
@@ -125,7 +125,7 @@ CORRELATED = "A sub-select over the table stands by itself: group it by the colu
 class RowExpressions:
     """Replaces the columns of a relation of rows by expressions over the table's columns."""
 
-    source: Source
+    source: SourceText
     rows: RowRelation
     qualifiers: frozenset[str]
     aliases: dict[str, exp.Expr] = field(default_factory=dict)

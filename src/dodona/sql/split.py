@@ -28,7 +28,7 @@ from dodona.sql.relations import (
     ReleasedRelation,
     RowExpressions,
     RowRelation,
-    Source,
+    SourceText,
     is_star,
     qualifying_names,
     read_list,
@@ -74,7 +74,7 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
 class Splitter:
     """The state of one split: the questions found so far."""
 
-    source: Source
+    source: SourceText
     parts: Parts
 
     # Queries.

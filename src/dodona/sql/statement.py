@@ -23,7 +23,7 @@ from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import parse_statement
 from dodona.sql.people import merge_people
-from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
+from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
 from dodona.sql.scope import InvalidSql, find_private
 from dodona.sql.split import Splitter, resolve_relation
 
@@ -86,7 +86,7 @@ def _unwrap_joins(origin: exp.From) -> None:
 
 def _flatten(text: str, schema: Schema) -> Question | None:
     """Return the question of a SELECT whose sub-selects only filter, rename or compute; None if it is more."""
-    tree, source = _tree(text, schema), Source(text, schema)
+    tree, source = _tree(text, schema), SourceText(text, schema)
     split = Splitter(source, Parts(source))
     origin = tree.args.get("from_")
     if not isinstance(tree, exp.Select) or origin is None:
@@ -122,7 +122,7 @@ def _named(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
 
 
-def _check_people(source: Source, tree: exp.Expr) -> None:
+def _check_people(source: SourceText, tree: exp.Expr) -> None:
     """Refuse EXISTS and IN that choose people by their rows, and say how people are asked about."""
     person = source.schema.unit.id
     for node in () if person is None else tree.find_all(exp.Exists, exp.In):
@@ -142,7 +142,7 @@ def _check_people(source: Source, tree: exp.Expr) -> None:
 
 def _split(text: str, schema: Schema) -> Statement:
     """Return a statement of two halves."""
-    tree, source = _tree(text, schema), Source(text, schema)
+    tree, source = _tree(text, schema), SourceText(text, schema)
     _check_people(source, tree)
     parts = Parts(source)
     ends = _interval_ends(tree)

@@ -69,7 +69,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Knowledge:
+class StatementCache:
     """What the sessions of one dataset have learned about statements; tools send the same ones again and again."""
 
     catalog: Catalog
@@ -102,7 +102,7 @@ class Session:
     backend: Backend
     identity: Identity
     asker: Asker
-    knowledge: Knowledge
+    knowledge: StatementCache
     running: set[asyncio.Task[object]]
     """Calls of the core whose client may have gone: what was charged is answered to the end."""
     idle_seconds: float
