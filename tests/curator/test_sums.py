@@ -162,6 +162,7 @@ def test_grouped_averages_with_counts_follow_too():
 
 
 @pytest.mark.distribution
+@pytest.mark.share(2)
 @pytest.mark.parametrize("what", ["avg(age)", "sum(age)"])
 @pytest.mark.parametrize(("lattices", "few", "many"), [(32, 0, 19), pytest.param(600, 75, 170, marks=pytest.mark.soak)])
 def test_derived_sums_and_averages_are_off_as_often_as_is_said(what, lattices, few, many):

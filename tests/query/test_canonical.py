@@ -25,6 +25,7 @@ from dodona.query.query import Block, CaseKey, ConstantWeight, Query, Weight, co
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, LARGE, Row, all_weights, is_meant, predicates, weight_in
 
 ROWS: list[Row] = [
@@ -50,14 +51,14 @@ def cell_by_cell(predicate: Predicate) -> Predicate:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(predicates(), predicates())
 def test_two_formulas_have_one_digest_just_if_they_have_one_truth_table(first: Predicate, second: Predicate) -> None:
     same = all(is_meant(first, row) == is_meant(second, row) for row in ROWS)
     assert told_apart(Block(first), Block(second)) == (not same)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(predicates(), predicates())
 def test_other_words_for_the_same_rows_make_the_same_digest(first: Predicate, second: Predicate) -> None:
     plain = Block(conjunction(first, second))
@@ -70,7 +71,7 @@ def test_other_words_for_the_same_rows_make_the_same_digest(first: Predicate, se
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(predicates(), all_weights(), predicates(), all_weights())
 def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
     first: Predicate, heavy: Weight, second: Predicate, light: Weight
@@ -79,7 +80,7 @@ def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
     assert told_apart(one, other) == (meaning(one) != meaning(other))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.lists(
         st.sampled_from(DOMAIN.attributes).flatmap(
@@ -134,7 +135,7 @@ def test_keys_count_in_their_order_and_their_names_do_not() -> None:
     assert told_apart(Block(keys=(named,)), Block(keys=(CaseKey((("old", old), ("none", NOTHING)), "young"),)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(predicates(), max_size=3), st.lists(predicates(), max_size=3))
 def test_keys_of_cases_have_one_digest_just_if_they_make_the_same_groups(
     first: list[Predicate], second: list[Predicate]
