@@ -87,6 +87,7 @@ def truth(columns, text, *, otherwise=None):
     return sum(known) / len(known) if "avg" in text else sum(known)
 
 
+@pytest.mark.share(2)
 @RELATIONS
 @OTHERWISE
 def test_sums_and_averages_are_bought_once_and_stay_known_after_a_restart(neighbours, otherwise):

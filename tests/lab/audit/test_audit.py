@@ -124,6 +124,7 @@ def test_a_case_has_a_name_of_its_own_under_each_relation():
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", list(all_cases()), ids=lambda case: f"{case.name}-{case.neighbours.value}")
 def test_both_tables_tell_as_many_outputs_as_asked_for(case: AuditCase):
