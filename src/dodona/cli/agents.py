@@ -52,13 +52,13 @@ class CuratorOracle:
 
     async def quote(self, dataset: str, request: Document) -> Document:
         """Return the price of a question; nothing is spent."""
-        text, wishes = _split(request)
+        text, wishes = _split_request(request)
         found: Document = json.loads((await self._do(dataset, lambda one: one.quote(text, **wishes))).to_json())
         return found
 
     async def ask(self, dataset: str, request: Document, key: str) -> Document:
         """Return the answer to a question; a key is charged once."""
-        text, wishes = _split(request)
+        text, wishes = _split_request(request)
         view = wishes.pop("view")
 
         def work(curator: OpenCurator) -> Document:
@@ -91,7 +91,7 @@ class CuratorOracle:
         return found
 
 
-def _split(request: Document) -> tuple[str, dict[str, Any]]:
+def _split_request(request: Document) -> tuple[str, dict[str, Any]]:
     return request["question"], {name: value for name, value in request.items() if name != "question"}
 
 

@@ -66,7 +66,7 @@ class PostgresSession:
         self._lock = threading.Lock()
         self._closed = False
         self._connection: Connection | None = None
-        reason = self._reached()
+        reason = self._connect_first()
         if reason is not None:  # raised here, so that the address is not attached
             raise SourceUnfit(reason)
 
@@ -80,7 +80,7 @@ class PostgresSession:
         the next query gets a new one.
         """
         with self._lock:
-            found = self._tried(work)
+            found = self._try_work(work)
         if found is None:  # raised here and not where it failed, so that the server's message is not attached
             raise SourceFailed(charged=charged)
         return found[0]
@@ -91,7 +91,7 @@ class PostgresSession:
             self._closed = True
             self._drop()
 
-    def _tried(self, work: Callable[[Connection], ResultT]) -> tuple[ResultT] | None:
+    def _try_work(self, work: Callable[[Connection], ResultT]) -> tuple[ResultT] | None:
         if self._closed:
             return None
         try:
@@ -122,7 +122,7 @@ class PostgresSession:
         if connection is not None:
             connection.close()
 
-    def _reached(self) -> str | None:
+    def _connect_first(self) -> str | None:
         """Connect for the first time; return what is wrong if it fails."""
         try:
             self._connection = _connect(self._url, self._timeout)

@@ -212,20 +212,20 @@ class SparkSource:
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
-        return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
+        return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetch_columns)
 
     def fingerprint(self) -> str:
         """Return a digest of the cells of all counted rows."""
-        return rows_digest(self._table, self._fetched)
+        return rows_digest(self._table, self._fetch_columns)
 
     def unread(self) -> tuple[str, ...]:
         """Return the columns with values but without any declared value: for the owner only."""
-        return unread_columns(self._table, self._fetched)
+        return unread_columns(self._table, self._fetch_columns)
 
     def repeated(self) -> tuple[str, ...]:
         """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
         linked = self._schema.linked and self._parts
-        return tuple(repeated_tables(self._schema, self._parts, self._fetched)) if linked else ()
+        return tuple(repeated_tables(self._schema, self._parts, self._fetch_columns)) if linked else ()
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
         """Store the counted rows in a Parquet folder, for this version, schema and key."""
@@ -237,7 +237,7 @@ class SparkSource:
             self._closed = True
             self._leave()
 
-    def _fetched(self, asked: GroupedSql) -> list[Integers]:
+    def _fetch_columns(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a statement."""
         with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             if not self._closed:

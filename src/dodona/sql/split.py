@@ -118,12 +118,12 @@ class Splitter:
         found = dict(environment)
         kept: list[exp.CTE] = []
         for cte in clause.expressions:
-            found[cte.alias.casefold()] = self._deferred(cte, dict(found), outer, kept)
+            found[cte.alias.casefold()] = self._defer(cte, dict(found), outer, kept)
         node.set("with_", exp.With(expressions=[]))
         node.args["with_"].meta["kept"] = kept
         return found
 
-    def _deferred(
+    def _defer(
         self, cte: exp.CTE, environment: Environment, outer: tuple[Names, ...], kept: list[exp.CTE]
     ) -> Callable[[], Relation]:
         """Return a function that reads a CTE once."""

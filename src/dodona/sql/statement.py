@@ -50,7 +50,7 @@ def read_halves(text: str, schema: Schema) -> Question | Statement:
 def _read(text: str, schema: Schema) -> Question | Statement:
     found = _EXPLAIN.match(text)
     if found is None:
-        return _flatten(text, schema) or _split(text, schema)
+        return _flatten(text, schema) or _split_halves(text, schema)
     rest = " " * found.end() + text[found.end() :]  # of the same length, so that errors point into the text
     asked = read_statement(rest, schema)
     if isinstance(asked, Statement):
@@ -104,7 +104,7 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         for name, value in tree.args.items():
             if value and name not in {"from_", "with_", "where", "joins"}:
                 flat.set(
-                    name, [_named(one, expand) for one in value] if name == "expressions" else late.argument(value)
+                    name, [_name_item(one, expand) for one in value] if name == "expressions" else late.argument(value)
                 )
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
@@ -115,7 +115,7 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         return None
 
 
-def _named(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
+def _name_item(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
     found = expand(item)
     changed = isinstance(item, exp.Column) and not (isinstance(found, exp.Column) and found.name == item.name)
@@ -140,7 +140,7 @@ def _check_people(source: SourceText, tree: exp.Expr) -> None:
             raise source.fault(node, "This chooses people by their rows in another SELECT.", instead)
 
 
-def _split(text: str, schema: Schema) -> Statement:
+def _split_halves(text: str, schema: Schema) -> Statement:
     """Return a statement of two halves."""
     tree, source = _tree(text, schema), SourceText(text, schema)
     _check_people(source, tree)
