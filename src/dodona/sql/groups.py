@@ -29,7 +29,7 @@ from dodona.sql.relations import (
     qualifying_names,
     unaliased,
 )
-from dodona.sql.scope import InvalidSql
+from dodona.sql.scope import InvalidSql, change_part, change_parts
 
 GROUPS = "groups_"
 """The name of the released groups in a SELECT that read rows."""
@@ -118,17 +118,7 @@ class GroupColumns:
         if isinstance(node, exp.Column):
             instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
             raise self.source.fault(node, "This is not what the statement groups by.", instead)
-        return self._inside(node)
-
-    def _inside(self, node: exp.Expr) -> exp.Expr:
-        found = type(node)(**{name: self._argument(value) for name, value in node.args.items()})
-        found.meta.update(node.meta)
-        return found
-
-    def _argument(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
-        return self(value) if isinstance(value, exp.Expr) else value
+        return change_parts(node, self)
 
     def _atom(self, node: exp.Expr) -> exp.Expr:
         place = self.atoms.setdefault(node, len(self.atoms))
@@ -141,13 +131,15 @@ class GroupColumns:
         while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             wrapped.append(function)
             function = function.this
-        found = self._inside(function)
+        found = change_parts(function, self)
         for one in reversed(wrapped):
-            changed = type(one)(**{name: self._argument(value) for name, value in one.args.items() if name != "this"})
+            changed = type(one)(
+                **{name: change_part(value, self) for name, value in one.args.items() if name != "this"}
+            )
             changed.set("this", found)
             found = changed
         kept = {"this", "spec", "alias"}
-        parts = {name: self._argument(value) for name, value in node.args.items() if name not in kept}
+        parts = {name: change_part(value, self) for name, value in node.args.items() if name not in kept}
         return exp.Window(this=found, spec=node.args.get("spec"), alias=node.args.get("alias"), **parts)
 
     def _grouping(self, node: exp.Grouping) -> exp.Expr:

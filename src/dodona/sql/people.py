@@ -24,7 +24,7 @@ from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.joins import join_kind, written_name
 from dodona.sql.parse import bare, conjuncts
 from dodona.sql.scalar import Subject, constant_value, locate_mismatch
-from dodona.sql.scope import Scope, find_private, table_view
+from dodona.sql.scope import Scope, change_parts, find_private, table_view
 
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
 _EXTREMES: dict[str, Aggregate] = {"min": "least", "max": "greatest", "anyvalue": "least"}
@@ -73,14 +73,7 @@ class PersonReader:
             raise self._scope.fault(
                 node, what, f"Write any_value({node.name[:60]}), min(...), max(...) or an aggregate."
             )
-        found = type(node)(**{name: self._argument(value) for name, value in node.args.items()})
-        found.meta.update(node.meta)
-        return found
-
-    def _argument(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
-        return self(value) if isinstance(value, exp.Expr) else value
+        return change_parts(node, self)
 
     def _named(self, node: exp.Expr, column: PersonColumn) -> exp.Column:
         self.columns[column.attribute.name] = column

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dodona.schema.schema import Schema
 from dodona.sql.outer import check_outer
 from dodona.sql.people import PersonRows
-from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_start, table_view
+from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, change_parts, node_start, table_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +138,7 @@ class RowExpressions:
             return node
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return self._column(node)
-        found = type(node)(**{name: self.argument(value) for name, value in node.args.items()})
-        found.meta.update(node.meta)
-        return found
-
-    def argument(self, value: object) -> object:
-        """Return an argument of a node: an expression, a list of them, or anything else."""
-        if isinstance(value, list):
-            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
-        return self(value) if isinstance(value, exp.Expr) else value
+        return change_parts(node, self)
 
     def _column(self, node: exp.Column) -> exp.Expr:
         name, qualifier = node.name.casefold(), node.args.get("table")

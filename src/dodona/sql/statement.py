@@ -24,7 +24,7 @@ from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import parse_statement
 from dodona.sql.people import merge_people
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
-from dodona.sql.scope import InvalidSql, find_private
+from dodona.sql.scope import InvalidSql, change_part, find_private
 from dodona.sql.split import Splitter, resolve_relation
 
 _KEPT = 128
@@ -104,7 +104,8 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         for name, value in tree.args.items():
             if value and name not in {"from_", "with_", "where", "joins"}:
                 flat.set(
-                    name, [_name_item(one, expand) for one in value] if name == "expressions" else late.argument(value)
+                    name,
+                    [_name_item(one, expand) for one in value] if name == "expressions" else change_part(value, late),
                 )
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
