@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.house.forks import Run, forks
 
-pytest_plugins = ["tests.house.reach", "tests.house.shares"]
+pytest_plugins = ["tests.house.dealing", "tests.house.reach", "tests.house.shares"]
 
 MEMORY = Path("/dev/shm")  # noqa: S108  files of tests alone
 ROOM = 4 << 30
@@ -37,11 +37,6 @@ use_memory()
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fresh", settings.get_profile("same"), derandomize=False)
 settings.load_profile("same")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that ask Spark first: workers begin with runs of neighbours, so that only one starts the engine."""
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
 
 
 def pytest_collection_finish() -> None:

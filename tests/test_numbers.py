@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import format_fraction, to_fraction, to_integer
+from tests.house.shares import examples
 
 FAR = Fraction(10**300)
 
@@ -22,7 +23,7 @@ def meant(value: object) -> Fraction:
     return to_fraction(value, argument="scale", lower=-FAR, upper=FAR)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e100, max_value=1e100))
 def test_a_float_means_its_shortest_decimal(value: float):
     assume(value == 0 or abs(value) >= 1e-100)
@@ -38,20 +39,20 @@ def test_decimals_and_ratios_mean_what_they_say():
     assert meant(-0.0) == 0
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.fractions(min_value=-(10**20), max_value=10**20, max_denominator=10**20))
 def test_a_fraction_is_kept_in_every_writing(value: Fraction):
     assert meant(value) == meant(str(value)) == value
     assert meant(value.numerator) == value.numerator
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=12, min_value=-(10**12), max_value=10**12))
 def test_a_decimal_is_kept(value: Decimal):
     assert meant(value) == meant(str(value)) == Fraction(value)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.text(max_size=30))
 def test_text_that_is_no_number_is_refused(text: str):
     try:

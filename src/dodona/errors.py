@@ -88,7 +88,7 @@ class InvalidArgument(InvalidRequest):
         self.argument = argument
         self.value = value
         self.accepted = accepted
-        super().__init__(f"{argument} = {_shown(value)} is not accepted: {accepted}. Nothing was drawn.")
+        super().__init__(f"{argument} = {_short_repr(value)} is not accepted: {accepted}. Nothing was drawn.")
 
 
 class Halted(Refused):
@@ -126,7 +126,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(character if _harmless(character) else _spelled(character) for character in text)
+    return "".join(character if _harmless(character) else _spell(character) for character in text)
 
 
 def printable_json(text: str) -> str:
@@ -137,10 +137,10 @@ def printable_json(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(character if _harmless(character) else _escaped(character) for character in text)
+    return "".join(character if _harmless(character) else _escape(character) for character in text)
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     pairs = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{pairs[place : place + 2].hex()}" for place in range(0, len(pairs), 2))
 
@@ -149,11 +149,11 @@ def _harmless(character: str) -> bool:
     return character == "\n" or unicodedata.category(character) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def _spelled(character: str) -> str:
+def _spell(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
-def _shown(value: object, longest: int = 60) -> str:
+def _short_repr(value: object, longest: int = 60) -> str:
     """Return a short repr of any value; a repr may raise, as it does for integers of thousands of digits."""
     try:
         text = repr(value)

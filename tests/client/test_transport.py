@@ -12,16 +12,16 @@ import httpx
 import pytest
 
 from dodona.client import Retries
-from dodona.client.calls import EVENTS, Call, read_json
+from dodona.client.calls import EVENTS, RemoteCall, read_json
 from dodona.client.problems import NotConnected, StrangeReply
 from dodona.client.transport import AsyncLink, EventReader, LineReader, Link
 from dodona.errors import DodonaError, InvalidRequest, InvariantBroken, Refused, Unavailable
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted
 
 Step = httpx.Response | type[Exception]
-SPENDING = Call(method="POST", path="answers", read=read_json, body={"question": "?"}, key="k-1")
-FREE = Call(method="POST", path="quotes", read=read_json, body={"question": "?"})
-ONCE = Call(method="POST", path="watches/w/questions", read=read_json, body={"question": "?"}, repeatable=False)
+SPENDING = RemoteCall(method="POST", path="answers", read=read_json, body={"question": "?"}, key="k-1")
+FREE = RemoteCall(method="POST", path="quotes", read=read_json, body={"question": "?"})
+ONCE = RemoteCall(method="POST", path="watches/w/questions", read=read_json, body={"question": "?"}, repeatable=False)
 
 
 def problem(code: str, status: int, *, charged: bool | None = False, **headers: str) -> httpx.Response:
@@ -42,7 +42,7 @@ class Script:
             return step
         raise step("failed", request=request)
 
-    def send(self, call: Call[object], retries: Retries | None = None) -> object:
+    def send(self, call: RemoteCall[object], retries: Retries | None = None) -> object:
         http = httpx.Client(transport=httpx.MockTransport(self), base_url="http://server/api/v1/")
         return Link(http, retries or Retries(), sleep=self.waits.append).send(call)
 

@@ -58,6 +58,7 @@ def held(estimate, truth: float) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @BOTH
 def test_the_largest_half_of_the_groups_is_held_for_any_choice_and_missed_by_the_plain_interval(budget):
     """20 tables. A promise of 95% holds 12 times at least, but with probability 10^-6; the plain one held 0 of 60."""
@@ -205,6 +206,7 @@ def test_what_was_released_itself_is_held_as_tightly_as_that_allows(budget):
 
 
 @pytest.mark.slow
+@pytest.mark.share(2)
 @BOTH
 def test_the_count_that_one_bundle_misses_most_is_held_for_any_choice_and_closely(budget):
     """10 tables of 112 counts of 1600 rows each. A promise of 95% holds 4 times at least, but with probability 10^-6.

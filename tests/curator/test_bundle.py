@@ -23,6 +23,7 @@ from dodona.privacy.measurement import ResidualMeasurement, worst_ratio
 from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain, Neighbours, Schema, Unit
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 REPLACE, ADDED = Neighbours.REPLACE, Neighbours.ADD_REMOVE
@@ -89,7 +90,7 @@ def test_a_table_of_one_cell_or_of_too_many_is_not_made(classes):
     assert design_count_table(many, REPLACE, wide, Laplace, tolerance=1000.0, failing=0.05) is None
 
 
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(st.floats(5, 1e6), st.sampled_from([0.2, 0.05, 1e-3, 1e-6, 1e-12]))
 def test_the_variance_of_a_bell_is_nearly_the_largest_that_is_within_the_room(tolerance, failing):
     variance = gaussian_variance_within(tolerance, failing)
@@ -115,7 +116,7 @@ def bought(known, parts):
         known.add(residual, [0] * residual.number, float(variance))
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(targets, targets, st.sampled_from([REPLACE, ADDED]), st.floats(1, 20))
 def test_a_lattice_meets_its_targets_and_tops_up_what_is_known(first, second, neighbours, tighter):
     known = ResidualStore(total=0 if neighbours is REPLACE else None)

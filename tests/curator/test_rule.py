@@ -24,6 +24,7 @@ from dodona.query.query import Block, Query
 from dodona.schema.attributes import Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 CONFIDENCE = 0.99
@@ -308,7 +309,7 @@ def test_a_table_that_is_asked_for_is_bought_as_residuals_where_these_are_much_c
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("price", [pure, gaussian])
-@settings(max_examples=25, deadline=None, phases=FOUND)
+@settings(max_examples=examples(25), deadline=None, phases=FOUND)
 @given(data=st.data())
 def test_no_bundle_costs_less_than_what_is_said_before_it_is_designed(neighbours, price, data):
     domain = Domain((*columns(2, 3, 5).attributes, Integer("age", 0, 19)))

@@ -87,6 +87,7 @@ def truth(columns, text, *, otherwise=None):
     return sum(known) / len(known) if "avg" in text else sum(known)
 
 
+@pytest.mark.share(2)
 @RELATIONS
 @OTHERWISE
 def test_sums_and_averages_are_bought_once_and_stay_known_after_a_restart(neighbours, otherwise):
@@ -173,6 +174,7 @@ def test_a_count_that_an_average_rests_on_is_as_accurate_as_was_asked_if_it_is_s
 
 
 @pytest.mark.distribution
+@pytest.mark.share(2)
 @pytest.mark.parametrize("what", ["avg(age)", "sum(age)"])
 @pytest.mark.parametrize(("lattices", "few", "many"), [(32, 0, 19), pytest.param(600, 75, 170, marks=pytest.mark.soak)])
 def test_derived_sums_and_averages_are_off_as_often_as_is_said(what, lattices, few, many):

@@ -76,16 +76,14 @@ def made(kind: str, seed: int) -> Made:
 
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
 @pytest.mark.parametrize("seed", [0, 1])
-def test_every_engine_reads_a_time_into_its_cell(backend, seed: int, tmp_path: Path) -> None:
-    for kind in KINDS:
-        folder = tmp_path / kind
-        folder.mkdir()
-        source, held = backend(made(kind, seed), folder)
-        domain, generator = held.schema.domain, np.random.default_rng(seed)
-        keyed = tuple(Block(keys=(Partition.every(own, 1),)) for own in domain)
-        query = Query(domain, (*keyed, *(block(domain, generator) for _ in range(3))))
-        assert values(source, query) == by_hand(held, query), kind
-        source.close()
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_engine_reads_a_time_into_its_cell(backend, kind: str, seed: int, tmp_path: Path) -> None:
+    source, held = backend(made(kind, seed), tmp_path)
+    domain, generator = held.schema.domain, np.random.default_rng(seed)
+    keyed = tuple(Block(keys=(Partition.every(own, 1),)) for own in domain)
+    query = Query(domain, (*keyed, *(block(domain, generator) for _ in range(3))))
+    assert values(source, query) == by_hand(held, query)
+    source.close()
 
 
 def test_a_time_is_in_the_step_that_it_begins_or_follows() -> None:

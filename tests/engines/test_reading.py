@@ -18,7 +18,7 @@ from dodona.engines.cells import SourceUnfit
 from dodona.engines.duckdb import DuckDBInspection, DuckDBSource, only_table
 from dodona.engines.files import list_files, list_folder_files, require_same_files
 from dodona.engines.postgres import PostgresSource
-from dodona.engines.render import Statement, sum_statement
+from dodona.engines.render import GroupedSql, sum_statement
 from dodona.query.predicate import among
 from dodona.query.query import ONE, Query
 from dodona.schema.attributes import Boolean, Date, Integer, Number
@@ -129,7 +129,7 @@ def test_another_list_of_the_engine_is_refused(tmp_path: Path) -> None:
 # What an engine reads
 
 
-def scanned(source: DuckDBSource, asked: Statement) -> tuple[int, int]:
+def scanned(source: DuckDBSource, asked: GroupedSql) -> tuple[int, int]:
     """The rows and the groups of rows that DuckDB read for a statement."""
     ((_, text),) = source._connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {asked.sql}").fetchall()
     told = json.loads(text)["query"]
@@ -147,7 +147,7 @@ def in_frame(schema: Schema, path: Path) -> DuckDBSource:
     return DuckDBSource.frame(schema, pq.read_table(path))
 
 
-def asked_of(table: Any) -> list[Statement]:  # noqa: ANN401  of any engine
+def asked_of(table: Any) -> list[GroupedSql]:  # noqa: ANN401  of any engine
     age = AGE.domain["age"]
     old, young = among(age, range(105, 111)), among(age, range(40))
     return [sum_statement(table, where, (), [ONE]) for where in (old, young, among(age, [age.size]))]

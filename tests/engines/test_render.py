@@ -20,13 +20,14 @@ from dodona.query.query import ONE, Block, ConstantWeight
 from dodona.schema.attributes import GRID_SLACK, Category, Date, Integer, Number
 from dodona.schema.encoding import encode
 from dodona.schema.partition import Partition
+from tests.house.shares import examples
 
 
 def engine(sql: str) -> object:
     return duckdb.sql(f"SELECT {sql}").fetchall()[0][0]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_a_text_literal_means_its_text(text: str) -> None:
     assert engine(DUCKDB.literal(text)) == text
@@ -38,7 +39,7 @@ def test_an_identifier_names_its_column(name: str) -> None:
     assert duckdb.sql(f"SELECT {own} FROM (SELECT 7 AS {own})").fetchall() == [(7,)]  # noqa: S608
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_literal_is_that_double(value: float) -> None:
     found = engine(number_literal(value))
@@ -51,7 +52,7 @@ def test_a_whole_literal_can_be_subtracted(value: int) -> None:
     assert engine(f"1-{whole_literal(value)}") == 1 - value
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 2**70))
 def test_runs_are_the_set_bits(codes: int) -> None:
     found = list(bit_runs(codes))
@@ -59,7 +60,7 @@ def test_runs_are_the_set_bits(codes: int) -> None:
     assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(found))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.fractions(-(10**6), 10**6, max_denominator=1000),
     st.fractions("1/1000", 1000, max_denominator=1000),
@@ -73,7 +74,7 @@ def test_a_threshold_is_the_first_double_with_its_code(lower, step, number: int)
     assert math.floor((before - least) / width + GRID_SLACK) < number
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(-(10**6), 10**6), st.sampled_from(["0.01", "0.1", "1/3", "0.7", "2.5"]), st.integers(0, 10**5))
 def test_a_value_on_the_grid_has_the_code_of_its_place(start: int, width: str, place: int) -> None:
     step = Fraction(width)

@@ -155,7 +155,7 @@ def test_only_groups_come_back_however_many_rows_there_are(tmp_path: Path) -> No
     fetched = list[int]()
 
     def counted(asked):
-        columns = source._fetched(asked)
+        columns = source._fetch_columns(asked)
         fetched.append(len(columns[0]))
         return columns
 
@@ -408,7 +408,7 @@ source = SparkSource.parquet(schema, folder, session=session)
 memory = session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
 fetched = []
 def counted(asked):
-    columns = source._fetched(asked)
+    columns = source._fetch_columns(asked)
     fetched.append(len(columns[0]))
     return columns
 others = Query.count(schema.domain, among(schema.domain["text"], [3]))

@@ -1,8 +1,10 @@
-"""A file is one subject of a readable length, and the trusted part can be read in one sitting."""
+"""A file is one subject of a readable length, a name is one thing, and the trusted part is read in one sitting."""
 
 import ast
 import io
+import re
 import tokenize
+from collections import Counter
 
 from tests.house.tree import ROOT, SOURCE, python_files
 
@@ -43,6 +45,12 @@ def test_no_file_is_long() -> None:
         if text.count("\n") > CODE_IN_A_FILE and (count := code_lines(text)) > CODE_IN_A_FILE
     }
     assert long == {}
+
+
+def test_no_name_of_a_type_stands_for_two_things() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in python_files()]
+    counts = Counter(name for text in texts for name in re.findall(r"^\s*class (\w+)", text, re.MULTILINE))
+    assert {name for name, count in counts.items() if count > 1} == set()
 
 
 def test_the_trusted_part_is_small() -> None:

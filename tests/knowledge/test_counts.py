@@ -15,6 +15,7 @@ from dodona.query.query import Block, Query
 from dodona.query.residual import Classes
 from dodona.schema.attributes import Category
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.query.drawing import is_meant
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -44,7 +45,7 @@ def scenes(draw):
     return draw(values), noise, rows
 
 
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(
     scenes(), st.tuples(*(st.integers(1, (1 << size) - 1) for size in SHAPE)), st.sets(st.integers(0, 2), min_size=1)
 )
@@ -62,7 +63,7 @@ def test_a_product_is_what_least_squares_make_of_the_table_and_the_number_of_row
     assert (value, law.variance) == pytest.approx(expected, rel=1e-9, abs=1e-8)
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(scenes(), st.permutations(range(3)), st.data())
 def test_every_group_of_a_block_is_what_least_squares_make_of_it(scene, order, data):
     table, noise, rows = scene

@@ -18,6 +18,7 @@ from dodona.query.query import Block, ConstantWeight, Query, ValueWeight
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.knowledge.explicit import answers, bits, cells_of, inside, matrix, random_law
 from tests.query.drawing import DOMAIN, blocks, predicates, queries
 
@@ -39,7 +40,7 @@ def test_what_is_expected_is_the_sum_over_all_cells(query, support, seed):
 
 @KERNELS
 @given(predicates(), SUPPORTS, SEEDS, st.floats(0.1, 10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_both_kernels_sum_and_scale_the_cells_inside(kernel, where, support, seed, factor):
     found, law = find_region(where, support), random_law(support, np.random.default_rng(seed))
     meant = inside(where, support)
@@ -86,7 +87,7 @@ def test_sets_that_are_no_slices_are_found_too(kernel):
 
 @KERNELS
 @given(predicates(), SUPPORTS, SEEDS, st.tuples(st.floats(1e-6, 1 - 1e-6), st.sampled_from([1, 5, -2])))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_projection_on_a_count_scales_inside_and_outside(kernel, where, support, seed, wanted):
     hypothesis, law = belief(support, seed, kernel)
     share, number = wanted

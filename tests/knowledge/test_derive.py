@@ -30,6 +30,7 @@ from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)  # a fault is told at once; making it small takes minutes
 DOMAIN = Domain((Category("sex", ["f", "m"]), Integer("age", 0, 2)))
@@ -101,7 +102,7 @@ several = st.lists(blocks, min_size=3, max_size=7).flatmap(
 )
 
 
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(several, st.data())
 def test_any_combination_of_releases_is_found_exactly_and_with_the_least_variance(releases, data):
     table = np.concatenate([lines(one.block) for one in releases])
@@ -124,7 +125,7 @@ def test_any_combination_of_releases_is_found_exactly_and_with_the_least_varianc
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(several, blocks.filter(lambda block: not block.keys))
 def test_what_is_no_combination_is_not_found_and_what_is_one_is(releases, asked):
     table = np.concatenate([lines(one.block) for one in releases])
@@ -134,7 +135,7 @@ def test_what_is_no_combination_is_not_found_and_what_is_one_is(releases, asked)
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(several, blocks.filter(lambda block: not block.keys), st.integers(0, 500))
 def test_a_public_number_of_rows_is_used(releases, asked, rows):
     table = np.concatenate([lines(one.block) for one in releases])
@@ -213,7 +214,7 @@ def test_one_release_that_comes_twice_is_taken_once():
 
 
 @given(block=blocks)
-@settings(max_examples=400, phases=FOUND)
+@settings(max_examples=examples(400), phases=FOUND)
 def test_the_columns_that_a_block_depends_on_are_those_of_each_of_its_vectors(block):
     columns = dependence(block)
     if columns is not None:

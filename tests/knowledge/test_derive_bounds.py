@@ -18,6 +18,7 @@ from dodona.query.query import Block, Query, block_weights, column_weight, group
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 DOMAIN = Domain((Category("sex", ["f"]), Integer("age", 0, 1)))
@@ -46,7 +47,7 @@ def exactly(block, table):
     return KnownRange(block, found, found)
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(tables, st.lists(blocks, max_size=4), blocks, st.booleans())
 def test_no_table_is_outside_and_the_bounds_are_those_of_linear_programming(table, known, asked, counted):
     told = [exactly(block, table) for block in known]

@@ -16,6 +16,7 @@ from dodona.query.bases import Base, base_rows
 from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 DOMAIN = Domain((Integer("age", 0, 5, bins=[0, 2, 4, 5]), Category("sex", ["f", "m"]), Boolean("urgent")))
@@ -50,7 +51,7 @@ def measured(draw):
     return classes, lattice, known
 
 
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(measured(), st.data())
 def test_a_product_is_told_as_by_exact_fractions(scene, data):
     classes, lattice, known = scene
@@ -68,7 +69,7 @@ def test_a_product_is_told_as_by_exact_fractions(scene, data):
     assert told.laws[0].variance == pytest.approx(float(exact.variance), rel=3e-9)
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(measured(), st.data())
 def test_many_products_are_told_together_as_each_is_alone(scene, data):
     classes, lattice, _ = scene
@@ -88,7 +89,7 @@ def test_many_products_are_told_together_as_each_is_alone(scene, data):
             assert told.laws == alone.laws
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(measured(), st.data())
 def test_the_cells_of_a_marginal_are_told_as_by_exact_fractions(scene, data):
     classes, lattice, known = scene
@@ -100,7 +101,7 @@ def test_the_cells_of_a_marginal_are_told_as_by_exact_fractions(scene, data):
     assert found.laws[0].variance == pytest.approx(float(exact), rel=3e-9)
 
 
-@settings(deadline=None, max_examples=30, phases=FOUND)
+@settings(deadline=None, max_examples=examples(30), phases=FOUND)
 @given(shapes, st.data())
 def test_no_draw_is_multiplied_by_more_than_the_reach(classes, data):
     """Each number that was measured is raised by one, and the answer moves by its factor."""

@@ -16,6 +16,7 @@ from dodona.privacy.measurement import ResidualMeasurement, squared_move_added, 
 from dodona.query.residual import Classes
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain, Neighbours, Unit
+from tests.house.shares import examples
 
 DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 2)))
 WAYS = tuple(Classes.of(attribute) for attribute in DOMAIN)
@@ -40,7 +41,7 @@ def error(parts, target):
     return sum((share * known[residual] for residual, share in shares.items() if residual in known), Fraction(0))
 
 
-@settings(deadline=None, max_examples=50, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(deadline=None, max_examples=examples(50), phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(targets)
 def test_one_target_is_met_exactly_at_the_price_of_the_closed_form(target):
     parts = allot_variances([target], Unit.each_row(Neighbours.ADD_REMOVE))

@@ -25,6 +25,7 @@ from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain, Schema
 from dodona.trusted.gate import release_measurement
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)  # a fault is told at once; making it small takes minutes
 DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 3)))
@@ -70,7 +71,7 @@ def dense(product):
     return reduce(np.multiply.outer, [np.array(factor.weights) for factor in product]).reshape(-1)
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(tables, products, variances)
 def test_a_product_query_is_exact_where_the_noise_is_nought(table, product, spreads):
     measured = measurement(spreads)
@@ -78,7 +79,7 @@ def test_a_product_query_is_exact_where_the_noise_is_nought(table, product, spre
     assert known.estimate(product).value == int(dense(product) @ table.reshape(-1))
 
 
-@settings(deadline=None, max_examples=25, phases=FOUND)
+@settings(deadline=None, max_examples=examples(25), phases=FOUND)
 @given(products, variances)
 def test_its_variance_is_that_of_its_coefficients_and_of_least_squares(product, spreads):
     measured = measurement(spreads)
@@ -95,7 +96,7 @@ def test_its_variance_is_that_of_its_coefficients_and_of_least_squares(product, 
     assert found == sum((share * dict(measured.parts)[residual] for residual, share in shares.items()), Fraction(0))
 
 
-@settings(deadline=None, max_examples=25, phases=FOUND)
+@settings(deadline=None, max_examples=examples(25), phases=FOUND)
 @given(st.lists(st.integers(-1000, 1000), min_size=24, max_size=24), variances, st.sampled_from([0, 1, 2, 3]))
 def test_a_marginal_has_what_each_of_its_cells_has_alone(values, spreads, size):
     known = ExactResiduals().learn(measurement(spreads), values)

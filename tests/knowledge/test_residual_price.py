@@ -23,6 +23,7 @@ from dodona.query.query import block_weights, group_numbers, product_axes, produ
 from dodona.query.residual import Classes, Residual
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain, Neighbours, Unit
+from tests.house.shares import examples
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)  # a fault is told at once; making it small takes minutes
 DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 1)))
@@ -73,13 +74,13 @@ def walked(parts, relation):
     )
 
 
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(several, st.sampled_from(Neighbours))
 def test_the_price_is_exactly_that_of_a_walk_through_all_neighbours(parts, relation):
     assert worst_ratio(parts, Unit.each_row(relation)) == walked(parts, relation)
 
 
-@settings(deadline=None, max_examples=60, phases=FOUND)
+@settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(several_based, st.sampled_from(Neighbours))
 def test_no_neighbours_move_residuals_in_any_bases_by_more_than_their_price(parts, relation):
     """Where rows are added the price is exact only for one residual: classes that move two of them most may differ."""
@@ -148,7 +149,7 @@ def test_an_attribute_that_is_classed_in_two_ways_may_differ_in_one_of_them():
     )
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(several)
 def test_beyond_the_limit_the_price_is_a_bound(parts):
     exact, bound = (
@@ -159,7 +160,7 @@ def test_beyond_the_limit_the_price_is_a_bound(parts):
     assert bound == sum(largest_squared_move(residual) / variance for residual, variance in parts)
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(residuals)
 def test_one_residual_moves_farthest_in_its_attribute_of_fewest_classes(residual):
     moves = [
@@ -260,7 +261,7 @@ def test_no_pair_of_rows_tells_more_than_the_event_says(relation, base, variance
         assert worst >= 0.99 * claimed
 
 
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(several_based)
 def test_no_noise_is_smaller_than_what_is_priced(parts):
     measured = ResidualMeasurement(DOMAIN, tuple(parts))
@@ -333,7 +334,7 @@ def read_of_each_cell(measured):
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-@settings(deadline=None, max_examples=40, phases=FOUND)
+@settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(parts=several_summed, relation=st.sampled_from(Neighbours))
 def test_no_neighbours_move_sums_by_more_than_their_price(parts, relation, rows):
     """By all cells of a table and all pairs of them, through the very blocks and rows that are released.

@@ -22,6 +22,7 @@ from dodona.lab.convolution import (
     laplace_loss_distribution,
     pure_loss_distribution,
 )
+from tests.house.shares import examples
 
 
 def direct(parts: list[tuple[LossDistribution, int]], level: float) -> float:
@@ -48,7 +49,7 @@ laws = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(laws, st.integers(1, 3)), min_size=1, max_size=3), st.integers(1, 60))
 def test_composed_losses_agree_with_plain_arithmetic(parts: list[tuple[LossDistribution, int]], level: int) -> None:
     exact = direct(parts, level / 20)
@@ -56,7 +57,7 @@ def test_composed_losses_agree_with_plain_arithmetic(parts: list[tuple[LossDistr
     assert exact - 1e-11 <= found <= exact * (1 + 1e-5) + 1e-9  # sums of losses are rounded to 10^-12
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(
     st.lists(st.integers(1000, 9999), min_size=2, max_size=3, unique=True),
     st.integers(1, 6),

@@ -26,6 +26,7 @@ from dodona.privacy.events import (
     PureMechanism,
 )
 from dodona.schema.schema import Neighbours
+from tests.house.shares import examples
 from tests.privacy.oracle import enumerated_delta, worst_pair
 
 HERE = Neighbours.ADD_REMOVE
@@ -110,7 +111,7 @@ def test_laplace_noise_on_far_integers_costs_less_than_its_pure_price() -> None:
     assert plan.epsilon("1e-6") < grouped_epsilon([mechanism_group("0.1", times=100)], delta="1e-6")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=3),
     st.integers(1, 60),

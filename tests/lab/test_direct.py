@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace
+from tests.house.shares import examples
 from tests.trusted.samplers.fit import ALARM, bins_of, p_value
 from tests.trusted.samplers.oracle import Noise
 
@@ -21,7 +22,7 @@ SILENT = Laplace(scale="1/1000")
 """Its noise is 0 but with probability 2·e^-1000."""
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(st.integers(min_value=-(10**4000), max_value=10**4000))
 def test_an_integer_of_any_size_is_kept_exactly(value: int):
     assert direct.run(SILENT, value) == value
@@ -38,7 +39,7 @@ def test_a_numpy_integer_is_an_integer(kind: type[np.integer]):
     assert found == int(top)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.integers(min_value=-(2**62), max_value=2**62), min_size=1, max_size=50))
 def test_lists_tuples_and_arrays_keep_their_order(values: list[int]):
     for given_as in (values, tuple(values), np.array(values)):

@@ -23,6 +23,7 @@ from dodona.lab.divergence import (
     renyi,
     total_variation,
 )
+from tests.house.shares import examples
 
 Array = np.ndarray
 
@@ -123,7 +124,7 @@ def test_the_first_construction_is_as_near_as_the_delta(laws: tuple[Array, Array
     assert total_variation(laws[0], near) == pytest.approx(hockey_stick(*laws, epsilon=epsilon), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(pairs, st.integers(1, 30))
 def test_the_second_construction_is_close_in_both_directions(laws: tuple[Array, Array], level: int) -> None:
     epsilon = level / 10

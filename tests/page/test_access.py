@@ -39,6 +39,9 @@ SCHEMES = pytest.mark.parametrize(
 )
 
 
+COLOURS = pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.soak)])
+
+
 @SCHEMES
 def test_no_view_of_an_analyst_violates_a_rule_of_accessibility(look, scheme, rules):
     judge = Judge(rules)
@@ -122,7 +125,7 @@ ILLEGIBLE = """() => [...document.querySelectorAll("svg.chart")].flatMap((chart)
 })"""
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, pytest.param(1280, marks=pytest.mark.soak)])
 def test_texts_of_charts_are_legible_and_whole_on_every_screen(look, width):
     ada = look("ada", viewport={"width": width, "height": 800})
     for question in (
@@ -183,7 +186,7 @@ CELLS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@COLOURS
 def test_numbers_of_a_heat_map_can_be_read_on_every_cell(look, scheme):
     ada = look("ada", color_scheme=scheme)
     keys = [{"name": name, "kind": "label", "key": place} for place, name in enumerate("gh")]
@@ -196,7 +199,7 @@ def test_numbers_of_a_heat_map_can_be_read_on_every_cell(look, scheme):
     assert min(found) >= 4.5
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@COLOURS
 def test_bars_and_dots_stand_out_from_the_ground(look, scheme):
     ada = look("ada", color_scheme=scheme)
     for question in (BY_DAY, "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis"):

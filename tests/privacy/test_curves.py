@@ -78,6 +78,7 @@ def test_the_laplace_price_keeps_its_digits_at_the_ends_of_its_range(distance: i
         assert is_just_above(bounds.laplace_renyi(distance, scale, order), divergence)
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_price_of_bounded_range_is_that_of_the_worst_pair(loss: Fraction) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
 from dodona.lab.mechanisms import Gaussian, Laplace
+from tests.house.shares import examples
 
 real = mpmath.MPContext()
 real.prec = 200
@@ -75,7 +76,7 @@ def test_a_scale_is_exact_and_equal_scales_are_equal_mechanisms(kind: type):
 
 
 @BOTH
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.one_of(st.integers(max_value=0), st.floats(max_value=0), st.none(), st.booleans(), st.text(max_size=5)))
 def test_a_wrong_scale_makes_no_mechanism(kind: type, scale: object):
     try:

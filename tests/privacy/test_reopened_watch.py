@@ -68,6 +68,7 @@ def chance(
     return found * (1.0 if weights is None else float(weights.sum()))
 
 
+@pytest.mark.share(2)
 @BOTH
 @pytest.mark.parametrize("mechanism", mechanisms(), ids=str)
 def test_no_transcript_of_any_openings_tells_more_than_was_paid_for(mechanism: SparseVector, neighbours: Neighbours):

@@ -25,6 +25,7 @@ from dodona.query.query import Block, CaseKey, ConstantWeight, Query, Weight, co
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, LARGE, MIXED, Row, all_weights, is_meant, predicates, weight_in
 
 ROWS: list[Row] = [
@@ -50,14 +51,14 @@ def cell_by_cell(predicate: Predicate) -> Predicate:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(predicates(), predicates())
 def test_two_formulas_have_one_digest_just_if_they_have_one_truth_table(first: Predicate, second: Predicate) -> None:
     same = all(is_meant(first, row) == is_meant(second, row) for row in ROWS)
     assert told_apart(Block(first), Block(second)) == (not same)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(predicates(), predicates())
 def test_other_words_for_the_same_rows_make_the_same_digest(first: Predicate, second: Predicate) -> None:
     plain = Block(conjunction(first, second))
@@ -81,7 +82,7 @@ def simple_blocks(domain: Domain) -> st.SearchStrategy[Block]:
     return st.builds(Block, wheres, keys, small.map(ConstantWeight) | values | st.just(weights.PeopleWeight()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(simple_blocks(DOMAIN), min_size=40, max_size=60), st.lists(simple_blocks(MIXED), max_size=60))
 def test_blocks_with_one_digest_have_one_hint(plain: list[Block], complete: list[Block]) -> None:
     for domain, drawn in ((DOMAIN, plain), (MIXED, complete)):
@@ -112,7 +113,7 @@ def test_a_hint_is_given_where_it_is_seen_and_tells_most_blocks_apart() -> None:
     assert digest_hint(Block(Or((sums[1].where, sums[2].where))), LARGE) is None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(predicates(), all_weights(), predicates(), all_weights())
 def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
     first: Predicate, heavy: Weight, second: Predicate, light: Weight
@@ -121,7 +122,7 @@ def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
     assert told_apart(one, other) == (meaning(one) != meaning(other))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.lists(
         st.sampled_from(DOMAIN.attributes).flatmap(
@@ -176,7 +177,7 @@ def test_keys_count_in_their_order_and_their_names_do_not() -> None:
     assert told_apart(Block(keys=(named,)), Block(keys=(CaseKey((("old", old), ("none", NOTHING)), "young"),)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(predicates(), max_size=3), st.lists(predicates(), max_size=3))
 def test_keys_of_cases_have_one_digest_just_if_they_make_the_same_groups(
     first: list[Predicate], second: list[Predicate]

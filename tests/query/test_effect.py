@@ -16,6 +16,7 @@ from dodona.query.sensitivity import Sensitivity, row_sensitivity
 from dodona.schema.attributes import Boolean, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, MIXED, Row, blocks, contribution, queries
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -94,7 +95,7 @@ def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.Searc
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(query=queries() | queries(MIXED))
 def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, relation: Neighbours) -> None:
     found = row_sensitivity(query, relation)
@@ -105,7 +106,7 @@ def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, rela
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(query=queries(WIDE) | queries(WIDE_AND_COMPLETE, most=2))
 def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -> None:
     found = norms(row_sensitivity(query, relation))
@@ -117,7 +118,7 @@ def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     query=st.sampled_from([DOMAIN, MIXED]).flatmap(
         lambda domain: st.lists(conjunctions(domain, numbers=st.integers(-3, 3)), min_size=2, max_size=12).map(
@@ -130,7 +131,7 @@ def test_many_boxes_move_as_far_as_a_walk_says(query: Query, relation: Neighbour
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(query=queries() | queries(MIXED), limit=st.integers(0, 30))
 def test_the_bound_beyond_the_limit_is_never_below_the_exact_norms(
     query: Query, relation: Neighbours, limit: int
@@ -141,7 +142,7 @@ def test_the_bound_beyond_the_limit_is_never_below_the_exact_norms(
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     found=st.lists(conjunctions(SMALL, numbers=st.just(1)), min_size=2, max_size=30),
 )
@@ -155,7 +156,7 @@ def test_many_attributes_are_bounded_by_those_that_blocks_share(found: list[Bloc
 
 
 @pytest.mark.parametrize("relation", Neighbours)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(block=blocks())
 def test_a_query_asked_twice_moves_twice_as_far(block: Block, relation: Neighbours) -> None:
     once = walked(Query(DOMAIN, (block,)), relation)[0]

@@ -37,6 +37,7 @@ from dodona.query.query import Block, ConstantWeight, Query
 from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, LARGE, MIXED, Row, is_meant, tables
 
 BITS = Domain(tuple(Boolean(f"b{place:02}", otherwise=False) for place in range(10)))
@@ -47,7 +48,7 @@ ROWS: list[Row] = [
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.permutations(DOMAIN.attributes), st.integers(1, 3), st.data())
 def test_a_table_means_its_cells_in_the_order_in_which_attributes_are_given(
     order: list[Boolean | Category | Integer], number: int, data: st.DataObject
@@ -62,7 +63,7 @@ def test_a_table_means_its_cells_in_the_order_in_which_attributes_are_given(
     assert among_combinations(chosen, table.reshape(-1)) == found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(tables(), tables())
 def test_tables_are_joined_and_turned_as_their_truth_values_are(one: Predicate, other: Predicate) -> None:
     for row in ROWS:
@@ -72,7 +73,7 @@ def test_tables_are_joined_and_turned_as_their_truth_values_are(one: Predicate, 
         assert is_meant(complement(one), row) == (not first)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(tables(), st.sampled_from(DOMAIN.attributes))
 def test_two_tables_of_the_same_rows_are_one_predicate(table: Predicate, further: Boolean | Category | Integer) -> None:
     names = sorted(predicate_attributes(table) | {further.name})
@@ -208,7 +209,7 @@ def test_conditions_on_very_large_columns_are_joined() -> None:
     assert disjunction(*parts) == disjunction(*reversed(parts))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(SHAPES, st.data())
 def test_equal_slices_are_one_class_and_sets_of_places_tell_just_the_others_apart(
     shape: tuple[int, ...], data: st.DataObject

@@ -20,6 +20,7 @@ from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours, Unit
+from tests.house.shares import examples
 from tests.query.drawing import Row, blocks, contribution, group_in, is_meant, predicates
 
 BOTH = pytest.mark.parametrize("relation", list(Neighbours))
@@ -72,7 +73,7 @@ def moves(query: Query, relation: Neighbours, most: int = MOST):
 
 @BOTH
 @given(query=queries())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_person_moves_answers_farther_than_priced(relation: Neighbours, query: Query):
     priced = unit_sensitivity(query, unit(relation))
     for steps in moves(query, relation):

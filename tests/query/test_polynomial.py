@@ -15,6 +15,7 @@ from dodona.query.sensitivity import row_sensitivity
 from dodona.schema.attributes import Boolean, Category, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, is_meant, polynomial_in, polynomials
 from tests.query.test_effect import norms, paired
 
@@ -38,7 +39,7 @@ REVENUE = Polynomial.of(columns(ORDERS, "quantity", "price"), {(("quantity", 1),
 """quantity * price in cents: quantities begin with 1, so a code of 0 means one."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(polynomials())
 def test_the_bounds_hold_for_all_codes_and_are_attained_by_products(polynomial: Polynomial) -> None:
     values = [polynomial.at(codes) for codes in itertools.product(*map(range, polynomial.sizes))]
@@ -50,7 +51,7 @@ def test_the_bounds_hold_for_all_codes_and_are_attained_by_products(polynomial: 
         assert (low, high) == (min(values), max(values))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(polynomials())
 def test_a_comparison_and_all_other_rows_are_told_apart(polynomial: Polynomial) -> None:
     simple, reduced = non_negative(polynomial), NonNegative(reduce_comparison(polynomial))

@@ -17,6 +17,7 @@ from dodona.query.sensitivity import row_sensitivity
 from dodona.schema.attributes import Integer, Number
 from dodona.schema.schema import Neighbours, Schema
 from dodona.sql.compile import compile_sql
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, all_weights, contribution, is_meant, polynomial_in, polynomials, predicates
 
 
@@ -60,7 +61,7 @@ def compared(draw: st.DrawFn) -> tuple[Polynomial, Predicate]:
 
 
 @given(compared())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_no_row_of_the_condition_has_a_value_beyond_the_range(drawn: tuple[Polynomial, Predicate]) -> None:
     polynomial, where = drawn
     low, high = polynomial_range(polynomial, where)
@@ -72,7 +73,7 @@ def test_no_row_of_the_condition_has_a_value_beyond_the_range(drawn: tuple[Polyn
 
 
 @given(all_weights(), predicates())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_no_row_of_a_block_has_a_weight_beyond_its_range(weight: object, where: Predicate) -> None:
     low, high = weight_range(weight, where)  # type: ignore[arg-type]
     block = Block(where, (), weight)  # type: ignore[arg-type]

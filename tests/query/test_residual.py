@@ -24,6 +24,7 @@ from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 
 DOMAIN = Domain((Category("sex", ["f", "m"]), Boolean("urgent"), Integer("age", 0, 2)))
 
@@ -54,7 +55,7 @@ def test_helmert_rows_are_orthogonal_and_leave_out_what_is_the_same_everywhere(n
     assert (rows.sum(axis=1) == 0).all()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(residuals)
 def test_each_block_weighs_a_row_by_the_product_of_its_helmert_rows(residual):
     shape, axes = product_shape(DOMAIN, residual.attributes), product_axes(DOMAIN, residual.attributes)
@@ -73,7 +74,7 @@ def test_each_block_weighs_a_row_by_the_product_of_its_helmert_rows(residual):
         assert row.square == (reduce(np.multiply.outer, on_classes) ** 2).sum()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(residuals)
 def test_the_rows_together_are_the_projection_that_the_residual_is(residual):
     sizes = [own.number for own in residual.classes]

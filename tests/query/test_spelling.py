@@ -16,6 +16,7 @@ from dodona.query.query import Block, Query
 from dodona.query.spelling import from_json
 from dodona.schema.attributes import Boolean, Category, Date, Integer, Number
 from dodona.schema.schema import Domain
+from tests.house.shares import examples
 from tests.query.drawing import DOMAIN, queries
 
 GOLDEN = Path(__file__).parent / "queries.golden.jsonl"
@@ -43,7 +44,7 @@ def test_what_was_written_once_keeps_its_meaning(line: dict[str, str]) -> None:
     assert query_digest(query) == line["digest"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(queries())
 def test_a_query_comes_back_as_it_was_written(query: Query) -> None:
     text = to_json(query)

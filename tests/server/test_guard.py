@@ -15,11 +15,11 @@ from dodona.ledger.errors import LedgerBusy, LedgerUnavailable, LedgerUnreadable
 from dodona.server import logs
 from dodona.server.account_store import AccountsUnavailable
 from dodona.server.acts import TookTooLong, TooManyRequests, WorkerLost
-from dodona.server.guard import Guard, Limits, Message, Note, Receive, Scope, Send, checked
+from dodona.server.guard import ClientLimits, Guard, Message, Note, Receive, Scope, Send, checked
 from dodona.server.link import Caller, CoreUnreachable, Reply, problem_reply
 from dodona.server.metrics import Metrics
 from dodona.server.problems import InternalFault, ReplyLost, headers, problem
-from dodona.server.relay import JSON, NotAuthenticated, Relay, _Call, negotiate
+from dodona.server.relay import JSON, NotAuthenticated, Relay, _RelayedCall, negotiate
 from dodona.server.sessions import Throttled
 
 Sent = list[Message]
@@ -45,7 +45,7 @@ def play(app: Callable[..., Awaitable[None]], body: bytes = b"", **headers: str)
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(Guard(app, anyone, Limits(), Metrics("test"), "test")(scope, receive, send))
+    asyncio.run(Guard(app, anyone, ClientLimits(), Metrics("test"), "test")(scope, receive, send))
     return sent
 
 
@@ -91,7 +91,7 @@ class Unreachable:
 def test_a_core_that_is_not_there_leaves_open_what_a_spending_act_charged(act, fault):
     relay = Relay(Unreachable())  # type: ignore[arg-type]
     with pytest.raises(fault):
-        asyncio.run(relay._reply(_Call(act, "stays", Caller("ada", "analyst"), {}), JSON))
+        asyncio.run(relay._reply(_RelayedCall(act, "stays", Caller("ada", "analyst"), {}), JSON))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 31, 32])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dodona.errors import InvalidArgument
 from dodona.lab.audit.bound import ERROR, Codes, certified_epsilon
 from dodona.server.channel import Kind
-from dodona.server.core import Core, Limits
+from dodona.server.core import Core, WorkerLimits
 from dodona.server.link import Reply, make_reply_frame
 from dodona.server.pools import Front, Job, WorkerProcess
 from dodona.server.timing import TimeGrid, TimeGrids
@@ -130,7 +130,7 @@ def leaving_times(count: int, *, quantum: float, act: str) -> tuple[Codes, Codes
     """How long calls of the two tables take, in sixteenths of 50 ms."""
 
     async def run() -> dict[int, float]:
-        core, front = Core(Path(), Path(), Limits(quantum=quantum, waiting=10**6, running=10**6)), _Listener()
+        core, front = Core(Path(), Path(), WorkerLimits(quantum=quantum, waiting=10**6, running=10**6)), _Listener()
         _SlowWorker(core, free=act == "describe")
         took: dict[int, float] = {}
         for number in range(2 * count):

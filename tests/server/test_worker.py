@@ -23,7 +23,7 @@ from dodona.errors import InvariantBroken
 from dodona.ledger.errors import LedgerUnavailable
 from dodona.server.calls import ActCall
 from dodona.server.channel import EnvelopeReader, Kind, pack, receive
-from dodona.server.core import Core, Limits
+from dodona.server.core import Core, WorkerLimits
 from dodona.server.datasets import Datasets
 from dodona.server.link import BadFrame, FrameReader, Reply, make_frame, make_reply_frame, problem_reply
 from dodona.server.pools import Front, Job, WorkerProcess
@@ -221,7 +221,7 @@ def test_a_broken_invariant_ends_the_service_of_its_dataset_and_of_no_other(
             self.frames.append(frame)
 
     async def run() -> list[int]:
-        core, front = Core(tmp_path, tmp_path, Limits()), Listener()
+        core, front = Core(tmp_path, tmp_path, WorkerLimits()), Listener()
         stub = Stub(core)
         core.arrive(cast("Front", front), header("budget"))
         core.hear(cast("WorkerProcess", stub), Kind.BROKEN, 1, make_reply_frame(5, problem_reply(InvariantBroken("x"))))

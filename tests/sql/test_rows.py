@@ -87,6 +87,7 @@ def test_days_between_wide_columns_are_their_difference():
         assert digest(plain.replace("shipped - ordered", written), ORDERS) == digest(plain, ORDERS)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("shift", "scale"), [("0", "1"), ("1/3", "-2/7"), ("-5000", "1/2"), ("-1/2", "1")])
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
 def test_rounding_all_values_at_once_is_rounding_each(name, shift, scale):

@@ -152,17 +152,17 @@ def test_blocks_of_a_batch_share_few_columns_and_are_never_chosen_twice():
 
 def test_odd_tables_are_released():
     """One column; constant columns, one or all; a table without rows."""
-    one = Schema.of("t", Integer("age", 0, 4, otherwise=0), size=50)
+    one = Schema.of("t", Integer("age", 0, 4, otherwise=0), size=500)
     for budget in (RENYI, PURE):
-        model = synthesize(curator_of(one, {"age": [1] * 50}, budget=budget), Workload.ways(one.domain, 1), epsilon=2)
-        assert np.bincount(model.rounded().codes["age"], minlength=5)[1] > 40
-    constant = Schema.of("t", Category("kind", ["a"]), Boolean("night", otherwise=False), size=50)
-    held = {"kind": ["a"] * 50, "night": [True] * 40 + [False] * 10}
+        model = synthesize(curator_of(one, {"age": [1] * 500}, budget=budget), Workload.ways(one.domain, 1), epsilon=2)
+        assert np.bincount(model.rounded().codes["age"], minlength=5)[1] > 400
+    constant = Schema.of("t", Category("kind", ["a"]), Boolean("night", otherwise=False), size=500)
+    held = {"kind": ["a"] * 500, "night": [True] * 400 + [False] * 100}
     for budget in (RENYI, PURE):
         for ways in (1, 2):
             workload = Workload.ways(constant.domain, ways, values_only=ways == 2)
             rows = synthesize(curator_of(constant, held, budget=budget), workload, epsilon=2).rounded()
-            assert abs(int(rows.codes["night"].sum()) - 40) < 10
+            assert abs(int(rows.codes["night"].sum()) - 400) < 100
     empty = {name: [] for name in columns()}
     model = synthesize(curator_of(held=empty), TWO, epsilon=2)
     assert len(model.rounded()) == ROWS

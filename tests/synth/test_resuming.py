@@ -17,6 +17,7 @@ TWO = Workload.ways(SCHEMA.domain, 2, ["sex", "ward", "emergency"])
 METHODS: list[SynthesisMethod] = [Annealed(rounds=3), Mwem(rounds=2), Guaranteed(rounds=3)]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("after", [False, True], ids=["before the write", "after the write"])
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 5, 6, *(pytest.param(at, marks=pytest.mark.slow) for at in range(7, 13))])
 def test_a_run_that_stops_anywhere_goes_on_where_it_was(at: int, *, after: bool):

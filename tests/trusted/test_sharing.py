@@ -25,7 +25,6 @@ from tests.trusted.blocks import in_children, repeated
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHILDREN = 64
 WORDS = 10_000
 WIDE = Fraction(10**12)
 THREADS = 16
@@ -54,47 +53,53 @@ class KeepsItsValues:
         return self._values.pop()
 
 
-def forked_words(stream: Keystream | KeepsItsKey) -> int:
-    """Repeats among parent and 64 children of 10^4 words each; a false alarm has probability 2^-90."""
+@pytest.fixture(params=[8, pytest.param(64, marks=pytest.mark.soak)])
+def children(request: pytest.FixtureRequest) -> int:
+    """How many are forked: each of them copies the tables of a large process."""
+    return int(request.param)
+
+
+def forked_words(stream: Keystream | KeepsItsKey, children: int) -> int:
+    """Repeats among parent and up to 64 children of 10^4 words each; a false alarm has probability 2^-90."""
     before = stream.words(WORDS)
-    drawn = in_children(CHILDREN, lambda: stream.words(WORDS))
-    assert [batch.size for batch in drawn] == [WORDS] * CHILDREN
+    drawn = in_children(children, lambda: stream.words(WORDS))
+    assert [batch.size for batch in drawn] == [WORDS] * children
     return repeated([before, *drawn, stream.words(WORDS)])
 
 
-def forked_values(one: Callable[[], int]) -> int:
+def forked_values(one: Callable[[], int], children: int) -> int:
     """Repeats among pairs of values; at scale 10^12 two pairs are equal with probability below 2^-80."""
     warm = [one() for _ in range(10)]
 
     def draw() -> NDArray[np.int64]:
         return np.array([one() for _ in range(100)], dtype=np.int64)
 
-    drawn = in_children(CHILDREN, draw)
-    assert [batch.size for batch in drawn] == [100] * CHILDREN
+    drawn = in_children(children, draw)
+    assert [batch.size for batch in drawn] == [100] * children
     return repeated([np.array(warm, dtype=np.int64).view(np.uint64), *drawn, draw().view(np.uint64)])
 
 
-def test_forked_children_share_no_block():
-    assert forked_words(Keystream()) == 0
-    assert forked_words(SYSTEM) == 0
+def test_forked_children_share_no_block(children: int):
+    assert forked_words(Keystream(), children) == 0
+    assert forked_words(SYSTEM, children) == 0
 
 
-def test_a_stream_that_keeps_its_key_over_a_fork_is_caught():
-    assert forked_words(KeepsItsKey()) >= (CHILDREN - 1) * WORDS // 2
+def test_a_stream_that_keeps_its_key_over_a_fork_is_caught(children: int):
+    assert forked_words(KeepsItsKey(), children) >= (children - 1) * WORDS // 2
 
 
-def test_forked_children_share_no_value_drawn_ahead():
-    assert forked_values(BufferedDraws(laws.laplace_law(WIDE), SYSTEM).one) == 0
-    assert forked_values(BufferedDraws(laws.gaussian_law(WIDE**2), Keystream()).one) == 0
+def test_forked_children_share_no_value_drawn_ahead(children: int):
+    assert forked_values(BufferedDraws(laws.laplace_law(WIDE), SYSTEM).one, children) == 0
+    assert forked_values(BufferedDraws(laws.gaussian_law(WIDE**2), Keystream()).one, children) == 0
 
 
-def test_values_kept_over_a_fork_are_caught():
-    assert forked_values(KeepsItsValues().one) > CHILDREN
+def test_values_kept_over_a_fork_are_caught(children: int):
+    assert forked_values(KeepsItsValues().one, children) > children
 
 
-def test_forked_children_share_no_noise_of_a_mechanism():
-    assert forked_values(lambda: direct.run(Laplace(scale=WIDE), 0)) == 0
-    assert forked_values(lambda: int(direct.run(Gaussian(scale=WIDE), [0])[0])) == 0
+def test_forked_children_share_no_noise_of_a_mechanism(children: int):
+    assert forked_values(lambda: direct.run(Laplace(scale=WIDE), 0), children) == 0
+    assert forked_values(lambda: int(direct.run(Gaussian(scale=WIDE), [0])[0]), children) == 0
 
 
 def test_a_child_forked_while_the_stream_is_in_use_can_draw():

@@ -41,7 +41,7 @@ def association_band(association: Association, measured: MeasuredValues, failing
     slope = _divide(covariance, spreads[0])
     if association.measure is Measure.SLOPE:
         return slope
-    return _intercept(slope, _moved(first, association.first), _moved(second, association.second))
+    return _intercept(slope, _shift_band(first, association.first), _shift_band(second, association.second))
 
 
 def _covariance_band(
@@ -83,7 +83,7 @@ def _mean(total: Band, rows: Band, mean: Mean | None) -> Band:
     return Band(np.clip(value, *ends), np.clip(low, *ends), np.clip(high, *ends))
 
 
-def _moved(band: Band, mean: Mean) -> Band:
+def _shift_band(band: Band, mean: Mean) -> Band:
     centre = float(mean.centre)
     return Band(band.value + centre, band.low + centre, band.high + centre)
 

@@ -125,7 +125,7 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
                 raise InvalidRequest(_ONLY)
             known = {law: reach.within(law) * unit for law in dict.fromkeys(laws)}
             within = np.broadcast_to(np.array([known[law] for law in laws], dtype=np.float64), value.shape)
-            for numbers, alone in _recalled(block, evidence, reach):
+            for numbers, alone in _other_values(block, evidence, reach):
                 # All bounds hold at once, so the narrowest may be taken; a few draws can be known better than many.
                 value = np.where(alone * unit < within, np.asarray(numbers, dtype=np.float64) * unit, value)
                 within = np.minimum(within, alone * unit)
@@ -139,7 +139,7 @@ def any_choice_band(expression: Expression, evidence: Evidence, reach: Combinati
             raise InvalidRequest(_ONLY)
 
 
-def _recalled(
+def _other_values(
     block: int, evidence: Evidence, reach: CombinationBound
 ) -> Iterator[tuple[Sequence[float] | Doubles, float | Doubles]]:
     """Yield other values of a block and their half-widths, in steps: as it was released, and as one release has it."""

@@ -62,7 +62,7 @@ def add(  # noqa: PLR0913  each is an option
     with report_errors():
         targets = [_find_dataset(one, accounts) for one in dataset or []]
         admissions = _prepare_admissions(name, targets, role, share)
-        with _created(accounts) as store:
+        with _open_or_create(accounts) as store:
             store.add(name, email=email)
             for target in targets:
                 store.grant(name, target.name, role)
@@ -80,7 +80,7 @@ def list_accounts(
     as_json: JsonOption = False,
 ) -> None:
     """List the accounts, or the tokens of one. Secrets are not shown: they are not kept."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         if name is not None:
             tokens = store.tokens(name)
             if as_json:
@@ -110,7 +110,7 @@ def grant(  # noqa: PLR0913  each is an option
     as_json: JsonOption = False,
 ) -> None:
     """Give an account a role for a dataset, instead of the one it has."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         target = _find_dataset(dataset, accounts)
         written = store.account(name).name
         admissions = _prepare_admissions(written, [target], role, share)
@@ -134,7 +134,7 @@ def stop(
     as_json: JsonOption = False,
 ) -> None:
     """Stop an account, or revoke one of its tokens. A server notices within a second."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         if token is not None:
             store.revoke(name, token)
             _say([f"revoked: token {token} of {name}"], {"revoked": token}, as_json=as_json)
@@ -148,7 +148,7 @@ def stop(
 @app.command()
 def resume(name: NameArgument, *, accounts: PlaceOption = ".", as_json: JsonOption = False) -> None:
     """Let a stopped account in again, with its roles. It needs a new token or password."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         store.resume(name)
         written = store.account(name)
         _say([f"resumed: {written.name}"], {"account": account_to_json(written)}, as_json=as_json)
@@ -169,7 +169,7 @@ def token(  # noqa: PLR0913  each is an option
     as_json: JsonOption = False,
 ) -> None:
     """Make a token for programs, and show it once: on standard output, and nothing else there."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         lifetime = None if days == 0 else timedelta(days=days)
         scope = None if dataset is None else [_find_dataset(one, accounts).name for one in dataset]
         with _new_file(output) as write:  # before the token is made: it could not be shown again
@@ -189,7 +189,7 @@ def token(  # noqa: PLR0913  each is an option
 @app.command()
 def password(name: NameArgument, *, accounts: PlaceOption = ".", as_json: JsonOption = False) -> None:
     """Set the password of the page's login: typed twice, or one line from standard input. Ends the sessions."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         written = store.account(name).name
         if sys.stdin.isatty():
             typed = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
@@ -209,7 +209,7 @@ def login(
     as_json: JsonOption = False,
 ) -> None:
     """Tie an account to a person at an OpenID Connect provider that does not verify e-mail addresses."""
-    with report_errors(), _opened(accounts) as store:
+    with report_errors(), _open_accounts(accounts) as store:
         from dodona.server.oidc import tie_login
 
         tie_login(store, name, issuer=issuer, subject=subject)
@@ -221,7 +221,7 @@ def login(
 
 
 @contextmanager
-def _opened(place: str) -> Iterator[Accounts]:
+def _open_accounts(place: str) -> Iterator[Accounts]:
     from dodona.server.accounts import Accounts
 
     with Accounts.open(resolve_place(place)) as store:
@@ -229,7 +229,7 @@ def _opened(place: str) -> Iterator[Accounts]:
 
 
 @contextmanager
-def _created(place: str) -> Iterator[Accounts]:
+def _open_or_create(place: str) -> Iterator[Accounts]:
     """Open the accounts; the first account makes the file."""
     from dodona.server.accounts import Accounts
 

@@ -52,13 +52,13 @@ class CuratorOracle:
 
     async def quote(self, dataset: str, request: Document) -> Document:
         """Return the price of a question; nothing is spent."""
-        text, wishes = _split(request)
+        text, wishes = _split_request(request)
         found: Document = json.loads((await self._do(dataset, lambda one: one.quote(text, **wishes))).to_json())
         return found
 
     async def ask(self, dataset: str, request: Document, key: str) -> Document:
         """Return the answer to a question; a key is charged once."""
-        text, wishes = _split(request)
+        text, wishes = _split_request(request)
         view = wishes.pop("view")
 
         def work(curator: OpenCurator) -> Document:
@@ -91,7 +91,7 @@ class CuratorOracle:
         return found
 
 
-def _split(request: Document) -> tuple[str, dict[str, Any]]:
+def _split_request(request: Document) -> tuple[str, dict[str, Any]]:
     return request["question"], {name: value for name, value in request.items() if name != "question"}
 
 
@@ -115,7 +115,7 @@ def mcp(  # noqa: PLR0913  each is an option
         from dodona.server.agents.spending import Purse, make_caps
 
         caps = make_caps(question=question, day=day, consent=consent)
-        from dodona.server.agents.tools import Door, make_server
+        from dodona.server.agents.tools import ToolContext, make_server
 
         curators: dict[str, OpenCurator] = {}
         for name in datasets or _all_datasets(server):
@@ -124,7 +124,7 @@ def mcp(  # noqa: PLR0913  each is an option
             curators[curator.describe().dataset] = curator
         oracle = CuratorOracle(curators)
         logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it would write questions to the error stream
-        make_server(Door(Purse(caps), lambda _: oracle, _write_fault)).run("stdio")
+        make_server(ToolContext(Purse(caps), lambda _: oracle, _write_fault)).run("stdio")
 
 
 def _all_datasets(server: str | None) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ _LONGEST_KEY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[ReadT]):
+class RemoteCall(Generic[ReadT]):
     """One request, and how its reply is read."""
 
     method: str

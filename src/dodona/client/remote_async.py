@@ -14,7 +14,7 @@ from dodona.answer.offer import Offer
 from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
 from dodona.client import surface
-from dodona.client.calls import Call, Tolerances, ViewName, arguments, check_key, priced, question_texts
+from dodona.client.calls import RemoteCall, Tolerances, ViewName, arguments, check_key, priced, question_texts
 from dodona.client.progress import ShowProgress, follow_progress
 from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, WatchTerms
 from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
@@ -354,7 +354,7 @@ class AsyncRemoteCurator:
             self._calls = surface.DatasetCalls(surface.only_dataset(await self._send(surface.list_datasets())))
         return self._calls
 
-    async def _send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
+    async def _send(self, call: RemoteCall[ReadT], progress: Progress | None = None) -> ReadT:
         if self._closed:
             raise InvalidRequest("This connection was closed. Connect again.")
         return await self._link.send(call, progress)

@@ -14,7 +14,7 @@ from dodona.client.calls import (
     EVENTS,
     JSON,
     PARQUET,
-    Call,
+    RemoteCall,
     ViewName,
     address,
     arguments,
@@ -46,13 +46,13 @@ class HistoryPage:
     following: int | None
 
 
-def list_datasets() -> Call[tuple[str, ...]]:
+def list_datasets() -> RemoteCall[tuple[str, ...]]:
     """Return the call for the names of the datasets that the caller has a role for."""
 
     def read(body: bytes) -> tuple[str, ...]:
         return tuple(one["dataset"] for one in read_json(body)["datasets"])
 
-    return Call(method="GET", path="datasets", read=read)
+    return RemoteCall(method="GET", path="datasets", read=read)
 
 
 def only_dataset(names: tuple[str, ...]) -> str:
@@ -70,19 +70,19 @@ class DatasetCalls:
 
     dataset: str
 
-    def describe(self) -> Call[Description]:
+    def describe(self) -> RemoteCall[Description]:
         """Return the call for the public facts of the dataset."""
-        return Call(method="GET", path=address(self.dataset), read=Description.from_json)
+        return RemoteCall(method="GET", path=address(self.dataset), read=Description.from_json)
 
-    def budget(self) -> Call[BudgetState]:
+    def budget(self) -> RemoteCall[BudgetState]:
         """Return the call for what was spent and what is left."""
 
         def read(body: bytes) -> BudgetState:
             return BudgetState.from_json(read_json(body))
 
-        return Call(method="GET", path=address(self.dataset, "budget"), read=read)
+        return RemoteCall(method="GET", path=address(self.dataset, "budget"), read=read)
 
-    def history(self, after: int) -> Call[HistoryPage]:
+    def history(self, after: int) -> RemoteCall[HistoryPage]:
         """Return the call for a page of the charges."""
 
         def read(body: bytes) -> HistoryPage:
@@ -90,22 +90,22 @@ class DatasetCalls:
             return HistoryPage(tuple(map(_read_charge, document["charges"])), document.get("next"))
 
         page: dict[str, str | int | float] = {"after": after, "limit": _PAGE}
-        return Call(method="GET", path=address(self.dataset, "history"), read=read, parameters=page)
+        return RemoteCall(method="GET", path=address(self.dataset, "history"), read=read, parameters=page)
 
-    def quote(self, question: object, wishes: Mapping[str, object]) -> Call[Offer]:
+    def quote(self, question: object, wishes: Mapping[str, object]) -> RemoteCall[Offer]:
         """Return the call for the price of a question, or of several together."""
         asked: dict[str, object] = (
             {"question": question} if isinstance(question, str) else {"questions": question_texts(question)}
         )
         return self._post("quotes", asked | dict(wishes), Offer.from_json)
 
-    def rehearse(self, question: object, wishes: Mapping[str, object]) -> Call[RecordedAnswer]:
+    def rehearse(self, question: object, wishes: Mapping[str, object]) -> RemoteCall[RecordedAnswer]:
         """Return the call for an answer on made-up rows."""
         return self._post("rehearsals", {"question": question_text(question)} | dict(wishes), RecordedAnswer.from_json)
 
     def ask(
         self, question: object, wishes: Mapping[str, object], key: str, read: Callable[[Mapping[str, Any]], ReadT]
-    ) -> Call[ReadT]:
+    ) -> RemoteCall[ReadT]:
         """Return the call for the answer to a question."""
         body = {"question": question_text(question)} | dict(wishes)
         return self._post("answers", body, lambda reply: read(read_json(reply)), key=key)
@@ -118,7 +118,7 @@ class DatasetCalls:
         read: Callable[[int, Mapping[str, Any]], ReadT],
         *,
         accept: str = JSON,
-    ) -> Call[tuple[ReadT, ...]]:
+    ) -> RemoteCall[tuple[ReadT, ...]]:
         """Return the call for the answers to questions that are planned together."""
 
         def read_all(body: bytes) -> tuple[ReadT, ...]:
@@ -128,7 +128,7 @@ class DatasetCalls:
 
     def recall(
         self, key: str, confidence: float | None, read: Callable[[Mapping[str, Any]], ReadT]
-    ) -> Call[tuple[ReadT, ...]]:
+    ) -> RemoteCall[tuple[ReadT, ...]]:
         """Return the call for what was bought under a key."""
 
         def read_all(body: bytes) -> tuple[ReadT, ...]:
@@ -137,16 +137,16 @@ class DatasetCalls:
 
         parameters: dict[str, str | int | float] = {} if confidence is None else {"confidence": confidence}
         path = address(self.dataset, "answers", key)
-        return Call(method="GET", path=path, read=read_all, parameters=parameters)
+        return RemoteCall(method="GET", path=path, read=read_all, parameters=parameters)
 
-    def prepare(self, workload: object, wishes: Mapping[str, object], key: str) -> Call[PreparedWorkload]:
+    def prepare(self, workload: object, wishes: Mapping[str, object], key: str) -> RemoteCall[PreparedWorkload]:
         """Return the call that buys what a workload follows from."""
         listed = question_texts(workload)
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         return self._post("workloads", {"questions": listed} | dict(wishes), PreparedWorkload.from_json, key=key)
 
-    def request_approval(self, question: object, wishes: Mapping[str, object], key: str) -> Call[ApprovalRequest]:
+    def request_approval(self, question: object, wishes: Mapping[str, object], key: str) -> RemoteCall[ApprovalRequest]:
         """Return the call that asks the owner to approve a question above the limits; it spends nothing."""
         asked: dict[str, object] = (
             {"question": question} if isinstance(question, str) else {"questions": question_texts(question)}
@@ -154,37 +154,37 @@ class DatasetCalls:
         body = asked | dict(wishes)
         return self._post("requests", body, lambda reply: ApprovalRequest.from_json(read_json(reply)), key=key)
 
-    def requests(self) -> Call[tuple[ApprovalRequest, ...]]:
+    def requests(self) -> RemoteCall[tuple[ApprovalRequest, ...]]:
         """Return the call for the requests for approval."""
 
         def read(body: bytes) -> tuple[ApprovalRequest, ...]:
             return tuple(map(ApprovalRequest.from_json, read_json(body)["requests"]))
 
-        return Call(method="GET", path=address(self.dataset, "requests"), read=read)
+        return RemoteCall(method="GET", path=address(self.dataset, "requests"), read=read)
 
     def choose(
         self, candidates: object, *, epsilon: Exact, count: int, max_price: Exact | None, key: str
-    ) -> Call[Choice]:
+    ) -> RemoteCall[Choice]:
         """Return the call for the names of the largest groups."""
         body = arguments(question=question_text(candidates), epsilon=epsilon, count=count, max_price=max_price)
         return self._post("choices", body, Choice.from_json, key=key)
 
     def above(  # noqa: PLR0913  a watch has this many sides
         self, threshold: int, *, epsilon: Exact, alerts: int, questions: int, max_price: Exact | None, key: str
-    ) -> Call[WatchTerms]:
+    ) -> RemoteCall[WatchTerms]:
         """Return the call that opens a watch, or resumes it."""
         body = arguments(threshold=threshold, epsilon=epsilon, alerts=alerts, questions=questions, max_price=max_price)
         return self._post("watches", body, lambda reply: WatchTerms.from_document(read_json(reply), key=key), key=key)
 
-    def watch(self, key: str) -> Call[WatchTerms]:
+    def watch(self, key: str) -> RemoteCall[WatchTerms]:
         """Return the call for what is left of a watch."""
 
         def read(body: bytes) -> WatchTerms:
             return WatchTerms.from_document(read_json(body), key=key)
 
-        return Call(method="GET", path=address(self.dataset, "watches", key), read=read)
+        return RemoteCall(method="GET", path=address(self.dataset, "watches", key), read=read)
 
-    def watch_ask(self, key: str, question: object, threshold: int | None) -> Call[tuple[RemoteVerdict, int]]:
+    def watch_ask(self, key: str, question: object, threshold: int | None) -> RemoteCall[tuple[RemoteVerdict, int]]:
         """Return the call for whether a count is above the threshold; and how many alerts are left."""
 
         def read(body: bytes) -> tuple[RemoteVerdict, int]:
@@ -194,7 +194,7 @@ class DatasetCalls:
         body = arguments(question=question_text(question), threshold=threshold)
         # Sent twice, it might take two alerts.
         path = address(self.dataset, "watches", key, "questions")
-        return Call(method="POST", path=path, read=read, body=body, repeatable=False)
+        return RemoteCall(method="POST", path=path, read=read, body=body, repeatable=False)
 
     def ask_by_weights(  # noqa: PLR0913  weights have this many sides
         self,
@@ -205,30 +205,30 @@ class DatasetCalls:
         confidence: float,
         max_price: Exact | None,
         key: str,
-    ) -> Call[WeightsAnswers]:
+    ) -> RemoteCall[WeightsAnswers]:
         """Return the call that answers very many counts for one charge."""
         named = None if columns is None else list(columns)
         body = arguments(epsilon=epsilon, columns=named, confidence=confidence, max_price=max_price)
         return self._post("weights", {"questions": question_texts(questions)} | body, WeightsAnswers.from_json, key=key)
 
-    def synthesize(self, declaration: Mapping[str, object], key: str) -> Call[ReleaseState]:
+    def synthesize(self, declaration: Mapping[str, object], key: str) -> RemoteCall[ReleaseState]:
         """Return the call that starts a synthetic release, or finds it."""
         return self._post("releases", declaration, lambda reply: ReleaseState.from_json(reply, key=key), key=key)
 
-    def release(self, key: str) -> Call[ReleaseState]:
+    def release(self, key: str) -> RemoteCall[ReleaseState]:
         """Return the call for how far a release is."""
 
         def read(body: bytes) -> ReleaseState:
             return ReleaseState.from_json(body, key=key)
 
-        return Call(method="GET", path=address(self.dataset, "releases", key), read=read)
+        return RemoteCall(method="GET", path=address(self.dataset, "releases", key), read=read)
 
-    def release_rows(self, key: str, suffix: str) -> Call[bytes]:
+    def release_rows(self, key: str, suffix: str) -> RemoteCall[bytes]:
         """Return the call for the rows of a release, as the bytes of a file."""
         if suffix not in _FORMATS:
             raise InvalidArgument("path", suffix, f"write a name that ends in {' or '.join(_FORMATS)}")
         path = address(self.dataset, "releases", key, "rows")
-        return Call(method="GET", path=path, read=lambda body: body, accept=_FORMATS[suffix])
+        return RemoteCall(method="GET", path=path, read=lambda body: body, accept=_FORMATS[suffix])
 
     def _post(
         self,
@@ -238,8 +238,10 @@ class DatasetCalls:
         *,
         key: str | None = None,
         accept: str = JSON,
-    ) -> Call[ReadT]:
-        return Call(method="POST", path=address(self.dataset, place), read=read, body=body, key=key, accept=accept)
+    ) -> RemoteCall[ReadT]:
+        return RemoteCall(
+            method="POST", path=address(self.dataset, place), read=read, body=body, key=key, accept=accept
+        )
 
 
 def view_wishes(wishes: Mapping[str, object], view: ViewName) -> dict[str, object]:

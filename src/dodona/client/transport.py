@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TypeVar
 
 import httpx
 
-from dodona.client.calls import EVENTS, Call
+from dodona.client.calls import EVENTS, RemoteCall
 from dodona.client.problems import NotConnected, StrangeReply, read_problem
 
 ReadT = TypeVar("ReadT")
@@ -62,7 +62,7 @@ class Received:
 Outcome = Received | httpx.TransportError
 
 
-def exchange(call: Call[ReadT], retries: Retries) -> Generator[float, Outcome, ReadT]:
+def exchange(call: RemoteCall[ReadT], retries: Retries) -> Generator[float, Outcome, ReadT]:
     """Yield the seconds to wait before each attempt, take what came of it, and return the reply as it is read."""
     outcome, wait = (yield 0.0), 0.0
     unknown: bool | None = False  # None once a request that may spend was sent, and its reply was lost
@@ -111,7 +111,7 @@ def _retry_after(written: str | None) -> float | None:
         return None
 
 
-def _read(call: Call[ReadT], reply: Received) -> ReadT:
+def _read(call: RemoteCall[ReadT], reply: Received) -> ReadT:
     charged = None if call.key is not None else False
     try:
         return call.read(reply.body)
@@ -119,7 +119,7 @@ def _read(call: Call[ReadT], reply: Received) -> ReadT:
         raise StrangeReply(reply.status, charged=charged) from None
 
 
-def _give_up(call: Call[ReadT], fault: httpx.TransportError, *, charged: bool | None) -> NoReturn:
+def _give_up(call: RemoteCall[ReadT], fault: httpx.TransportError, *, charged: bool | None) -> NoReturn:
     why = {
         httpx.ReadTimeout: "the reply took too long",
         httpx.ConnectTimeout: "the connection took too long",
@@ -185,7 +185,7 @@ class Link:
         """Take a client that knows the address and the token."""
         self._http, self._retries, self._sleep = http, retries, sleep
 
-    def send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
+    def send(self, call: RemoteCall[ReadT], progress: Progress | None = None) -> ReadT:
         """Return the reply to a call, as it is read."""
         steps = exchange(call, self._retries)
         wait = next(steps)
@@ -198,7 +198,7 @@ class Link:
                 found: ReadT = done.value
                 return found
 
-    def _try(self, call: Call[ReadT], progress: Progress | None) -> Outcome:
+    def _try(self, call: RemoteCall[ReadT], progress: Progress | None) -> Outcome:
         try:
             with self._http.stream(
                 call.method, call.path, json=call.body, params=call.parameters or None, headers=call.headers
@@ -224,7 +224,7 @@ class AsyncLink:
         """Take a client that knows the address and the token."""
         self._http, self._retries = http, retries
 
-    async def send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
+    async def send(self, call: RemoteCall[ReadT], progress: Progress | None = None) -> ReadT:
         """Return the reply to a call, as it is read."""
         steps = exchange(call, self._retries)
         wait = next(steps)
@@ -237,7 +237,7 @@ class AsyncLink:
                 found: ReadT = done.value
                 return found
 
-    async def _try(self, call: Call[ReadT], progress: Progress | None) -> Outcome:
+    async def _try(self, call: RemoteCall[ReadT], progress: Progress | None) -> Outcome:
         try:
             async with self._http.stream(
                 call.method, call.path, json=call.body, params=call.parameters or None, headers=call.headers
@@ -269,7 +269,7 @@ class BlockingLink:
         """Take the link that blocks."""
         self._link = link
 
-    async def send(self, call: Call[ReadT], progress: Progress | None = None) -> ReadT:
+    async def send(self, call: RemoteCall[ReadT], progress: Progress | None = None) -> ReadT:
         """Return the reply to a call, as it is read."""
         return self._link.send(call, progress)
 

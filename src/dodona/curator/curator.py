@@ -148,11 +148,11 @@ class Curator:
         asked = self.read(question)
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         if isinstance(asked, Statement) and asked.explain:
-            return self._explained(asked, request)
+            return self._explain_offer(asked, request)
         if as_of is not None:
             anyhow = within is None and epsilon is None
             found = answer_as_of(self._ladder, _questions((asked,)), request, as_of, anyhow=anyhow)
-            return _assembled((asked,), found)[0]
+            return _assemble((asked,), found)[0]
         return self._answers((asked,), request, key, max_price)[0]
 
     def ask_if_free(  # noqa: PLR0913  the surface of a question
@@ -170,9 +170,9 @@ class Curator:
         asked = self.read(question)
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         if isinstance(asked, Statement) and asked.explain:
-            return self._explained(asked, request)
+            return self._explain_offer(asked, request)
         found = self._ladder.free_answers(_questions((asked,)), request, key)
-        return None if found is None else _assembled((asked,), found)[0]
+        return None if found is None else _assemble((asked,), found)[0]
 
     def recall(self, key: str, *, confidence: float | None = None) -> tuple[AnyAnswer, ...] | None:
         """Return again what was bought under a key, one answer for each of its questions; None if nothing was.
@@ -181,7 +181,7 @@ class Curator:
         """
         request = self._request(None, confidence, None, None)
         found = self._ladder.recalled(key, request, lambda text: _questions((self.read(text),)))
-        return None if found is None else self._reassembled(found)
+        return None if found is None else self._reassemble(found)
 
     def ask_many(  # noqa: PLR0913  the surface of a question
         self,
@@ -228,8 +228,8 @@ class Curator:
         if not listed:
             raise InvalidRequest("There is nothing to prepare. Write a list of the questions that are coming.")
         asked = _questions(tuple(map(self.read, _deduplicate(listed)[0])))
-        request = self._approved(self._request(within, confidence, None, max_price), asked, key, max_price)
-        with self._held(key):
+        request = self._with_approval(self._request(within, confidence, None, max_price), asked, key, max_price)
+        with self._key_lock(key):
             return self._ladder.prepare(asked, request, key)
 
     def quote(  # noqa: PLR0913  the surface of a question
@@ -298,7 +298,7 @@ class Curator:
         from dodona.curator.choose import choose_candidates
 
         self._permit()
-        with self._held(key):
+        with self._key_lock(key):
             return choose_candidates(
                 self.desk,
                 self._read_question,
@@ -381,7 +381,7 @@ class Curator:
         from dodona.curator.weights import answer_by_weights
 
         self._permit()
-        with self._held(key):
+        with self._key_lock(key):
             return answer_by_weights(
                 self.desk,
                 self._read_question,
@@ -422,12 +422,12 @@ class Curator:
     ) -> tuple[AnyAnswer, ...]:
         """Return the answers to questions and statements, all of whose questions are charged together, once."""
         questions = _questions(asked)
-        request = self._approved(request, questions, key, max_price)
-        with self._held(key):
+        request = self._with_approval(request, questions, key, max_price)
+        with self._key_lock(key):
             answers = self._ladder.answers(questions, request, key)
-        return _assembled(asked, answers)
+        return _assemble(asked, answers)
 
-    def _reassembled(self, answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
+    def _reassemble(self, answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
         """Return recalled answers, those of a statement's questions as one."""
         asked: list[Question | Statement] = []
         place = 0
@@ -436,9 +436,9 @@ class Curator:
             meant = self.read(question.text) if question.text else question
             asked.append(meant)
             place += len(_questions((meant,)))
-        return _assembled(tuple(asked), answers)
+        return _assemble(tuple(asked), answers)
 
-    def _explained(self, asked: Statement, request: Request) -> RecordedAnswer:
+    def _explain_offer(self, asked: Statement, request: Request) -> RecordedAnswer:
         """Return the offer for a statement as an answer of text; nothing is charged."""
         from dodona.answer.recorded import explain_offer
 
@@ -466,7 +466,7 @@ class Curator:
         if self._closed:
             raise InvalidRequest("This dataset was closed. Open it again.")
 
-    def _held(self, key: str | None) -> AbstractContextManager[object]:
+    def _key_lock(self, key: str | None) -> AbstractContextManager[object]:
         """Return a lock for the key: of two threads that share a key, the second finds the first one's answer."""
         if key is None:
             return nullcontext()
@@ -485,7 +485,7 @@ class Curator:
         self._hold_open()
         return make_request(within, epsilon, confidence, max_price, fresh=fresh, default=self._dataset.default)
 
-    def _approved(
+    def _with_approval(
         self, request: Request, asked: tuple[Question, ...], key: str | None, max_price: Exact | None
     ) -> Request:
         """Return the request with the price that the owner approved for these questions under this key, if any.
@@ -511,7 +511,7 @@ def _questions(asked: tuple[Question | Statement, ...]) -> tuple[Question, ...]:
     return tuple([one for each in asked for one in (each.parts if isinstance(each, Statement) else (each,))])
 
 
-def _assembled(asked: tuple[Question | Statement, ...], answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
+def _assemble(asked: tuple[Question | Statement, ...], answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
     """Return one answer for each question or statement; computing on answers needs no data and costs nothing."""
     if not any(isinstance(one, Statement) for one in asked):
         return answers

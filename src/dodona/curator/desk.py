@@ -125,7 +125,7 @@ class Desk:
     def buy(self, purchase: Purchase[_ItemT], *, key: str | None = None) -> Bought[_ItemT]:
         """Charge, make the charge durable, then deliver. An earlier charge under the same key is not repeated."""
         price, known = self._approve(purchase, key)
-        with self._explained(price):
+        with self._explain_refusal(price):
             receipt = self.dataset.ledger.reserve(
                 purchase.event,
                 analyst=self.analyst,
@@ -144,7 +144,7 @@ class Desk:
         purchase taken over from a caller who died was charged to that caller.
         """
         price, _ = self._approve(purchase, key)
-        with self._explained(price):
+        with self._explain_refusal(price):
             reserved = self.dataset.ledger.reserve_once(
                 purchase.event,
                 analyst=self.analyst,
@@ -239,7 +239,7 @@ class Desk:
                 ledger.let_go(reserved.receipt)
 
     @contextmanager
-    def _explained(self, price: Price) -> Iterator[None]:
+    def _explain_refusal(self, price: Price) -> Iterator[None]:
         """Extend the ledger's refusal with the reason why the event takes so much."""
         try:
             yield

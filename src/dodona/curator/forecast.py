@@ -129,9 +129,9 @@ class Forecaster:
         """Return the number of rows with a value in each group of a count."""
         conditions = _conditions(block, domain)
         whole = Block(conjunction(*conditions), block.keys)
-        found = self._released(whole)
+        found = self._sizes_from_releases(whole)
         if found is None:
-            found = self._estimated(conditions, block.keys)
+            found = self._estimate_sizes(conditions, block.keys)
         column = expression.attribute if isinstance(expression, Quantile) else None
         complete = len(conditions) == len(_conjuncts(block.where)) and (
             column is None or domain[column].landing is not None
@@ -153,7 +153,7 @@ class Forecaster:
         shares = np.diff(np.clip(below / below[-1], 0.0, 1.0), prepend=0.0)
         return ReleasedHistogram(tuple(cut / bins.size for cut in (*bins.cuts, bins.size)), tuple(shares.tolist()))
 
-    def _released(self, block: Block) -> GroupSizes | None:
+    def _sizes_from_releases(self, block: Block) -> GroupSizes | None:
         """Return the number of rows of a count from releases; None if there are none."""
         if has_constant_weight(block):
             return self._all_rows
@@ -169,27 +169,27 @@ class Forecaster:
         found = self.knowledge.lookup(block, self.knowledge.pattern(block), _any)
         return self.knowledge.combine(block, _any) if found is None else found
 
-    def _estimated(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:
+    def _estimate_sizes(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:
         """Return the estimated number of rows if conditions and groups are nearly independent."""
-        factors = [*self._grouped(keys), *map(self._selected, conditions)]
+        factors = [*self._group_shares(keys), *map(self._condition_share, conditions)]
         found = self._all_rows
         for factor in factors:
             found = found.times(factor)
         return found.scaled(1 / _APART, _APART) if len(factors) > 1 else found
 
-    def _grouped(self, keys: tuple[Key, ...]) -> Iterator[GroupSizes]:
+    def _group_shares(self, keys: tuple[Key, ...]) -> Iterator[GroupSizes]:
         """Yield the share of the rows in each group: for all keys jointly if that was released."""
-        together = self._released(Block(EVERYTHING, keys)) if len(keys) > 1 else None
+        together = self._sizes_from_releases(Block(EVERYTHING, keys)) if len(keys) > 1 else None
         if together is not None:
             yield self._part(together)
             return
         for key in keys:
-            known = self._released(Block(EVERYTHING, (key,)))
+            known = self._sizes_from_releases(Block(EVERYTHING, (key,)))
             yield _equal_shares(key) if known is None else self._part(known)
 
-    def _selected(self, condition: Predicate) -> GroupSizes:
+    def _condition_share(self, condition: Predicate) -> GroupSizes:
         """Return the share of the rows that meet a condition."""
-        known = self._released(Block(condition))
+        known = self._sizes_from_releases(Block(condition))
         if known is not None:
             return self._part(known)
         share = 0.5

@@ -212,14 +212,14 @@ class Ladder:
         if key is not None:
             recalled = self._recall(distinct, request, key)
             if recalled is not None:
-                return self._answered(spread_answers(recalled, asked, places), request)
+                return self._make_answers(spread_answers(recalled, asked, places), request)
         call = self._resolve(distinct, request, key)
         self._climb(call)
         origins = {id(one): one for one in call.origins if one is not None}.values()
         if all(one.source in _FREE_SOURCES for one in origins):
-            return self._answered(spread_answers(call.found, asked, places), request, call.view.head)
+            return self._make_answers(spread_answers(call.found, asked, places), request, call.view.head)
         with mark_errors_charged() if any(one.price.share > 0 for one in origins) else nullcontext():
-            return self._answered(spread_answers(call.found, asked, places), request)
+            return self._make_answers(spread_answers(call.found, asked, places), request)
 
     def reading(self, released: ReleasedBlocks) -> Ladder:
         """Return a ladder that answers from other releases: those before a purchase, or of an older version."""
@@ -245,7 +245,7 @@ class Ladder:
             if anyhow:
                 call.fill(map(Found.derived, self.lookup.derive_anyhow(call.missing)))
             found = None if call.missing else [*call.found]
-        return None if found is None else self._answered(spread_answers(found, asked, places), request)
+        return None if found is None else self._make_answers(spread_answers(found, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -446,13 +446,13 @@ class Ladder:
                     found = self.answers_of_bundle(self._resolve(reading, request, None).asked, receipt)
                     if found is not None:
                         origin = Origin("replayed", receipt.id, reused=True)
-                        return self._answered([Found(one, origin) for one in found], request)
+                        return self._make_answers([Found(one, origin) for one in found], request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
             )
-        return self._answered(read_again(release, asked), request)
+        return self._make_answers(read_again(release, asked), request)
 
-    def _answered(self, found: Iterable[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
+    def _make_answers(self, found: Iterable[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
         """Return the answers, as of a head of the ledger; without one, as of now."""
         dataset, draws, recall = self._dataset, self.releases.draws, self._recall_direct
         head = dataset.ledger.head if head is None else head

@@ -118,13 +118,13 @@ class RentOrBuyRule:
         Theorem: rent-or-buy
         """
         for bundle in self.bundles(wanted, price, single):
-            paid = self._paid(bundle.level, wanted, price) + single
+            paid = self._rent_paid(bundle.level, wanted, price) + single
             if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
                 return None
             if bundle.price <= paid:
                 # What is bought may cost less than what it was found by: its own price decides whether it fits, so that
                 # the price of a quote is enough.
-                found = self._widened(self._shared(bundle, wanted, price, min(left, paid)), wanted, price, left)
+                found = self._widen(self._narrow(bundle, wanted, price, min(left, paid)), wanted, price, left)
                 if found.price <= left and self.answers(found, (wanted,)):
                     return found
         return None
@@ -232,7 +232,7 @@ class RentOrBuyRule:
                 return True
             unused = [rent for rent in known.asked.rents if level not in rent.used]
             most = _CREDIT.get(level, 1) * sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
-            return cost <= single + most and cost <= single + self._paid(level, wanted, price)
+            return cost <= single + most and cost <= single + self._rent_paid(level, wanted, price)
 
         offered = _LATTICES if wanted.sums else _LEVELS
         levels = [level for level in offered if is_reached(least[level], level)]
@@ -298,7 +298,7 @@ class RentOrBuyRule:
             designed = self._tables[key] = None if found is None else (found, found.event(self.unit))
             return designed
 
-    def _shared(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, most: float) -> Bundle:
+    def _narrow(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, most: float) -> Bundle:
         """Return a narrow lattice at the variances of the wide one, if it has paid for that; else unchanged.
 
         What is bought now then need not be bought again with the wide one.
@@ -315,7 +315,7 @@ class RentOrBuyRule:
         event = residual_event(found, self.unit, self.normal)
         return Bundle(bundle.level, found, event, price(event)) if price(event) <= most else bundle
 
-    def _widened(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, left: float) -> Bundle:
+    def _widen(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, left: float) -> Bundle:
         """Return a table with further columns, as long as it costs at most twice as much; other bundles are unchanged.
 
         Columns asked about come first, then the smallest, so that fewer tables have to be bought later.
@@ -337,7 +337,7 @@ class RentOrBuyRule:
             bundle = found
         return bundle
 
-    def _paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
+    def _rent_paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
         """Return the rent paid for answers that the bundle would have given, with the credit of its level."""
         return _CREDIT.get(level, 1) * sum(
             rent.times * price(rent.event) / rent.blocks
@@ -409,7 +409,7 @@ class Buyer:
         price, cheapest, alone = live[0]
         bundle = self.rule.choose(self.rule.eased(wanted), alone, price, float(left))
         if bundle is not None:
-            return self._bundled(bundle)
+            return self._order_bundle(bundle)
         return cheapest if cheapest.share <= left else self.planner.plan((question,), request)
 
     def together(
@@ -424,9 +424,9 @@ class Buyer:
             best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
             best = best if best is not None and self.rule.answers(best, kinds) else None
         if best is not None and self._is_cheaper(self.share(best.event), questions, request, kinds):
-            return self._bundled(best)
+            return self._order_bundle(best)
         alone = self.planner.plan(questions, request)
-        return alone if best is None or self.share(best.event) > alone.share else self._bundled(best)
+        return alone if best is None or self.share(best.event) > alone.share else self._order_bundle(best)
 
     def _is_cheaper(
         self, share: Fraction, questions: Sequence[Question], request: Request, kinds: Sequence[CountDemand]
@@ -469,7 +469,7 @@ class Buyer:
         payable = [own for own in bundles if math.isfinite(own.price)]
         return min(payable, key=lambda own: self.share(own.event), default=None)
 
-    def _bundled(self, bundle: Bundle) -> PurchaseOrder:
+    def _order_bundle(self, bundle: Bundle) -> PurchaseOrder:
         measurement = bundle.measurement(self.rule.domain, self.rule.normal)
         return PurchaseOrder(measurement, bundle.event, self.share(bundle.event), bundle.level)
 

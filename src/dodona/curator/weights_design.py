@@ -340,7 +340,7 @@ def _search_design(  # noqa: PLR0913, PLR0917  the sides of the promise
         updates = round(math.exp(position))
         gap, answered = _gap(potential, updates), min(updates, questions)
         answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
-        return gap + 2 * _split(questions, answered, failing, currency, currency.left(answer, answered))[1] / rows
+        return gap + 2 * _split_scale(questions, answered, failing, currency, currency.left(answer, answered))[1] / rows
 
     # Beyond one update per question nothing more is paid, so there may be a second local minimum.
     last = math.log(_MOST_UPDATES)
@@ -372,7 +372,7 @@ def _make_design(  # noqa: PLR0913, PLR0917  all that was chosen
     answered = min(updates, questions)
     answer = currency.answer(gap * rows, answers=answered, failing=failing * _DIRECTIONS)
     tolerance = currency.left(answer, answered)
-    share, error = _split(questions, answered, failing, currency, tolerance)
+    share, error = _split_scale(questions, answered, failing, currency, tolerance)
     if not error < _MAX_DESIGN_ROWS:
         raise NoUsefulGuarantee(math.inf)
     question = (2 + 1 / share) / currency.loss(tolerance / (answered + 1))
@@ -404,7 +404,9 @@ def _gap(potential: float, updates: int) -> float:
     return math.sqrt(potential / (2 * (updates + 1))) * (1 + 1e-12)
 
 
-def _split(questions: int, updates: int, failing: float, currency: LossLimit, tolerance: float) -> tuple[float, float]:
+def _split_scale(
+    questions: int, updates: int, failing: float, currency: LossLimit, tolerance: float
+) -> tuple[float, float]:
     """Return the threshold's scale as a share θ of the questions' scale, and the approximate error in rows.
 
     It is (2 + 1/θ)(ln(k/2β) + θ·ln(c+1) + ln Γ(1-θ))/ε: e^{τ*/b} is averaged over the largest of c + 1 thresholds.

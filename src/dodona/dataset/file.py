@@ -337,7 +337,7 @@ def _budget(root: TomlTable) -> dict[str, Any] | None:
     delta = budget.exact("delta", example='delta = "1e-6"', lower=_LOWEST, upper=Fraction(1), default=_LOWEST)
     accountant = budget.choice("accountant", _ACCOUNTANTS, default=default_accountant(delta or _LOWEST).value)
     after = budget.choice("after", ("refuse", "model"), default="refuse")
-    drafted = _drafted(budget)
+    drafted = _draft_epsilons(budget)
     budget.close()
     if epsilon is None or delta is None or accountant is None or after is None or drafted is None:
         return None
@@ -349,7 +349,7 @@ def _budget(root: TomlTable) -> dict[str, Any] | None:
     return {"budget": made, "after": after, "drafted": drafted}
 
 
-def _drafted(budget: TomlTable) -> tuple[Fraction, ...] | None:
+def _draft_epsilons(budget: TomlTable) -> tuple[Fraction, ...] | None:
     """Return the ε of each private selection made while drafting."""
     if not budget.has("drafted"):
         return ()

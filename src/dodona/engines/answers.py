@@ -279,7 +279,7 @@ def _masks(codes: Sequence[int], number: int) -> Doubles:
 # --- Answers from any SQL engine: which statements share a pass, and how to combine the returned columns. ---
 
 
-Fetch = Callable[[render.Statement], "list[Integers]"]
+Fetch = Callable[[render.GroupedSql], "list[Integers]"]
 """Runs a statement and returns its result columns: the group, then the limbs. Raises SourceFailed."""
 _CONDITIONS_AT_ONCE = 200  # beyond this, each condition in a statement costs more
 _FEW_CONDITIONS = 2
@@ -355,7 +355,7 @@ def _fetch_histogram(query: Query, names: Sequence[str], table: render.Table, fe
     return Histogram(tuple(names), counts.reshape(shape))
 
 
-def _fetch_sums(asked: render.Statement, fetch: Fetch) -> list[WholeNumbers]:
+def _fetch_sums(asked: render.GroupedSql, fetch: Fetch) -> list[WholeNumbers]:
     """Return the answers of each weight of a statement, for all of its groups."""
     group, *columns = fetch(asked)
     found = list[Any]()
@@ -367,10 +367,10 @@ def _fetch_sums(asked: render.Statement, fetch: Fetch) -> list[WholeNumbers]:
 
 def _statements(
     table: render.Table, blocks: Sequence[Block], places: Sequence[int]
-) -> list[tuple[list[int], render.Statement]]:
+) -> list[tuple[list[int], render.GroupedSql]]:
     """Return statements for blocks, each with the positions it answers; blocks share a pass if possible."""
     alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
-    found = list[tuple[list[int], render.Statement]]()
+    found = list[tuple[list[int], render.GroupedSql]]()
     for place in places:
         block = blocks[place]
         if isinstance(block.weight, PeopleWeight):

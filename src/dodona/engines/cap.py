@@ -18,7 +18,7 @@ import numpy as np
 
 from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, code_sql, read_column
 from dodona.engines.dialects import Dialect, number_literal
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Booleans, Integers
 from dodona.schema.attributes import Attribute
@@ -171,7 +171,7 @@ def _coded_readings(attributes: Iterable[Attribute], dialect: Dialect) -> dict[s
     return {own.name: read_column(own, raw, ColumnForm.CODE, dialect) for raw, own in coded}
 
 
-def excess_statement(schema: Schema, table: Table) -> Statement:
+def excess_statement(schema: Schema, table: Table) -> GroupedSql:
     """Return the statement for how many rows too many stored rows have of a person, and how many without an id.
 
     With several tables, each has its own cap: rows of one table beyond it are too many, however few the others have.
@@ -189,7 +189,7 @@ def excess_statement(schema: Schema, table: Table) -> Statement:
     crowds = f"SELECT origin, count({PERSON_COLUMN}) AS n, count(*) AS held FROM ({rows}) AS kept_rows"  # noqa: S608
     figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in (f"max(n - {most})", "sum(held - n)")]
     own = f"({crowds} GROUP BY {PERSON_COLUMN}, origin) AS crowds"
-    return Statement(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM {own}", 1, ((1,), (1,)))  # noqa: S608
+    return GroupedSql(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM {own}", 1, ((1,), (1,)))  # noqa: S608
 
 
 def capped_table(table: Table, rows: int, key: bytes) -> Table:
@@ -233,15 +233,17 @@ def counted_table(schema: Schema, tables: Sequence[Table], key: bytes) -> Table:
     return linked_table(schema, tables, key) if schema.linked else capped_table(tables[0], schema.unit.rows, key)
 
 
-def repeated_statement(schema: Schema, table: Table) -> Statement:
+def repeated_statement(schema: Schema, table: Table) -> GroupedSql:
     """Return the statement that counts the people with more rows in a table than count."""
     own = f"SELECT count(*) AS n FROM ({_LinkedPart(schema, table).rows_sql}) AS own WHERE {PERSON_COLUMN} IS NOT NULL"  # noqa: S608
     crowds = f"SELECT 1 AS one FROM ({own} GROUP BY {PERSON_COLUMN}) AS crowds WHERE n > {schema.unit.rows}"  # noqa: S608
     number = table.dialect.small.format("count(*)")
-    return Statement(f"SELECT 0 AS g, {number} AS s0 FROM ({crowds}) AS few", 1, ((1,),))  # noqa: S608
+    return GroupedSql(f"SELECT 0 AS g, {number} AS s0 FROM ({crowds}) AS few", 1, ((1,),))  # noqa: S608
 
 
-def repeated_tables(schema: Schema, tables: Sequence[Table], fetch: Callable[[Statement], list[Integers]]) -> list[str]:
+def repeated_tables(
+    schema: Schema, tables: Sequence[Table], fetch: Callable[[GroupedSql], list[Integers]]
+) -> list[str]:
     """Return the linked tables that should have one row of a person and have more of some: for the owner only."""
     linked = list(zip(unlinked_schemas(schema), tables, strict=True))[1:]
     return [

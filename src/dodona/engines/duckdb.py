@@ -21,7 +21,7 @@ from dodona.engines.cells import ColumnForm, SourceUnfit
 from dodona.engines.dialects import DUCKDB
 from dodona.engines.files import PLAIN_CSV, CsvFormat, Place, Utf8Files, csv_sql, list_files, pattern_base, single_file
 from dodona.engines.inspection import FetchedRow, SourceColumn, rows_to_columns
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
@@ -79,7 +79,7 @@ class DuckDBInspection:
             "many fields as the first, and that no time is out of range."
         )
 
-    def fetched(self, asked: Statement) -> list[Integers]:
+    def fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
@@ -163,7 +163,7 @@ class DuckDBSource:
         connection = _connect_to_files([name for own in files for name in own], threads=threads)
         pairs = zip(files, places, strict=True)
         sources = [session.parquet_sql(connection, own, pattern_base(Path(place))) for own, place in pairs]
-        return cls._opened(connection, schema, sources, version=version, key=key)
+        return cls._open_tables(connection, schema, sources, version=version, key=key)
 
     @classmethod
     def csv(  # noqa: PLR0913  what is opened once
@@ -190,7 +190,7 @@ class DuckDBSource:
                 rows = Utf8Files(files, form.of_table(own.table), pattern_base(Path(place)))
                 copies.callback(rows.close)
                 tables.append(session.declared_table(connection, own, csv_sql(rows), form))
-            taken = cls._counted(connection, schema, tables, key)
+            taken = cls._load_counted(connection, schema, tables, key)
         session.restrict_to_files(connection, [])
         return cls(connection, schema, taken, version=version)
 
@@ -212,7 +212,7 @@ class DuckDBSource:
         connection = session.connect()
         main = session.attach_table(connection, single_file(path), schema.table if table is None else table)
         others = [session.attached_name(linked.get(own.name, own.name)) for own in schema.linked]
-        return cls._opened(connection, schema, [main, *others], version=version, key=key)
+        return cls._open_tables(connection, schema, [main, *others], version=version, key=key)
 
     @classmethod
     def frame(
@@ -230,14 +230,14 @@ class DuckDBSource:
             taken, coded = arrow_table(own, frames[place], plain_id=bool(schema.linked))
             session.register_table(connection, f"frame{place}", taken)
             tables.append(session.frame_table(connection, own, f"frame{place}", coded=coded))
-        counted = cls._counted(connection, schema, tables, key)
+        counted = cls._load_counted(connection, schema, tables, key)
         for place in range(len(tables)):
             connection.unregister(f"frame{place}")
         session.restrict_to_files(connection, [])
         return cls(connection, schema, counted, version=version)
 
     @classmethod
-    def _opened(
+    def _open_tables(
         cls, connection: session.Connection, schema: Schema, sources: Sequence[str], *, version: str, key: bytes | None
     ) -> Self:
         """Open tables over a connection that is already locked down: their content may be hostile."""
@@ -248,10 +248,12 @@ class DuckDBSource:
         if schema.unit.id is None:
             return cls(connection, schema, tables[0], version=version)
         # select the counted rows once, not with every question
-        return cls(connection, schema, cls._counted(connection, schema, tables, key), version=version)
+        return cls(connection, schema, cls._load_counted(connection, schema, tables, key), version=version)
 
     @staticmethod
-    def _counted(connection: session.Connection, schema: Schema, tables: Sequence[Table], key: bytes | None) -> Table:
+    def _load_counted(
+        connection: session.Connection, schema: Schema, tables: Sequence[Table], key: bytes | None
+    ) -> Table:
         """Load the rows that count."""
         if schema.linked:
             return session.load_linked(connection, schema, tables, key, partial(_fetch_columns, connection))
@@ -281,14 +283,14 @@ class DuckDBSource:
         with self._lock:
             self._connection.close()
 
-    def _fetched(self, asked: Statement) -> list[Integers]:
+    def _fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a statement."""
         with self._lock, suppress(duckdb.Error):
             return _fetch_columns(self._connection, asked)
         raise SourceFailed  # here and not above, so that the engine's message is not attached
 
 
-def _fetch_columns(connection: session.Connection, asked: Statement) -> list[Integers]:
+def _fetch_columns(connection: session.Connection, asked: GroupedSql) -> list[Integers]:
     columns = connection.execute(asked.sql).fetchnumpy()
     return [np.asarray(column, dtype=np.int64) for column in columns.values()]
 

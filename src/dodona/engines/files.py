@@ -367,14 +367,14 @@ class Utf8Files:
         self.names = list(files)
         self.folders = [folder_partitions(name, base) for name in files]
         if form.encoding != "utf-8":
-            self.names = [self._copied(name, form.encoding) for name in files]
+            self.names = [self._copy(name, form.encoding) for name in files]
 
     def close(self) -> None:
         """Release the copies."""
         for copy in self._copies:
             copy.close()
 
-    def _copied(self, name: str, encoding: str) -> str:
+    def _copy(self, name: str, encoding: str) -> str:
         if not hasattr(os, "memfd_create"):
             raise SourceUnfit("Files of this encoding are read on Linux alone. Write them as UTF-8.")
         copy = os.fdopen(os.memfd_create("rows"), "wb")

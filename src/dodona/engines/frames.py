@@ -39,7 +39,7 @@ def arrow_table(schema: Schema, frame: Any, *, plain_id: bool = False) -> tuple[
             )
             coded.add(name)
             continue
-        own = _typed(column, library)
+        own = _with_type(column, library)
         if pa.types.is_decimal256(own.type) and name != person:  # wider than DuckDB's decimals
             own = pa.array(encode(schema.domain[name], own.to_pylist()))
             coded.add(name)
@@ -82,7 +82,7 @@ def _column(frame: Any, library: str, name: str) -> Any:  # noqa: ANN401  of thr
             raise SourceUnfit(f"The table has the column {name} more than once. Give each column its own name.")
 
 
-def _typed(column: Any, library: str) -> Any:  # noqa: ANN401  of three libraries
+def _with_type(column: Any, library: str) -> Any:  # noqa: ANN401  of three libraries
     with suppress(pa.ArrowException, ValueError, TypeError):
         match library:
             case "pandas":

@@ -16,7 +16,7 @@ import numpy as np
 from dodona.engines.answers import answer_query
 from dodona.engines.cells import ColumnForm, date_sql, read_column, seconds_sql
 from dodona.engines.dialects import Dialect, number_literal
-from dodona.engines.render import COLUMN_FIGURES, Statement, Table, check_statement, left_out_sql
+from dodona.engines.render import COLUMN_FIGURES, GroupedSql, Table, check_statement, left_out_sql
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Date, Integer, Number
@@ -61,7 +61,7 @@ class Inspection(Protocol):
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement; raises SourceUnfit, without the engine's message."""
 
-    def fetched(self, asked: Statement) -> list[Integers]:
+    def fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a rendered statement, as `answers.Fetch` does; raises SourceUnfit."""
 
     def table(self, schema: Schema) -> Table:

@@ -80,7 +80,7 @@ class MemorySource:
         for place in plan.single:
             block = query.blocks[place]
             if isinstance(block.weight, PeopleWeight):
-                found[place] = self._counted(block)
+                found[place] = self._count_people(block)
             else:
                 found[place] = answer_block(block, self._codes, counts=None, rows=self._rows)
         return [found[place] for place in range(len(query.blocks))]
@@ -96,7 +96,7 @@ class MemorySource:
         """Release the table."""
         self._codes = {}
 
-    def _counted(self, block: Block) -> Integers:
+    def _count_people(self, block: Block) -> Integers:
         """Return the number of people with a row in each group."""
         if self._people is None:
             raise InvariantBroken("People are counted where the table does not tell them apart.")

@@ -19,7 +19,7 @@ from dodona.engines.cap import (
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import POSTGRES
 from dodona.engines.inspection import FetchedRow
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.errors import InvalidArgument
 from dodona.numbers import Integers
 from dodona.query.query import Query
@@ -37,7 +37,7 @@ class PostgresInspection:
     def __init__(self, url: str, *, table: str, timeout: float = 3600.0) -> None:
         """Connect, and read names and types."""
         space, name = server.split_table_name(table)
-        self._session = server.Session(url, timeout=timeout)
+        self._session = server.PostgresSession(url, timeout=timeout)
         try:
             self._relation = self._run(lambda connection: server.find_relation(connection, (), space, name))
         except BaseException:
@@ -53,7 +53,7 @@ class PostgresInspection:
         """Return the rows of a statement."""
         return self._run(lambda connection: connection.execute(sql.encode()).fetchall())
 
-    def fetched(self, asked: Statement) -> list[Integers]:
+    def fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return self._run(lambda connection: server.fetch_columns(connection, asked))
 
@@ -108,7 +108,7 @@ class PostgresSource:
             raise InvalidArgument("timeout", timeout, "write a number of seconds, up to a week")
         self.version, self._schema = version, schema
         self._kept = None if kept is None else kept_digest(schema, version, own_key)
-        self._session = server.Session(url, timeout=timeout)
+        self._session = server.PostgresSession(url, timeout=timeout)
         self._relations = list[tuple[Iterable[str], server.Relation]]()
         try:
             if kept is not None:

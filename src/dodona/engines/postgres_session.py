@@ -17,7 +17,7 @@ from dodona.engines.cap import PERSON_COLUMN, id_text_pattern, kept_columns, kep
 from dodona.engines.cells import ColumnForm, ColumnReading, SourceUnfit, find_column, read_column, require_form
 from dodona.engines.dialects import DOUBLE_OF_NUMERIC, POSTGRES
 from dodona.engines.inspection import SourceColumn
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.numbers import Integers
 from dodona.schema.attributes import Attribute, Boolean, source_column_name
 from dodona.schema.schema import Schema
@@ -57,7 +57,7 @@ _TRAILER = b"\xff\xff"
 _WORD = 8
 
 
-class Session:
+class PostgresSession:
     """One connection at a time, for one query at a time."""
 
     def __init__(self, url: str, *, timeout: float) -> None:
@@ -66,7 +66,7 @@ class Session:
         self._lock = threading.Lock()
         self._closed = False
         self._connection: Connection | None = None
-        reason = self._reached()
+        reason = self._connect_first()
         if reason is not None:  # raised here, so that the address is not attached
             raise SourceUnfit(reason)
 
@@ -80,7 +80,7 @@ class Session:
         the next query gets a new one.
         """
         with self._lock:
-            found = self._tried(work)
+            found = self._try_work(work)
         if found is None:  # raised here and not where it failed, so that the server's message is not attached
             raise SourceFailed(charged=charged)
         return found[0]
@@ -91,7 +91,7 @@ class Session:
             self._closed = True
             self._drop()
 
-    def _tried(self, work: Callable[[Connection], ResultT]) -> tuple[ResultT] | None:
+    def _try_work(self, work: Callable[[Connection], ResultT]) -> tuple[ResultT] | None:
         if self._closed:
             return None
         try:
@@ -122,7 +122,7 @@ class Session:
         if connection is not None:
             connection.close()
 
-    def _reached(self) -> str | None:
+    def _connect_first(self) -> str | None:
         """Connect for the first time; return what is wrong if it fails."""
         try:
             self._connection = _connect(self._url, self._timeout)
@@ -139,7 +139,7 @@ class Session:
         return None
 
 
-def fetch_columns(connection: Connection, asked: Statement) -> list[Integers]:
+def fetch_columns(connection: Connection, asked: GroupedSql) -> list[Integers]:
     """Return the result columns of a statement, as 64-bit integers with one row per group.
 
     A result with more rows than the statement has groups is refused.

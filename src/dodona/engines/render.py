@@ -46,7 +46,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class GroupedSql:
     """SQL with one row per group: its number, then for each weight the limbs of the sum.
 
     Groups without rows may be missing.
@@ -58,14 +58,14 @@ class Statement:
     """For each weight, the value of one unit of each of its columns."""
 
 
-def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequence[Weight]) -> Statement:
+def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: Sequence[Weight]) -> GroupedSql:
     """Return the statement for blocks with one condition and the same keys, one sum per weight."""
     totals = [_weight_sum(table, weight, where=None) for weight in weights]
     scales = tuple(total.scales for total in totals)
     chosen = f" WHERE {predicate_sql(table, where)}" if where != EVERYTHING else ""
     if not keys:
         columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
-        return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}{chosen}", 1, scales)  # noqa: S608
+        return GroupedSql(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}{chosen}", 1, scales)  # noqa: S608
     groups = math.prod(key.groups for key in keys)
     # Texts are grouped unchanged, and the few distinct ones are mapped to codes afterwards; so are integers that each
     # form a group, if there is no other key.
@@ -82,14 +82,14 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
     grouped = f"SELECT {parts}, {listed} FROM {table.source}{chosen} GROUP BY {by}"  # noqa: S608
     if len(outer) == 1 and outer[0] == "k0":
         columns = [text for place, total in enumerate(totals) for text in total.columns(f"t{place}", table.dialect)]
-        return Statement(f"SELECT k0 AS g, {_name_columns(columns)} FROM ({grouped}) AS grouped", groups, scales)  # noqa: S608
+        return GroupedSql(f"SELECT k0 AS g, {_name_columns(columns)} FROM ({grouped}) AS grouped", groups, scales)  # noqa: S608
     columns = [text for place, total in enumerate(totals) for text in total.columns(f"sum(t{place})", table.dialect)]
     number = _product_index_sql([key.groups for key in keys], outer)
     sql = f"SELECT {number} AS g, {_name_columns(columns)} FROM ({grouped}) AS grouped GROUP BY 1"  # noqa: S608
-    return Statement(sql, groups, scales)
+    return GroupedSql(sql, groups, scales)
 
 
-def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> Statement:
+def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> GroupedSql:
     """Return the statement that counts the distinct people with a row in each group."""
     if table.person is None:
         raise InvariantBroken("People are counted where the table does not tell them apart.")
@@ -100,7 +100,7 @@ def people_statement(table: Table, where: Predicate, keys: Sequence[Key]) -> Sta
     counted = table.dialect.small.format("count(DISTINCT who)")
     by = " GROUP BY g" if keys else ""
     first = "g" if keys else "0 AS g"
-    return Statement(f"SELECT {first}, {counted} AS s0 FROM ({rows}) AS meant{by}", groups, ((1,),))  # noqa: S608
+    return GroupedSql(f"SELECT {first}, {counted} AS s0 FROM ({rows}) AS meant{by}", groups, ((1,),))  # noqa: S608
 
 
 def person_rows(table: Table, people: PersonTable) -> Table:
@@ -143,12 +143,12 @@ def _person_code_sql(own: PersonColumn, place: int, dialect: Dialect) -> str:
     return dialect.small.format(f"CASE WHEN n{place} = 0 THEN {own.absent} ELSE {code} END")
 
 
-def conditional_statement(table: Table, blocks: Sequence[Block]) -> Statement:
+def conditional_statement(table: Table, blocks: Sequence[Block]) -> GroupedSql:
     """Return one statement for many blocks without keys, each with its own condition."""
     totals = [_weight_sum(table, block.weight, where=predicate_sql(table, block.where)) for block in blocks]
     scales = tuple(total.scales for total in totals)
     columns = [column for total in totals for column in total.columns(total.sql, table.dialect)]
-    return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, scales)  # noqa: S608
+    return GroupedSql(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, scales)  # noqa: S608
 
 
 def predicate_sql(table: Table, where: Predicate) -> str:
@@ -202,13 +202,13 @@ def _polynomial_sql(table: Table, polynomial: Polynomial, pattern: str, rest: st
     return f"CASE WHEN {' AND '.join(held)} THEN {value} ELSE {rest} END" if held else value
 
 
-def histogram_statement(table: Table, names: Sequence[str]) -> Statement:
+def histogram_statement(table: Table, names: Sequence[str]) -> GroupedSql:
     """Return the statement that counts rows by their cell in the product of attributes, row-major in this order."""
     keys = [Partition.every(table.readings[name].attribute, 1) for name in names]
     return sum_statement(table, EVERYTHING, keys, [ONE])
 
 
-def digest_statement(table: Table) -> Statement:
+def digest_statement(table: Table) -> GroupedSql:
     """Return the statement that counts rows and sums a hash of each row's cells and person."""
     dialect = table.dialect
     parts = [dialect.text.format(cells.code_sql(own)) for own in table.readings.values()]
@@ -217,7 +217,7 @@ def digest_statement(table: Table) -> Statement:
     text = " || ',' || ".join(parts) or "''"
     total = _Sum(f"coalesce(sum({dialect.wide.format(dialect.hashed.format(text))}), 0)", 1, wide=True)
     columns = ["count(*)", *total.columns(total.sql, dialect)]
-    return Statement(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, ((1,), total.scales))  # noqa: S608
+    return GroupedSql(f"SELECT 0 AS g, {_name_columns(columns)} FROM {table.source}", 1, ((1,), total.scales))  # noqa: S608
 
 
 def _name_columns(columns: Sequence[str]) -> str:
@@ -362,7 +362,7 @@ COLUMN_FIGURES = ("missing", "outside", "below", "above")
 """The counts of each column, in this order."""
 
 
-def check_statement(table: Table, rows: int) -> Statement:
+def check_statement(table: Table, rows: int) -> GroupedSql:
     """Return the statement for all rows, rows without an id, people, counted rows, then the counts of each column.
 
     If rows are protected individually, there are no people, and all rows count.
@@ -374,7 +374,7 @@ def check_statement(table: Table, rows: int) -> Statement:
     return _counts_statement(table, figures)
 
 
-def unread_statement(table: Table) -> Statement:
+def unread_statement(table: Table) -> GroupedSql:
     """Return the statement that counts, for each column with `<outside>`, rows with a declared and an undeclared value.
 
     Columns without `<outside>` are omitted: they do not distinguish the two.
@@ -383,9 +383,9 @@ def unread_statement(table: Table) -> Statement:
     return _counts_statement(table, [table.dialect.count_if.format(text) for pair in pairs for text in pair])
 
 
-def _counts_statement(table: Table, figures: Sequence[str]) -> Statement:
+def _counts_statement(table: Table, figures: Sequence[str]) -> GroupedSql:
     counts = [table.dialect.small.format(f"coalesce({text}, 0)") for text in figures]  # NULL if nothing is counted
-    return Statement(f"SELECT 0 AS g, {_name_columns(counts)} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
+    return GroupedSql(f"SELECT 0 AS g, {_name_columns(counts)} FROM {table.source}", 1, ((1,),) * len(figures))  # noqa: S608
 
 
 def readings_with_outside(table: Table) -> list[cells.ColumnReading]:

@@ -16,7 +16,7 @@ from dodona.engines.cap import cap_key, counted_table, repeated_tables, unlinked
 from dodona.engines.cells import SourceUnfit
 from dodona.engines.dialects import SPARK
 from dodona.engines.inspection import FetchedRow, rows_to_columns
-from dodona.engines.render import Statement, Table
+from dodona.engines.render import GroupedSql, Table
 from dodona.numbers import Integers
 from dodona.query.query import Query
 from dodona.schema.schema import Schema
@@ -61,7 +61,7 @@ class SparkInspection:
             return [tuple(row) for row in self._session.sql(sql).collect()]
         raise SourceUnfit("The rows of the table cannot be read. Look into Spark's own log.")
 
-    def fetched(self, asked: Statement) -> list[Integers]:
+    def fetched(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a rendered statement."""
         return rows_to_columns(self.fetch(asked.sql))
 
@@ -212,20 +212,20 @@ class SparkSource:
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
-        return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetched)
+        return answer_query(query, self._table, rows=self._schema.unit.size, fetch=self._fetch_columns)
 
     def fingerprint(self) -> str:
         """Return a digest of the cells of all counted rows."""
-        return rows_digest(self._table, self._fetched)
+        return rows_digest(self._table, self._fetch_columns)
 
     def unread(self) -> tuple[str, ...]:
         """Return the columns with values but without any declared value: for the owner only."""
-        return unread_columns(self._table, self._fetched)
+        return unread_columns(self._table, self._fetch_columns)
 
     def repeated(self) -> tuple[str, ...]:
         """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
         linked = self._schema.linked and self._parts
-        return tuple(repeated_tables(self._schema, self._parts, self._fetched)) if linked else ()
+        return tuple(repeated_tables(self._schema, self._parts, self._fetch_columns)) if linked else ()
 
     def keep_rows(self, kept: str, *, key: bytes) -> None:
         """Store the counted rows in a Parquet folder, for this version, schema and key."""
@@ -237,7 +237,7 @@ class SparkSource:
             self._closed = True
             self._leave()
 
-    def _fetched(self, asked: Statement) -> list[Integers]:
+    def _fetch_columns(self, asked: GroupedSql) -> list[Integers]:
         """Return the result columns of a statement."""
         with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             if not self._closed:

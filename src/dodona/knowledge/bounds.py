@@ -120,10 +120,10 @@ class _Program:
         if multipliers is None:
             return None
         rounded = ([Fraction(own).limit_denominator(finest) for own in multipliers] for finest in _FINEST)
-        held = (self._held(wanted, numbers) for numbers in rounded)
+        held = (self._proven_bound(wanted, numbers) for numbers in rounded)
         return min((found for found in held if found is not None), default=None)
 
-    def _held(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
+    def _proven_bound(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
         """Return the bound that multipliers prove, after a row that counts every cell absorbs their rounding error."""
         short = wanted - np.array(numbers, dtype=object) @ self.rows
         missing = max(*short.tolist(), Fraction(0))

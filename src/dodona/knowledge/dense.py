@@ -171,10 +171,10 @@ class DenseBelief:
         count = one.count
         if count is None:
             law = self.laws([one.places])[one.places]
-            return self._multiplied(one, law, tilt_factors(one, given))
+            return self._multiply(one, law, tilt_factors(one, given))
         power = float(given[0]) * count
         _refuse_spread(abs(power))
-        return self._scaled(one.block.where, math.exp(power))
+        return self._scale_inside(one.block.where, math.exp(power))
 
     def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
         """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
@@ -210,16 +210,16 @@ class DenseBelief:
         self._known = _LastRead(where, region, inside, outside)
         return self._known
 
-    def _scaled(self, where: Predicate, factor: float) -> Self:
+    def _scale_inside(self, where: Predicate, factor: float) -> Self:
         """Multiply the cells inside and adjust the total; cells outside are unchanged."""
         known = self._look(where)
         if known.region is not None:
             self._kernel.scale(self._own(), known.region, factor)
         inside = known.inside * factor
         self._total = inside + known.outside
-        return self._stepped(math.log(factor), known=known._replace(inside=inside))
+        return self._step(math.log(factor), known=known._replace(inside=inside))
 
-    def _multiplied(self, one: BlockOnSupport, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
+    def _multiply(self, one: BlockOnSupport, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
         """Multiply every cell by the table entry for its codes of some attributes."""
         shape, places = self._support.shape, one.places
         cut = len(shape)
@@ -230,9 +230,9 @@ class DenseBelief:
         cells = self._own().reshape(*shape[:cut], -1)
         cells *= lanes
         self._total *= float((law * table).sum())
-        return self._stepped(float(np.abs(np.log(table)).max()), known=None)
+        return self._step(float(np.abs(np.log(table)).max()), known=None)
 
-    def _stepped(self, depth: float, *, known: _LastRead | None) -> Self:
+    def _step(self, depth: float, *, known: _LastRead | None) -> Self:
         """Return the belief after a step of `depth` nats; recompute the total regularly and before weights vanish."""
         self._steps += 1
         self._depth += abs(depth)
@@ -240,9 +240,9 @@ class DenseBelief:
         safe = self._depth <= _DEEPEST and 1 / _RANGE < self._total < _RANGE
         if self._steps >= _STEPS_BETWEEN_SUMS or not safe:
             self._settle()
-        return self._moved()
+        return self._take_over()
 
-    def _moved(self) -> Self:
+    def _take_over(self) -> Self:
         """Return a belief that takes over these weights; this one is spent."""
         self._own()
         moved = object.__new__(type(self))

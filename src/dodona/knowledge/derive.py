@@ -91,7 +91,7 @@ class Span:
         rest, power = dict(target), 1
         found: defaultdict[int, int] = defaultdict(int)
         for digit in range(_MOST_DIGITS):
-            solved = self._solved(rest)
+            solved = self._solve(rest)
             if solved is None:
                 return None
             for place, number in solved.items():
@@ -104,7 +104,7 @@ class Span:
                     return numbers
         return None
 
-    def _solved(self, target: IntegerVector) -> dict[int, int] | None:
+    def _solve(self, target: IntegerVector) -> dict[int, int] | None:
         """Return the combination modulo the prime, with representatives nearest to 0."""
         left, combination = self._reduce(target)
         if left.any():
@@ -307,7 +307,7 @@ class _Solver:
             self._updates, table = 0, self._filled
             self._inverse = _invert(table.T @ table)
         else:
-            updated = self._updated(before, rank)
+            updated = self._update_inverse(before, rank)
             exact = updated is not None and np.isfinite(updated).all()
             self._inverse = updated if updated is not None and exact else _invert(self._filled.T @ self._filled)
 
@@ -315,7 +315,7 @@ class _Solver:
     def _filled(self) -> NDArray[np.float64]:
         return self._table[: len(self._deviations), : len(self._pivots)]
 
-    def _updated(self, before: int, rank: int) -> NDArray[np.float64] | None:
+    def _update_inverse(self, before: int, rank: int) -> NDArray[np.float64] | None:
         """Return the inverse after new rows (Woodbury's identity) and new columns (a border, by Schur's complement).
 
         None where rounding has left no inverse of the rows.
@@ -449,14 +449,14 @@ class Derivation:
 
     def derive_blocks(self, blocks: tuple[Block, ...]) -> tuple[BestCombination, ...] | None:
         """Return the same for blocks of a query over this domain."""
-        return self._each(blocks, self._derived)
+        return self._each(blocks, self._derive)
 
     def recall_blocks(self, blocks: tuple[Block, ...]) -> tuple[BestCombination, ...] | None:
         """Return the released values that are those of blocks, the most accurate ones; None if one was not released.
 
         A cell of a released table is one of them. It takes no algebra, and is the number that was told before.
         """
-        return self._each(blocks, self._recalled)
+        return self._each(blocks, self._look_up)
 
     def _each(
         self, blocks: tuple[Block, ...], way: Callable[[StepVector], BestCombination | None]
@@ -477,7 +477,7 @@ class Derivation:
                     found.append(one)
         return tuple(found)
 
-    def _recalled(self, vector: StepVector) -> BestCombination | None:
+    def _look_up(self, vector: StepVector) -> BestCombination | None:
         varying = self._varying(vector)
         for columns in (frozenset([name for column in varying for name, _, _ in column]), None):
             for release in self._waiting.pop(columns, ()):
@@ -488,7 +488,7 @@ class Derivation:
         best = min(told, key=lambda place: (noise_variance(self._released[place[0]].noise), place))
         return self._combined(vector, [(best, Fraction(1))])
 
-    def _derived(self, vector: StepVector) -> BestCombination | None:
+    def _derive(self, vector: StepVector) -> BestCombination | None:
         coefficients = self._system.combination(self._varying(vector))
         if coefficients is None:
             return None

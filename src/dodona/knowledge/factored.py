@@ -18,7 +18,7 @@ from dodona.errors import InvalidArgument
 from dodona.knowledge import cells, junction
 from dodona.knowledge.cells import BlockOnSupport, Places, Support
 from dodona.knowledge.fit import ObservedBlock
-from dodona.knowledge.junction import Calibration, Columns, JunctionTree, Table
+from dodona.knowledge.junction import CalibratedTree, Columns, JunctionTree, Table
 from dodona.knowledge.maxent import RELATIVE_ANCHOR, Target, fit_law
 from dodona.query.query import Block, Query
 
@@ -155,10 +155,10 @@ class FactoredBelief:
                 axes = np.argsort([self.order[column] for column in own])
                 found[places] = np.ascontiguousarray(exact[own].transpose(axes))
             else:
-                found[places] = self._moved(places)
+                found[places] = self._loose_marginal(places)
         return found
 
-    def _moved(self, places: Places) -> NDArray[np.float64]:
+    def _loose_marginal(self, places: Places) -> NDArray[np.float64]:
         """Return a marginal that no clique holds: counted on drawn rows, and moved towards what loose ones say of it.
 
         A loose marginal y moves its own m by the positive-part estimator of James and Stein: noise makes about cells·σ²
@@ -166,7 +166,7 @@ class FactoredBelief:
         """
         if places in self._believed:
             return self._believed[places]
-        table = self._counted(places)
+        table = self._count_rows(places)
         shared: dict[Places, NDArray[np.float64]] = {}
         for own, believed in self._believed.items():
             common = tuple(place for place in own if place in places)
@@ -182,7 +182,7 @@ class FactoredBelief:
         found = {}
         for one in self.loose:
             shown = BlockOnSupport(one.block, self.support)
-            counted = self._counted(shown.places)
+            counted = self._count_rows(shown.places)
             away = one.values[shown.groups()] - counted
             noise = counted.size * one.variance
             part = 1.0 - noise / max(noise, float((away * away).sum()))
@@ -272,7 +272,7 @@ class FactoredBelief:
         return tuple(range(len(self._shape)))
 
     @cached_property
-    def law(self) -> Calibration:
+    def law(self) -> CalibratedTree:
         """The law itself."""
         tables = self._priors()
         for one in self.seen:
@@ -285,7 +285,7 @@ class FactoredBelief:
     def _drawn(self) -> NDArray[np.int64]:
         return self.rows(SCORED_ROWS, np.random.default_rng(0))  # noqa: TID251  rows of a public law
 
-    def _counted(self, places: Places) -> NDArray[np.float64]:
+    def _count_rows(self, places: Places) -> NDArray[np.float64]:
         shape = tuple(self.support.shape[place] for place in places)
         numbers = np.zeros(SCORED_ROWS, dtype=np.int64)
         for place, length in zip(places, shape, strict=True):

@@ -12,21 +12,16 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dodona.knowledge.cells import RandomSource
+
 Table = NDArray[np.float64]
 Columns = tuple[int, ...]
 """Numbers of columns, rising: the axes of a table."""
-
-
-class RandomSource(Protocol):
-    """The source of randomness of drawn rows; NumPy's generators satisfy it."""
-
-    def random(self, size: int, /) -> Table:
-        """Return uniform numbers in [0, 1)."""
 
 
 _FEW = 8  # codes of an axis: so few slices are added one by one
@@ -201,7 +196,7 @@ class JunctionTree:
             above = self.cliques[above].parent
         return found
 
-    def calibrate(self, tables: Mapping[Columns, Table]) -> Calibration:
+    def calibrate(self, tables: Mapping[Columns, Table]) -> CalibratedTree:
         """Return the law whose logarithm is the sum of the tables, up to its normalisation."""
         own: list[dict[Columns, Table]] = [{} for _ in self.cliques]
         for columns, table in tables.items():
@@ -223,7 +218,7 @@ class JunctionTree:
                 log_total += float(message)
             else:
                 add_table(own[clique.parent], clique.separator, message)
-        return Calibration(self, tables, tuple(conditionals), log_total)
+        return CalibratedTree(self, tables, tuple(conditionals), log_total)
 
     def _add_up(self, clique: Clique, tables: dict[Columns, Table]) -> Table:
         """Return the sum of tables over subsets of a clique as a table over all of it."""
@@ -276,7 +271,7 @@ def _sum_middle(parts: Table, length: int, rest: int) -> Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calibration:
+class CalibratedTree:
     """A law on a junction tree: each clique's distribution given the columns that it shares with its parent."""
 
     tree: JunctionTree
@@ -319,7 +314,7 @@ class Calibration:
 # --- Rows of a law: clique by clique, each given what it shares with its parent. ---
 
 
-def draw_rows(law: Calibration, count: int, rng: RandomSource, *, independent: bool = False) -> NDArray[np.int64]:
+def draw_rows(law: CalibratedTree, count: int, rng: RandomSource, *, independent: bool = False) -> NDArray[np.int64]:
     """Return rows, one column of codes for each column.
 
     Rows that agree on what a clique shares with its parent are spread over the rest of the clique: evenly, from a

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.knowledge.fit import solve_multipliers
-from dodona.knowledge.junction import Calibration, Columns, JunctionTree, Table
+from dodona.knowledge.junction import CalibratedTree, Columns, JunctionTree, Table
 
 RELATIVE_ANCHOR = 0.25
 """How far one nat of a multiplier pulls an answer, in deviations of its noise."""
@@ -61,7 +61,7 @@ class Fit:
 
     multipliers: tuple[Table, ...]
     """Of each target."""
-    law: Calibration
+    law: CalibratedTree
     gap: float
     """The largest difference between an answer and what the optimum asks of it, in deviations of its noise."""
     steps: int
@@ -70,7 +70,7 @@ class Fit:
 class _Look(Protocol):
     """The dual at some multipliers: its value, its gradient, the answers, and the law."""
 
-    def __call__(self, theta: Table, /) -> tuple[float, Table, Table, Calibration]: ...
+    def __call__(self, theta: Table, /) -> tuple[float, Table, Table, CalibratedTree]: ...
 
 
 def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
@@ -97,7 +97,7 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
     sets = list(dict.fromkeys(own.columns for own in targets))
     shapes = {own: [tree.shape[place] for place in own] for own in sets}
 
-    def look(theta: Table) -> tuple[float, Table, Table, Calibration]:
+    def look(theta: Table) -> tuple[float, Table, Table, CalibratedTree]:
         tables = dict(prior)
         for own, span in zip(targets, spans, strict=True):
             table = own.table(theta[span]).reshape(shapes[own.columns])
@@ -156,7 +156,7 @@ def _minimise(  # noqa: PLR0913  the parts of the dual
     several: int,
     steps: int,
     tolerance: float,
-) -> tuple[Table, Calibration, float, int]:
+) -> tuple[Table, CalibratedTree, float, int]:
     """Return the multipliers that L-BFGS reaches, the law at them, the gap and the number of steps.
 
     The first guess of the inverse Hessian is diagonal, and is taken anew at each step: the curvature along a

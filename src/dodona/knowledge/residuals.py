@@ -359,7 +359,7 @@ class ResidualStore:
                 spread = math.prod([side.spread for side in sides]) * one.variance
                 largest = one.most * math.prod([side.largest for side in sides])
                 own.append((factor * float(rows.item()), factor**2 * spread, factor * largest))
-            told, spread, farthest = own[0] if len(own) == 1 else _pooled(own)
+            told, spread, farthest = own[0] if len(own) == 1 else _pool(own)
             value += told
             variance += spread
             reach = max(reach, farthest) if spread else reach
@@ -415,7 +415,7 @@ class ResidualStore:
                 largest = math.prod([part.largest for part in parts], start=ones)
                 told = _contract(one.rows, [part.coefficients for part in parts])
                 own.append((mean * told, mean**2 * spread, mean * largest * one.most))
-            told, spread, farthest = own[0] if len(own) == 1 else _pooled(own)
+            told, spread, farthest = own[0] if len(own) == 1 else _pool(own)
             value += told
             variance += spread
             reach = np.where(spread > 0, np.maximum(reach, farthest), reach)
@@ -439,14 +439,14 @@ class ResidualStore:
                     share *= float((squares @ lifted**2).max())
                     largest *= float(np.abs(lifted).max())
                 own.append((factor * rows, factor**2 * share * one.variance, factor * largest))
-            told, spread, farthest = own[0] if len(own) == 1 else _pooled(own)
+            told, spread, farthest = own[0] if len(own) == 1 else _pool(own)
             total += told.reshape([side.number if n in inner else 1 for n, side in enumerate(pattern.classes)])
             variance += spread
             reach = max(reach, farthest) if spread else reach
         return KnownValues(total.reshape(-1), _residual_laws(variance, reach))
 
 
-def _pooled(found: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+def _pool(found: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     """Return independent estimates of numbers averaged by precision: value, variance and reach, as numbers or arrays.
 
     Theorem: residual-reconstruction

@@ -108,7 +108,7 @@ class EventTally:
 
 
 @dataclass(slots=True)
-class Account:
+class BudgetAccount:
     """One budget and the accounts of its analysts. A method either refuses an entry or applies all of it."""
 
     budget: Budget

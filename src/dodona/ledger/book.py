@@ -14,7 +14,7 @@ from typing import Self, assert_never
 
 from dodona.errors import DodonaError, InvalidArgument
 from dodona.ledger import checkpoint, entries, errors
-from dodona.ledger.account import Account, remaining_share, restore_filter
+from dodona.ledger.account import BudgetAccount, remaining_share, restore_filter
 from dodona.ledger.checkpoint import CHECKPOINT_FORMAT, Archive, FetchLines, fetch_listed, state_digest
 from dodona.ledger.entries import GENESIS_HASH, Charged, Entry, Line, Receipt, Release, line_after
 from dodona.ledger.limits import NO_LIMITS, ApprovalRequest, SpendingGuard, day_of
@@ -67,7 +67,7 @@ class Book:
         self.datasets = dict(created.datasets)
         self.cap_key = _cap_key(first, created)
         whole = restore_filter(created.budget, created.order, created.limit)
-        self.account = Account(created.budget, whole)
+        self.account = BudgetAccount(created.budget, whole)
         for _, event in created.earlier:
             self._same_relation(event.neighbours)
             self.account.count(event)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
-from dodona.ledger.account import Account, AnalystAccount, restore_filter
+from dodona.ledger.account import AnalystAccount, BudgetAccount, restore_filter
 from dodona.ledger.entries import (
     Charged,
     Line,
@@ -183,7 +183,7 @@ def _receipt(line: Line) -> Receipt:
 # --- Accounts and limits as JSON: exact numbers as texts. ---
 
 
-def account_to_json(account: Account) -> Json:
+def account_to_json(account: BudgetAccount) -> Json:
     """Return an account, without the count of its events."""
     purses = [
         [one.analyst.name, str(one.analyst.share), _spending_to_json(one.spent), one.stopped]
@@ -199,11 +199,11 @@ def account_to_json(account: Account) -> Json:
     }
 
 
-def account_from_json(found: Json, created: Account) -> Account:
+def account_from_json(found: Json, created: BudgetAccount) -> BudgetAccount:
     """Return the account of a checkpoint, given the one that the ledger was created with."""
     budget = Budget(found["epsilon"], found["delta"], created.budget.accountant)
     whole = restore_filter(budget, created.filter.order, found["limit"])
-    account = Account(budget, whole, _spending_from_json(found["spent"]), recovered=found["recovered"])
+    account = BudgetAccount(budget, whole, _spending_from_json(found["spent"]), recovered=found["recovered"])
     for name, share, spent, stopped in found["purses"]:
         analyst = Analyst(name, share)
         own = AnalystAccount(analyst, whole.scaled(analyst.share), _spending_from_json(spent), stopped=stopped)

@@ -91,12 +91,12 @@ class Ledger:
 
         Raises BudgetExhausted or NotPermitted, and KeyReused if the key belongs to another question.
         """
-        asked = self._wanted(event, analyst, key, purpose, version)
+        asked = self._make_charge(event, analyst, key, purpose, version)
 
         def act(book: Book, write: Write) -> Receipt:
             wanted = asked(book)
             found = _find_by_key(book, wanted)
-            return self._written(book, write, wanted) if found is None else found.receipt
+            return self._write_charge(book, write, wanted) if found is None else found.receipt
 
         return cast("Receipt", self._keeper.run(act))
 
@@ -119,7 +119,7 @@ class Ledger:
         Without `seen`, a new measurement is made regardless of other callers. The caller must release the reservation's
         receipt with `let_go`. Raises AskedElsewhere if the wait is too long.
         """
-        asked = self._wanted(event, analyst, key, purpose, version)
+        asked = self._make_charge(event, analyst, key, purpose, version)
 
         def act(book: Book, write: Write) -> Reservation | str | None:
             wanted = asked(book)
@@ -140,7 +140,7 @@ class Ledger:
                 waited = next(filter(self._keeper.held, others), None)
                 if waited is not None:
                     return waited
-            return Reservation(self._written(book, write, wanted), taken_over=False)
+            return Reservation(self._write_charge(book, write, wanted), taken_over=False)
 
         found = self._keeper.run(act)
         if isinstance(found, str):
@@ -445,7 +445,7 @@ class Ledger:
         """Close files and connections."""
         self.close()
 
-    def _wanted(
+    def _make_charge(
         self, event: Event, analyst: str | None, key: str | None, purpose: str, version: str
     ) -> Callable[[Book], Charged]:
         """Return the charge that is asked for, given the book, after validating it."""
@@ -455,7 +455,7 @@ class Ledger:
         entries.validate_text("version", version)
         return lambda book: Charged(self._one(book), analyst, key, purpose, version, event)
 
-    def _written(self, book: Book, write: Write, wanted: Charged) -> Receipt:
+    def _write_charge(self, book: Book, write: Write, wanted: Charged) -> Receipt:
         """Return the receipt of a new charge, locked: nobody else can use it until it is released."""
         if self._max_day is not None:
             self._hold_day(book, wanted, self._max_day)

@@ -214,11 +214,11 @@ class SqliteStore:
 
     def check_rules(self) -> None:
         """Raise LedgerUnreadable if the rules of the file were removed."""
-        self._translated(self._check_rules)
+        self._translate(self._check_rules)
 
     def check(self) -> None:
         """Raise LedgerUnreadable if the file is damaged or its rules were removed."""
-        self._translated(self._check)
+        self._translate(self._check)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -287,7 +287,7 @@ class SqliteStore:
     def _rows(self, query: str) -> list[tuple[object, ...]]:
         return list(self._connection.execute(query))
 
-    def _translated(self, work: Callable[[], None]) -> None:
+    def _translate(self, work: Callable[[], None]) -> None:
         try:
             self._patient(work)
         except (sqlite3.Error, UnicodeDecodeError) as fault:

@@ -254,23 +254,23 @@ class Column:
 
     def __eq__(self, value: LiteralValue) -> Predicate:  # type: ignore[override]
         """Return the rows with this value."""
-        return self._compared(EQUAL, value)
+        return self._compare(EQUAL, value)
 
     def __ne__(self, value: LiteralValue) -> Predicate:  # type: ignore[override]
         """Return the rows with a different value; for a category, `<outside>` is one."""
-        return self._compared(UNEQUAL, value)
+        return self._compare(UNEQUAL, value)
 
     def __lt__(self, value: LiteralValue) -> Predicate:
-        return self._compared("<", value)
+        return self._compare("<", value)
 
     def __le__(self, value: LiteralValue) -> Predicate:
-        return self._compared("<=", value)
+        return self._compare("<=", value)
 
     def __gt__(self, value: LiteralValue) -> Predicate:
-        return self._compared(">", value)
+        return self._compare(">", value)
 
     def __ge__(self, value: LiteralValue) -> Predicate:
-        return self._compared(">=", value)
+        return self._compare(">=", value)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -298,7 +298,7 @@ class Column:
         """Return the rows with an undeclared value; none if `otherwise` says what they count as."""
         return among_mask(self.attribute, special_cell_mask(self.attribute, kinds.OUTSIDE))
 
-    def _compared(self, operator: str, value: LiteralValue) -> Predicate:
+    def _compare(self, operator: str, value: LiteralValue) -> Predicate:
         return among_mask(self.attribute, self._codes(operator, value))
 
     def _codes(self, operator: str, value: LiteralValue) -> int:

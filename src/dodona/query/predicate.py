@@ -230,7 +230,7 @@ def complement(predicate: Predicate) -> Predicate:
             return simplify_combinations(Jointly(names, shape, ~codes & ((1 << math.prod(shape)) - 1)))
         case NonNegative(polynomial):
             below = non_negative(polynomial.negative().plus(-1))
-            return disjunction(below, *map(complement, _held(polynomial)))
+            return disjunction(below, *map(complement, _rows_with_values(polynomial)))
         case And(parts):
             return disjunction(*map(complement, parts))
         case Or(parts):
@@ -243,7 +243,7 @@ def non_negative(polynomial: Polynomial) -> Predicate:
     """Return the rows in which all columns have a value and the polynomial is at least 0, as simply as possible."""
     low, high = polynomial.bounds()
     if low >= 0 or high < 0:
-        return conjunction(*_held(polynomial)) if low >= 0 else NOTHING
+        return conjunction(*_rows_with_values(polynomial)) if low >= 0 else NOTHING
     if len(polynomial.cells) > 1 and math.prod(polynomial.cells) > _FEW_COMBINATIONS:
         return NonNegative(reduce_comparison(polynomial))
     axes = {
@@ -257,7 +257,7 @@ def non_negative(polynomial: Polynomial) -> Predicate:
     return simplify_combinations(Jointly(polynomial.names, polynomial.cells, pack_bits(members)))
 
 
-def _held(polynomial: Polynomial) -> list[Predicate]:
+def _rows_with_values(polynomial: Polynomial) -> list[Predicate]:
     """Return for each column of a polynomial the rows in which it has a value."""
     listed = zip(polynomial.names, polynomial.cells, polynomial.sizes, strict=True)
     return [_simplify_among(Among(name, cells, (1 << size) - 1)) for name, cells, size in listed]

@@ -129,7 +129,7 @@ class AccountsUnreadable(Unavailable):
         super().__init__(f"The accounts cannot be used: {fault}.")
 
 
-class Store(Protocol):
+class AccountStore(Protocol):
     """Tables of accounts. Threads may share a store; a forked process opens its own."""
 
     @property
@@ -146,14 +146,14 @@ class Store(Protocol):
         """Let go of the file or of the connections."""
 
 
-def open_store(place: str | Path, *, steps: Steps = STEPS) -> Store:
+def open_store(place: str | Path, *, steps: Steps = STEPS) -> AccountStore:
     """Open the accounts at a path or an address; an older schema is brought up to date by the missing steps."""
     address = _address(place)
     prepare = partial(_upgrade_tables, steps)
     return SqliteAccounts(Path(place), prepare) if address is None else PostgresAccounts(address, prepare)
 
 
-def open_store_late(place: str | Path) -> Store:
+def open_store_late(place: str | Path) -> AccountStore:
     """Open the accounts at a path or an address; where they are out of reach, they are opened when they are back."""
     try:
         return open_store(place)
@@ -161,7 +161,7 @@ def open_store_late(place: str | Path) -> Store:
         return LateStore(partial(open_store, place))
 
 
-def create_store(place: str | Path, *, steps: Steps = STEPS) -> Store:
+def create_store(place: str | Path, *, steps: Steps = STEPS) -> AccountStore:
     """Open the accounts at a path or an address; where there are none, create empty ones."""
     address = _address(place)
     prepare = partial(_create_tables, steps)
@@ -200,12 +200,12 @@ def _address(place: str | Path) -> str | None:
 class LateStore:
     """Accounts out of reach when a server started: who uses them is refused until they can be opened."""
 
-    def __init__(self, opening: Callable[[], Store], *, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, opening: Callable[[], AccountStore], *, steady: Callable[[], float] = time.monotonic) -> None:
         """Take what opens them; it is tried once a second."""
         self._opening, self._steady = opening, steady
         self._failed_at = steady()
         self._trying = threading.Lock()
-        self._store: Store | None = None
+        self._store: AccountStore | None = None
 
     @property
     def believed(self) -> float:
@@ -225,7 +225,7 @@ class LateStore:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self) -> Store:
+    def _opened(self) -> AccountStore:
         with self._trying:
             if self._store is None:
                 if self._steady() - self._failed_at < _PAUSE:

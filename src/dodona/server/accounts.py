@@ -19,9 +19,9 @@ from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import to_share
 from dodona.server import secrets
 from dodona.server.account_store import (
+    AccountStore,
     AccountsUnavailable,
     Execute,
-    Store,
     create_store,
     open_store,
     open_store_late,
@@ -169,7 +169,7 @@ class _Known:
 class Accounts:
     """The accounts of a server. Threads may share the object; a forked process opens its own."""
 
-    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: AccountStore, *, clock: Clock | None = None) -> None:
         """Take the store; tokens and sessions that have expired end now, whatever the clock says later."""
         self._store = store
         self.clock = Clock() if clock is None else clock
@@ -515,7 +515,7 @@ WHERE account = ? ORDER BY created, id""",
     # --- For the modules that keep sessions and logins in the same store. ---
 
     @property
-    def store(self) -> Store:
+    def store(self) -> AccountStore:
         """The store that the accounts are in."""
         return self._store
 

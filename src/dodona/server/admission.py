@@ -13,7 +13,7 @@ _CALLER = {"name", "role", "max_price", "max_day"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WorkerLimits:
     """How many workers there are, and what one caller and one call may use."""
 
     free_workers: int = 1

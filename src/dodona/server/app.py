@@ -30,7 +30,7 @@ from dodona.server.agents.http import PATH, AgentsDoor
 from dodona.server.agents.spending import AgentCaps
 from dodona.server.describing import describe
 from dodona.server.doorkeeper import PREFIX, Doorkeeper
-from dodona.server.guard import App, Guard, Limits
+from dodona.server.guard import App, ClientLimits, Guard
 from dodona.server.link import CoreLink, KeyMissing
 from dodona.server.metrics import Metrics
 from dodona.server.oidc import Provider, ProviderSettings
@@ -80,10 +80,10 @@ def make_application(door: DoorName) -> FastAPI:
         return JSONResponse(description())
 
     app.include_router(page_routes.router)
-    app.add_exception_handler(DodonaError, _known)
+    app.add_exception_handler(DodonaError, _answer_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _other)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(Exception, _answer_bug)
     return app
 
 
@@ -92,7 +92,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
     *,
     link: CoreLink,
     accounts: Accounts,
-    limits: Limits,
+    limits: ClientLimits,
     metrics: Metrics,
     provider: ProviderSettings | None = None,
     log_texts: bool = False,
@@ -117,7 +117,7 @@ def make_door(  # noqa: PLR0913  what a door consists of
 # --- Errors. ---
 
 
-async def _known(request: Request, fault: Exception) -> Response:
+async def _answer_error(request: Request, fault: Exception) -> Response:
     if not isinstance(fault, DodonaError):
         raise fault
     request.scope["note"].code = fault.code
@@ -130,10 +130,12 @@ async def _invalid(request: Request, fault: Exception) -> Response:
         raise fault
     listed = fault.errors()
     if any(one["loc"][:2] == ("header", "Idempotency-Key") for one in listed):
-        return await _known(request, KeyMissing())
+        return await _answer_error(request, KeyMissing())
     route = request.scope.get("route")
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
-    return await _known(request, InvalidRequest(" ".join(_mistakes(listed, getattr(body, "model_fields", {}))[:5])))
+    return await _answer_error(
+        request, InvalidRequest(" ".join(_mistakes(listed, getattr(body, "model_fields", {}))[:5]))
+    )
 
 
 def _mistakes(errors: Sequence[Any], fields: Mapping[str, FieldInfo]) -> list[str]:
@@ -150,10 +152,10 @@ def _mistakes(errors: Sequence[Any], fields: Mapping[str, FieldInfo]) -> list[st
     ]
 
 
-async def _unexpected(request: Request, fault: Exception) -> Response:
+async def _answer_bug(request: Request, fault: Exception) -> Response:
     """Answer a bug; the guard writes where it was raised into the log."""
     del fault
-    return await _known(request, problems.InternalFault())
+    return await _answer_error(request, problems.InternalFault())
 
 
 async def _other(request: Request, fault: Exception) -> Response:
@@ -162,10 +164,10 @@ async def _other(request: Request, fault: Exception) -> Response:
         raise fault
     match fault.status_code:
         case 404:
-            reply = await _known(request, problems.UnknownAddress())
+            reply = await _answer_error(request, problems.UnknownAddress())
         case 405:
-            reply = await _known(request, problems.MethodNotAllowed())
+            reply = await _answer_error(request, problems.MethodNotAllowed())
         case _:
-            reply = await _known(request, InvalidRequest("The body cannot be read as JSON."))
+            reply = await _answer_error(request, InvalidRequest("The body cannot be read as JSON."))
     reply.headers.update(fault.headers or {})
     return reply

@@ -7,14 +7,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.server import problems
-from dodona.server.guard import Limits
+from dodona.server.guard import ClientLimits
 from dodona.server.metrics import Metrics
 
 
 class Connection(HttpToolsProtocol):
     """A connection of one client."""
 
-    limits = Limits()
+    limits = ClientLimits()
     metrics: Metrics | None = None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  uvicorn's arguments pass through
@@ -106,6 +106,6 @@ class Connection(HttpToolsProtocol):
             self.metrics.turned_away.labels(reason).inc()
 
 
-def limited(limits: Limits, metrics: Metrics) -> type[Connection]:
+def limited(limits: ClientLimits, metrics: Metrics) -> type[Connection]:
     """Return the class of connections with these limits, for `uvicorn.Config(http=...)`."""
     return type("LimitedConnection", (Connection,), {"limits": limits, "metrics": metrics})

@@ -23,14 +23,14 @@ from typing import cast
 
 from dodona.errors import DodonaError
 from dodona.server.acts import DatasetUnavailable, Pool, TookTooLong, TooManyRequests, WorkerLost
-from dodona.server.admission import Limits, decode_call, permitted_act, validate_call
+from dodona.server.admission import WorkerLimits, decode_call, permitted_act, validate_call
 from dodona.server.channel import Kind
 from dodona.server.link import JSON, Reply, make_reply_frame, problem_reply
 from dodona.server.pools import Front, Job, Station, WorkerProcess
 from dodona.server.timing import TimeGrids
 from dodona.server.worker import WorkerSettings
 
-__all__ = ["Core", "Limits", "main", "run_core"]
+__all__ = ["Core", "WorkerLimits", "main", "run_core"]
 
 _LOG = logging.getLogger("dodona.server.core")
 _SWEEP = 0.2
@@ -45,7 +45,7 @@ _STOPPING = 10.0
 class Core:
     """The dispatcher: fronts on one side, workers on the other."""
 
-    def __init__(self, folder: Path, state: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, state: Path, limits: WorkerLimits) -> None:
         """Take the folder of the dataset files, and one for what outlives a worker."""
         self.limits, self.peers = limits, limits.peers
         self.fronts: set[Front] = set()
@@ -402,7 +402,7 @@ def run_core(  # noqa: PLR0913  what an operator sets
     analysts: Path,
     owners: Path,
     state: Path | None = None,
-    limits: Limits | None = None,
+    limits: WorkerLimits | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve the dataset files of a folder on two local sockets, until SIGTERM or SIGINT. It blocks.
@@ -412,7 +412,7 @@ def run_core(  # noqa: PLR0913  what an operator sets
     kept = (folder / ".state" if state is None else state).resolve()
     kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        asyncio.run(_run(Core(folder.resolve(), kept, limits or Limits()), analysts, owners, ready))
+        asyncio.run(_run(Core(folder.resolve(), kept, limits or WorkerLimits()), analysts, owners, ready))
     finally:
         for path in (analysts, owners):
             path.unlink(missing_ok=True)
@@ -458,7 +458,7 @@ def main(settings: str) -> None:
         analysts=Path(found["analysts"]),
         owners=Path(found["owners"]),
         state=None if state is None else Path(state),
-        limits=Limits(**found.get("limits", {})),
+        limits=WorkerLimits(**found.get("limits", {})),
         ready=ready,
     )
 

@@ -20,7 +20,7 @@ from dodona.server import logs
 from dodona.server.agents.spending import make_caps
 from dodona.server.app import make_door
 from dodona.server.connections import limited
-from dodona.server.guard import Limits
+from dodona.server.guard import ClientLimits
 from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
 from dodona.server.operations import PLAIN, Operations, Server
@@ -36,7 +36,7 @@ async def serve(settings: FrontSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    limits = Limits(client_seconds=settings.client_seconds)
+    limits = ClientLimits(client_seconds=settings.client_seconds)
     metrics = Metrics(settings.door)
     link = CoreLink(Path(settings.core))
     link.lose(None)  # opens it in the background: the core may start after the front
@@ -77,7 +77,7 @@ async def serve(settings: FrontSettings) -> None:
     logs.write("stopped", door=settings.door)
 
 
-def _server(app: Any, settings: FrontSettings, limits: Limits, metrics: Metrics) -> Server:  # noqa: ANN401  an ASGI app
+def _server(app: Any, settings: FrontSettings, limits: ClientLimits, metrics: Metrics) -> Server:  # noqa: ANN401  an ASGI app
     proxied = {"proxy_headers": True, "forwarded_allow_ips": settings.proxy_address} if settings.proxy_address else {}
     config = uvicorn.Config(
         app,

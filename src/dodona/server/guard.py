@@ -46,7 +46,7 @@ _STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """How much of a client the server puts up with."""
 
     body_bytes: int = 1 << 20
@@ -92,7 +92,7 @@ class Guard:
 
     app: App
     authenticate: Authenticate
-    limits: Limits
+    limits: ClientLimits
     metrics: Metrics
     door: str
     log_texts: bool = False

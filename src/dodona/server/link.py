@@ -200,7 +200,7 @@ _PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 @dataclass(slots=True)
-class _Call:
+class _OpenCall:
     frame: bytes
     repeatable: bool
     done: asyncio.Future[Reply]
@@ -218,7 +218,7 @@ class CoreLink:
         """Take the path of the core's socket; `connect` opens it."""
         self._path = path
         self._transport: asyncio.Transport | None = None
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _OpenCall] = {}
         self._last = 0
         self._closed = False
         self._reopening: asyncio.Task[None] | None = None
@@ -255,7 +255,7 @@ class CoreLink:
         encoded = json.dumps(header).encode()
         if len(encoded) > LONGEST_HEADER:
             raise BadFrame("of this request would be too long")
-        call = _Call(
+        call = _OpenCall(
             make_frame(encoded), may_repeat(act, arguments), asyncio.get_running_loop().create_future(), progress
         )
         number = self._last
@@ -284,7 +284,7 @@ class CoreLink:
             raise CoreUnreachable from None
         self._transport = transport
 
-    def _send(self, call: _Call) -> None:
+    def _send(self, call: _OpenCall) -> None:
         if self._transport is None:  # it is being opened again, and sent then
             return
         call.sent += 1
@@ -364,6 +364,6 @@ class _LinkProtocol(asyncio.Protocol):
         self._link.lose(self._transport)
 
 
-def _fail(call: _Call) -> None:
+def _fail(call: _OpenCall) -> None:
     if not call.done.done():
         call.done.set_exception(CoreUnreachable())

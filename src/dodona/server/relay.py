@@ -35,7 +35,7 @@ _HEARTBEAT_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _RelayedCall:
     act: str
     dataset: str | None
     caller: Caller
@@ -63,12 +63,12 @@ class Relay:
         note = note_of(request, act, dataset, arguments)
         accept = negotiate(request.headers.get("accept"), offered)
         caller = caller_of(note, dataset, max_day=note.max_day or request.headers.get(MAX_DAY))
-        call = _Call(act, dataset, caller, arguments)
+        call = _RelayedCall(act, dataset, caller, arguments)
         if accept == EVENTS:
             return await self._events(note, call)
         return response_of(note, await self._reply(call, accept))
 
-    async def _reply(self, call: _Call, accept: str, progress: Progress | None = None) -> Reply:
+    async def _reply(self, call: _RelayedCall, accept: str, progress: Progress | None = None) -> Reply:
         try:
             return await self.link.call(
                 call.act,
@@ -83,7 +83,7 @@ class Relay:
                 raise problems.ReplyLost from None
             raise
 
-    async def _events(self, note: Note, call: _Call) -> Response:
+    async def _events(self, note: Note, call: _RelayedCall) -> Response:
         """Return progress as server-sent events, and the reply as the last one.
 
         A refusal that comes before any progress is an ordinary problem with its status.

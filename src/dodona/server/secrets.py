@@ -69,7 +69,7 @@ _ID = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class NewToken:
     """A new token. Its text is shown once and never stored."""
 
     text: str = field(repr=False)
@@ -85,10 +85,10 @@ class Token:
         return digest(self.text)
 
 
-def new_token(*, source: RandomBytes = os.urandom) -> Token:
+def new_token(*, source: RandomBytes = os.urandom) -> NewToken:
     """Return a token of 256 random bits."""
     body = _base62(int.from_bytes(random_bytes(SECRET_BYTES, source=source)), _BODY)
-    return Token(f"{PREFIX}{body}{_checksum(body)}")
+    return NewToken(f"{PREFIX}{body}{_checksum(body)}")
 
 
 def token_digest(text: str) -> str | None:

@@ -26,7 +26,7 @@ from typing import Any
 
 from dodona.errors import InvalidArgument, InvalidRequest, Unavailable
 from dodona.server import logs
-from dodona.server.admission import Limits
+from dodona.server.admission import WorkerLimits
 from dodona.server.agents.spending import AgentCaps
 from dodona.server.door.sidecar import Sidecar, environment, make_sidecar
 from dodona.server.places import StateFolder, Users, create_accounts
@@ -194,7 +194,7 @@ class ServeSettings:
 
 def read_limits(path: Path) -> dict[str, object]:
     """Read the core's limits from TOML; a name that there is not, or a value of another type, is refused."""
-    types = {one.name: str(getattr(one.type, "__name__", one.type)) for one in dataclasses.fields(Limits)}
+    types = {one.name: str(getattr(one.type, "__name__", one.type)) for one in dataclasses.fields(WorkerLimits)}
     known = types | {"socket_mode": "", "peers": ""}
     accepted = f"write TOML with {', '.join(name for name, kind in known.items() if kind in _LIMIT_TYPES)}"
     try:

@@ -19,19 +19,19 @@ def watch_open(call: ActCall) -> Reply:
     if "threshold" not in found or "epsilon" not in found:
         raise InvalidArgument("threshold, epsilon", None, "a watch needs both")
     numbers = {"alerts": 1, "questions": 1000} | {name: found[name] for name in _NUMBERS if found.get(name) is not None}
-    watch = _held(call, numbers)
+    watch = _open_watch(call, numbers)
     if watch is None:
         with capped(call):
             watch = _open(call, numbers)
         write_kept(kept_path(call, _WATCHES), numbers)
-    return json_reply(_described(call, watch, numbers), status=201)
+    return json_reply(_describe(call, watch, numbers), status=201)
 
 
 def watch(call: ActCall) -> Reply:
     """Return the numbers of a watch and how many alerts are left."""
     expect(call)
     found, numbers = _find(call)
-    return json_reply(_described(call, found, numbers))
+    return json_reply(_describe(call, found, numbers))
 
 
 def watch_ask(call: ActCall) -> Reply:
@@ -60,7 +60,7 @@ def weights(call: ActCall) -> Reply:
     return Reply(200, JSON, answered.to_json().encode())
 
 
-def _held(call: ActCall, numbers: dict[str, object]) -> Watch | None:
+def _open_watch(call: ActCall, numbers: dict[str, object]) -> Watch | None:
     """Return the watch that this process has open under the key, if it has these numbers, with this threshold."""
     opened, place = call.opened, (call.caller.name, call.key)
     kept, known = opened.watches.get(place), read_kept(kept_path(call, _WATCHES))
@@ -94,7 +94,7 @@ def _find(call: ActCall) -> tuple[Watch, dict[str, object]]:
     return (_open(call, numbers) if found is None else found), numbers
 
 
-def _described(call: ActCall, found: Watch, numbers: dict[str, object]) -> dict[str, object]:
+def _describe(call: ActCall, found: Watch, numbers: dict[str, object]) -> dict[str, object]:
     return {
         "key": call.key,
         "threshold": found.threshold,

@@ -138,7 +138,7 @@ class Worker:
             _LOG.critical("broken invariant: %s", type(fault).__name__)
             reply, outcome = problem_reply(fault), Kind.BROKEN
         except DodonaError as fault:
-            reply = problem_reply(self._checked(fault, header))
+            reply = problem_reply(self._with_ledger_word(fault, header))
         except MemoryError:
             raise
         except Exception as fault:  # noqa: BLE001  its text may hold anything, and is neither shown nor logged
@@ -193,7 +193,7 @@ class Worker:
             self._functions[act] = found
         return found
 
-    def _checked(self, fault: DodonaError, header: Mapping[str, object]) -> DodonaError:
+    def _with_ledger_word(self, fault: DodonaError, header: Mapping[str, object]) -> DodonaError:
         """Return an error whose word about the charge is the ledger's: what failed cannot always know it."""
         if not isinstance(fault, Unavailable):
             return fault

@@ -27,7 +27,7 @@ def compile_computed(scope: Scope, node: exp.Expr, declared: ComputedColumn) -> 
     except InvalidSql as fault:
         what = f"`{declared.name}` is {declared.expression}, which is not known here: {fault.what}"
         raise scope.fault(node, what, fault.instead) from None
-    return _clamped(scope, node, declared, value)
+    return _clamp(scope, node, declared, value)
 
 
 def apply_declared_bounds(scope: Scope, node: exp.Expr, value: Scalar) -> Scalar:
@@ -38,11 +38,11 @@ def apply_declared_bounds(scope: Scope, node: exp.Expr, value: Scalar) -> Scalar
         except InvalidSql:  # of columns that this table does not have
             continue
         if same:
-            return _clamped(scope, node, declared, value)
+            return _clamp(scope, node, declared, value)
     return value
 
 
-def _clamped(scope: Scope, node: exp.Expr, declared: ComputedColumn, value: Scalar) -> Scalar:
+def _clamp(scope: Scope, node: exp.Expr, declared: ComputedColumn, value: Scalar) -> Scalar:
     lower, upper = scalar_from_leaf(declared.lower), scalar_from_leaf(declared.upper)
 
     def clamped() -> Scalar:
@@ -60,11 +60,11 @@ def _clamped(scope: Scope, node: exp.Expr, declared: ComputedColumn, value: Scal
 def _unbounded(scope: Scope, declared: ComputedColumn) -> Scalar:
     """Return the expression of a computed column; errors point into it."""
     alone = replace(scope, text=declared.expression, tables=frozenset(), schema=replace(scope.schema, computed=()))
-    return compile_scalar(alone, _parsed(declared.expression).copy())
+    return compile_scalar(alone, _parse(declared.expression).copy())
 
 
 @lru_cache(maxsize=256)
-def _parsed(expression: str) -> exp.Expr:
+def _parse(expression: str) -> exp.Expr:
     tree = parse(f"SELECT {expression} FROM rows")  # noqa: S608  checked node by node
     if len(tree.expressions) != 1 or any(
         tree.args.get(part) for part in ("where", "group", "having", "order", "limit")

@@ -167,7 +167,7 @@ def _age(last: Constant, first: Constant) -> Constant:
     return days.age_between(one, other)
 
 
-def _formatted(format_day: Callable[[dt.date, str], str | None], patterns: str) -> Function:
+def _format_function(format_day: Callable[[dt.date, str], str | None], patterns: str) -> Function:
     def write(value: Constant, pattern: Constant) -> Constant:
         if isinstance(value, str) and isinstance(pattern, dt.date):  # SQLite and BigQuery name the format first
             value, pattern = pattern, value
@@ -194,7 +194,7 @@ def _days_between(one: Constant, other: Constant) -> Constant:
     return Fraction((days_only[0] - days_only[1]).days)
 
 
-def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
+def _shift(unit: Constant, number: Constant, value: Constant) -> Constant:
     step = days.parse_interval(str(_whole(number)), _text(unit))
     if step is None:
         raise Mismatch(f"`{_text(unit)[:40]}` is no unit of days.", _UNITS)
@@ -204,7 +204,7 @@ def _shifted(unit: Constant, number: Constant, value: Constant) -> Constant:
 _FIELDS = (("YYYY", 4), ("MM", 2), ("DD", 2), ("HH24", 2), ("MI", 2), ("SS", 2), ("US", 6), ("MS", 3))
 
 
-def _parsed(text: Constant, pattern: Constant) -> dt.datetime | None:
+def _parse_time(text: Constant, pattern: Constant) -> dt.datetime | None:
     """Return the time that a text means, by a pattern of YYYY, MM, DD, HH24, MI, SS, MS and US."""
     signs = re.escape(_text(pattern)[:40])
     for name, digits in _FIELDS:
@@ -224,7 +224,7 @@ def _parsed(text: Constant, pattern: Constant) -> dt.datetime | None:
 
 def _to_date(text: Constant, pattern: Constant = "YYYY-MM-DD") -> Constant:
     """Return the day that a text means, by a pattern."""
-    found = _parsed(text, pattern)
+    found = _parse_time(text, pattern)
     return None if found is None else found.date()
 
 
@@ -243,7 +243,7 @@ def _to_timestamp(value: Constant, pattern: Constant = None) -> Constant:
             return None
     if pattern is None:
         raise Mismatch("A text needs a format here.", "Write to_timestamp('2024-01-31 12:00', 'YYYY-MM-DD HH24:MI').")
-    found = _parsed(value, pattern)
+    found = _parse_time(value, pattern)
     return found.date() if found is not None and found.time() == dt.time() else found
 
 
@@ -327,7 +327,7 @@ class Signature:
 _MANY = 64
 
 
-def _listed() -> dict[str, Signature]:
+def _signatures() -> dict[str, Signature]:
     one: dict[str, Callable[[Constant], Constant]] = {
         "floor": lambda value: Fraction(math.floor(_number(value))),
         "ceil": lambda value: Fraction(math.ceil(_number(value))),
@@ -370,11 +370,11 @@ def _listed() -> dict[str, Signature]:
         ("greatest", _extreme(max), 1, _MANY, "greatest(column, number)"),
         ("least", _extreme(min), 1, _MANY, "least(column, number)"),
         ("nullif", _nullif, 2, 2, "nullif(column, value)"),
-        ("to_char", _formatted(days.format_to_char, letters), 2, 2, "to_char(column, 'YYYY-MM')"),
-        ("strftime", _formatted(days.format_strftime, signs), 2, 2, "strftime(column, '%Y-%m')"),
+        ("to_char", _format_function(days.format_to_char, letters), 2, 2, "to_char(column, 'YYYY-MM')"),
+        ("strftime", _format_function(days.format_strftime, signs), 2, 2, "strftime(column, '%Y-%m')"),
         ("datediff", strict(_difference), 3, 3, "datediff('day', first, last)"),
         ("days_between", strict(_days_between), 2, 2, "datediff('day', first, last)"),
-        ("dateadd", strict(_shifted), 3, 3, "dateadd('day', number, column)"),
+        ("dateadd", strict(_shift), 3, 3, "dateadd('day', number, column)"),
         ("age", strict(_age), 2, 2, "age(last, first)"),
         ("to_date", strict(_to_date), 1, 2, "to_date('2024-01-31', 'YYYY-MM-DD')"),
         ("to_timestamp", strict(_to_timestamp), 1, 2, "to_timestamp(text, 'YYYY-MM-DD HH24:MI:SS')"),
@@ -384,7 +384,7 @@ def _listed() -> dict[str, Signature]:
     return found | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]
 
 
-FUNCTIONS: Mapping[str, Signature] = _listed()
+FUNCTIONS: Mapping[str, Signature] = _signatures()
 SYNONYMS: Mapping[str, str] = {
     "ceiling": "ceil",
     "truncate": "trunc",

@@ -24,12 +24,12 @@ from dodona.sql.relations import (
     ReleasedRelation,
     RowExpressions,
     RowRelation,
-    Source,
+    SourceText,
     is_star,
     qualifying_names,
     unaliased,
 )
-from dodona.sql.scope import InvalidSql
+from dodona.sql.scope import InvalidSql, change_part, change_parts
 
 GROUPS = "groups_"
 """The name of the released groups in a SELECT that read rows."""
@@ -51,7 +51,7 @@ DEPENDENT = (
 class GroupColumns:
     """The columns of the released groups: the keys, and every aggregate that is used."""
 
-    source: Source
+    source: SourceText
     keys: Sequence[exp.Expr]
     atoms: dict[exp.Expr, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
@@ -118,17 +118,7 @@ class GroupColumns:
         if isinstance(node, exp.Column):
             instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
             raise self.source.fault(node, "This is not what the statement groups by.", instead)
-        return self._inside(node)
-
-    def _inside(self, node: exp.Expr) -> exp.Expr:
-        found = type(node)(**{name: self._argument(value) for name, value in node.args.items()})
-        found.meta.update(node.meta)
-        return found
-
-    def _argument(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
-        return self(value) if isinstance(value, exp.Expr) else value
+        return change_parts(node, self)
 
     def _atom(self, node: exp.Expr) -> exp.Expr:
         place = self.atoms.setdefault(node, len(self.atoms))
@@ -141,13 +131,15 @@ class GroupColumns:
         while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             wrapped.append(function)
             function = function.this
-        found = self._inside(function)
+        found = change_parts(function, self)
         for one in reversed(wrapped):
-            changed = type(one)(**{name: self._argument(value) for name, value in one.args.items() if name != "this"})
+            changed = type(one)(
+                **{name: change_part(value, self) for name, value in one.args.items() if name != "this"}
+            )
             changed.set("this", found)
             found = changed
         kept = {"this", "spec", "alias"}
-        parts = {name: self._argument(value) for name, value in node.args.items() if name not in kept}
+        parts = {name: change_part(value, self) for name, value in node.args.items() if name not in kept}
         return exp.Window(this=found, spec=node.args.get("spec"), alias=node.args.get("alias"), **parts)
 
     def _grouping(self, node: exp.Grouping) -> exp.Expr:
@@ -237,7 +229,7 @@ def default_name(node: exp.Expr) -> str:
 class Parts:
     """The questions of a statement, each asked once."""
 
-    source: Source
+    source: SourceText
     questions: list[Question] = field(default_factory=list)
     numbers: dict[Hashable, int] = field(default_factory=dict)
     """The number of each question by the text of its SELECT and the rows that it is about."""
@@ -265,7 +257,7 @@ class Parts:
         return self.numbers[written]
 
 
-def compile_rows(source: Source, tree: exp.Select, rows: RowRelation) -> Question:
+def compile_rows(source: SourceText, tree: exp.Select, rows: RowRelation) -> Question:
     """Return the question of a SELECT over rows, or over a table of people."""
     check_tree(source.text, tree)
     if rows.people is None:
@@ -309,7 +301,7 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
         select.set(part, None)
 
 
-def _expand_item(source: Source, item: exp.Expr, expand: RowExpressions) -> exp.Expr:
+def _expand_item(source: SourceText, item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     """Return an item of the select list over the table's columns, with the name that it will have."""
     inner = unaliased(item)
     if is_star(inner):
@@ -322,7 +314,7 @@ def _expand_item(source: Source, item: exp.Expr, expand: RowExpressions) -> exp.
 
 
 def _grouping_sets(
-    source: Source, select: exp.Select, items: Sequence[exp.Expr], late: RowExpressions
+    source: SourceText, select: exp.Select, items: Sequence[exp.Expr], late: RowExpressions
 ) -> list[tuple[exp.Expr, ...]]:
     """Return the keys of each grouping: one for GROUP BY, several for ROLLUP, CUBE and GROUPING SETS."""
     group = select.args.get("group")
@@ -347,7 +339,7 @@ def _grouping_sets(
     return [tuple(dict.fromkeys(key for part in one for key in part)) for one in product(*choices)]
 
 
-def _group_key(source: Source, node: exp.Expr, items: Sequence[exp.Expr], late: RowExpressions) -> exp.Expr:
+def _group_key(source: SourceText, node: exp.Expr, items: Sequence[exp.Expr], late: RowExpressions) -> exp.Expr:
     """Return the expression that is grouped by; a number stands for an item of the select list."""
     if isinstance(node, exp.Literal) and not node.is_string:
         number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004

@@ -113,7 +113,7 @@ class _Joiner:
             elif join is not None:
                 self._join_private(item, join, alias, main)
             if alias in self._selected:
-                self._where += self._kept(item, join, self._selected[alias])
+                self._where += self._kept_conditions(item, join, self._selected[alias])
         joined = tuple(name for name in self._private.values() if name != main)
         first = self._private.get(_alias(items[0][0]))
         if first is not None and first != main:
@@ -154,7 +154,7 @@ class _Joiner:
         elif public is not None:
             self._public[alias] = public
 
-    def _kept(self, item: exp.Expr, join: exp.Expr | None, selected: SelectedRows) -> tuple[exp.Expr, ...]:
+    def _kept_conditions(self, item: exp.Expr, join: exp.Expr | None, selected: SelectedRows) -> tuple[exp.Expr, ...]:
         """Return the conditions of a sub-select, which hold for all rows of an inner join."""
         if selected.where and join_kind(join) == "LEFT":
             what = "LEFT JOIN keeps rows whose other side does not meet WHERE."
@@ -210,7 +210,7 @@ class _Joiner:
         using = [one.name.casefold() for one in join.args.get("using") or ()]
         if using and any(person.casefold() not in self._columns(name) for name in self._selected):
             raise self.fault(item, f"`{person}` is not selected on both sides.", "Add it to the inner SELECT.")
-        met = _met(join)
+        met = _join_condition(join)
         if using != [person.casefold()] and not (isinstance(met, exp.EQ) and self._by_person(met, alias)):
             instead = f"Write USING ({person}), or ON with the ids of both tables."
             raise self.fault(
@@ -244,7 +244,7 @@ class _Joiner:
         using = [one.name for one in join.args.get("using") or ()]
         if [name.casefold() for name in using] == [table.key.casefold()]:
             return self._find(item, "", using[0])
-        met = _met(join)
+        met = _join_condition(join)
         key = self._looked_up(met, alias, table) if isinstance(met, exp.EQ) else None
         if key is not None:
             return self._find(key, _qualifier(key), key.name)
@@ -287,7 +287,7 @@ class _Joiner:
         return columns
 
 
-def _met(join: exp.Expr) -> exp.Expr | None:
+def _join_condition(join: exp.Expr) -> exp.Expr | None:
     """Return the condition of a join, without the parentheses that tools write around it."""
     found = join.args.get("on")
     return found.unnest() if isinstance(found, exp.Expr) else None

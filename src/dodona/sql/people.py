@@ -24,7 +24,7 @@ from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.joins import join_kind, written_name
 from dodona.sql.parse import bare, conjuncts
 from dodona.sql.scalar import Subject, constant_value, locate_mismatch
-from dodona.sql.scope import Scope, find_private, table_view
+from dodona.sql.scope import Scope, change_parts, find_private, table_view
 
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
 _EXTREMES: dict[str, Aggregate] = {"min": "least", "max": "greatest", "anyvalue": "least"}
@@ -58,7 +58,7 @@ class PersonReader:
 
     def __call__(self, node: exp.Expr) -> exp.Expr:
         """Return an expression with each aggregate replaced by a column of people."""
-        clipped = self._clipped(node)
+        clipped = self._clip_column(node)
         if clipped is not None:
             return clipped
         if type(node) in _LOGICAL:
@@ -73,14 +73,7 @@ class PersonReader:
             raise self._scope.fault(
                 node, what, f"Write any_value({node.name[:60]}), min(...), max(...) or an aggregate."
             )
-        found = type(node)(**{name: self._argument(value) for name, value in node.args.items()})
-        found.meta.update(node.meta)
-        return found
-
-    def _argument(self, value: object) -> object:
-        if isinstance(value, list):
-            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
-        return self(value) if isinstance(value, exp.Expr) else value
+        return change_parts(node, self)
 
     def _named(self, node: exp.Expr, column: PersonColumn) -> exp.Column:
         self.columns[column.attribute.name] = column
@@ -129,7 +122,7 @@ class PersonReader:
             raise self._scope.fault(node, what, "Write any_value(...), or bool_or of a condition.")
         return copied_column(subject.attribute, _EXTREMES[name], where)
 
-    def _clipped(self, node: exp.Expr) -> exp.Column | None:
+    def _clip_column(self, node: exp.Expr) -> exp.Column | None:
         """Return the column of least(sum(x), number), greatest(sum(x), number), or both, with narrower bounds."""
         limits: list[tuple[type[exp.Expr], Fraction]] = []
         inner = node
@@ -167,7 +160,7 @@ def read_person_rows(
     if group is None or person is None:
         return None
     items = {item.alias.casefold(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    keys = [expand(_grouped(scope, key, select, items)) for key in group.expressions]
+    keys = [expand(_group_expression(scope, key, select, items)) for key in group.expressions]
     mine = [key for key in keys if isinstance(key, exp.Column) and scope.person(key)]
     if not mine:
         return None
@@ -204,7 +197,7 @@ def _of_person(node: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
     return found
 
 
-def _grouped(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str, exp.Expr]) -> exp.Expr:
+def _group_expression(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str, exp.Expr]) -> exp.Expr:
     """Return what an item of GROUP BY stands for: a column of the select list by its number or alias, or itself."""
     if isinstance(key, exp.Literal) and not key.is_string:
         if not str(key.this).isdecimal() or not 1 <= int(key.this) <= len(select.expressions):
@@ -305,7 +298,7 @@ class _PersonMerge:
     select: exp.Select
 
     def run(self) -> None:
-        found = self._joined() or self._filtered()
+        found = self._find_join() or self._find_filter()
         if found is None:
             return
         if self._is_single(found[1].args["from_"].this):
@@ -340,7 +333,7 @@ class _PersonMerge:
         self.select.set("joins", [exp.Join(this=item, on=exp.EQ(this=sides[0], expression=sides[1]))])
         self.select.set("where", exp.Where(this=exp.and_(*conditions, *more)) if conditions or more else None)
 
-    def _joined(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+    def _find_join(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
         """Return the table, the sub-select that it is joined with, and the conditions on both."""
         origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
         if origin is None or len(joins) != 1 or join_kind(joins[0]) != "":
@@ -358,19 +351,19 @@ class _PersonMerge:
                 return own, inner, [] if where is None else conjuncts(where.this)
         return None
 
-    def _filtered(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+    def _find_filter(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
         """Return the table, the people that IN or EXISTS chooses, and the other conditions."""
         origin, where = self.select.args.get("from_"), self.select.args.get("where")
         if origin is None or where is None or self.select.args.get("joins") or not self._table(origin.this):
             return None
         parts = conjuncts(where.this)
         for place, part in enumerate(parts):
-            inner = self._chosen(part, origin.this)
+            inner = self._find_chosen(part, origin.this)
             if inner is not None and self._is_single(origin.this) != self._is_single(inner.args["from_"].this):
                 return origin.this, inner, parts[:place] + parts[place + 1 :]
         return None
 
-    def _chosen(self, part: exp.Expr, own: exp.Expr) -> exp.Select | None:
+    def _find_chosen(self, part: exp.Expr, own: exp.Expr) -> exp.Select | None:
         """Return a sub-select by person of those whom a condition chooses; None for any other condition."""
         if isinstance(part, exp.In) and isinstance(part.args.get("query"), exp.Subquery):
             inner = self._of_one_table(part.args["query"].this)

@@ -14,11 +14,11 @@ from sqlglot import exp
 from dodona.schema.schema import Schema
 from dodona.sql.outer import check_outer
 from dodona.sql.people import PersonRows
-from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, node_start, table_view
+from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, change_parts, node_start, table_view
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """The text of a statement and the schema that it is read with."""
 
     text: str
@@ -85,7 +85,7 @@ class ReleasedRelation:
         return replace(self, columns=tuple(replace(one, name=name) for one, name in pairs))
 
 
-def read_list(source: Source, item: exp.Expr) -> ReleasedRelation | None:
+def read_list(source: SourceText, item: exp.Expr) -> ReleasedRelation | None:
     """Return a list of constants in FROM, VALUES or generate_series, as a relation; None for any other item.
 
     Its columns are named: c0, c1 and so on, or as the series is, unless names are written.
@@ -125,7 +125,7 @@ CORRELATED = "A sub-select over the table stands by itself: group it by the colu
 class RowExpressions:
     """Replaces the columns of a relation of rows by expressions over the table's columns."""
 
-    source: Source
+    source: SourceText
     rows: RowRelation
     qualifiers: frozenset[str]
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
@@ -138,15 +138,7 @@ class RowExpressions:
             return node
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return self._column(node)
-        found = type(node)(**{name: self.argument(value) for name, value in node.args.items()})
-        found.meta.update(node.meta)
-        return found
-
-    def argument(self, value: object) -> object:
-        """Return an argument of a node: an expression, a list of them, or anything else."""
-        if isinstance(value, list):
-            return [self(one) if isinstance(one, exp.Expr) else one for one in value]
-        return self(value) if isinstance(value, exp.Expr) else value
+        return change_parts(node, self)
 
     def _column(self, node: exp.Column) -> exp.Expr:
         name, qualifier = node.name.casefold(), node.args.get("table")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -251,6 +252,20 @@ class Scope:
 def _declared_groups(attribute: Attribute) -> Partition:
     """Return the declared values or bins; cached, as most questions group by the same few columns."""
     return Partition.of(attribute)
+
+
+def change_parts(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """Return a node of the same kind, at the same place in the text, with all its parts changed."""
+    found = type(node)(**{name: change_part(value, change) for name, value in node.args.items()})
+    found.meta.update(node.meta)
+    return found
+
+
+def change_part(value: object, change: Callable[[exp.Expr], exp.Expr]) -> object:
+    """Return an argument of a node changed, if it is an expression or a list of them; else as it is."""
+    if isinstance(value, list):
+        return [change(one) if isinstance(one, exp.Expr) else one for one in value]
+    return change(value) if isinstance(value, exp.Expr) else value
 
 
 def node_start(node: exp.Expr, text: str) -> int:

@@ -28,7 +28,7 @@ from dodona.sql.relations import (
     ReleasedRelation,
     RowExpressions,
     RowRelation,
-    Source,
+    SourceText,
     is_star,
     qualifying_names,
     read_list,
@@ -74,7 +74,7 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
 class Splitter:
     """The state of one split: the questions found so far."""
 
-    source: Source
+    source: SourceText
     parts: Parts
 
     # Queries.
@@ -118,12 +118,12 @@ class Splitter:
         found = dict(environment)
         kept: list[exp.CTE] = []
         for cte in clause.expressions:
-            found[cte.alias.casefold()] = self._deferred(cte, dict(found), outer, kept)
+            found[cte.alias.casefold()] = self._defer(cte, dict(found), outer, kept)
         node.set("with_", exp.With(expressions=[]))
         node.args["with_"].meta["kept"] = kept
         return found
 
-    def _deferred(
+    def _defer(
         self, cte: exp.CTE, environment: Environment, outer: tuple[Names, ...], kept: list[exp.CTE]
     ) -> Callable[[], Relation]:
         """Return a function that reads a CTE once."""

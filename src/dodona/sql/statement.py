@@ -23,8 +23,8 @@ from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import parse_statement
 from dodona.sql.people import merge_people
-from dodona.sql.relations import RowExpressions, Source, qualifying_names, unaliased
-from dodona.sql.scope import InvalidSql, find_private
+from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
+from dodona.sql.scope import InvalidSql, change_part, find_private
 from dodona.sql.split import Splitter, resolve_relation
 
 _KEPT = 128
@@ -50,7 +50,7 @@ def read_halves(text: str, schema: Schema) -> Question | Statement:
 def _read(text: str, schema: Schema) -> Question | Statement:
     found = _EXPLAIN.match(text)
     if found is None:
-        return _flatten(text, schema) or _split(text, schema)
+        return _flatten(text, schema) or _split_halves(text, schema)
     rest = " " * found.end() + text[found.end() :]  # of the same length, so that errors point into the text
     asked = read_statement(rest, schema)
     if isinstance(asked, Statement):
@@ -86,7 +86,7 @@ def _unwrap_joins(origin: exp.From) -> None:
 
 def _flatten(text: str, schema: Schema) -> Question | None:
     """Return the question of a SELECT whose sub-selects only filter, rename or compute; None if it is more."""
-    tree, source = _tree(text, schema), Source(text, schema)
+    tree, source = _tree(text, schema), SourceText(text, schema)
     split = Splitter(source, Parts(source))
     origin = tree.args.get("from_")
     if not isinstance(tree, exp.Select) or origin is None:
@@ -104,7 +104,8 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         for name, value in tree.args.items():
             if value and name not in {"from_", "with_", "where", "joins"}:
                 flat.set(
-                    name, [_named(one, expand) for one in value] if name == "expressions" else late.argument(value)
+                    name,
+                    [_name_item(one, expand) for one in value] if name == "expressions" else change_part(value, late),
                 )
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
@@ -115,14 +116,14 @@ def _flatten(text: str, schema: Schema) -> Question | None:
         return None
 
 
-def _named(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
+def _name_item(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
     found = expand(item)
     changed = isinstance(item, exp.Column) and not (isinstance(found, exp.Column) and found.name == item.name)
     return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
 
 
-def _check_people(source: Source, tree: exp.Expr) -> None:
+def _check_people(source: SourceText, tree: exp.Expr) -> None:
     """Refuse EXISTS and IN that choose people by their rows, and say how people are asked about."""
     person = source.schema.unit.id
     for node in () if person is None else tree.find_all(exp.Exists, exp.In):
@@ -140,9 +141,9 @@ def _check_people(source: Source, tree: exp.Expr) -> None:
             raise source.fault(node, "This chooses people by their rows in another SELECT.", instead)
 
 
-def _split(text: str, schema: Schema) -> Statement:
+def _split_halves(text: str, schema: Schema) -> Statement:
     """Return a statement of two halves."""
-    tree, source = _tree(text, schema), Source(text, schema)
+    tree, source = _tree(text, schema), SourceText(text, schema)
     _check_people(source, tree)
     parts = Parts(source)
     ends = _interval_ends(tree)

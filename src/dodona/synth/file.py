@@ -208,7 +208,7 @@ def _place(output: TomlTable, key: str, folder: Path, suffixes: tuple[str, ...])
 def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload | None:
     """Return all counts that should be answered well."""
     if root.has("target") or isinstance(root.content.get("workload"), str):
-        return _named(root, schema)
+        return _named_workload(root, schema)
     entries = root.tables("workload", example="[[workload]] with ways = 2") or ()
     blocks: list[Block] = []
     for place, entry in enumerate(entries):
@@ -228,7 +228,7 @@ def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload
         return None
 
 
-def _named(root: TomlTable, schema: Schema) -> Workload | None:
+def _named_workload(root: TomlTable, schema: Schema) -> Workload | None:
     """Return the workload that a word or a target column stands for."""
     word = root.text("workload", example=f'workload = "{WORDS[1]}"') if root.has("workload") else None
     target = root.text("target", example='target = "ward"') if root.has("target") else None

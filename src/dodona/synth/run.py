@@ -339,7 +339,7 @@ class SynthesisRun:
         try:
             recalled = self.desk.recall(key, wait=False)  # a step that broke off in this process goes on
         except AnswerInterrupted:
-            return self._lost(step), "lost", None
+            return self._lost_charge(step), "lost", None
         if recalled is not None:
             receipt, release = recalled
             if release.question != to_json(asked.query):
@@ -351,10 +351,10 @@ class SynthesisRun:
         try:
             bought = self.desk.buy(purchase, key=key)
         except KeyReused:  # an earlier attempt paid here for a choice that was rounded differently
-            return self._lost(step), "lost", None
+            return self._lost_charge(step), "lost", None
         return bought.receipt.event, "paid", bought.item
 
-    def _lost(self, step: str) -> Event:
+    def _lost_charge(self, step: str) -> Event:
         """Return what was charged for a step whose answer was lost."""
         event = self.charge(step)
         if event is None:

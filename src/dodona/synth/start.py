@@ -42,14 +42,14 @@ def know_start(
         known = tuple(one for one in seen if one.block.attributes <= set(workload.names))
         if start.version == version:
             return Start(known=known, digest=_digest(known))
-        return Start(base=_fitted(workload, known, cells), digest=_digest(known))
+        return Start(base=_fit_marginals(workload, known, cells), digest=_digest(known))
     if not isinstance(start, Mapping):
         raise InvalidWorkload(
             f"{start!r:.60} is no start. Write an earlier model, or counts: {{('sex', 'age'): array}}."
         )
     marginals = [_public(workload.query.domain, names, counts) for names, counts in start.items()]
     inside = tuple(one for one in marginals if one.block.attributes <= set(workload.names))
-    return Start(base=_fitted(workload, inside, cells), digest=_digest(inside))
+    return Start(base=_fit_marginals(workload, inside, cells), digest=_digest(inside))
 
 
 def _public(domain: Domain, names: str | Sequence[str], counts: object) -> ObservedBlock:
@@ -70,7 +70,7 @@ def _public(domain: Domain, names: str | Sequence[str], counts: object) -> Obser
     return ObservedBlock.of_shares(block, ordered.reshape(-1) / ordered.sum(), _DEVIATION**2)
 
 
-def _fitted(workload: Workload, known: Sequence[ObservedBlock], cells: int) -> Prior:
+def _fit_marginals(workload: Workload, known: Sequence[ObservedBlock], cells: int) -> Prior:
     """Return the logarithms of weights whose law has these marginals, those that a model of so many cells can hold."""
     belief, kept = workload.uniform(cells=cells), list[ObservedBlock]()
     for one in known:

@@ -25,6 +25,7 @@ from dodona.lab.local.faults import BadReport, CollidingLabels, NoReports, Unkno
 from dodona.privacy.accuracy import Accuracy, Against
 from dodona.privacy.events import ComposedEvent, PureMechanism
 from dodona.schema.schema import Neighbours
+from tests.house.shares import examples
 
 TREES = ["oak", "beech", "ash", "lime"]
 QUESTIONS = {
@@ -351,7 +352,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(JSON)
 def test_whatever_arrives_is_a_report_or_refused(arrived):
     for read in (Report.from_json, response_from_json):

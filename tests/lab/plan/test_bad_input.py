@@ -112,6 +112,7 @@ def test_what_is_left_out_of_a_forecast_has_a_reason():
     assert {promise.method.name for promise in found.promises}.isdisjoint(reasons)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "sides",
     [

@@ -32,6 +32,7 @@ from dodona.server.oidc import (
     tie_login,
 )
 from dodona.server.sessions import Sessions
+from tests.house.shares import examples
 from tests.house.tree import ROOT
 from tests.server.accounts.provider import CLIENT, REDIRECT, SECRET
 from tests.server.accounts.scene import Time
@@ -500,7 +501,7 @@ def key() -> RSAKey:
     return RSAKey.generate_key(2048, {"kid": "known"})
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     claims=st.dictionaries(NAMES, JSON, max_size=6),
     header=st.dictionaries(HEADERS, JSON | st.sampled_from(["RS256", "HS256", "none", "ES256", "known"]), max_size=4),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dodona.errors import EntropyFailed
 from dodona.server import secrets
-from dodona.server.secrets import PasswordRefused, ScramVerifier, Token
+from dodona.server.secrets import NewToken, PasswordRefused, ScramVerifier
 from tests.ledger.scene import shared_server
 
 PASSWORD = "correct horse battery"  # noqa: S105  of a test
@@ -64,7 +64,7 @@ def test_a_secret_is_in_no_repr():
     verifier = ScramVerifier.of(token.text, salt=bytes(range(16)))
     assert token.text not in repr(token)
     assert repr(verifier) == "ScramVerifier(iterations=4096)"
-    assert repr(Token("x")) == "Token()"
+    assert repr(NewToken("x")) == "NewToken()"
 
 
 @pytest.mark.parametrize("secret", ["dodona_secret", "x" * 200, "!~ $:,=" + string.ascii_letters])

@@ -18,6 +18,7 @@ import pytest
 
 from dodona.errors import DodonaError, InvalidRequest
 from dodona.server.account_store import (
+    AccountStore,
     AccountsUnavailable,
     AccountsUnreadable,
     Execute,
@@ -25,7 +26,6 @@ from dodona.server.account_store import (
     PostgresAccounts,
     Row,
     SqliteAccounts,
-    Store,
     _Line,
     create_store,
     display_place,
@@ -266,7 +266,7 @@ def test_accounts_out_of_reach_at_the_start_are_used_when_they_are_back(tmp_path
         accounts.add("ada")
         token = accounts.create_token("ada", "laptop").text
 
-    def opening() -> Store:
+    def opening() -> AccountStore:
         nonlocal opened
         opened += 1
         return open_store(place.address if opened > 1 else "postgresql://owner@127.0.0.1:9/x")

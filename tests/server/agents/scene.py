@@ -21,7 +21,7 @@ from mcp_types import ElicitResult, TextContent
 import dodona
 from dodona.cli.agents import CuratorOracle
 from dodona.server.agents.spending import AgentCaps, Purse
-from dodona.server.agents.tools import Door, make_server
+from dodona.server.agents.tools import ToolContext, make_server
 
 P = ParamSpec("P")
 COUNT = "SELECT count(*) FROM stays WHERE age >= {age}"
@@ -87,7 +87,7 @@ async def beside(
     """Connect an agent to a curator in this process."""
     held = curator.for_analyst(curator.desk.analyst, max_day=caps.day)  # as the command opens it
     oracle = kind({curator.describe().dataset: held})
-    server = make_server(Door(Purse(caps), lambda _: oracle, _ignore))
+    server = make_server(ToolContext(Purse(caps), lambda _: oracle, _ignore))
     async with Client(server, mode=protocol, elicitation_callback=person) as client:
         yield Agent(client)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dodona.errors import InvalidArgument
 from dodona.lab import sampling
 from dodona.trusted.entropy import Keystream
+from tests.house.shares import examples
 
 
 class Untouched:
@@ -61,19 +62,19 @@ bad_scales = st.one_of(
 )
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=examples(1_500), deadline=None)
 @given(bad_scales, st.sampled_from([sampling.laplace, sampling.gaussian, sampling.geometric]))
 def test_a_wrong_scale_is_refused(scale: object, sampler: Callable[..., object]):
     refused(lambda stream: sampler(scale, 5, stream=stream), "scale")
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(bad_scales)
 def test_noisy_max_refuses_a_wrong_scale(scale: object):
     refused(lambda stream: sampling.noisy_max([1, 2], scale, stream=stream), "scale")
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     st.one_of(st.integers(max_value=-1), st.integers(min_value=2**40 + 1, max_value=2**4000), st.just(0.5), st.none())
 )

@@ -92,6 +92,7 @@ def test_single_choices_follow_the_same_law(draw: ContestLaw):
     assert p_value(counts, LAWS[draw]([0, 1.2, 2.4])) < ALARM
 
 
+@pytest.mark.share(2)
 @KERNELS
 @pytest.mark.parametrize("scores", [[0, 1, 2, 3], [0, 0], [7, 7, 5], [-3, 0, 0, 0, 1]], ids=str)
 @pytest.mark.parametrize("scale", ["1/2", "3", "7/3"])

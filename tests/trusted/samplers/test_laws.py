@@ -34,6 +34,7 @@ def shown(noise: Noise) -> str:
     return f"{noise.name}-{noise.scale}"
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("kernel", [draw.numpy_values, compiled.values], ids=["vector", "compiled"])
 @pytest.mark.parametrize("noise", NOISES, ids=shown)
 def test_draws_follow_the_law_and_not_one_two_percent_off(noise: Noise, kernel: draw.SamplingKernel):
@@ -110,6 +111,7 @@ def contingency(counts: np.ndarray) -> float:
     return float(chi2_contingency(counts[:, counts.sum(axis=0) > 0], correction=False).pvalue)
 
 
+@pytest.mark.share(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [n for n in NOISES if n != Noise("gaussian", Fraction(1, 4))], ids=shown)
 def test_draws_that_follow_each_other_are_independent(noise: Noise):

@@ -145,7 +145,7 @@ class AgentsDoor:
         from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
         from mcp.server.auth.provider import AccessToken
 
-        door = tools.Door(
+        door = tools.ToolContext(
             Purse(self.caps), lambda context: CoreOracle(self.relay, context.request, _act(context)), _write_fault
         )
         server = tools.make_server(door)

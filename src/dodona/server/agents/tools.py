@@ -1,7 +1,7 @@
 """The tools of the agents' door, its resource and its prompt: one surface for stdio and for HTTP.
 
-Each tool is a function of its arguments and of the `Door` that the server was made with. Whatever goes wrong is a tool
-error with the product's own words, its code, and whether anything was charged.
+Each tool is a function of its arguments and of the `ToolContext` that the server was made with. Whatever goes wrong is
+a tool error with the product's own words, its code, and whether anything was charged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LONGEST_QUESTION = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ToolContext:
     """What the tools work with."""
 
     purse: Purse
@@ -58,13 +58,13 @@ class Door:
 # --- What tools return. ---
 
 
-class Reply(BaseModel):
+class ToolReply(BaseModel):
     """What comes back; texts of other people stand under `data` alone."""
 
     notice: str = NOTICE
 
 
-class DatasetList(Reply):
+class DatasetList(ToolReply):
     """The datasets that may be asked."""
 
     data: list[dict[str, Any]] = Field(description="Name, table, public number of rows, and who is protected.")
@@ -78,7 +78,7 @@ class Caps(BaseModel):
     consent: str = Field(description="By one question without asking a person.")
 
 
-class Facts(Reply):
+class Facts(ToolReply):
     """The public facts of a dataset."""
 
     caps: Caps
@@ -86,7 +86,7 @@ class Facts(Reply):
     data: dict[str, Any] = Field(description="Table, columns with labels and bounds, who is protected, and defaults.")
 
 
-class Price(BaseModel):
+class ToolPrice(BaseModel, title="Price"):
     """What a question takes of the budget."""
 
     share: str = Field(description="The exact fraction of the whole budget.")
@@ -94,10 +94,10 @@ class Price(BaseModel):
     epsilon: float = Field(description="What it would cost alone; a label.")
 
 
-class Quote(BaseModel):
+class QuoteReply(BaseModel, title="Quote"):
     """What a question would cost, and how accurate the answer would be."""
 
-    price: Price
+    price: ToolPrice
     source: str
     confidence: float
     accuracy: list[dict[str, Any]] = Field(description="For each column, how far off it is expected to be.")
@@ -108,10 +108,10 @@ class Quote(BaseModel):
     explanation: str
 
 
-class Answer(Reply):
+class AnswerReply(ToolReply, title="Answer"):
     """An answer with intervals, and what it cost."""
 
-    price: Price
+    price: ToolPrice
     source: str
     confidence: float
     accuracy: list[dict[str, Any]]
@@ -125,7 +125,7 @@ class Answer(Reply):
     data: dict[str, Any] = Field(description="`columns`, and `rows`: labels, and estimates with value, low and high.")
 
 
-class Budget(BaseModel):
+class BudgetReply(BaseModel, title="Budget"):
     """What is left."""
 
     left: str = Field(description="Of the budget, for you.")
@@ -134,7 +134,7 @@ class Budget(BaseModel):
     caps: Caps
 
 
-class Charges(Reply):
+class Charges(ToolReply):
     """The caller's own questions."""
 
     data: list[dict[str, Any]] = Field(description="Time, question and price, the newest first.")
@@ -171,8 +171,8 @@ Intervals = Annotated[
 FirstRow = Annotated[int, Field(ge=0, le=10**9, description="Show rows from this one on; asking again is free.")]
 
 
-def _door(context: Context[Any, Any]) -> tuple[Door, Oracle]:
-    door: Door = context.request_context.lifespan_context
+def _door(context: Context[Any, Any]) -> tuple[ToolContext, Oracle]:
+    door: ToolContext = context.request_context.lifespan_context
     return door, door.oracle_of(context.request_context)
 
 
@@ -243,10 +243,10 @@ def _caps(purse: Purse) -> Caps:
     return Caps(**{name: format_percent(Fraction(share)) for name, share in purse.caps.to_json().items()})
 
 
-def _price(document: Document) -> Price:
+def _price(document: Document) -> ToolPrice:
     share = Fraction(document["price"]["share"])
     percent = format_percent_rounded_up(share)
-    return Price(share=str(share), percent=percent, epsilon=document["price"]["epsilon"])
+    return ToolPrice(share=str(share), percent=percent, epsilon=document["price"]["epsilon"])
 
 
 # --- The tools. ---
@@ -270,7 +270,7 @@ async def describe(dataset: DatasetName, ctx: Context[Any, Any]) -> Facts:
 @_guarded
 async def quote(
     dataset: DatasetName, question: Sql, ctx: Context[Any, Any], within: Within = None, confidence: Confidence = None
-) -> Quote:
+) -> QuoteReply:
     """Say what a question would cost and how accurate the answer would be. Free: call it before every `ask`."""
     door, oracle = _door(ctx)
     asked = AgentQuestion(dataset=dataset, text=question, within=within, confidence=confidence)
@@ -280,7 +280,7 @@ async def quote(
     except AgentCap as refused:
         because, offer = refused.message, await oracle.quote(dataset, asked.request)
     price = _price(offer)
-    return Quote(
+    return QuoteReply(
         price=price,
         source=offer["source"],
         confidence=offer["confidence"],
@@ -361,7 +361,7 @@ async def ask(  # noqa: PLR0913, PLR0917  the tool's arguments
     confidence: Confidence = None,
     intervals: Intervals = "single",
     first_row: FirstRow = 0,
-) -> Answer:
+) -> AnswerReply:
     """Ask a question, and pay for it with a share of the privacy budget; what earlier answers tell is free.
 
     It is refused without a charge above `max_price`, above a cap, or if a person does not agree.
@@ -374,7 +374,7 @@ async def ask(  # noqa: PLR0913, PLR0917  the tool's arguments
     found = await door.purse.buy(oracle, deal, view=intervals)
     rows = found["rows"]
     left, left_today = await _left_after(door.purse, oracle, dataset)
-    return Answer(
+    return AnswerReply(
         price=_price(found),
         source=found["source"],
         confidence=found["confidence"],
@@ -408,12 +408,12 @@ async def _left_after(purse: Purse, oracle: Oracle, dataset: str) -> tuple[str |
 
 
 @_guarded
-async def budget(dataset: DatasetName, ctx: Context[Any, Any]) -> Budget:
+async def budget(dataset: DatasetName, ctx: Context[Any, Any]) -> BudgetReply:
     """Show what is left of the budget, of today's cap, and what one question may take. Free."""
     door, oracle = _door(ctx)
     left_today = await door.purse.left_today(oracle, dataset)
     spent = door.purse.caps.day - left_today
-    return Budget(
+    return BudgetReply(
         left=format_percent(await oracle.left(dataset)),
         spent_today=format_percent(spent),
         left_today=format_percent(left_today),
@@ -488,14 +488,14 @@ _OF_THE_SDK = {"ctx", "deal", "consent"}
 _ARGUMENTS = {name: frozenset(signature(tool).parameters) - _OF_THE_SDK for name, tool in _TOOLS.items()}
 
 
-def make_server(door: Door) -> MCPServer[Door]:
+def make_server(door: ToolContext) -> MCPServer[ToolContext]:
     """Return a server with the tools, the resource and the prompt; it is run over stdio, or mounted in a front."""
 
     @asynccontextmanager
-    async def lifespan(_: MCPServer[Door]) -> AsyncIterator[Door]:
+    async def lifespan(_: MCPServer[ToolContext]) -> AsyncIterator[ToolContext]:
         yield door
 
-    server: MCPServer[Door] = MCPServer(
+    server: MCPServer[ToolContext] = MCPServer(
         "dodona",
         title="Dodona",
         instructions=INSTRUCTIONS,

@@ -20,7 +20,7 @@ from dodona.server.door.asking import Problem
 from dodona.server.door.backend import Backend, SidecarUnreachable, StepFailed
 from dodona.server.door.constants import identifier, quote
 from dodona.server.door.mirror import ADMINISTRATOR, Mirror, template
-from dodona.server.door.session import Knowledge
+from dodona.server.door.session import StatementCache
 from dodona.server.identity import Identity
 from dodona.server.link import Caller, CoreLink
 
@@ -40,7 +40,7 @@ class Mirrors:
     socket: Path
     link: CoreLink
     key: bytes = field(default_factory=lambda: secrets.random_bytes(secrets.SECRET_BYTES))
-    known: dict[str, tuple[Mirror, Knowledge, float]] = field(default_factory=dict)
+    known: dict[str, tuple[Mirror, StatementCache, float]] = field(default_factory=dict)
     """By dataset: what is declared, what was learned, and when it was last looked at."""
     roles: set[tuple[str, str]] = field(default_factory=set)
     _aggregates: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ class Mirrors:
 
     # --- Datasets. ---
 
-    async def open(self, wanted: str, identity: Identity) -> tuple[str, Knowledge]:
+    async def open(self, wanted: str, identity: Identity) -> tuple[str, StatementCache]:
         """Return the dataset that a client means by a database's name, with a mirror; raises Problem if there is none.
 
         psql names the database after the user unless it is told otherwise: with one dataset, that one is meant.
@@ -88,12 +88,12 @@ class Mirrors:
         served = [one["dataset"] for one in found["datasets"] if one["served"]]
         return [name for name in served if identity.role(name) is not None]
 
-    async def _current(self, name: str) -> Knowledge:
+    async def _current(self, name: str) -> StatementCache:
         known = self.known.get(name)
         if known is not None and time.monotonic() - known[2] < _LOOK_AGAIN:
             return known[1]
         mirror = Mirror.of(await self._call("describe", name, {}), self._aggregates)
-        knowledge = known[1] if known is not None and known[0] == mirror else Knowledge(mirror.catalog)
+        knowledge = known[1] if known is not None and known[0] == mirror else StatementCache(mirror.catalog)
         if known is None or known[0] != mirror:
             await self._make(mirror)
         self.known[name] = (mirror, knowledge, time.monotonic())

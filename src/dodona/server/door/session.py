@@ -69,7 +69,7 @@ class Known:
 
 
 @dataclass(slots=True)
-class Knowledge:
+class StatementCache:
     """What the sessions of one dataset have learned about statements; tools send the same ones again and again."""
 
     catalog: Catalog
@@ -102,7 +102,7 @@ class Session:
     backend: Backend
     identity: Identity
     asker: Asker
-    knowledge: Knowledge
+    knowledge: StatementCache
     running: set[asyncio.Task[object]]
     """Calls of the core whose client may have gone: what was charged is answered to the end."""
     idle_seconds: float
@@ -146,10 +146,10 @@ class Session:
             step = {b"P": self._parse, b"B": self._bind, b"D": self._describe, b"E": self._execute, b"C": self._close}
             if kind not in step:
                 await self.end("08P01", "The message has no known type.")
-            await self._guarded(step[kind](body))
+            await self._take_step(step[kind](body))
         return True
 
-    async def _guarded(self, step: Awaitable[None]) -> None:
+    async def _take_step(self, step: Awaitable[None]) -> None:
         """Take a step of the extended protocol; an error is reported, and all up to the next Sync is skipped."""
         try:
             await step
@@ -370,14 +370,14 @@ class Session:
                 continue
             known = await self._learn(plan, ())
             if plan.kind == "explain":
-                lines = await self._quoted(known, NO_VALUES, wishes)
+                lines = await self._quote_lines(known, NO_VALUES, wishes)
                 parts.append(f'SELECT unnest(ARRAY[{", ".join(map(quote, lines))}]) AS "QUERY PLAN"')
                 continue
             sources = [f"{quote(one)}::json" for one in await self._sources(known, NO_VALUES, wishes)]
             parts.append(plan.outer(known.described, sources, *self._filled, intervals=wishes.shows_intervals))
         return ";\n".join(parts)
 
-    async def _quoted(self, known: Known, bind: Bind, wishes: Wishes) -> list[str]:
+    async def _quote_lines(self, known: Known, bind: Bind, wishes: Wishes) -> list[str]:
         if not known.plan.pieces:
             return ["Dodona fills this relation for nothing."]
         questions = await self._questions(known, bind)
@@ -446,7 +446,7 @@ class Session:
         wishes = await self._wishes()
         step = wire.close_portal(bind.portal)
         if known.plan.kind == "explain":
-            lines = await self._quoted(known, bind, wishes)
+            lines = await self._quote_lines(known, bind, wishes)
             listed = ",".join('"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"' for line in lines)
             step += bind.message([f"{{{listed}}}".encode(self.backend.codec, "replace")])
         elif known.plan.kind == "copy":

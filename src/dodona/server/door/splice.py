@@ -286,7 +286,7 @@ class _PieceReader:
         """Return a part of the statement as it is written."""
         return joined(self.shape.tokens, *part)
 
-    def _rendered(self, part: Range, constants: list[str]) -> Iterator[str | int]:
+    def _render(self, part: Range, constants: list[str]) -> Iterator[str | int]:
         """Yield a part as it is asked: with its constants marked, common table expressions in place, no schema."""
         tokens, shape = self.shape.tokens, self.shape
         marked = dict(find_constants(shape, part))
@@ -332,7 +332,7 @@ class _PieceReader:
     def _inline(self, place: int, name: str, constants: list[str]) -> Iterator[str | int]:
         cte = self.select.scope[name]
         yield "("
-        yield from self._rendered(cte.body, constants)
+        yield from self._render(cte.body, constants)
         yield ")"
         after = self.shape.tokens[place + 1] if place + 1 < len(self.shape.tokens) else None
         if after is None or not (after.says("as") or (after.names and is_name(after) and not _begins_clause(after))):
@@ -346,15 +346,15 @@ class _PieceReader:
             question.append("1")
         for number, part in enumerate([*map(self._uncast, self.keys), *self.estimates]):
             question += [", "] if number else []
-            question += self._rendered(part, constants)
+            question += self._render(part, constants)
         for name in ("from", "where"):
             if name in self.select.clauses:
-                question += [" ", *self._rendered(self.select.clauses[name], constants)]
+                question += [" ", *self._render(self.select.clauses[name], constants)]
         question += self._grouping(constants)
         return Piece(
             question=tuple(question),
             constants=tuple(constants),
-            described=self._described(),
+            described=self._describe(),
             items=len(self.items),
             keys=len(self.keys),
             estimates=len(self.estimates),
@@ -367,11 +367,11 @@ class _PieceReader:
         group = self.select.clause("group")
         if any(self.shape.tokens[place].says("rollup", "cube", "sets") for place in range(*group)):
             yield " "
-            yield from self._rendered(group, constants)
+            yield from self._render(group, constants)
         elif self.keys:
             for number, key in enumerate(self.keys):
                 yield ", " if number else " GROUP BY "
-                yield from self._rendered(self._uncast(key), constants)
+                yield from self._render(self._uncast(key), constants)
 
     def _uncast(self, key: Range) -> Range:
         """Return the key that is asked for date_trunc(...)::date: the cast changes no group."""
@@ -385,17 +385,15 @@ class _PieceReader:
         whole = tokens[start].says("date_trunc") and end and tokens[end - 1].says("date", "timestamp", "timestamptz")
         return (start, closing[start + 1] + 1) if whole else key
 
-    def _described(self) -> str:
+    def _describe(self) -> str:
         replaced = {place: estimate for place, estimate, _ in self.calls}
         columns = []
         for item in self.items:
             edits = [(at, self.text(of)) for at, of in replaced.items() if item[0] <= at[0] < item[1]]
             named = f" AS {self.shape.tokens[item[0]].word}" if item in replaced else ""  # as any function names it
-            columns.append(_edited(self.shape.tokens, item, edits) + named)
+            columns.append(_edit(self.shape.tokens, item, edits) + named)
         columns += [self.text(part) for part in (*self.keys, *self.estimates)]
-        source = [
-            self._mirrored(self.select.clauses[name]) for name in ("from", "where") if name in self.select.clauses
-        ]
+        source = [self._mirror(self.select.clauses[name]) for name in ("from", "where") if name in self.select.clauses]
         group = self.select.clause("group")
         if group[0] < group[1]:
             listed = ", ".join(self.text(key) for key in self.keys)
@@ -403,7 +401,7 @@ class _PieceReader:
             source.append(self.text(group) if rolled else f"GROUP BY {listed}" if self.keys else "")
         return f"SELECT {', '.join(columns)} {' '.join(source)}"
 
-    def _mirrored(self, part: Range) -> str:
+    def _mirror(self, part: Range) -> str:
         """Return FROM or WHERE with its common table expressions in place, as it is read over the mirror."""
         edits: list[tuple[Range, str]] = []
         for place in self.shape.ctes(part, self.select.scope):
@@ -411,8 +409,8 @@ class _PieceReader:
             after = self.shape.tokens[place + 1] if place + 1 < len(self.shape.tokens) else None
             named = after is not None and (after.says("as") or (is_name(after) and not _begins_clause(after)))
             name = "" if named else f" AS {self.shape.tokens[place].text}{cte.columns}"
-            edits.append(((place, place + 1), f"({self._mirrored(cte.body)}){name}"))
-        return _edited(self.shape.tokens, part, edits)
+            edits.append(((place, place + 1), f"({self._mirror(cte.body)}){name}"))
+        return _edit(self.shape.tokens, part, edits)
 
     # --- The statement over the answer. ---
 
@@ -457,7 +455,7 @@ class _PieceReader:
                 yield item[1], number, numbers[self._meaning(found)]
 
 
-def _edited(tokens: Sequence[Token], part: Range, edits: Sequence[tuple[Range, str]]) -> str:
+def _edit(tokens: Sequence[Token], part: Range, edits: Sequence[tuple[Range, str]]) -> str:
     """Return tokens as text, some of them replaced."""
     out, place = [], part[0]
     for (first, last), replacement in sorted(edits):
