@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
@@ -74,12 +74,8 @@ class Offer:
         """Whether it would be answered at this price."""
         return self.price.share <= self.allowed
 
-    def for_asking(self, asked: Sequence[object]) -> Self:
-        """Return the offer for what was asked: to EXPLAIN a question is free, whatever the question costs."""
-        from dodona.query.statement import Statement  # a client only reads offers
-
-        if not all(isinstance(one, Statement) and one.explain for one in asked):
-            return self
+    def explaining(self) -> Self:
+        """Return the offer for EXPLAIN of what was asked: that is free, whatever the question costs."""
         priced = f"EXPLAIN is free; what it explains would take {format_percent(self.price.share)} of the budget."
         return replace(self, price=FREE, explanation=f"{priced} {self.explanation}".rstrip())
 

@@ -251,7 +251,8 @@ class Curator:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         asked = tuple(map(self.read, several if fresh else _deduplicate(several)[0]))
-        return self._ladder.offer(_questions(asked), request).for_asking(asked)
+        offer = self._ladder.offer(_questions(asked), request)
+        return offer.explaining() if all(isinstance(one, Statement) and one.explain for one in asked) else offer
 
     def request_approval(
         self,
