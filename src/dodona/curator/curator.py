@@ -434,9 +434,8 @@ class Curator:
         place = 0
         while place < len(answers):
             question = answers[place].question
-            meant = self.read(question.text) if question.text else question
-            asked.append(meant)
-            place += len(_questions((meant,)))
+            asked.append(self.read(question.text) if question.text else question)
+            place += len(_questions(asked[-1:]))
         return _assemble(tuple(asked), answers)
 
     def _explain_offer(self, asked: Statement, request: Request) -> RecordedAnswer:
