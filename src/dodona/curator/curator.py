@@ -435,7 +435,7 @@ class Curator:
         while place < len(answers):
             question = answers[place].question
             asked.append(self.read(question.text) if question.text else question)
-            place += len(_questions(asked[-1:]))
+            place += len(_questions((asked[-1],)))
         return _assemble(tuple(asked), answers)
 
     def _explain_offer(self, asked: Statement, request: Request) -> RecordedAnswer:
