@@ -13,8 +13,7 @@ import duckdb
 import numpy as np
 
 from dodona.answer.answer import Answer
-from dodona.answer.display import label_text
-from dodona.answer.estimate import Estimate, to_float
+from dodona.answer.estimate import Estimate, label_text, to_float
 from dodona.engines.cap import rows_within_cap
 from dodona.schema.encoding import encode
 from dodona.schema.schema import Schema

@@ -173,6 +173,11 @@ def test_a_clamp_of_a_clamp_has_the_value_that_is_written():
         assert mean.centre + step * block.unit == min(min(number * value, 449) * bucket, 208)
 
 
+DAYS_WITHOUT_A_BOUND = """WITH x AS (SELECT date_trunc('month', ordered) AS k, median(ordered) AS m
+    FROM orders GROUP BY 1 HAVING sum(trunc(unit_price)) > 0)
+SELECT k, max(m) OVER (ORDER BY 1), row_number() OVER (ORDER BY m) FROM x WHERE k IS NOT NULL ORDER BY 1"""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -183,6 +188,8 @@ def test_a_clamp_of_a_clamp_has_the_value_that_is_written():
         "WITH x AS (SELECT 1 AS a, count(*) AS n, regr_slope(discount, discount) AS s FROM orders) SELECT n, s FROM x",
         "WITH x AS (SELECT age * 1000000000000000000000 AS k, count(*) AS n FROM customers GROUP BY 1) SELECT n FROM x",
         "SELECT segment, avg(NULL) - count(*) AS a, count(*) AS n FROM customers WHERE age <> age GROUP BY segment",
+        "SELECT div(quantity, 10) AS k, bin(quantity, 10) AS b, count(*) AS n FROM orders GROUP BY 1, 2",
+        DAYS_WITHOUT_A_BOUND,
     ],
     ids=[
         "a day and a time",
@@ -192,12 +199,16 @@ def test_a_clamp_of_a_clamp_has_the_value_that_is_written():
         "no interval",
         "keys beyond 64 bits",
         "what no group has beside a count",
+        "bins of which one is a number",
+        "days without a bound",
     ],
 )
 def test_what_once_crashed_is_answered(text):
     with grammar.shop() as curator:
         answer = curator.ask(text, epsilon=10)
         assert all(len(row.cells) == len(answer.columns) for row in answer.rows)
+        table = answer.to_arrow()
+        assert table.num_rows == len(answer.rows)
 
 
 def test_several_values_in_one_column_are_refused_before_anything_is_charged():

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -22,13 +22,13 @@ from dodona.answer.estimate import (
     computed_values,
     decimal_places,
     format_number,
+    label_text,
     single_estimate,
 )
 from dodona.errors import InvalidRequest, printable, printable_json
-from dodona.numbers import format_decimal
 from dodona.privacy.accuracy import Against
 from dodona.privacy.budget import Price
-from dodona.schema.attributes import Label
+from dodona.schema.attributes import MISSING, Label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,27 +188,6 @@ def cell_text(cell: Cell) -> str:
     if isinstance(cell, Estimate):
         return str(cell)
     return "NULL" if cell is None else label_text(cell)
-
-
-def label_text(label: Label | float) -> str:
-    """Return a label in readable form.
-
-    >>> label_text(Fraction(1, 4)), label_text(True), label_text("female")
-    ('0.25', 'true', 'female')
-    """
-    match label:
-        case bool():
-            return "true" if label else "false"
-        case Fraction():
-            return format_decimal(label)
-        case float():
-            return f"{label:.12g}"
-        case datetime():
-            return label.isoformat(" ")
-        case date():
-            return label.isoformat()
-        case _:
-            return printable(str(label)).replace("\n", "\\n")
 
 
 def interval_text(estimate: Estimate) -> str:
@@ -389,8 +368,9 @@ def _columns(
             if first == number or all(row.cells[first] == row.cells[number] for row in answer.rows):
                 yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
             else:  # another function of the same key
-                shown = (cell for cell in cells if cell is not None and not isinstance(cell, Estimate | float))
-                yield name, "key", list(computed_values(tuple(shown)))
+                shown = [MISSING if cell is None or isinstance(cell, Estimate) else cell for cell in cells]
+                exact = [Fraction(cell) if isinstance(cell, float) else cell for cell in shown]
+                yield name, "key", list(computed_values(tuple(exact)))
         else:
             labels = [cell for cell in cells if not isinstance(cell, Estimate)]
             yield name, "label", [None if label is None else spell(label) for label in labels]
@@ -411,10 +391,18 @@ def _names(answer: AnswerTable) -> list[tuple[int, str, bool]]:
 
 
 def _unify_types(values: list[EstimateValue | None]) -> list[PlainValue]:
-    """Return integers if all values are integers, dates if they are dates, floats otherwise."""
-    if all(value is None or isinstance(value, int | date) for value in values):
+    """Return integers if all values are integers, dates if there are dates, floats otherwise.
+
+    An end of dates that is unbounded is None.
+
+    >>> _unify_types([date(2024, 1, 1), -math.inf])
+    [datetime.date(2024, 1, 1), None]
+    """
+    if any(isinstance(value, date) for value in values):
+        return [value if isinstance(value, date) else None for value in values]
+    if all(value is None or isinstance(value, int) for value in values):
         return [None if value is None else _plain_value(value) for value in values]
-    return [None if value is None else float(value) for value in values if not isinstance(value, date)]
+    return [None if value is None or isinstance(value, date) else float(value) for value in values]
 
 
 def _plain_value(value: EstimateValue | Label | float) -> PlainValue:

@@ -4,11 +4,12 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Literal
 
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidRequest, printable
+from dodona.numbers import format_decimal
 from dodona.privacy.accuracy import Against
 from dodona.schema.attributes import MISSING, OUTSIDE, RESERVED_LABELS, Label
 
@@ -230,11 +231,36 @@ def round_estimate(cell: Estimate, *, least: float) -> Estimate:
     return Estimate(int(value), *map(int, ends)) if whole else Estimate(value, *ends)
 
 
+def label_text(label: Label | float) -> str:
+    """Return a label in readable form.
+
+    >>> label_text(Fraction(1, 4)), label_text(True), label_text("female")
+    ('0.25', 'true', 'female')
+    """
+    match label:
+        case bool():
+            return "true" if label else "false"
+        case Fraction():
+            return format_decimal(label)
+        case float():
+            return f"{label:.12g}"
+        case datetime():
+            return label.isoformat(" ")
+        case date():
+            return label.isoformat()
+        case _:
+            return printable(str(label)).replace("\n", "\\n")
+
+
 def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
     """Return the typed values of computed labels, with None for `<missing>`; `<outside>` stays among texts alone.
 
+    Among texts, such as "1 to 9", all others are texts too.
+
     >>> computed_values((0, 10, Fraction(5, 2), "<missing>", "<outside>"))
     (0.0, 10.0, 2.5, None, None)
+    >>> computed_values(("1 to 9", 10, "<missing>"))
+    ('1 to 9', '10', None)
     """
     texts = any(isinstance(label, str) and label not in RESERVED_LABELS for label in labels)
     parts = any(isinstance(label, Fraction) for label in labels)
@@ -242,6 +268,8 @@ def computed_values(labels: tuple[Label, ...]) -> tuple[KeyValue, ...]:
     def typed(label: Label) -> KeyValue:
         if label == MISSING or (label == OUTSIDE and not texts):
             return None
+        if texts:
+            return label_text(label)
         return float(label) if parts and isinstance(label, int | Fraction) and not isinstance(label, bool) else label  # type: ignore[return-value]
 
     return tuple(map(typed, labels))

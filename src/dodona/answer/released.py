@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from dodona.answer import display, outer
+from dodona.answer import outer
 from dodona.answer.answer import Answer
-from dodona.answer.estimate import Estimate
+from dodona.answer.estimate import Estimate, label_text
 from dodona.answer.redraws import RedrawnPart, value_columns
 from dodona.answer.rows import group_values
 from dodona.numbers import Doubles, Integers
@@ -38,7 +38,7 @@ def _array(values: Sequence[Any]) -> pa.Array:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if len(known) == 1:
         return pa.array(values)
-    return pa.array([None if value is None else display.label_text(value) for value in values], pa.string())
+    return pa.array([None if value is None else label_text(value) for value in values], pa.string())
 
 
 def released_rows(part: Answer) -> dict[str, Any]:
