@@ -118,9 +118,11 @@ def _choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tupl
         known |= set() if marginal_columns(block) is not None else block.attributes
     shares = dict[str, NDArray[np.float64]]()
     for one in belief.seen:
-        (name, *more) = one.block.attributes
+        name = next(iter(one.block.attributes), None)
+        if name is None or name in known:  # blocks of several columns are among what is known
+            continue
         attribute, deviation = domain[name], math.sqrt(one.variance)
-        if more or name in known or attribute.size <= _WIDE or one.values.size != attribute.cells:
+        if attribute.size <= _WIDE or one.values.size != attribute.cells:
             continue
         noise = run.currency.noise(paid, run.sensitivity([one.block]))
         counted, others = np.split(one.values, [attribute.size])
