@@ -239,3 +239,26 @@ def test_values_and_noises_must_be_those_of_the_question() -> None:
 def test_an_answer_that_nobody_has_looked_at_can_be_copied_and_sent() -> None:
     answer = answered(grouped(), *VALUES)
     assert pickle.loads(pickle.dumps(answer)).rows == copy.deepcopy(answer).rows == answer.rows  # noqa: S301  our own
+
+
+@pytest.mark.parametrize(
+    ("step", "noise", "notes"),
+    [
+        ("5", 1_000, ["the average of the values themselves may be up to 5 higher", "may be up to 5 a row higher"]),
+        ("0.25", 100_000, []),
+        ("5", 100_000, []),
+    ],
+)
+def test_steps_that_are_coarse_beside_an_interval_are_mentioned(step: str, noise: int, notes: list[str]) -> None:
+    price = Number("price", 0, 500, step)
+    domain = Domain((price,))
+    weight, unit = column_weight(price)
+    mean = Mean(1, 0, Fraction(0), Fraction(0), Fraction(500))
+    columns = AnswerColumn("mean", mean), AnswerColumn("total", Total(1))
+    question = Question(
+        text="prices", query=Query(domain, (Block(EVERYTHING), Block(EVERYTHING, (), weight, unit))), columns=columns
+    )
+    answer = answered(question, 50_000, int(50_000 * 20 / unit), noise=Laplace(scale=noise))
+    mentioned = [warning for warning in answer.warnings if "rounded down" in warning]
+    assert len(mentioned) == len(notes)
+    assert all(words in warning for words, warning in zip(notes, mentioned, strict=True))

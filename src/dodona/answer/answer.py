@@ -19,21 +19,27 @@ from dodona.answer.estimate import (
     Coverage,
     Estimate,
     Row,
+    to_float,
 )
 from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows, selects_by_noise
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
+from dodona.numbers import format_decimal
 from dodona.privacy.accuracy import Against, to_failure_probability, validate_count
 from dodona.privacy.budget import Price
 from dodona.privacy.measurement import DrawCounts
-from dodona.query.query import Query
-from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question
+from dodona.query.query import Query, ValueWeight
+from dodona.query.question import Comparison, KeyLabel, Logic, Mean, Question, Total
 from dodona.query.question import LiteralExpression as Written
+from dodona.schema.attributes import Number
 
 _REUSE_WARNING = (
     "This reuses noise of earlier answers. If you ask because of what they said, as for the largest group, take "
     "any_choice(), or ask with fresh=True."
 )
+
+_COARSE = 0.2
+"""A step that is a larger part of an interval's half width is mentioned: it shifts an average by half of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -142,7 +148,8 @@ class Answer(Displayed):
         else:
             guess = ()
         selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()
-        return (*self.question.warnings, *self.notes, *stale, *guess, *self._untold(), *selected, *chosen)
+        lost = (*self._untold(), *self._rounded_down())
+        return (*self.question.warnings, *self.notes, *stale, *guess, *lost, *selected, *chosen)
 
     def _untold(self) -> Iterator[str]:
         """Yield a warning for each average with groups of too few rows to say more than the public range."""
@@ -154,6 +161,34 @@ class Answer(Displayed):
                 if lost:
                     few = f"{lost} of {len(ends)} values rest on too few rows"
                     yield f"{column.name}: {few} to say more than the public range."
+
+    def _rounded_down(self) -> Iterator[str]:
+        """Yield a warning for each average and sum of a column whose steps are coarse beside the intervals.
+
+        Values count as the step below them. A sum is of at least as many rows as it takes of the largest value.
+        """
+        domain, blocks = self.question.query.domain, self.question.query.blocks
+        for number, column in enumerate(displayed_columns(self.question)):
+            match column.expression:
+                case Mean(total=block):
+                    of = "the average of the values themselves may be up to {} higher"
+                case Total(block=block):
+                    of = "the sum of the values themselves may be up to {} a row higher"
+                case _:
+                    continue
+            weight = blocks[block].weight
+            values = domain[weight.attribute] if isinstance(weight, ValueWeight) and weight.power == 1 else None
+            if not isinstance(values, Number):
+                continue
+            shown = [cell for row in self.rows if isinstance(cell := row.cells[number], Estimate)]
+            if isinstance(column.expression, Total):
+                largest = float(max(abs(values.lower), abs(values.upper)))
+                shifts = [float(values.step) * abs(to_float(cell.value or 0)) / largest for cell in shown]
+            else:
+                shifts = [float(values.step)] * len(shown)
+            if any(shift > cell.within * _COARSE for shift, cell in zip(shifts, shown, strict=True)):
+                step = format_decimal(values.step)
+                yield f"{column.name}: {values.name} counts in steps of {step}, rounded down: {of.format(step)}."
 
     @property
     def population(self) -> Self:
