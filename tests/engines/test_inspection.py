@@ -154,8 +154,19 @@ def test_a_check_counts_what_is_drawn_to_the_bounds_and_not_what_is_rounded_down
     found.close()
     whole, grid = result.columns
     assert (whole.missing, whole.below, whole.above) == (2, 2, 2)
-    assert (grid.missing, grid.below, grid.above) == (2, 2, 3)
+    assert (grid.missing, grid.below, grid.above, grid.between) == (2, 2, 3, 1)  # 9.9 counts as 9.5
+    assert whole.between == 0
     assert (result.rows, result.nobody, result.people, result.cut, result.counting) == (10, 1, 3, 4, 5)
+
+
+def test_a_check_finds_no_number_between_steps_that_it_is_on(tmp_path: Path):
+    cents = [number / 100 for number in range(10_000)]
+    pq.write_table(pa.table({"x": cents, "y": cents}), tmp_path / "x.parquet")
+    schema = Schema.of("t", Number("x", 0, 100, "0.01"), Number("y", "-100", 100, "0.05"), size=10_000)
+    found = DuckDBInspection.parquet(tmp_path / "x.parquet")
+    cent, coarse = check_table(schema, found.table(schema), found.fetched).columns
+    found.close()
+    assert (cent.between, coarse.between) == (0, 8_000)
 
 
 def test_a_check_of_an_empty_table_counts_nothing(tmp_path: Path):

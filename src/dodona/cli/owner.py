@@ -88,10 +88,10 @@ def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None
         ]
     terminal.say(*lines)
     table = terminal.make_table("column", "kind")
-    for heading in ("missing", "outside", "below", "above"):
+    for heading in ("missing", "outside", "below", "above", "between steps"):
         table.add_column(heading, justify="right")
     for column in found.columns:
-        figures = (column.missing, column.outside, column.below, column.above)
+        figures = (column.missing, column.outside, column.below, column.above, column.between)
         shown = (f"{figure:,} ({percentage(figure, found.rows)})" if figure else "-" for figure in figures)
         table.add_row(column.name, column.kind, *shown)
     terminal.say(table, *(f"- {line}" for line in advice))

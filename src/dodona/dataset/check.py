@@ -146,6 +146,12 @@ def _column_hints(attribute: Attribute, column: ColumnCheck, rows: int) -> Itera
             if number:
                 part = percentage(number, rows)
                 yield f"{part} of {name} are {word} {edge}: {change} before the first charge, or accept clamping."
+    if isinstance(attribute, Number) and column.between:
+        part, step = percentage(column.between, rows), format_decimal(attribute.step)
+        yield (
+            f"{part} of {name} are between steps of {step} and count as the step below, so averages may come out up to "
+            f"{step} too low. A finer step costs nothing in sums, but makes more groups: declare `bins` for those."
+        )
     landing = "land in <outside>" if attribute.otherwise is None else f"count as {attribute.otherwise}"
     if column.outside:
         yield f"{percentage(column.outside, rows)} of {name} are {_undeclared_text(attribute)}: they {landing}."

@@ -25,6 +25,8 @@ from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
 
 _ColumnT = TypeVar("_ColumnT")
 _EXACT_DIGITS = 15
+_CLEARLY = 0.001
+"""The part of a step by which a number is between two steps, and not on one as a double shows it."""
 
 
 class ColumnForm(StrEnum):
@@ -363,6 +365,13 @@ def _steps(reading: ColumnReading) -> str:
     lower, step = number_literal(float(attribute.lower)), number_literal(float(attribute.step))
     none, fewer = (f"{reading.value} < {bound_literal(reading, number)}" for number in (1, attribute.size))
     return reading.dialect.steps.format(value, lower, step, none, fewer, number_literal(GRID_SLACK))
+
+
+def between_steps_sql(reading: ColumnReading, attribute: Number) -> str:
+    """Return SQL that is true where a number within its bounds is above the step that it counts as."""
+    lower, step = number_literal(float(attribute.lower)), number_literal(float(attribute.step))
+    clear = number_literal(float(attribute.step) * _CLEARLY)
+    return f"{reading.value} - ({lower} + {step} * ({present_code_sql(reading)})) > {clear}"
 
 
 def date_sql(reading: ColumnReading) -> str:

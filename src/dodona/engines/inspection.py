@@ -260,7 +260,7 @@ _TIMES = 10
 
 @dataclass(frozen=True, slots=True)
 class ColumnCheck:
-    """How many rows of a column have a missing, an undeclared or an out-of-bounds value."""
+    """How many rows of a column have a missing, an undeclared or an out-of-bounds value, or one between two steps."""
 
     name: str
     kind: str
@@ -269,6 +269,8 @@ class ColumnCheck:
     """Rows with an undeclared value; for a date also days beyond its bounds."""
     below: int
     above: int
+    between: int
+    """Rows with a number between two steps: it counts as the lower one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -358,7 +358,7 @@ def _weight_sql(table: Table, weight: Weight) -> str:
 # --- The owner's checks of the rows before serving, in one statement that every engine runs. ---
 
 
-COLUMN_FIGURES = ("missing", "outside", "below", "above")
+COLUMN_FIGURES = ("missing", "outside", "below", "above", "between")
 """The counts of each column, in this order."""
 
 
@@ -408,20 +408,24 @@ def left_out_sql(table: Table, rows: int, most: int) -> str:
     return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({own}) AS crowds) AS left_out"  # noqa: S608
 
 
-def _column_conditions(reading: cells.ColumnReading) -> tuple[str, str, str, str]:
-    """Return where a value is missing, undeclared, below its bounds, and above its bounds.
+def _column_conditions(reading: cells.ColumnReading) -> tuple[str, str, str, str, str]:
+    """Return where a value is missing, undeclared, below its bounds, above its bounds, and between two steps.
 
-    A number below or above is clamped to the bound; a day below or above is outside.
+    A number below or above is clamped to the bound, and one between steps to the lower one; a day below or above is
+    outside.
     """
     if reading.form is cells.ColumnForm.CODE:  # a column that can only hold NULL
-        return f"{reading.raw} IS NULL", cells.FALSE, cells.FALSE, cells.FALSE
+        return f"{reading.raw} IS NULL", cells.FALSE, cells.FALSE, cells.FALSE, cells.FALSE
     attribute = reading.attribute
     match attribute:
         case Category() | Boolean():
-            return reading.missing, cells.outside_sql(reading), cells.FALSE, cells.FALSE
+            return reading.missing, cells.outside_sql(reading), cells.FALSE, cells.FALSE, cells.FALSE
         case Integer() | Number() | Date() | Timestamp():
             below = f"{reading.value} < {cells.bound_literal(reading, 0)}"
             above = f"{reading.value} >= {cells.bound_literal(reading, attribute.size)}"
             if reading.form is cells.ColumnForm.DOUBLE:  # engines order NaN above all numbers
                 above = f"({above} AND NOT {reading.dialect.not_a_number.format(reading.value)})"
-            return reading.missing, cells.outside_sql(reading), below, above
+            between = cells.FALSE
+            if isinstance(attribute, Number):
+                between = f"(NOT ({below} OR {above}) AND {cells.between_steps_sql(reading, attribute)})"
+            return reading.missing, cells.outside_sql(reading), below, above, between
