@@ -60,7 +60,7 @@ def add(  # noqa: PLR0913  each is an option
 ) -> None:
     """Add an account, with a role for datasets. It can do nothing before it has a token, a password or a login."""
     with report_errors():
-        targets = [_find_dataset(one, accounts) for one in dataset or []]
+        targets = [_find_dataset(text, accounts) for text in dataset or []]
         admissions = _prepare_admissions(name, targets, role, share)
         with _open_or_create(accounts) as store:
             store.add(name, email=email)
@@ -88,15 +88,15 @@ def list_accounts(
             else:
                 _show_tokens(tokens)
             return
-        found = [(account, store.tokens(account.name)) for account in store.list()]
+        account_tokens = [(account, store.tokens(account.name)) for account in store.list()]
         if as_json:
             listed = [
                 account_to_json(account) | {"tokens": [token_to_json(token) for token in tokens]}
-                for account, tokens in found
+                for account, tokens in account_tokens
             ]
             print(json.dumps({"accounts": listed}))
         else:
-            _show_accounts(found)
+            _show_accounts(account_tokens)
 
 
 @app.command()
@@ -171,7 +171,7 @@ def token(  # noqa: PLR0913  each is an option
     """Make a token for programs, and show it once: on standard output, and nothing else there."""
     with report_errors(), _open_accounts(accounts) as store:
         lifetime = None if days == 0 else timedelta(days=days)
-        scope = None if dataset is None else [_find_dataset(one, accounts).name for one in dataset]
+        scope = None if dataset is None else [_find_dataset(text, accounts).name for text in dataset]
         with _new_file(output) as write:  # before the token is made: it could not be shown again
             issued = store.create_token(name, label, lifetime=lifetime, datasets=scope, max_price=max_price)
             write(issued.text)
@@ -334,7 +334,7 @@ def _still_to_admit(name: str, targets: list[_Target], role: str) -> list[str]:
             continue
         try:
             with open_dataset_ledger(target.file) as ledger:
-                admitted = any(one.name == name for one in ledger.state().analysts)
+                admitted = any(analyst.name == name for analyst in ledger.state().analysts)
         except DodonaError:
             continue  # there is no ledger yet, or none that opens: the commands about it say so
         if not admitted:
@@ -382,13 +382,13 @@ def _say(lines: list[str], fields: dict[str, object], *, as_json: bool) -> None:
         typer.echo(printable(line))
 
 
-def _show_accounts(found: list[tuple[Account, tuple[TokenInfo, ...]]]) -> None:
+def _show_accounts(account_tokens: list[tuple[Account, tuple[TokenInfo, ...]]]) -> None:
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     table = Table("account", "roles", "e-mail", "page", "tokens", "last use", "", box=box.SIMPLE_HEAD, pad_edge=False)
-    for account, tokens in found:
+    for account, tokens in account_tokens:
         roles = ", ".join(f"{dataset}: {role}" for dataset, role in sorted(account.grants.items()))
         ways = [word for word, has in (("password", account.has_password), ("login", account.has_login)) if has]
         uses = [token.last_use for token in tokens if token.last_use is not None]
@@ -401,7 +401,7 @@ def _show_accounts(found: list[tuple[Account, tuple[TokenInfo, ...]]]) -> None:
             _time(max(uses, default=None)),
             "" if account.stopped is None else f"stopped {_day(account.stopped)}",
         )
-    make_console().print(table if found else "There are no accounts yet.")
+    make_console().print(table if account_tokens else "There are no accounts yet.")
 
 
 def _show_tokens(tokens: tuple[TokenInfo, ...]) -> None:

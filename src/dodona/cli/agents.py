@@ -34,27 +34,29 @@ class CuratorOracle:
 
     async def datasets(self) -> list[Document]:
         """Return the datasets that were opened."""
-        found = list[Mapping[str, Any]]()
+        documents = list[Mapping[str, Any]]()
         for name, curator in self.curators.items():
             unit = curator.schema.unit
             protects = "row" if unit.id is None else "person"
-            found.append({"dataset": name, "table": curator.schema.table, "size": unit.size, "protects": protects})
-        return found
+            documents.append({"dataset": name, "table": curator.schema.table, "size": unit.size, "protects": protects})
+        return documents
 
     async def describe(self, dataset: str) -> Document:
         """Return the public facts of a dataset."""
-        found: Document = json.loads((await self._do(dataset, lambda one: one.describe())).to_json())
-        return found
+        document: Document = json.loads((await self._do(dataset, lambda curator: curator.describe())).to_json())
+        return document
 
     async def left(self, dataset: str) -> Fraction:
         """Return the share of the budget that is left for the analyst."""
-        return (await self._do(dataset, lambda one: one.describe())).left
+        return (await self._do(dataset, lambda curator: curator.describe())).left
 
     async def quote(self, dataset: str, request: Document) -> Document:
         """Return the price of a question; nothing is spent."""
         text, wishes = _split_request(request)
-        found: Document = json.loads((await self._do(dataset, lambda one: one.quote(text, **wishes))).to_json())
-        return found
+        document: Document = json.loads(
+            (await self._do(dataset, lambda curator: curator.quote(text, **wishes))).to_json()
+        )
+        return document
 
     async def ask(self, dataset: str, request: Document, key: str) -> Document:
         """Return the answer to a question; a key is charged once."""
@@ -64,8 +66,8 @@ class CuratorOracle:
         def work(curator: OpenCurator) -> Document:
             answer = curator.ask(text, **wishes, key=key)
             shown = answer if view == "single" else getattr(answer, view)
-            found: Document = json.loads((shown() if callable(shown) else shown).to_json())
-            return found
+            document: Document = json.loads((shown() if callable(shown) else shown).to_json())
+            return document
 
         return await self._do(dataset, work)
 
@@ -85,10 +87,10 @@ class CuratorOracle:
         return await asyncio.to_thread(work, self._curator(dataset))
 
     def _curator(self, dataset: str) -> OpenCurator:
-        found = self.curators.get(dataset)
-        if found is None:
+        curator = self.curators.get(dataset)
+        if curator is None:
             raise InvalidRequest(f"There is no dataset {dataset[:60]!r} here. There are: {', '.join(self.curators)}.")
-        return found
+        return curator
 
 
 def _split_request(request: Document) -> tuple[str, dict[str, Any]]:

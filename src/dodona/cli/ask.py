@@ -51,7 +51,9 @@ def interval_bars(estimates: Sequence[Estimate], *, width: int = 32) -> list[str
       ──●─
                ───●────
     """
-    ends = [to_float(end) for one in estimates for end in (one.low, one.high) if math.isfinite(to_float(end))]
+    ends = [
+        to_float(end) for estimate in estimates for end in (estimate.low, estimate.high) if math.isfinite(to_float(end))
+    ]
     low, high = min([0.0, *ends]), max([0.0, *ends])
     if high <= low:
         return [" " * width for _ in estimates]
@@ -60,15 +62,15 @@ def interval_bars(estimates: Sequence[Estimate], *, width: int = 32) -> list[str
         clipped = min(max(number, low), high)
         return round((clipped - low) / (high - low) * (width - 1))
 
-    return [_interval_bar(one, place, width) for one in estimates]
+    return [_interval_bar(estimate, place, width) for estimate in estimates]
 
 
-def _interval_bar(one: Estimate, place: Callable[[float], int], width: int) -> str:
+def _interval_bar(estimate: Estimate, place: Callable[[float], int], width: int) -> str:
     drawn = [" "] * width
-    first, last = place(to_float(one.low)), place(to_float(one.high))
+    first, last = place(to_float(estimate.low)), place(to_float(estimate.high))
     drawn[first : last + 1] = _LINE * (last - first + 1)
-    if one.value is not None:
-        drawn[place(to_float(one.value))] = _DOT
+    if estimate.value is not None:
+        drawn[place(to_float(estimate.value))] = _DOT
     return "".join(drawn)
 
 
@@ -154,8 +156,8 @@ def _with_intervals(answer: ShownAnswer, intervals: str) -> ShownAnswer:
     if intervals == "single" or not hasattr(type(answer), intervals):  # an EXPLAIN has no intervals
         return answer
     try:
-        found = getattr(answer, intervals)
-        return cast("ShownAnswer", found() if callable(found) else found)
+        view = getattr(answer, intervals)
+        return cast("ShownAnswer", view() if callable(view) else view)
     except InvalidRequest as fault:
         raise fault if answer.price.share == 0 else fault.after_charge() from None
 
@@ -334,10 +336,10 @@ def history(
     with terminal.report_errors():
         from dodona.answer.description import shorten
 
-        found = read_charges(dataset, server=server, analyst=analyst)
-        charges = found.charges
+        record = read_charges(dataset, server=server, analyst=analyst)
+        charges = record.charges
         if as_json:
-            print(found.to_json())
+            print(record.to_json())
             return
 
         table = terminal.make_table("time", "analyst", "share", "answered", "question")

@@ -72,8 +72,8 @@ def parse_ledger_place(text: str) -> str:
         raise InvalidArgument("ledger", text, f"set {name} in the environment")
     from dodona.ledger.opening import validate_address
 
-    found = os.environ[name]
-    return found if Path(found).is_absolute() else validate_address(found)
+    location = os.environ[name]
+    return location if Path(location).is_absolute() else validate_address(location)
 
 
 # --- Output of a ledger: tables for people, one JSON object for programs. ---
@@ -96,9 +96,11 @@ def state_tables(state: BudgetState, texts: list[str]) -> Iterator[Table]:
     yield budget
     if state.analysts:
         analysts = Table("analyst", "share", "spent of it", "left of it", "", title="Analysts", title_justify="left")
-        for one in state.analysts:
-            spent, left = format_percent(one.spent), format_percent(one.left)
-            analysts.add_row(printable(one.name), str(one.share), spent, left, "stopped" if one.stopped else "")
+        for analyst in state.analysts:
+            spent, left = format_percent(analyst.spent), format_percent(analyst.left)
+            analysts.add_row(
+                printable(analyst.name), str(analyst.share), spent, left, "stopped" if analyst.stopped else ""
+            )
         yield analysts
     if not texts:
         return
@@ -169,11 +171,11 @@ def raise_budget(
     with report_errors():
         if epsilon is None and delta is None:
             raise InvalidArgument("epsilon", None, "write --epsilon, --delta or both")
-        with open_named_ledger(ledger, head) as found:
-            before = found.state().total
+        with open_named_ledger(ledger, head) as opened_ledger:
+            before = opened_ledger.state().total
             wished = (epsilon, before.epsilon), (delta, before.delta)
-            found.raise_budget(*(old if new is None else new for new, old in wished))
-            _say(f"raised: from ε = {before.epsilon}, δ = {float(before.delta):g}", found.state())
+            opened_ledger.raise_budget(*(old if new is None else new for new, old in wished))
+            _say(f"raised: from ε = {before.epsilon}, δ = {float(before.delta):g}", opened_ledger.state())
 
 
 def close_account(
@@ -183,11 +185,11 @@ def close_account(
     head: HeadOption = None,
 ) -> None:
     """End the account for ever: nothing can be charged any more. Earlier answers can still be asked again."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         if not yes:
             typer.confirm("Nothing can be charged to this ledger ever again. Go on?", abort=True)
-        found.end()
-        _say("closed, for ever", found.state())
+        opened_ledger.end()
+        _say("closed, for ever", opened_ledger.state())
 
 
 def admit_analyst(
@@ -198,21 +200,21 @@ def admit_analyst(
     head: HeadOption = None,
 ) -> None:
     """Let an analyst in, or back in, or change their share. What they spent stays spent."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         from dodona.privacy.budget import Analyst
 
-        first = not found.state().analysts
-        found.admit(Analyst(analyst, share))
-        _say(f"admitted: {_find_analyst(found.state(), analyst)}", found.state())
+        first = not opened_ledger.state().analysts
+        opened_ledger.admit(Analyst(analyst, share))
+        _say(f"admitted: {_find_analyst(opened_ledger.state(), analyst)}", opened_ledger.state())
         if first:
             typer.echo("From now on only analysts who were let in may spend: name one with --analyst.")
 
 
 def stop_analyst(ledger: LedgerArgument, analyst: AnalystArgument, *, head: HeadOption = None) -> None:
     """Let an analyst spend no more. Questions that were answered before stay free."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
-        found.stop(analyst)
-        _say(f"stopped: {_find_analyst(found.state(), analyst)}", found.state())
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
+        opened_ledger.stop(analyst)
+        _say(f"stopped: {_find_analyst(opened_ledger.state(), analyst)}", opened_ledger.state())
 
 
 def declare_schema(
@@ -239,25 +241,32 @@ def set_limits(  # noqa: PLR0913  each is an option
     head: HeadOption = None,
 ) -> None:
     """Limit what one question and one day may take of the budget. What is left out has no limit from now on."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         from dodona.ledger.limits import make_limits
 
-        found.set_limits(
+        opened_ledger.set_limits(
             make_limits(question=question, analyst_day=analyst_day, dataset_day=dataset_day, approvals=approvals)
         )
-        typer.echo(f"limits: {_limits_text(json.loads(found.lines()[-1].text))}")
+        typer.echo(f"limits: {_limits_text(json.loads(opened_ledger.lines()[-1].text))}")
 
 
 def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOption = None) -> None:
     """Show the questions that analysts want approved, and what was decided."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
-        requests = found.approval_requests()
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
+        requests = opened_ledger.approval_requests()
         if as_json:
-            print(json.dumps([one.to_json() for one in requests]))
+            print(json.dumps([request.to_json() for request in requests]))
             return
         table = Table("request", "time", "analyst", "share", "state", "question")
-        for one in requests:
-            shown = (one.id[:12], one.time[:19], one.analyst, format_percent(one.share), one.state, one.text)
+        for request in requests:
+            shown = (
+                request.id[:12],
+                request.time[:19],
+                request.analyst,
+                format_percent(request.share),
+                request.state,
+                request.text,
+            )
             table.add_row(*map(printable, shown))
         say(table if requests else "No analyst has requested an approval.")
 
@@ -277,12 +286,12 @@ def decline(ledger: LedgerArgument, request: RequestArgument, *, by: OwnerOption
 
 
 def _decide(ledger: str, head: str | None, request: str, by: str, *, granted: bool) -> None:
-    with report_errors(), open_named_ledger(ledger, head) as found:
-        meant = [one.id for one in found.approval_requests() if one.id.startswith(request)]
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
+        meant = [candidate.id for candidate in opened_ledger.approval_requests() if candidate.id.startswith(request)]
         if len(meant) != 1:
             accepted = f"{len(meant)} requests begin so; `dodona ledger requests` lists them"
             raise InvalidArgument("request", request, accepted)
-        decided = found.decide(meant[0], granted=granted, by=by)
+        decided = opened_ledger.decide(meant[0], granted=granted, by=by)
         typer.echo(f"{decided.state}: {format_percent(decided.share)} of the budget for {printable(decided.analyst)}")
 
 
@@ -292,8 +301,8 @@ def _say(what: str, state: BudgetState) -> None:
 
 
 def _find_analyst(state: BudgetState, name: str) -> str:
-    found = next(one for one in state.analysts if one.name == name)
-    return f"{name}, {found.share} of the budget, {format_percent(found.spent)} of it spent"
+    analyst = next(candidate for candidate in state.analysts if candidate.name == name)
+    return f"{name}, {analyst.share} of the budget, {format_percent(analyst.spent)} of it spent"
 
 
 # --- `dodona ledger`: create, show, verify, export, chart, upgrade, recover, and act on the account. ---
@@ -347,27 +356,27 @@ def create(  # noqa: PLR0913  each is an option
 @app.command()
 def show(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOption = None) -> None:
     """Show what was spent, what is left, by whom, and the last entries."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
-        state = found.state()
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
+        state = opened_ledger.state()
         if as_json:
             print(json.dumps(state.to_json()))
             return
-        say(*state_tables(state, [line.text for line in found.lines()]))
+        say(*state_tables(state, [line.text for line in opened_ledger.lines()]))
 
 
 @app.command()
 def verify(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
     """Compute every hash and every total anew; the exit code is 0 only if all is as it was written."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
-        state = found.verify()
-        typer.echo(f"verified: {len(found.lines())} lines, {state.charges} charges, head {state.head}")
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
+        state = opened_ledger.verify()
+        typer.echo(f"verified: {len(opened_ledger.lines())} lines, {state.charges} charges, head {state.head}")
 
 
 @app.command()
 def export(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
     """Print every line as JSON: the entry, its hash and the one before. The key of the cap on rows is left out."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
-        for line in found.lines():
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
+        for line in opened_ledger.lines():
             entry = json.loads(line.text)
             entry.pop("cap_key", None)  # so that an export can be shared
             print(json.dumps({"hash": line.hash, "previous": line.previous} | entry))
@@ -381,11 +390,11 @@ def chart(
     head: HeadOption = None,
 ) -> None:
     """Draw what was left after each charge, in all and for each analyst."""
-    with report_errors(), open_named_ledger(ledger, head) as found:
+    with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         check_picture(output, argument="output")
         from dodona.ledger.chart import compute_burndown, draw_burndown
 
-        draw_burndown(compute_burndown(found.lines()), output)
+        draw_burndown(compute_burndown(opened_ledger.lines()), output)
         typer.echo(f"drawn: {output}")
 
 
@@ -442,7 +451,7 @@ app.command("decline")(decline)
 
 
 def _pair(argument: str, text: str, sign: str) -> tuple[str, str]:
-    first, found, second = text.partition(sign)
-    if not found or not first or not second:
+    first, separator, second = text.partition(sign)
+    if not separator or not first or not second:
         raise InvalidArgument(argument, text, f"write two parts with {sign!r} between them")
     return first, second

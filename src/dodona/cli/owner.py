@@ -50,13 +50,13 @@ def check(  # noqa: PLR0913  each is an option
         from dodona.dataset.check import check as checked
         from dodona.dataset.check import hints
 
-        file, found = checked(dataset)
-        advice = list(hints(file, found))
+        file, stats = checked(dataset)
+        advice = list(hints(file, stats))
         if as_json:
-            figures = dataclasses.asdict(found) | {"cut": found.cut}
+            figures = dataclasses.asdict(stats) | {"cut": stats.cut}
             print(json.dumps({"private": PRIVATE} | figures | {"hints": advice}, ensure_ascii=False))
             return
-        _show_check(file, found, advice)
+        _show_check(file, stats, advice)
 
 
 def _publish(  # noqa: PLR0913  each is an option
@@ -64,35 +64,35 @@ def _publish(  # noqa: PLR0913  each is an option
 ) -> None:
     from dodona.dataset.check import publish
 
-    found = publish(dataset, epsilon=epsilon, analyst=analyst, max_price=max_price, key=key)
+    figure = publish(dataset, epsilon=epsilon, analyst=analyst, max_price=max_price, key=key)
     if as_json:
-        print(json.dumps({"words": found.words, "share": str(found.price)}))
+        print(json.dumps({"words": figure.words, "share": str(figure.price)}))
         return
-    price = format_percent(found.price)
-    terminal.say(f"published: {found.words}", f"It took {price} of the budget. Offers and answers mention it.")
+    price = format_percent(figure.price)
+    terminal.say(f"published: {figure.words}", f"It took {price} of the budget. Offers and answers mention it.")
 
 
-def _show_check(file: DatasetFile, found: TableCheck, advice: list[str]) -> None:
+def _show_check(file: DatasetFile, stats: TableCheck, advice: list[str]) -> None:
 
     from dodona.dataset.check import percentage
 
     terminal.say(PRIVATE, style="bold yellow")
     unit = file.schema.unit
-    lines = [f"{found.rows:,} rows"]
-    if found.people is not None:
+    lines = [f"{stats.rows:,} rows"]
+    if stats.people is not None:
         lines += [
-            f"{found.nobody:,} of nobody ({percentage(found.nobody, found.rows)}): no {unit.id}",
-            f"{found.people:,} people",
-            f"{found.cut:,} rows cut ({percentage(found.cut, found.rows)}): a person has more than {unit.rows}",
-            f"{found.counting:,} rows count",
+            f"{stats.nobody:,} of nobody ({percentage(stats.nobody, stats.rows)}): no {unit.id}",
+            f"{stats.people:,} people",
+            f"{stats.cut:,} rows cut ({percentage(stats.cut, stats.rows)}): a person has more than {unit.rows}",
+            f"{stats.counting:,} rows count",
         ]
     terminal.say(*lines)
     table = terminal.make_table("column", "kind")
     for heading in ("missing", "outside", "below", "above", "between steps"):
         table.add_column(heading, justify="right")
-    for column in found.columns:
+    for column in stats.columns:
         figures = (column.missing, column.outside, column.below, column.above, column.between)
-        shown = (f"{figure:,} ({percentage(figure, found.rows)})" if figure else "-" for figure in figures)
+        shown = (f"{figure:,} ({percentage(figure, stats.rows)})" if figure else "-" for figure in figures)
         table.add_row(column.name, column.kind, *shown)
     terminal.say(table, *(f"- {line}" for line in advice))
     if file.waiting:
@@ -174,9 +174,9 @@ def restore(
     with terminal.report_errors():
         from dodona.dataset.backup import restore as read_backup
 
-        for found in read_backup(archive, folder):
-            end = "nothing is left until the budget is raised" if found.exhausted else "nothing was charged since"
-            typer.echo(f"restored: {found.dataset}, {found.charges:,} charges; {end}")
+        for restored in read_backup(archive, folder):
+            end = "nothing is left until the budget is raised" if restored.exhausted else "nothing was charged since"
+            typer.echo(f"restored: {restored.dataset}, {restored.charges:,} charges; {end}")
 
 
 # --- Init: a draft of a dataset file. ---

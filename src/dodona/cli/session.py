@@ -47,9 +47,9 @@ def choose(  # noqa: PLR0913  each is an option
                 terminal.read_sql(question), epsilon=epsilon, count=count, max_price=max_price, key=key
             )
         if as_json:
-            found = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
-            found |= _about(choice.about)
-            print(printable_json(json.dumps(found | _price(choice.price), ensure_ascii=False)))
+            document = {"names": choice.names, "within": choice.within, "confidence": choice.confidence}
+            document |= _about(choice.about)
+            print(printable_json(json.dumps(document | _price(choice.price), ensure_ascii=False)))
             return
         terminal.say(*choice.names)
         terminal.say(
@@ -82,23 +82,23 @@ def above(  # noqa: PLR0913  each is an option
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             check_questions(curator, listed)  # a mistake in the last one is reported before anything is charged
             watch = curator.above(threshold, epsilon=epsilon, alerts=alerts, questions=len(listed), max_price=max_price)
-            found: list[tuple[str, bool]] = []
+            verdicts: list[tuple[str, bool]] = []
             for question in listed:
                 if watch.left == 0:
                     break
                 alarm = watch.ask(question).above
-                found.append((question, alarm))
+                verdicts.append((question, alarm))
                 if not as_json:
                     terminal.say(f"{'above    ' if alarm else 'not above'}  {question}", style="bold" if alarm else "")
         if as_json:
-            rows = [{"question": question, "above": is_above} for question, is_above in found]
-            document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(found)}
+            rows = [{"question": question, "above": is_above} for question, is_above in verdicts]
+            document = {"threshold": threshold, "answers": rows, "left_out": len(listed) - len(verdicts)}
             document |= {"within": watch.within, **_about(watch.about)}
             text = json.dumps(document | _price(watch.price), ensure_ascii=False)
             print(printable_json(text))
             return
-        if len(found) < len(listed):
-            terminal.say(f"That was the last alert; {len(listed) - len(found)} questions were not asked.")
+        if len(verdicts) < len(listed):
+            terminal.say(f"That was the last alert; {len(listed) - len(verdicts)} questions were not asked.")
         right = f"Counts further than {watch.within:.4g} from {threshold} are all judged right"
         terminal.say(f"{right}, with probability {watch.confidence:.15g}.", *_about(watch.about).values())
         terminal.say(f"Price: {watch.price}.")
@@ -165,12 +165,12 @@ def weights(  # noqa: PLR0913  each is an option
             )
         pairs = list(zip(listed, run.answers, strict=True))
         if as_json:
-            rows = [{"question": text, "value": None if one is None else one.count} for text, one in pairs]
+            rows = [{"question": text, "value": None if answer is None else answer.count} for text, answer in pairs]
             document = {"within": run.within, "confidence": confidence, "answers": rows} | _about(run.about)
             print(json.dumps(document | _price(run.price)))
             return
-        for text, one in pairs:
-            terminal.say(f"{'-' if one is None else one!s:>16}  {text}")
+        for text, answer in pairs:
+            terminal.say(f"{'-' if answer is None else answer!s:>16}  {text}")
         terminal.say(
             f"All {len(listed)} intervals together hold the exact counts with probability {confidence:.15g} or more."
         )
@@ -180,16 +180,16 @@ def weights(  # noqa: PLR0913  each is an option
 
 def _read_questions(questions: list[str] | None, file: Path | None) -> list[str]:
     """Return the questions given as arguments, on standard input, or in a file."""
-    found = list[str]()
+    lines = list[str]()
     for question in questions or []:
-        found += sys.stdin.read().splitlines() if question == "-" else [question]
+        lines += sys.stdin.read().splitlines() if question == "-" else [question]
     if file is not None:
         try:
-            found += file.read_text(encoding="utf-8").splitlines()
+            lines += file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as fault:
             reason = getattr(fault, "strerror", None) or "it is no UTF-8 text"
             raise InvalidRequest(f"--file {str(file)[:200]!r} cannot be read: {reason}.") from None
-    listed = [line.strip().removesuffix(";") for line in found if line.strip() and not line.lstrip().startswith("--")]
+    listed = [line.strip().removesuffix(";") for line in lines if line.strip() and not line.lstrip().startswith("--")]
     if not listed:
         raise InvalidRequest("There is no question. Write them after the dataset file, or in a file: --file FILE.")
     return listed

@@ -64,23 +64,25 @@ def synthesize(  # noqa: PLR0913  each is an option
         if owner_report is not None and (owner_report.suffix != ".html" or not owner_report.parent.is_dir()):
             raise InvalidRequest("--owner-report must end in .html, in a folder that exists.")
         words = {"target": target, "columns": None if column is None else tuple(column), "name": name}
-        told = _declaration(file, workload, words | {"epsilon": epsilon, "share": share}, output, report)
+        declaration = _declaration(file, workload, words | {"epsilon": epsilon, "share": share}, output, report)
         exact = None if compare is None else _columns(compare)
-        settings = {key: getattr(told, key) for key in ("epsilon", "share", "method", "cells", "name")}
-        with dodona.open(told.dataset, analyst=analyst) as curator:
+        settings = {key: getattr(declaration, key) for key in ("epsilon", "share", "method", "cells", "name")}
+        with dodona.open(declaration.dataset, analyst=analyst) as curator:
             if only_quote:
-                _show_declared(quote_synthesis(curator, told.workload, **settings), as_json=as_json)
+                _show_declared(quote_synthesis(curator, declaration.workload, **settings), as_json=as_json)
                 return
             if not yes and sys.stdin.isatty() and sys.stdout.isatty():
-                _agree(quote_synthesis(curator, told.workload, **settings))
+                _agree(quote_synthesis(curator, declaration.workload, **settings))
             with _progress() as progress:
-                model = dodona.synthesize(curator, told.workload, **settings, max_price=max_price, progress=progress)
-        rows = _write(told, model)
+                model = dodona.synthesize(
+                    curator, declaration.workload, **settings, max_price=max_price, progress=progress
+                )
+        rows = _write(declaration, model)
         if owner_report is not None and exact is not None:
             from dodona.synth.report import owner_report as made
 
             owner_report.write_text(made(model, exact, rows), encoding="utf-8")
-        _show(told, model, rows, as_json=as_json)
+        _show(declaration, model, rows, as_json=as_json)
 
 
 def _declaration(
@@ -94,8 +96,8 @@ def _declaration(
     given = [f"--{key}" for key in ("columns", "epsilon", "share") if words[key] is not None]
     given += [f"--{key}" for key, path in (("output", output), ("report", report)) if path is not None]
     if given:
-        told = ", ".join(given).replace("--columns", "--column")
-        raise InvalidRequest(f"{told} belong to --workload or --target; a release file says these itself.")
+        options = ", ".join(given).replace("--columns", "--column")
+        raise InvalidRequest(f"{options} belong to --workload or --target; a release file says these itself.")
     return SynthesisFile.read(file)
 
 
@@ -154,7 +156,7 @@ def _show(file: SynthesisFile, model: SyntheticModel, rows: SyntheticRows | None
         return
     print(model)
     if output.path is not None and model.schema.linked:
-        listed = (model.schema.table, *(own.name for own in model.schema.linked))
+        listed = (model.schema.table, *(linked.name for linked in model.schema.linked))
         print(f"Rows of {len(listed)} tables: {', '.join(f'{output.path.stem}-{name}' for name in listed)}")
     if rows is not None:
         anew = f" ({rows.redrawn:,} drawn anew, to meet the constraints)" if rows.redrawn else ""

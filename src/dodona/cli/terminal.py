@@ -65,7 +65,7 @@ def as_options(text: str) -> str:
     'Take --intervals any_choice, or ask with --fresh.'
     """
     text = _INTERVALS.sub(r"--intervals \1", text).replace("fresh=True", "--fresh")
-    return _ARGUMENT.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2]}", text)
+    return _ARGUMENT.sub(lambda matched: f"--{matched[1].replace('_', '-')} {matched[2]}", text)
 
 
 def make_console(width: int = _WIDTH) -> Console:
@@ -80,8 +80,8 @@ def make_table(*headings: str) -> Table:
 
 def say(*shown: str | Table, style: str = "", soft_wrap: bool = False) -> None:
     """Print tables and texts; nothing in them is markup."""
-    for one in shown:
-        text = printable(one) if isinstance(one, str) else one
+    for renderable in shown:
+        text = printable(renderable) if isinstance(renderable, str) else renderable
         make_console().print(text, style=style, markup=False, highlight=False, soft_wrap=soft_wrap)
 
 
@@ -122,7 +122,7 @@ def parse_tolerance(within: str | None) -> Tolerance | dict[str, Tolerance] | No
     if "=" not in within:
         return _parse_one_tolerance(within, within)
     pairs = [part.rpartition("=") for part in within.split(",")]
-    return {name.strip(): _parse_one_tolerance(own, within) for name, _, own in pairs}
+    return {name.strip(): _parse_one_tolerance(tolerance, within) for name, _, tolerance in pairs}
 
 
 def _parse_one_tolerance(written: str, within: str) -> Tolerance:

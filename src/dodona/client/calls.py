@@ -92,14 +92,14 @@ def _plain(name: str, value: object) -> object:
         case Fraction() | Decimal():
             return str(value)
         case Mapping():
-            return {str(key): _plain(name, own) for key, own in value.items()}
+            return {str(key): _plain(name, item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(name, own) for own in value]
+            return [_plain(name, item) for item in value]
         case _:
-            found = python_number(value)
-            if found is None:
+            number = python_number(value)
+            if number is None:
                 raise InvalidArgument(name, value, "write a number or a text")
-            return found
+            return number
 
 
 def priced(

@@ -44,12 +44,12 @@ def read_problem(status: int, body: bytes, *, charged: bool | None) -> DodonaErr
         document: dict[str, Any] = json.loads(body)
         code = str(document["type"]).rpartition("/")[2]
         detail = str(document["detail"])
-        told = document.get("charged", charged)
+        was_charged = document.get("charged", charged)
     except (ValueError, KeyError, TypeError):
         return StrangeReply(status, charged=charged)
     kind = error_class(code, status)
     fault = kind.__new__(kind)  # its constructor takes other arguments; the message is all there
-    DodonaError.__init__(fault, detail, charged=told if told is None else bool(told))
+    DodonaError.__init__(fault, detail, charged=was_charged if was_charged is None else bool(was_charged))
     vars(fault).update(code=code, http_status=status)  # those of its class, unless only its family is known here
     for name in ("asked", "left"):
         if isinstance(document.get(name), str):

@@ -91,17 +91,17 @@ def _blocking(
     return call
 
 
-def _same(found: Result) -> Result:
-    return found
+def _same(result: Result) -> Result:
+    return result
 
 
-def _answer(found: AsyncRemoteAnswer) -> RemoteAnswer:
-    facts = {field.name: getattr(found, field.name) for field in fields(RecordedAnswer)}
-    return RemoteAnswer(**facts, fetch=lambda view: _answer(_run(found.fetch(view))))
+def _answer(answer: AsyncRemoteAnswer) -> RemoteAnswer:
+    facts = {field.name: getattr(answer, field.name) for field in fields(RecordedAnswer)}
+    return RemoteAnswer(**facts, fetch=lambda view: _answer(_run(answer.fetch(view))))
 
 
-def _answers(found: tuple[AsyncRemoteAnswer, ...]) -> tuple[RemoteAnswer, ...]:
-    return tuple(map(_answer, found))
+def _answers(answers: tuple[AsyncRemoteAnswer, ...]) -> tuple[RemoteAnswer, ...]:
+    return tuple(map(_answer, answers))
 
 
 class RemoteWatch:

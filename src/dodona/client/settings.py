@@ -63,7 +63,7 @@ def read_settings(path: Path) -> Settings:
     servers: Any = document.get("servers", {})
     server = document.get("server")
     tables = servers.items() if isinstance(servers, dict) else ()
-    tokens = {name: own.get("token") for name, own in tables if isinstance(own, dict)}
+    tokens = {name: table.get("token") for name, table in tables if isinstance(table, dict)}
     if not isinstance(servers, dict) or not isinstance(server, str | None):
         raise InvalidRequest(f'{path} is to hold server = "URL", and token = "…" under [servers."URL"].')
     return Settings(server, {name: token for name, token in tokens.items() if isinstance(token, str)})

@@ -50,7 +50,7 @@ def list_datasets() -> RemoteCall[tuple[str, ...]]:
     """Return the call for the names of the datasets that the caller has a role for."""
 
     def read(body: bytes) -> tuple[str, ...]:
-        return tuple(one["dataset"] for one in read_json(body)["datasets"])
+        return tuple(entry["dataset"] for entry in read_json(body)["datasets"])
 
     return RemoteCall(method="GET", path="datasets", read=read)
 
@@ -122,7 +122,7 @@ class DatasetCalls:
         """Return the call for the answers to questions that are planned together."""
 
         def read_all(body: bytes) -> tuple[ReadT, ...]:
-            return tuple(read(number, one) for number, one in enumerate(read_json(body)["answers"]))
+            return tuple(read(number, answer) for number, answer in enumerate(read_json(body)["answers"]))
 
         return self._post("batches", {"questions": questions} | dict(wishes), read_all, key=key, accept=accept)
 
@@ -274,7 +274,7 @@ def release_declaration(
         raise InvalidRequest(f"Say what the release should answer, in one way: {instead}.")
     named = arguments(
         columns=None if columns is None else list(columns),
-        marginals=None if marginals is None else [list(one) for one in marginals],
+        marginals=None if marginals is None else [list(marginal) for marginal in marginals],
     )
     return named | dict(given)
 

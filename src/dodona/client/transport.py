@@ -195,8 +195,8 @@ class Link:
             try:
                 wait = steps.send(self._try(call, progress))
             except StopIteration as done:
-                found: ReadT = done.value
-                return found
+                reply: ReadT = done.value
+                return reply
 
     def _try(self, call: RemoteCall[ReadT], progress: Progress | None) -> Outcome:
         try:
@@ -234,8 +234,8 @@ class AsyncLink:
             try:
                 wait = steps.send(await self._try(call, progress))
             except StopIteration as done:
-                found: ReadT = done.value
-                return found
+                reply: ReadT = done.value
+                return reply
 
     async def _try(self, call: RemoteCall[ReadT], progress: Progress | None) -> Outcome:
         try:

@@ -39,12 +39,12 @@ def pending_review(path: Path) -> tuple[ReviewItem, ...]:
     """Return the entries awaiting review in a dataset file without other mistakes."""
     file = DatasetFile.draft(path)
     root = TomlTable.read(path)
-    values = {format_toml_path(own): (value, own) for own, value in _leaves(root.content)}
-    found = list[ReviewItem]()
+    values = {format_toml_path(key_path): (value, key_path) for key_path, value in _leaves(root.content)}
+    items = list[ReviewItem]()
     for name in file.waiting:
-        value, own = values.get(name, (None, ()))
-        found.append(ReviewItem(name, None if value is None else toml_text(value), root.notes.lines.get(own, 0)))
-    return tuple(found)
+        value, key_path = values.get(name, (None, ()))
+        items.append(ReviewItem(name, None if value is None else toml_text(value), root.notes.lines.get(key_path, 0)))
+    return tuple(items)
 
 
 def confirm(path: Path, *, by: str) -> None:
@@ -75,11 +75,11 @@ def amend(path: Path, values: Mapping[str, str]) -> None:
         if read is None or set(read) != {"value"} or isinstance(read["value"], Mapping):
             raise InvalidArgument(name, value, 'write it as in the dataset file: 110, "0.5", 2020-01-01 or ["a", "b"]')
         text = _amend_text(text, name, toml_text(read["value"]))
-        own = next(place for place in toml_lines(text) if format_toml_path(place) == name)
+        key_path = next(place for place in toml_lines(text) if format_toml_path(place) == name)
         table: Any = expected
-        for key in own[:-1]:
+        for key in key_path[:-1]:
             table = table[key]
-        table[own[-1]] = read["value"]
+        table[key_path[-1]] = read["value"]
     if _read(text) != expected:
         raise InvalidRequest("This file is written in a way that cannot be changed for you. Edit it, and look again.")
     parse_draft(TomlTable.parse(text, file=str(path)), path)
@@ -91,7 +91,7 @@ def amend(path: Path, values: Mapping[str, str]) -> None:
 
 def _amend_text(text: str, name: str, value: str) -> str:
     """Return the text with another value behind a key; its mark stays, as the value still awaits review."""
-    start = next((line for own, line in toml_lines(text).items() if format_toml_path(own) == name), None)
+    start = next((line for key_path, line in toml_lines(text).items() if format_toml_path(key_path) == name), None)
     if start is None:
         raise InvalidArgument("values", name, "the file no longer has it")
     lines = text.split("\n")
@@ -105,9 +105,9 @@ def _confirm_text(text: str, *, by: str) -> str:
     places = toml_lines(text)
     listed = tomllib.loads(text)["review"].get("from_data", [])
     for name in listed:  # marks first: their lines stay in place
-        own = next((path for path in places if format_toml_path(path) == name), None)
-        if own is not None:
-            at = places[own] - 1
+        key_path = next((path for path in places if format_toml_path(path) == name), None)
+        if key_path is not None:
+            at = places[key_path] - 1
             lines[at] = lines[at].removesuffix(MARK).rstrip()
     lines = _replace_value(lines, "from_data", "[]")
     lines = _replace_value(lines, "confirmed_by", quote_toml(by))
@@ -156,11 +156,11 @@ def _read(text: str) -> Mapping[str, object] | None:
 
 def _leaves(content: Mapping[str, object], path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], object]]:
     """Return every value that is not a table, with its path."""
-    found = list[tuple[tuple[str, ...], object]]()
+    leaves = list[tuple[tuple[str, ...], object]]()
     for key, value in content.items():
-        own = (*path, key)
-        found += _leaves(value, own) if isinstance(value, Mapping) else [(own, value)]
-    return found
+        key_path = (*path, key)
+        leaves += _leaves(value, key_path) if isinstance(value, Mapping) else [(key_path, value)]
+    return leaves
 
 
 # --- Schema changes after the ledger was created: what may change, and what would alter earlier answers. ---
@@ -220,12 +220,12 @@ def added_tables(schema: Schema, bound: str) -> tuple[str, ...] | None:
 
     Theorem: linked-tables
     """
-    own = schema.own
+    main = schema.own
     for tables in range(len(schema.linked) + 1):
-        for kept in range(1, len(own.domain.attributes) + 1):
-            alone = replace(own, domain=Domain(own.domain.attributes[:kept]))
+        for kept in range(1, len(main.domain.attributes) + 1):
+            alone = replace(main, domain=Domain(main.domain.attributes[:kept]))
             if alone.link(schema.linked[:tables]).digest == bound:
-                return (*own.domain.names[kept:], *(one.name for one in schema.linked[tables:]))
+                return (*main.domain.names[kept:], *(table.name for table in schema.linked[tables:]))
     return None
 
 
@@ -279,7 +279,7 @@ def _same_relation(schema: Schema, lines: Sequence[Line]) -> None:
 def _was_seen(file: DatasetFile, lines: Sequence[Line]) -> bool:
     """Return whether the ledger has anything on this version of the data."""
     texts = (json.loads(line.text) for line in lines)
-    return any((own.get("dataset"), own.get("version")) == (file.dataset, file.version) for own in texts)
+    return any((entry.get("dataset"), entry.get("version")) == (file.dataset, file.version) for entry in texts)
 
 
 def _digests(line: Line, dataset: str) -> list[object]:

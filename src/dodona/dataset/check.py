@@ -68,12 +68,12 @@ def publish(
     unit = file.schema.unit
     if unit.id is None:
         raise InvalidRequest("A cap leaves rows out where people are protected; here each row is by itself.")
-    query, one = left_out_query(file.schema), Unit.each_row(unit.neighbours)
+    query, row_unit = left_out_query(file.schema), Unit.each_row(unit.neighbours)
     default = Request(within=file.within, epsilon=None, confidence=file.confidence, max_price=file.max_price)
     most = effective_max_price(max_price, default)
 
     def measuring(price: Exact) -> Measurement:
-        return Measurement(query, (Laplace.for_privacy(price, unit_sensitivity(query, one)),))
+        return Measurement(query, (Laplace.for_privacy(price, unit_sensitivity(query, row_unit)),))
 
     measurement = measuring(epsilon)
     with open_dataset_ledger(path) as ledger:
@@ -82,9 +82,9 @@ def publish(
         if earlier:
             return PublishedLeftOut(earlier, Fraction(0))
         open_source(file, ledger.cap_key, owner=True).close()  # checks that the rows are still those of the version
-        event = measurement.event(one)
+        event = measurement.event(row_unit)
         source = LeftOutSource(file.schema, inspect_dataset_file(file), version=file.version)
-        schema = replace(file.schema, unit=one)  # each person is one row of that table
+        schema = replace(file.schema, unit=row_unit)  # each person is one row of that table
         dataset = Dataset(name=file.dataset, schema=schema, source=source, ledger=ledger, default=default)
         purchase = Purchase(
             event=event,
@@ -92,7 +92,7 @@ def publish(
             deliver=partial(release_measurement, measurement, text=_TEXT),
             max_price=most,
             affordable=lambda fits: affordable_epsilon(
-                lambda price: ledger.share(measuring(price).event(one)), validate_noise_epsilon(epsilon), fits
+                lambda price: ledger.share(measuring(price).event(row_unit)), validate_noise_epsilon(epsilon), fits
             ),
         )
         try:
@@ -102,11 +102,11 @@ def publish(
         return PublishedLeftOut(describe_left_out(ledger, file.schema, file.version), ledger.share(event))
 
 
-def hints(file: DatasetFile, found: TableCheck) -> Iterator[str]:
+def hints(file: DatasetFile, stats: TableCheck) -> Iterator[str]:
     """Yield what an owner might change, and until when."""
-    yield from _unit_hints(file, found)
-    for column in found.columns:
-        yield from _column_hints(file.schema.domain[column.name], column, found.rows)
+    yield from _unit_hints(file, stats)
+    for column in stats.columns:
+        yield from _column_hints(file.schema.domain[column.name], column, stats.rows)
 
 
 def percentage(part: int, whole: int) -> str:
@@ -119,21 +119,21 @@ def percentage(part: int, whole: int) -> str:
     return "<0.01%" if 0 < percent < _WORTH_SAYING else f"{percent:.3g}%"
 
 
-def _unit_hints(file: DatasetFile, found: TableCheck) -> Iterator[str]:
+def _unit_hints(file: DatasetFile, stats: TableCheck) -> Iterator[str]:
     unit = file.schema.unit
-    if found.nobody:
+    if stats.nobody:
         yield (
-            f"{percentage(found.nobody, found.rows)} of the rows have no {unit.id} and do not count. Give them an id, "
+            f"{percentage(stats.nobody, stats.rows)} of the rows have no {unit.id} and do not count. Give them an id, "
             "or protect rows."
         )
-    if found.cut:
+    if stats.cut:
         yield (
-            f"{percentage(found.cut, found.rows)} of the rows are cut, as their people have more than {unit.rows}. "
+            f"{percentage(stats.cut, stats.rows)} of the rows are cut, as their people have more than {unit.rows}. "
             "Accept that, or raise unit.rows before the first charge, which makes every answer noisier."
         )
-    if unit.neighbours is Neighbours.REPLACE and unit.size != found.rows:
-        yield f"With replace the size is exact and public: write size = {found.rows:_}."
-    elif not unit.size / _FAR <= found.rows <= unit.size * _FAR:
+    if unit.neighbours is Neighbours.REPLACE and unit.size != stats.rows:
+        yield f"With replace the size is exact and public: write size = {stats.rows:_}."
+    elif not unit.size / _FAR <= stats.rows <= unit.size * _FAR:
         yield f"unit.size = {unit.size:_} is far from the number of rows: a tolerance in percent is a part of it."
 
 

@@ -16,7 +16,7 @@ def read_constraints(root: TomlTable, schema: Schema | None) -> Schema | None:
         return schema
     from dodona.knowledge.constraints import InvalidConstraint, compile_constraints  # loads the SQL compiler
 
-    found = list[Constraint]()
+    constraints = list[Constraint]()
     entries = root.tables("constraints", example=_EXAMPLE) or ()
     for entry in entries:
         words = {
@@ -25,12 +25,12 @@ def read_constraints(root: TomlTable, schema: Schema | None) -> Schema | None:
         }
         entry.close()
         try:
-            found.append(Constraint(**words))
+            constraints.append(Constraint(**words))
         except InvalidArgument as fault:
             entry.note(None, f"is not accepted: {fault.accepted}")
-    if len(found) < len(entries):
+    if len(constraints) < len(entries):
         return schema
-    constrained = replace(schema, constraints=tuple(found))
+    constrained = replace(schema, constraints=tuple(constraints))
     try:
         compile_constraints(constrained)
     except InvalidConstraint as fault:

@@ -129,7 +129,7 @@ def make_draft(
 
 def drafted_before(place: SourcePlace, folder: Path) -> tuple[Fraction, ...]:
     """Return the ε of earlier drafts of the same rows in a folder: the most recorded, as each includes those before."""
-    found = tuple[Fraction, ...]()
+    epsilons = tuple[Fraction, ...]()
     for path in sorted(folder.glob("*.toml")):
         try:
             file = DatasetFile.draft(path)
@@ -137,12 +137,12 @@ def drafted_before(place: SourcePlace, folder: Path) -> tuple[Fraction, ...]:
             continue
         same = file.source == place.path if file.source.startswith(ENV_PREFIX) else _same(file.rows, Path(place.path))
         if same and (file.source_table or file.schema.table) == (place.source_table or place.table):
-            found = max(found, file.drafted, key=sum)
-    return found
+            epsilons = max(epsilons, file.drafted, key=sum)
+    return epsilons
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.absolute().resolve() == other.absolute().resolve()
+def _same(path: Path, other: Path) -> bool:
+    return path.absolute().resolve() == other.absolute().resolve()
 
 
 def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> guess.Guess:
@@ -153,22 +153,26 @@ def _guess(table: Inspection, profile: ColumnProfile, person: str | None) -> gue
 
 def _make_names_distinct(columns: list[guess.Guess]) -> tuple[guess.Guess, ...]:
     """Omit columns whose names differ from an earlier one only in case; number generated names."""
-    seen, found = set[str](), list[guess.Guess]()
-    taken = {own.name.casefold() for own in columns if isinstance(own, guess.ProposedColumn) and not own.renamed}
+    seen, guesses = set[str](), list[guess.Guess]()
+    taken = {
+        column.name.casefold() for column in columns if isinstance(column, guess.ProposedColumn) and not column.renamed
+    }
     for column in columns:
-        own = column
+        proposal = column
         if isinstance(column, guess.ProposedColumn) and column.renamed:
             numbered = (f"{column.name}_{number}" for number in itertools.count(2))
             names = (column.name, *itertools.islice(numbered, MOST_GROUPS))
             name = next(text for text in names if text.casefold() not in taken)
-            own = replace(column, name=name)
+            proposal = replace(column, name=name)
             taken.add(name.casefold())
         elif isinstance(column, guess.ProposedColumn) and column.name.casefold() in seen:
-            own = guess.OmittedColumn(name=column.name, reason="its name differs from another one in capitals alone")
+            proposal = guess.OmittedColumn(
+                name=column.name, reason="its name differs from another one in capitals alone"
+            )
         elif isinstance(column, guess.ProposedColumn):
             seen.add(column.name.casefold())
-        found.append(own)
-    return tuple(found)
+        guesses.append(proposal)
+    return tuple(guesses)
 
 
 def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
@@ -176,8 +180,14 @@ def _find_person_column(profiles: list[ColumnProfile]) -> str | None:
 
     If each value has only one row, a row and a person are the same, and protecting rows is simpler.
     """
-    named = [own for own in profiles if guess.is_id(own.name) and own.name.isprintable() and own.held.form is not None]
-    several = [own for own in named if own.different > 0 and own.present > _ONE_ROW_EACH * own.different]
+    named = [
+        profile
+        for profile in profiles
+        if guess.is_id(profile.name) and profile.name.isprintable() and profile.held.form is not None
+    ]
+    several = [
+        profile for profile in named if profile.different > 0 and profile.present > _ONE_ROW_EACH * profile.different
+    ]
     likely = [profile for profile in several if guess.is_person(profile.name)]
     many = [profile for profile in several if profile.different > MOST_GROUPS]
     return max(likely or many, key=lambda profile: profile.different).name if likely or many else None

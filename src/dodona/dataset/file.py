@@ -258,11 +258,11 @@ def _tables(root: TomlTable, path: Path, kind: str) -> tuple[dict[str, str], tup
         if table.content.get("public") is True:
             where = table.text("path", example=f'path = "{name}.csv"')
             key = table.text("key", example='key = "region"')
-            found = None
+            public_table = None
             if where is not None and key is not None:
-                found = table.make(partial(read_public_table, name, path.parent / where, key))
-            whole = whole and found is not None
-            public += [] if found is None else [found]
+                public_table = table.make(partial(read_public_table, name, path.parent / where, key))
+            whole = whole and public_table is not None
+            public += [] if public_table is None else [public_table]
         else:
             word = "path" if kind in {"parquet", "csv"} or (kind == "spark" and table.has("path")) else "source_table"
             example = f'path = "{name}.{kind}"' if word == "path" else f'source_table = "{name}"'
@@ -285,9 +285,11 @@ def _csv_format(root: TomlTable, source: TomlTable) -> CsvFormat | None:
         read["header"] = source.boolean("header", example="header = false")
     if source.has("null"):
         read["null"] = source.texts("null", example='null = ["NA", "-", ""]')
-    found = [(table, name, own.texts("null", example='null = ["999", ""]')) for table, name, own in _null_columns(root)]
-    read["column_null"] = tuple(own for own in found if own[2] is not None)
-    if None in read.values() or len(read["column_null"]) < len(found):
+    column_nulls = [
+        (table, name, column.texts("null", example='null = ["999", ""]')) for table, name, column in _null_columns(root)
+    ]
+    read["column_null"] = tuple(entry for entry in column_nulls if entry[2] is not None)
+    if None in read.values() or len(read["column_null"]) < len(column_nulls):
         return None
     return source.make(lambda: CsvFormat(**read))
 
@@ -358,14 +360,14 @@ def _draft_epsilons(budget: TomlTable) -> tuple[Fraction, ...] | None:
     if listed is not None and len(listed) > _MOST_DRAFTS:
         budget.note("drafted", f"is too long; write at most {_MOST_DRAFTS} numbers, as in {example}")
         return None
-    found = list[Fraction]()
+    epsilons = list[Fraction]()
     for place, value in enumerate(listed or ()):
         try:
             number = value if isinstance(value, str | int | Decimal) else ""
-            found.append(to_fraction(number, argument="drafted", lower=_SMALLEST, upper=_HIGHEST))
+            epsilons.append(to_fraction(number, argument="drafted", lower=_SMALLEST, upper=_HIGHEST))
         except InvalidArgument as fault:
             budget.note(("drafted", place), f"is no epsilon of a draft: {fault.accepted}; here {example}")
-    return None if listed is None or len(found) < len(listed) else tuple(found)
+    return None if listed is None or len(epsilons) < len(listed) else tuple(epsilons)
 
 
 def drafts_fit(budget: Budget, drafted: tuple[Fraction, ...]) -> bool:
@@ -395,19 +397,19 @@ def _ledger(root: TomlTable) -> dict[str, Any] | None:
 def _analysts(root: TomlTable) -> tuple[Analyst, ...] | None:
     if not root.has("analysts"):
         return ()
-    found = []
+    analysts = []
     for entry in root.tables("analysts", example='[[analysts]] with name = "ada" and share = "1/2"') or ():
         name = entry.text("name", example='name = "ada"')
         share = entry.share("share", example='share = "1/2"', lower=_LOWEST, default=Fraction(1))
         entry.close()
         analyst = None if name is None or share is None else entry.make(partial(Analyst, name, share))
         if analyst is not None:
-            found.append(analyst)
-    names = [analyst.name for analyst in found]
+            analysts.append(analyst)
+    names = [analyst.name for analyst in analysts]
     for place, name in enumerate(names):
         if name in names[:place]:
             root.note(("analysts", place, "name"), "stands twice; write each analyst once")
-    return tuple(found)
+    return tuple(analysts)
 
 
 def _defaults(root: TomlTable) -> tuple[int | float | str | None, float, Fraction, bool]:

@@ -105,7 +105,7 @@ def cap_scores(crowds: list[tuple[int, int]]) -> list[int]:
     Theorem: choice-privacy
     """
     people = sum(number for _, number in crowds)
-    return [-abs(_INVERSE_TAIL_SHARE * sum(number for own, number in crowds if own > size) - people) for size in CAPS]
+    return [-abs(_INVERSE_TAIL_SHARE * sum(number for rows, number in crowds if rows > size) - people) for size in CAPS]
 
 
 def cap_event(neighbours: Neighbours) -> ExponentialEvent:
@@ -122,8 +122,8 @@ def cap_event(neighbours: Neighbours) -> ExponentialEvent:
 def _power_of_ten(number: Fraction) -> Fraction:
     """Return the largest power of ten not above a positive number, exactly."""
     power = len(str(int(number))) - 1 if number >= 1 else -len(str(int(1 / number)))
-    found = Fraction(10) ** power
-    return found * 10 if found * 10 <= number else found
+    candidate = Fraction(10) ** power
+    return candidate * 10 if candidate * 10 <= number else candidate
 
 
 # --- Guesses: from the statistics of a column to a draft of its declaration. ---
@@ -188,12 +188,12 @@ def guess_column(table: inspection.Inspection, profile: inspection.ColumnProfile
     reason = _reason_to_omit(profile)
     if reason is not None:
         return OmittedColumn(name=profile.name, reason=reason)
-    found = _guess_by_kind(table, profile)
-    if isinstance(found, OmittedColumn) or is_name(profile.name):
-        return found
-    kind, *rest = found.keys
+    proposal = _guess_by_kind(table, profile)
+    if isinstance(proposal, OmittedColumn) or is_name(profile.name):
+        return proposal
+    kind, *rest = proposal.keys
     source = DraftKey("source", quote_toml(profile.name))
-    return replace(found, name=plain_name(profile.name), keys=(kind, source, *rest))
+    return replace(proposal, name=plain_name(profile.name), keys=(kind, source, *rest))
 
 
 def plain_name(text: str) -> str:
@@ -352,20 +352,20 @@ def _guess_category(table: inspection.Inspection, profile: inspection.ColumnProf
     if profile.different > MOST_LABELS or profile.different * _ROWS_A_LABEL > profile.present:
         private = f"{profile.different:,} different texts"
         return OmittedColumn(name=profile.name, reason=_why_no_category(table, profile), private=private)
-    found = inspection.text_counts(table, profile.name, most=MOST_LABELS + 1)
-    wrong = {place for place, _ in find_label_errors(text for text, _ in found)}
-    nothing = {place for place, (text, _) in enumerate(found) if text.strip().lower() in CERTAIN_MISSING_TEXTS}
-    if len(wrong | nothing) < len(found):
+    counts = inspection.text_counts(table, profile.name, most=MOST_LABELS + 1)
+    wrong = {place for place, _ in find_label_errors(text for text, _ in counts)}
+    nothing = {place for place, (text, _) in enumerate(counts) if text.strip().lower() in CERTAIN_MISSING_TEXTS}
+    if len(wrong | nothing) < len(counts):
         wrong |= nothing
-    labels = [text for place, (text, _) in enumerate(found) if place not in wrong]
+    labels = [text for place, (text, _) in enumerate(counts) if place not in wrong]
     if not labels:
         return OmittedColumn(name=profile.name, reason="none of its texts may be a label")
     listed = f"[{', '.join(map(quote_toml, labels))}]"
     keys = DraftKey("kind", '"category"'), DraftKey("labels", listed, from_data=True)
-    rare = [text for place, (text, times) in enumerate(found) if times < _RARE and place not in wrong]
+    rare = [text for place, (text, times) in enumerate(counts) if times < _RARE and place not in wrong]
     parts = [f"{len(labels)} label{'s' * (len(labels) != 1)}"]
     if wrong:
-        words = ", ".join(repr(found[place][0]) for place in sorted(nothing & wrong)[:_NAMED])
+        words = ", ".join(repr(counts[place][0]) for place in sorted(nothing & wrong)[:_NAMED])
         parts.append(f"{len(wrong)} that may not be labels were left out{f', such as {words}' if words else ''}")
     if rare:
         more = f" and {len(rare) - _NAMED} more" if len(rare) > _NAMED else ""

@@ -70,13 +70,13 @@ MOST_MADE_UP_ROWS = 10_000
 def make_up_columns(schema: Schema) -> dict[str, Sequence[object]]:
     """Return deterministic columns of synthetic values; at most ten thousand rows."""
     rows = np.arange(min(MOST_MADE_UP_ROWS, max(1, schema.unit.size)), dtype=np.uint64)
-    found: dict[str, Sequence[object]] = {
+    columns: dict[str, Sequence[object]] = {
         source_column_name(attribute): [_value(attribute, int(code)) for code in _codes(attribute.cells, rows, place)]
         for place, attribute in enumerate(schema.domain, start=1)
     }
     if schema.unit.id is not None:  # each person has as many rows as the cap allows
-        found[schema.unit.id] = (rows // np.uint64(schema.unit.rows)).tolist()
-    return found
+        columns[schema.unit.id] = (rows // np.uint64(schema.unit.rows)).tolist()
+    return columns
 
 
 def make_up_rows(schema: Schema, count: int) -> list[dict[str, object]]:
@@ -138,10 +138,10 @@ def check_files_version(file: DatasetFile, key: bytes) -> bool:
     """Compare the files of a dataset with those first opened as this version; return whether this is the first time."""
     further = file.form.digest
     if file.linked:
-        own = {name: _files_digest(Path(place)) for name, place in _linked_files(file).items()}
-        further = json.dumps([further, own], sort_keys=True)
-    found = _files_digest(file.rows, further=further)
-    return _check_version(versions_path(file), file.schema, file.version, found, key)
+        linked_digests = {name: _files_digest(Path(place)) for name, place in _linked_files(file).items()}
+        further = json.dumps([further, linked_digests], sort_keys=True)
+    digest = _files_digest(file.rows, further=further)
+    return _check_version(versions_path(file), file.schema, file.version, digest, key)
 
 
 def _files_digest(place: Path, *, further: str = "") -> str:
@@ -152,7 +152,7 @@ def _files_digest(place: Path, *, further: str = "") -> str:
     files, base = list_files(place), pattern_base(place)
     folders = {name: folder_partitions(name, base) for name in files}
     if any(folders.values()):
-        divided = sorted((own, fingerprint_files([name])) for name, own in folders.items())
+        divided = sorted((partitions, fingerprint_files([name])) for name, partitions in folders.items())
         further = json.dumps([further, divided])
     return fingerprint_files(files, further=further)
 
@@ -173,28 +173,28 @@ def check_frame_version(ledger: Path, schema: Schema, source: DuckDBSource, key:
     return _check_version(kept, schema, source.version, source.fingerprint(), key)
 
 
-def _check_version(kept: Path, schema: Schema, version: str, found: str, key: bytes) -> bool:
+def _check_version(kept: Path, schema: Schema, version: str, digest: str, key: bytes) -> bool:
     """Compare the rows of a version and, if people are protected, everything that decides which rows count.
 
     The counted rows change with an added column and with the key, so a version belongs to one schema and one ledger.
     Which rows counted under a version opened by an earlier release of this program is unknown.
     """
     if schema.unit.id is None:
-        return check_digest(kept, version, found)
+        return check_digest(kept, version, digest)
     if version in _read_digests(kept):
         raise VersionChanged(version)
     slot = f"{version} {sha256(b'cap' + key).hexdigest()[:16]}"
-    return check_digest(kept, slot, sha256(f"{found} {schema.digest}".encode("ascii")).hexdigest(), version=version)
+    return check_digest(kept, slot, sha256(f"{digest} {schema.digest}".encode("ascii")).hexdigest(), version=version)
 
 
-def check_digest(kept: Path, slot: str, found: str, *, version: str | None = None) -> bool:
+def check_digest(kept: Path, slot: str, digest: str, *, version: str | None = None) -> bool:
     """Compare a digest with the stored one for a version; store it if it is new, and return whether it was."""
     known = _read_digests(kept)
-    if known.get(slot) == found:
+    if known.get(slot) == digest:
         return False
     if slot in known:
         raise VersionChanged(slot if version is None else version)
-    _write_digests(kept, {**known, slot: found})
+    _write_digests(kept, {**known, slot: digest})
     return True
 
 
@@ -270,7 +270,7 @@ def open_dataset(  # noqa: PLR0913  the surface
     """
     if isinstance(data, str | Path):
         given = (schema, budget, ledger, max_price)
-        if any(one is not None for one in given) or after != "refuse":
+        if any(argument is not None for argument in given) or after != "refuse":
             raise InvalidRequest(
                 "A dataset file says everything itself. Leave schema, budget, ledger, after and max_price out."
             )
@@ -461,10 +461,10 @@ def describe_left_out(ledger: Ledger, schema: Schema, version: str) -> str:
         return ""
     from dodona.engines.inspection import left_out_query, most_left_out
 
-    found = ledger.released(query_digest(left_out_query(schema)), version)
-    if not found:
+    releases = ledger.released(query_digest(left_out_query(schema)), version)
+    if not releases:
         return ""
-    value, (noise,) = int(found[0].values[0]), noises_from_text(found[0].mechanism)
+    value, (noise,) = int(releases[0].values[0]), noises_from_text(releases[0].mechanism)
     within = math.ceil(noise.accuracy(_CONFIDENCE).within)
     low, high = max(0, value - within), max(0, value + within)
     return (

@@ -66,7 +66,7 @@ def guess_format(files: Sequence[str]) -> GuessedFormat:
     rows = [line for line in lines[header:] if len(line) == len(lines[0])]
     fields = {field for line in rows for field in line}
     null = tuple(sorted({field for field in fields if field.strip().lower() in CERTAIN_MISSING_TEXTS} | {""}))
-    columns = [[field for field in own if field not in null] for own in zip(*rows, strict=True)]
+    columns = [[field for field in column if field not in null] for column in zip(*rows, strict=True)]
     decimal, thousands = _guess_number_signs(columns, separator)
     spelling = {"decimal": decimal, "thousands": thousands, "dates": _guess_date_order(columns), "null": null}
     guessed: dict[str, Any] = {"separator": separator, "header": header, "encoding": encoding} | spelling
@@ -123,14 +123,14 @@ def _has_names(lines: Sequence[Sequence[str]]) -> bool:
     """
     first = [field.strip() for field in lines[0]]
     columns = [[line[place].strip() for line in lines[1:] if place < len(line)] for place in range(len(first))]
-    if any(_is_word(field) and _are_values(own) for field, own in zip(first, columns, strict=True)):
+    if any(_is_word(field) and _are_values(column) for field, column in zip(first, columns, strict=True)):
         return True
     words = [field for field in first if field]
     named = len({name.casefold() for name in words}) == len(words) > 0 and all(map(_is_word, words))
     if not named or len(lines) == 1:
         return named
     # If all lines contain only words, a first line whose words recur below is a row.
-    return not all(field in own for field, own in zip(first, columns, strict=True))
+    return not all(field in column for field, column in zip(first, columns, strict=True))
 
 
 def _is_word(field: str) -> bool:
@@ -154,16 +154,16 @@ def _guess_number_signs(columns: Sequence[Sequence[str]], separator: str) -> tup
     listed = [*usual[:1], *comma, *usual[1:]] if separator != "," else [*usual, *comma]
     listed += [(decimal, sign) for decimal in ".," for sign in THOUSANDS if sign != decimal]
 
-    grouped = {decimal: [_looks_grouped(own, decimal) for own in columns] for decimal in ".,"}
+    grouped = {decimal: [_looks_grouped(column, decimal) for column in columns] for decimal in ".,"}
 
     def fits(spelling: tuple[str, str | None]) -> tuple[int, int]:
         decimal, thousands = spelling
         rule = re.compile(CsvFormat(decimal=decimal, thousands=thousands).number_rule)
         fraction = re.compile(rf"[+-]?0{re.escape(thousands)}[0-9]+" if thousands else r"(?!)")
         good = []
-        for own, has_groups in zip(columns, grouped[decimal], strict=True):
-            held = sum(rule.fullmatch(field) is not None and not fraction.fullmatch(field) for field in own)
-            if own and not has_groups and held >= _MOST_OF_THEM * len(own):
+        for column, has_groups in zip(columns, grouped[decimal], strict=True):
+            held = sum(rule.fullmatch(field) is not None and not fraction.fullmatch(field) for field in column)
+            if column and not has_groups and held >= _MOST_OF_THEM * len(column):
                 good.append(held)
         return len(good), sum(good)
 
@@ -181,10 +181,10 @@ def _looks_grouped(column: Sequence[str], sign: str) -> bool:
 def _guess_date_order(columns: Sequence[Sequence[str]]) -> str:
     """Return whether days precede months, in columns of dates with the year last."""
     largest = [0, 0]
-    for own in columns:
-        found = [re.fullmatch(DAY_RULE, field) for field in own]
-        days = [(int(match[1]), int(match[2])) for match in found if match is not None]
-        if days and len(days) >= _MOST_OF_THEM * len(own):
+    for column in columns:
+        matches = [re.fullmatch(DAY_RULE, field) for field in column]
+        days = [(int(match[1]), int(match[2])) for match in matches if match is not None]
+        if days and len(days) >= _MOST_OF_THEM * len(column):
             largest = [max(largest[place], *(pair[place] for pair in days)) for place in (0, 1)]
     if largest == [0, 0]:
         return PLAIN_CSV.dates

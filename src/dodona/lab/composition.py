@@ -59,10 +59,10 @@ def mechanism_group(epsilon: Exact, *, delta: Exact = 0, times: int = 1) -> Mech
 
 def require_groups(parts: Iterable[MechanismGroup]) -> tuple[MechanismGroup, ...]:
     """Return the parts, of which there must be at least one."""
-    found = tuple(parts)
-    if not found:
-        raise InvalidArgument("parts", found, "write at least one part, such as part('0.1', times=10)")
-    return found
+    groups = tuple(parts)
+    if not groups:
+        raise InvalidArgument("parts", groups, "write at least one part, such as part('0.1', times=10)")
+    return groups
 
 
 def basic(parts: Iterable[MechanismGroup]) -> EpsilonDelta:
@@ -73,9 +73,9 @@ def basic(parts: Iterable[MechanismGroup]) -> EpsilonDelta:
 
     Theorem: basic-composition
     """
-    found = require_groups(parts)
-    delta = sum((each.delta * each.times for each in found), Fraction(0))
-    return EpsilonDelta(sum((each.epsilon * each.times for each in found), Fraction(0)), min(delta, Fraction(1)))
+    groups = require_groups(parts)
+    delta = sum((each.delta * each.times for each in groups), Fraction(0))
+    return EpsilonDelta(sum((each.epsilon * each.times for each in groups), Fraction(0)), min(delta, Fraction(1)))
 
 
 def advanced(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
@@ -83,8 +83,8 @@ def advanced(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
 
     Theorem: advanced-composition
     """
-    found = require_groups(parts)
-    return _advanced_pair(found, slack, textbook_drift(found))
+    groups = require_groups(parts)
+    return _advanced_pair(groups, slack, textbook_drift(groups))
 
 
 def advanced_sharp(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonDelta:
@@ -92,8 +92,8 @@ def advanced_sharp(parts: Iterable[MechanismGroup], *, slack: Exact) -> EpsilonD
 
     Theorem: advanced-composition
     """
-    found = require_groups(parts)
-    return _advanced_pair(found, slack, sharp_drift(found))
+    groups = require_groups(parts)
+    return _advanced_pair(groups, slack, sharp_drift(groups))
 
 
 def advanced_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
@@ -101,14 +101,14 @@ def advanced_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
 
     Theorem: advanced-composition
     """
-    found = require_groups(parts)
-    beyond = float_below(validate_epsilon(epsilon)) - sharp_drift(found)
+    groups = require_groups(parts)
+    beyond = float_below(validate_epsilon(epsilon)) - sharp_drift(groups)
     if beyond <= 0:
         return 1.0
     return min(
         1.0,
         add_rounding_margin(
-            math.exp(-(beyond**2) / (2 * _squares(found)) * (1 - 1e-12)) + float_above(basic(found).delta)
+            math.exp(-(beyond**2) / (2 * _squares(groups)) * (1 - 1e-12)) + float_above(basic(groups).delta)
         ),
     )
 
@@ -234,9 +234,9 @@ def grouped_delta(parts: Iterable[MechanismGroup], *, epsilon: Exact) -> float:
 
     Theorem: optimal-composition
     """
-    found = require_groups(parts)
-    laws = [(convolution.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
-    return _with_failures(found, convolution.composed_loss_delta(laws, float_below(validate_epsilon(epsilon))))
+    groups = require_groups(parts)
+    laws = [(convolution.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(groups).items()]
+    return _with_failures(groups, convolution.composed_loss_delta(laws, float_below(validate_epsilon(epsilon))))
 
 
 def grouped_epsilon(parts: Iterable[MechanismGroup], *, delta: Exact) -> float:
@@ -244,12 +244,12 @@ def grouped_epsilon(parts: Iterable[MechanismGroup], *, delta: Exact) -> float:
 
     Theorem: optimal-composition
     """
-    found = require_groups(parts)
-    wanted = _without_failures(found, validate_positive_delta(delta))
+    groups = require_groups(parts)
+    wanted = _without_failures(groups, validate_positive_delta(delta))
     if wanted <= 0:
         return math.inf
-    laws = [(convolution.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(found).items()]
-    return min(convolution.composed_loss_epsilon(laws, wanted), float_above(basic(found).epsilon))
+    laws = [(convolution.pure_loss_distribution(loss), times) for loss, times in _count_by_epsilon(groups).items()]
+    return min(convolution.composed_loss_epsilon(laws, wanted), float_above(basic(groups).epsilon))
 
 
 def product_losses(epsilon: Exact, *, times: int) -> tuple[convolution.Array, convolution.Array]:
@@ -264,18 +264,18 @@ def product_losses(epsilon: Exact, *, times: int) -> tuple[convolution.Array, co
 def _binomial_losses(part: MechanismGroup) -> LossTail:
     """Return the binomial distribution of the losses (k - 2j)·ε."""
     loss = float(part.epsilon)
-    found = np.asarray(loss * (part.times - 2 * np.arange(part.times + 1)), dtype=np.float64)
-    return LossTail(losses=found, weights=convolution.binomial_probabilities(loss, part.times))
+    losses = np.asarray(loss * (part.times - 2 * np.arange(part.times + 1)), dtype=np.float64)
+    return LossTail(losses=losses, weights=convolution.binomial_probabilities(loss, part.times))
 
 
 def _count_by_epsilon(parts: tuple[MechanismGroup, ...]) -> dict[Fraction, int]:
     """Return the number of mechanisms for each ε."""
-    found: dict[Fraction, int] = {}
+    counts: dict[Fraction, int] = {}
     for each in parts:
-        found[each.epsilon] = found.get(each.epsilon, 0) + each.times
-    if sum(found.values()) > MOST_TIMES:
-        raise InvalidArgument("parts", sum(found.values()), f"write at most {MOST_TIMES} mechanisms in all")
-    return found
+        counts[each.epsilon] = counts.get(each.epsilon, 0) + each.times
+    if sum(counts.values()) > MOST_TIMES:
+        raise InvalidArgument("parts", sum(counts.values()), f"write at most {MOST_TIMES} mechanisms in all")
+    return counts
 
 
 def _with_failures(parts: tuple[MechanismGroup, ...], delta: float) -> float:

@@ -113,22 +113,22 @@ def compare_mechanisms(  # noqa: PLR0913  the sides of the promise
 
     laplace = weights_design.laplace_noise(questions=questions, epsilon=epsilon)
     gaussian = weights_design.gaussian_noise(questions=questions, epsilon=epsilon, delta=delta)
-    found = [
+    comparisons = [
         MechanismComparison(name, noise.accuracy(confidence, answers=questions).within / rows, largest(noise))
         for name, noise in (("Laplace", laplace), ("Gaussian", gaussian))
     ]
     blr = blr_guarantee(rows, universe=questions, questions=questions, epsilon=epsilon, confidence=confidence)
-    found.append(MechanismComparison("Blum, Ligett, Roth", blr, None))
+    comparisons.append(MechanismComparison("Blum, Ligett, Roth", blr, None))
     name = "multiplicative weights"
     try:
         design = best_design(
             rows, universe=questions, questions=questions, epsilon=epsilon, delta=delta, confidence=confidence
         )
     except NoUsefulGuarantee:
-        return (*found, MechanismComparison(name, float("inf"), None))
+        return (*comparisons, MechanismComparison(name, float("inf"), None))
     answers, _ = answer_conjunctions(design, data, draw=draw)
     error = float(np.abs(answers - exact / rows).max())
-    return (*found, MechanismComparison(name, design.within, error))
+    return (*comparisons, MechanismComparison(name, design.within, error))
 
 
 def _table(counts: ArrayLike) -> NDArray[np.int64]:

@@ -96,10 +96,10 @@ def compose_rho(rhos: Iterable[Exact]) -> Fraction:
 
     Theorem: zcdp-composition
     """
-    found = [_price(rho) for rho in rhos]
-    if not found:
-        raise InvalidArgument("rhos", found, "write at least one price")
-    return sum(found, Fraction(0))
+    prices = [_price(rho) for rho in rhos]
+    if not prices:
+        raise InvalidArgument("rhos", prices, "write at least one price")
+    return sum(prices, Fraction(0))
 
 
 def zcdp_epsilon(rho: Exact, *, delta: Exact) -> float:

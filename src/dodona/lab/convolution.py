@@ -253,8 +253,10 @@ def compose_losses(parts: LossParts, tilt: float) -> LossTail:
     for (law, times), shape in zip(parts, shapes, strict=True):
         # With two losses the sum is binomial, and needs no power of a transform.
         two = len(shape) == 2  # noqa: PLR2004
-        one, power = (binomial_probabilities(float(law.top) * (1 + 2 * tilt), times), 1) if two else (shape, times)
-        placed = _place_on_grid(one, law.step, grid, tilt, size)
+        probabilities, power = (
+            (binomial_probabilities(float(law.top) * (1 + 2 * tilt), times), 1) if two else (shape, times)
+        )
+        placed = _place_on_grid(probabilities, law.step, grid, tilt, size)
         spectrum *= np.fft.rfft(placed) ** power
         factors += power
         growth += power * math.log(max(1.0, float(placed.sum())))
@@ -469,15 +471,15 @@ def _flatten(parts: tuple[tuple[Event, int], ...], outer: int = 1) -> Iterator[t
 
 def _loss_distributions(parts: tuple[tuple[Event, int], ...]) -> list[tuple[LossDistribution, int]] | None:
     """Return dominating loss distributions of the events, with equal ones merged; None if some event has none."""
-    found: dict[tuple[Fraction, Fraction, int], tuple[LossDistribution, int]] = {}
+    distributions: dict[tuple[Fraction, Fraction, int], tuple[LossDistribution, int]] = {}
     for event, times in _flatten(parts):
         part = _loss_distribution(event)
         if part is None:
             return None
         law, each = part
         key = (law.top, law.step, len(law.weights))
-        found[key] = (law, times * each + (found[key][1] if key in found else 0))
-    return list(found.values())
+        distributions[key] = (law, times * each + (distributions[key][1] if key in distributions else 0))
+    return list(distributions.values())
 
 
 def _loss_distribution(event: Event) -> tuple[LossDistribution, int] | None:

@@ -217,11 +217,11 @@ def _select(mechanism: IteratedSelection, scores: list[int]) -> tuple[SelectionR
     """Return distinct candidates, each selected among the remaining ones, with a fresh noisy score."""
     if mechanism.rounds > len(scores):
         raise InvalidArgument("rounds", mechanism.rounds, f"write at most {len(scores)}, the number of candidates")
-    left, found = list(range(len(scores))), []
+    left, rounds = list(range(len(scores))), []
     for _ in range(mechanism.rounds):
         index = left.pop(run(mechanism.choice, [scores[place] for place in left]))
-        found.append(SelectionRound(index, scores[index] + draw_one(mechanism.answer)))
-    return tuple(found)
+        rounds.append(SelectionRound(index, scores[index] + draw_one(mechanism.answer)))
+    return tuple(rounds)
 
 
 def _number(value: object) -> Exact:

@@ -25,10 +25,10 @@ def compose_mu(mus: Iterable[Exact]) -> float:
 
     Theorem: gaussian-composition
     """
-    found = [_ratio(mu) for mu in mus]
-    if not found:
-        raise InvalidArgument("mus", found, "write at least one ratio of distance to standard deviation")
-    return add_rounding_margin(math.sqrt(float_above(sum((mu * mu for mu in found), Fraction(0)))))
+    ratios = [_ratio(mu) for mu in mus]
+    if not ratios:
+        raise InvalidArgument("mus", ratios, "write at least one ratio of distance to standard deviation")
+    return add_rounding_margin(math.sqrt(float_above(sum((mu * mu for mu in ratios), Fraction(0)))))
 
 
 def gdp_delta(mu: Exact, *, epsilon: Exact) -> float:

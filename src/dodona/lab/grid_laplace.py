@@ -59,8 +59,8 @@ class GridLaplace:
 
         It equals the count with noise of scale 1/ε, divided by the number of rows.
         """
-        one = Fraction(1, validate_count(rows, argument="rows"))
-        return cls.for_privacy(epsilon, sensitivity=one, grid=one)
+        row_share = Fraction(1, validate_count(rows, argument="rows"))
+        return cls.for_privacy(epsilon, sensitivity=row_share, grid=row_share)
 
     @property
     def noise(self) -> Laplace:

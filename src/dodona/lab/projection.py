@@ -26,9 +26,9 @@ def project(belief: DenseBelief, query: Query, *, target: Numbers) -> DenseBelie
 
     Theorem: kl-projection
     """
-    one = single_block(query, belief.support)
-    targets = validate_numbers(target, one.block.values, argument="target")
-    return belief.tilted(query, exponents=projection_exponents(belief, one, targets))
+    placed_block = single_block(query, belief.support)
+    targets = validate_numbers(target, placed_block.block.values, argument="target")
+    return belief.tilted(query, exponents=projection_exponents(belief, placed_block, targets))
 
 
 _ROUNDS = 200
@@ -75,9 +75,9 @@ def bernoulli_divergence(first: float, second: float) -> float:
     (0.143841, 0.0)
     """
     total = 0.0
-    for own, other in ((first, second), (1 - first, 1 - second)):
-        if own > 0:
-            total += own * math.log(own / other) if other > 0 else math.inf
+    for probability, other in ((first, second), (1 - first, 1 - second)):
+        if probability > 0:
+            total += probability * math.log(probability / other) if other > 0 else math.inf
     return total
 
 
@@ -118,47 +118,54 @@ def solve_exponent(values: NDArray[np.float64], law: NDArray[np.float64], target
         )
     scaled = (values - low) / (high - low)  # scaled to [0, 1], so that the spread of the exponents is the exponent
     wanted = (target - low) / (high - low)
-    found, least, most = 0.0, -MOST_SPREAD, MOST_SPREAD
+    exponent, least, most = 0.0, -MOST_SPREAD, MOST_SPREAD
     for _ in range(_ROUNDS):
-        weights = law * np.exp(found * scaled - max(found, 0.0))
+        weights = law * np.exp(exponent * scaled - max(exponent, 0.0))
         weights /= weights.sum()
         mean = float((weights * scaled).sum())
         if abs(mean - wanted) <= _CLOSE * max(wanted, _CLOSE):
             break
-        least, most = (found, most) if mean < wanted else (least, found)
+        least, most = (exponent, most) if mean < wanted else (least, exponent)
         spread = float((weights * (scaled - mean) ** 2).sum())
-        newton = found + (wanted - mean) / spread if spread > 0 else math.inf
+        newton = exponent + (wanted - mean) / spread if spread > 0 else math.inf
         ahead = newton if least < newton < most else (least + most) / 2
-        if ahead == found:
+        if ahead == exponent:
             break
-        found = ahead
-    if abs(found) > MOST_SPREAD - 1:
+        exponent = ahead
+    if abs(exponent) > MOST_SPREAD - 1:
         raise Contradiction(
             f"target = {target:g} is so near an end of what a row counts for, {low:g} to {high:g}, that weights would "
             f"vanish. Write a mean further inside."
         )
-    return found / (high - low)
+    return exponent / (high - low)
 
 
 _WHOLE = 1e-9
 
 
-def projection_exponents(belief: DenseBelief, one: BlockOnSupport, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+def projection_exponents(
+    belief: DenseBelief, placed_block: BlockOnSupport, targets: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the exponent of each answer whose tilt leads to the nearest distribution with these answers.
 
     Theorem: kl-projection
     """
-    weight = one.block.weight
-    if one.count is not None:
-        inside, outside = _share(belief, one.block), _share(belief, Block(complement(one.block.where)))
-        return np.array([math.log(odds_factor(inside, outside, float(targets[0]) / one.count)) / one.count])
-    law = belief.laws([one.places])[one.places]
+    weight = placed_block.block.weight
+    if placed_block.count is not None:
+        inside, outside = (
+            _share(belief, placed_block.block),
+            _share(belief, Block(complement(placed_block.block.where))),
+        )
+        return np.array(
+            [math.log(odds_factor(inside, outside, float(targets[0]) / placed_block.count)) / placed_block.count]
+        )
+    law = belief.laws([placed_block.places])[placed_block.places]
     if isinstance(weight, ConstantWeight) and weight.number != 0:
-        return np.log(_group_factors(one, law, targets / weight.number)) / weight.number
-    if one.block.keys:
+        return np.log(_group_factors(placed_block, law, targets / weight.number)) / weight.number
+    if placed_block.block.keys:
         accepted = "a belief is moved to counts in groups, or to one sum; move it by one group at a time"
         raise InvalidArgument("query", "sums in groups", accepted)
-    return np.array([solve_exponent(one.weights().reshape(-1), law.reshape(-1), float(targets[0]))])
+    return np.array([solve_exponent(placed_block.weights().reshape(-1), law.reshape(-1), float(targets[0]))])
 
 
 def _share(belief: DenseBelief, block: Block) -> float:
@@ -166,9 +173,11 @@ def _share(belief: DenseBelief, block: Block) -> float:
     return float(belief.expect(Query(belief.support.domain, (Block(block.where),)))[0])
 
 
-def _group_factors(one: BlockOnSupport, law: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
+def _group_factors(
+    placed_block: BlockOnSupport, law: NDArray[np.float64], targets: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return the factor of each group, relative to that of the rest: target/believed over left/outside."""
-    meant, groups = one.weights() != 0, one.groups()
+    meant, groups = placed_block.weights() != 0, placed_block.groups()
     believed = np.bincount(groups.reshape(-1), weights=(law * meant).reshape(-1), minlength=targets.size)
     outside = float(law[~meant].sum())
     left = 1.0 - float(targets.sum())
@@ -189,5 +198,5 @@ def _group_factors(one: BlockOnSupport, law: NDArray[np.float64], targets: NDArr
         )
     else:
         factor = 1.0
-    found: NDArray[np.float64] = np.divide(targets, believed, out=np.full_like(targets, factor), where=believed > 0)
-    return found / factor
+    factors: NDArray[np.float64] = np.divide(targets, believed, out=np.full_like(targets, factor), where=believed > 0)
+    return factors / factor

@@ -87,10 +87,10 @@ class ExactResiduals:
                 continue
             if residual not in self.rows:
                 return None
-            own = self.rows[residual]
+            rows = self.rows[residual]
             for part in parts:  # the first axis goes, one attribute after the other
-                own = np.tensordot(_helmert_coefficients(part), own, axes=(0, 0))
-            value += mean_of_others(product, parts) * Fraction(np.asarray(own, dtype=object).item())
+                rows = np.tensordot(_helmert_coefficients(part), rows, axes=(0, 0))
+            value += mean_of_others(product, parts) * Fraction(np.asarray(rows, dtype=object).item())
             variance += share * self.variances[residual]
         return ExactEstimate(value, variance)
 
@@ -102,30 +102,30 @@ class ExactResiduals:
         Theorem: residual-reconstruction
         """
         ordered = Residual(tuple(classes)).classes
-        total: NDArray[np.float64] = np.zeros([own.number for own in ordered])
-        ones = tuple(Factor(own, (1, *[0] * (own.number - 1))) for own in ordered)
+        total: NDArray[np.float64] = np.zeros([classing.number for classing in ordered])
+        ones = tuple(Factor(classing, (1, *[0] * (classing.number - 1))) for classing in ordered)
         variance = Fraction(0)
         for residual, share, parts in residuals_below(ones):
             if residual not in self.rows:
                 return None
             variance += share * self.variances[residual]
-            own = np.asarray(self.rows[residual], dtype=np.float64)
+            rows = np.asarray(self.rows[residual], dtype=np.float64)
             for axis, part in enumerate(parts):
                 steps = np.arange(1, part.classes.number)
                 lifted = base_rows(Base.POINTS, part.classes.number) / (steps * (steps + 1))[:, None]
-                own = np.moveaxis(np.tensordot(lifted, own, axes=(0, axis)), 0, axis)
+                rows = np.moveaxis(np.tensordot(lifted, rows, axes=(0, axis)), 0, axis)
             kept = {part.classes for part in parts}
-            shape = [one.number if one in kept else 1 for one in ordered]
-            total += own.reshape(shape) * float(mean_of_others(ones, parts))
+            shape = [classing.number if classing in kept else 1 for classing in ordered]
+            total += rows.reshape(shape) * float(mean_of_others(ones, parts))
         return total, variance
 
 
 def _helmert_coefficients(factor: Factor) -> NDArray[Any]:
     """Return h_j·weights/(j(j+1)) for each Helmert row, as fractions."""
     inner = base_rows(Base.POINTS, factor.classes.number).astype(object) @ np.array(factor.weights, dtype=object)
-    found = np.empty(len(inner), dtype=object)
-    found[:] = [Fraction(int(number), j * (j + 1)) for j, number in enumerate(inner.tolist(), 1)]
-    return found
+    coefficients = np.empty(len(inner), dtype=object)
+    coefficients[:] = [Fraction(int(number), j * (j + 1)) for j, number in enumerate(inner.tolist(), 1)]
+    return coefficients
 
 
 def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:
@@ -138,21 +138,21 @@ def block_product(block: Block, ways: Mapping[str, Classes]) -> Product | None:
     if sets is None or block.keys or len(weighed) > 1 or not ways.keys() >= set(names):
         return None
     number = 1 if weighed else int(evaluate_weight(block.weight, {}))
-    found = []
+    factors = []
     for name in names:
-        where = conjunction(*(own for own in sets if own.attribute == name))
-        own = Block(where, (), block.weight) if name in weighed else Block(where, (), ConstantWeight(number))
+        where = conjunction(*(condition for condition in sets if condition.attribute == name))
+        column_block = Block(where, (), block.weight) if name in weighed else Block(where, (), ConstantWeight(number))
         number = number if name in weighed else 1  # a number is counted once, with the first column
         axis = {name: np.arange(ways[name].cells, dtype=np.int64)}
-        factor = _class_factor(ways[name], np.broadcast_to(block_weights(own, axis), (ways[name].cells,)))
+        factor = _class_factor(ways[name], np.broadcast_to(block_weights(column_block, axis), (ways[name].cells,)))
         if factor is None:
             return None
-        found.append(factor)
-    return tuple(found) if number == 1 else None
+        factors.append(factor)
+    return tuple(factors) if number == 1 else None
 
 
 def _class_factor(classes: Classes, weights: NDArray[np.int64]) -> Factor | None:
     labels = classes.labels()
-    found = np.zeros(classes.number, dtype=np.int64)
-    found[labels] = weights
-    return Factor(classes, tuple(found.tolist())) if (found[labels] == weights).all() else None
+    class_weights = np.zeros(classes.number, dtype=np.int64)
+    class_weights[labels] = weights
+    return Factor(classes, tuple(class_weights.tolist())) if (class_weights[labels] == weights).all() else None

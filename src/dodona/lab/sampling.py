@@ -34,8 +34,8 @@ def logistic_floor(exponent: Fraction, bits: int) -> int:
     precision = bits + WORD
     while True:
         power = power_floor(exponent, precision)
-        one = 1 << precision
-        low, high = (one << bits) // (one + power + 1), (one << bits) // (one + power)
+        scale = 1 << precision
+        low, high = (scale << bits) // (scale + power + 1), (scale << bits) // (scale + power)
         if low == high:
             return low
         precision *= 2

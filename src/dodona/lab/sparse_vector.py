@@ -126,17 +126,17 @@ def numeric_sparse(
     """Return the textbook NumericSparse: 8/9 of ε for Sparse and 1/9 for answers; with δ, in the ratio √512 : 1."""
     loss = validate_noise_epsilon(epsilon)
     if delta is None:
-        found = sparse(loss * 8 / 9, sensitivity, positives=positives)
-        answer = found.positives * sensitivity.linf * 9 / loss
+        mechanism = sparse(loss * 8 / 9, sensitivity, positives=positives)
+        answer = mechanism.positives * sensitivity.linf * 9 / loss
     else:
         parts = math.isqrt(512 * 10**12) + 1  # √512 in millionths, rounded up, so that the sum stays below ε
         half = validate_noise_delta(delta) / 2
-        found = sparse(loss * (parts - 1) / (parts + 10**6), sensitivity, positives=positives, delta=half)
+        mechanism = sparse(loss * (parts - 1) / (parts + 10**6), sensitivity, positives=positives, delta=half)
         # σ(ε₂) = √(32·c·ln(2/δ))/ε₂, ε₂ = 2ε/(√512 + 1).
         answer = 2 * _textbook_scale(loss * 10**6 / (parts + 10**6), sensitivity, positives, half) / 4
     return SparseVector(
-        threshold_scale=found.threshold_scale,
-        question_scale=found.question_scale,
+        threshold_scale=mechanism.threshold_scale,
+        question_scale=mechanism.question_scale,
         positives=positives,
         answer_scale=answer,
     )

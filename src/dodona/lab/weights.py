@@ -41,24 +41,24 @@ _GRID = 1 << 20
 
 def check_histogram(counts: ArrayLike) -> NDArray[np.int64]:
     """Return a histogram as integers: the number of rows in each cell of the universe."""
-    found = np.asarray(counts)
-    if found.ndim != 1 or found.size == 0 or not np.issubdtype(found.dtype, np.integer):
+    histogram = np.asarray(counts)
+    if histogram.ndim != 1 or histogram.size == 0 or not np.issubdtype(histogram.dtype, np.integer):
         raise InvalidArgument("counts", counts, "write a flat list of whole numbers, one for each cell")
-    if (found < 0).any() or not 0 < found.sum(dtype=np.float64) < 2**40:
+    if (histogram < 0).any() or not 0 < histogram.sum(dtype=np.float64) < 2**40:
         raise InvalidArgument("counts", counts, "write numbers from 0 up, with 1 to 2^40 rows in all")
-    return found.astype(np.int64)
+    return histogram.astype(np.int64)
 
 
 def check_query_weights(query: ArrayLike, cells: int) -> NDArray[np.float64]:
     """Return the weight of each cell, a number from 0 to 1, rounded to multiples of 2^-20."""
-    found = np.asarray(query)
-    if found.shape != (cells,) or found.dtype.kind not in "biuf":
+    weights = np.asarray(query)
+    if weights.shape != (cells,) or weights.dtype.kind not in "biuf":
         raise InvalidArgument("query", query, f"write one number for each of {cells} cells")
-    if found.dtype.kind == "b":
-        return found.astype(np.float64)
-    if not ((found >= 0) & (found <= 1)).all():  # also rejects NaN
+    if weights.dtype.kind == "b":
+        return weights.astype(np.float64)
+    if not ((weights >= 0) & (weights <= 1)).all():  # also rejects NaN
         raise InvalidArgument("query", query, "write numbers from 0 to 1")
-    return np.rint(found * float(_GRID)) / _GRID
+    return np.rint(weights * float(_GRID)) / _GRID
 
 
 def count_weighted_rows(query: NDArray[np.float64], counts: NDArray[np.int64]) -> int:
@@ -116,7 +116,7 @@ class MultiplicativeWeights:
     @property
     def updates(self) -> int:
         """The number of rounds that moved the distribution."""
-        return sum(one.updated for one in self.rounds)
+        return sum(outcome.updated for outcome in self.rounds)
 
     def ask(self, query: ArrayLike) -> Round:
         """Return the effect of the query; the potential is recomputed after an update."""

@@ -29,12 +29,12 @@ def restore_filter(budget: Budget, order: Fraction | None, limit: int) -> Privac
     The zCDP limit was found by a floating-point search, so another machine may get different last digits; the recorded
     limit is authoritative. At a given Rényi order there is no search.
     """
-    found = PrivacyFilter(budget.accountant, budget.epsilon, budget.delta, order, limit)
+    privacy_filter = PrivacyFilter(budget.accountant, budget.epsilon, budget.delta, order, limit)
     expected = budget_limit(budget.accountant, budget.epsilon, budget.delta, order)
     slack = int(expected * _CLOSE) if budget.accountant is Accountant.ZCDP else 0
     if abs(limit - expected) > slack:
         raise InvalidArgument("limit", limit, f"the budget gives {expected}")
-    return found
+    return privacy_filter
 
 
 def enlarge_budget(budget: Budget, epsilon: Exact, delta: Exact) -> Budget:
@@ -76,8 +76,8 @@ class AnalystAccount:
     @property
     def state(self) -> AnalystState:
         """What is left of it."""
-        own, left = self.analyst, remaining_share(self.filter, self.spent)
-        return AnalystState(name=own.name, share=own.share, spent=1 - left, left=left, stopped=self.stopped)
+        analyst, left = self.analyst, remaining_share(self.filter, self.spent)
+        return AnalystState(name=analyst.name, share=analyst.share, spent=1 - left, left=left, stopped=self.stopped)
 
 
 @dataclass(slots=True)
@@ -135,8 +135,8 @@ class BudgetAccount:
         purse = self.spender(analyst)
         total = _after(self.filter, self.spent, event, of="the dataset")
         if purse is not None:
-            own = _after(purse.filter, purse.spent, event, of=purse.analyst.name)
-            self.purses[purse.analyst.name] = replace(purse, spent=own)
+            spent = _after(purse.filter, purse.spent, event, of=purse.analyst.name)
+            self.purses[purse.analyst.name] = replace(purse, spent=spent)
         self.spent = total
         self.events.add(event)
 
@@ -151,8 +151,8 @@ class BudgetAccount:
         purse = None if analyst is None else self.purses.get(analyst)
         if purse is None:
             return whole if analyst is None and not self.purses else Fraction(0)
-        own = Fraction(0) if purse.stopped else purse.analyst.share * remaining_share(purse.filter, purse.spent)
-        return min(whole, own)
+        share_left = Fraction(0) if purse.stopped else purse.analyst.share * remaining_share(purse.filter, purse.spent)
+        return min(whole, share_left)
 
     def permit(self, analyst: str | None) -> None:
         """If analysts are declared, refuse anyone else."""

@@ -110,8 +110,8 @@ class Book:
         for text in states:
             digest = state_digest(digest, text)
         state = json.loads(states[-1])
-        own = entries.entry_from_json(line.text, number=line.number)
-        if own != entries.Checkpointed(digest) or not line.follows(state["number"], state["head"]):
+        entry = entries.entry_from_json(line.text, number=line.number)
+        if entry != entries.Checkpointed(digest) or not line.follows(state["number"], state["head"]):
             raise errors.LedgerUnreadable("a checkpoint is not the one of its line")
         book = cls._begin(next(iter(fetch(0, 0)), None), fetch)
         if book.head != state["first"]:
@@ -187,18 +187,18 @@ class Book:
 
     def charge_of(self, receipt: Receipt) -> ChargeState:
         """Return the status of a receipt, which must be exactly as this book recorded it."""
-        found = self.charge(receipt.id)
-        if found is None or found.receipt != receipt:
+        charge = self.charge(receipt.id)
+        if charge is None or charge.receipt != receipt:
             raise errors.ReceiptMismatch
-        return found
+        return charge
 
     def charge(self, receipt: str) -> ChargeState | None:
         """Return the status of the receipt with this id."""
-        found = self._charges.get(receipt)
-        if found is None and self.archive.answered(receipt):
-            own, release = self.archive.receipt(receipt), self.archive.release(receipt)
-            return ChargeState(own, self.archive.charges[receipt], redeemed=True, release=release)
-        return found
+        charge = self._charges.get(receipt)
+        if charge is None and self.archive.answered(receipt):
+            archived, release = self.archive.receipt(receipt), self.archive.release(receipt)
+            return ChargeState(archived, self.archive.charges[receipt], redeemed=True, release=release)
+        return charge
 
     def written(self, receipt: str) -> Receipt:
         """Return the receipt of a charge that was just written."""
@@ -222,24 +222,24 @@ class Book:
     def releases_at(self, places: Sequence[int]) -> tuple[tuple[Receipt, Release], ...]:
         """Return the releases at these places, which ascend from 0."""
         archived = len(self.archive.released)
-        new = [self._released[place - archived][0] for place in places if place >= archived]
-        found = [(self._charges[own.receipt].receipt, own) for own in new]
-        old = places[: len(places) - len(new)]
-        return (*self.archive.read(old), *found) if old else tuple(found)
+        new = (self._released[place - archived][0] for place in places if place >= archived)
+        releases = [(self._charges[release.receipt].receipt, release) for release in new]
+        old = places[: len(places) - len(releases)]
+        return (*self.archive.read(old), *releases) if old else tuple(releases)
 
     def release_line(self, place: int) -> tuple[int, str] | None:
         """Return the number and the hash of the line of the release at a place, from 0; None if there is none."""
         archived = len(self.archive.released)
-        found = self.archive.released[place : place + 1] or self._released[max(0, place - archived) :][:1]
-        return found[0][1:] if found else None
+        rows = self.archive.released[place : place + 1] or self._released[max(0, place - archived) :][:1]
+        return rows[0][1:] if rows else None
 
     def release_place(self, receipt: str) -> int | None:
         """Return the place of a receipt's release, from 0; None if it has none."""
-        found = self.archive.place(receipt)
-        if found is None:
-            new = (number for number, own in enumerate(self._released) if own[0].receipt == receipt)
-            found = next((len(self.archive.released) + number for number in new), None)
-        return found
+        place = self.archive.place(receipt)
+        if place is None:
+            new = (number for number, entry in enumerate(self._released) if entry[0].receipt == receipt)
+            place = next((len(self.archive.released) + number for number in new), None)
+        return place
 
     def released_after(self, seen: int, asked: Charged) -> bool:
         """Return whether the same question was answered after the first `seen` releases."""
@@ -251,7 +251,7 @@ class Book:
     def overlapped_after(self, seen: int, asked: Charged, overlaps: Overlaps) -> bool:
         """Return whether anything that may answer the same question was released after the first `seen` releases."""
         same = (asked.dataset, asked.version)
-        return any((own.dataset, own.version) == same and overlaps(own.purpose) for own, _ in self.releases_after(seen))
+        return any((new.dataset, new.version) == same and overlaps(new.purpose) for new, _ in self.releases_after(seen))
 
     def unanswered(self, asked: Charged) -> Iterator[ChargeState]:
         """Yield the unanswered charges for exactly this request, oldest first: in progress, or lost."""
@@ -269,11 +269,12 @@ class Book:
 
     def charged_on(self, day: str, asked: Charged) -> Iterator[Event]:
         """Yield what was charged since a day began to the analyst of a charge, for the same dataset, newest first."""
-        new = (own for own in reversed(self._charged) if self._charges[own].receipt.analyst == asked.analyst)
-        for own in chain(new, reversed(self.archive.charges)):
-            if "" < day_of(self.archive.time(own, self._charged.get(own) or self.archive.charges[own])) < day:
+        new = (id_ for id_ in reversed(self._charged) if self._charges[id_].receipt.analyst == asked.analyst)
+        for id_ in chain(new, reversed(self.archive.charges)):
+            number = self._charged.get(id_) or self.archive.charges[id_]
+            if "" < day_of(self.archive.time(id_, number)) < day:
                 return
-            receipt = self._charges[own].receipt if own in self._charged else self.archive.receipt(own)
+            receipt = self._charges[id_].receipt if id_ in self._charged else self.archive.receipt(id_)
             if (receipt.analyst, receipt.dataset) == (asked.analyst, asked.dataset):
                 yield receipt.event
 
@@ -439,9 +440,9 @@ class Book:
     def _state(self) -> str:
         """Return the state in its canonical form: totals and unanswered charges in full, answers that are new."""
         waiting = [
-            [one.receipt.id, one.number, one.redeemed, one.failures, one.void, one.armed, one.thresholds]
-            for one in self._charges.values()
-            if one.release is None
+            [each.receipt.id, each.number, each.redeemed, each.failures, each.void, each.armed, each.thresholds]
+            for each in self._charges.values()
+            if each.release is None
         ]
         counted = [[event_to_json(event), times] for event, times in self.account.events.fresh.items()]
         state = {
@@ -456,8 +457,8 @@ class Book:
             "closed": self.closed,
             "waiting": waiting,
             "events": sorted(counted),
-            "charged": [checkpoint.charge_row(self._charges[own].receipt, at) for own, at in self._charged.items()],
-            "released": [[release.receipt, number, own] for release, number, own in self._released],
+            "charged": [checkpoint.charge_row(self._charges[id_].receipt, at) for id_, at in self._charged.items()],
+            "released": [[release.receipt, number, line_hash] for release, number, line_hash in self._released],
         }
         return json.dumps(state, sort_keys=True, separators=(",", ":"))
 
@@ -478,12 +479,12 @@ class Book:
         self.account.events = tally
         self.guard = checkpoint.guard_from_json(state["guard"])
         self.datasets, self.closed, self.format = dict(state["datasets"]), state["closed"], state["format"]
-        for own, number, redeemed, failures, void, armed, thresholds in state["waiting"]:
-            receipt = self.archive.receipt(own)
-            one = ChargeState(receipt, number, redeemed, failures, None, void, armed, thresholds)
-            self._charges[own] = one
+        for id_, number, redeemed, failures, void, armed, thresholds in state["waiting"]:
+            receipt = self.archive.receipt(id_)
+            charge = ChargeState(receipt, number, redeemed, failures, None, void, armed, thresholds)
+            self._charges[id_] = charge
             if not void:
-                self._unanswered[receipt.dataset, receipt.purpose, receipt.version, receipt.event][own] = None
+                self._unanswered[receipt.dataset, receipt.purpose, receipt.version, receipt.event][id_] = None
 
 
 def _hold_unused(charge: ChargeState, *, used: bool) -> None:

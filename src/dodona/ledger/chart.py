@@ -45,7 +45,7 @@ def compute_burndown(lines: Sequence[Line]) -> Burndown:
     return Burndown(tuple(whole), analysts, tuple(acts), float(book.account.filter.epsilon))
 
 
-def draw_burndown(found: Burndown, path: Path) -> None:
+def draw_burndown(burndown: Burndown, path: Path) -> None:
     """Draw the burn-down chart into a file."""
     if util.find_spec("matplotlib") is None:
         raise InvalidRequest("A picture needs matplotlib. Run: pip install 'dodona[plot]'.")
@@ -56,24 +56,26 @@ def draw_burndown(found: Burndown, path: Path) -> None:
     figure = Figure(figsize=_SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    steps = range(len(found.whole))
-    axes.step(steps, [100 * left for left in found.whole], where="post", color="black", linewidth=2, label="everyone")
-    for name, lefts in found.analysts.items():
+    steps = range(len(burndown.whole))
+    axes.step(
+        steps, [100 * left for left in burndown.whole], where="post", color="black", linewidth=2, label="everyone"
+    )
+    for name, lefts in burndown.analysts.items():
         values = [float("nan") if left is None else 100 * left for left in lefts]
         axes.step(steps, values, where="post", linewidth=1.4, label=f"{printable(name)}, of their share")
-    for place, act in found.acts:
+    for place, act in burndown.acts:
         axes.axvline(place, color="#999999", linestyle=":", linewidth=1)
         axes.annotate(
             act, (place, 101), xytext=(2, 0), textcoords="offset points", rotation=45, fontsize=8, annotation_clip=False
         )
     axes.set(xlabel="charges and acts of the owner", ylabel="left, % of the budget", ylim=(0, 100))
-    axes.set_xlim(0, max(1, len(found.whole) - 1))
+    axes.set_xlim(0, max(1, len(burndown.whole) - 1))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="best", frameon=False)
-    title = f"Budget left; the whole is ε = {found.epsilon:g}"
-    axes.set_title(title, loc="left", pad=42 if found.acts else 10)
+    title = f"Budget left; the whole is ε = {burndown.epsilon:g}"
+    axes.set_title(title, loc="left", pad=42 if burndown.acts else 10)
     figure.savefig(path, dpi=150)
 
 

@@ -97,8 +97,8 @@ class Archive:
 
     def latest(self, asked: Asked) -> int:
         """Return how many releases there were with the last one of a question; 0 if there was none."""
-        found = self._by_question.get(asked)
-        return found[-1] + 1 if found else 0
+        places = self._by_question.get(asked)
+        return places[-1] + 1 if places else 0
 
     def receipt(self, receipt: str) -> Receipt:
         """Return the receipt of a charge."""
@@ -106,11 +106,11 @@ class Archive:
 
     def time(self, receipt: str, number: int) -> str:
         """Return when the charge of a line was written; empty while that line is not stored yet."""
-        found = next(iter(self.fetch(number, number)), None)
-        if found is None:
+        line = next(iter(self.fetch(number, number)), None)
+        if line is None:
             return ""
-        _require(found, receipt)
-        return entry_time(found.text)
+        _require(line, receipt)
+        return entry_time(line.text)
 
     def release(self, receipt: str) -> Release:
         """Return the release of a charge that was answered."""
@@ -123,11 +123,11 @@ class Archive:
     def read(self, places: Iterable[int]) -> Iterator[tuple[Receipt, Release]]:
         """Yield the releases at these places, which ascend from 0; those near each other from one look at the store."""
         run: list[tuple[str, int, str]] = []
-        for one in map(self.released.__getitem__, places):
-            if run and self.charges[one[0]] > run[-1][1] + _FAR:
+        for entry in map(self.released.__getitem__, places):
+            if run and self.charges[entry[0]] > run[-1][1] + _FAR:
                 yield from self._read_run(run)
                 run = []
-            run.append(one)
+            run.append(entry)
         yield from self._read_run(run) if run else ()
 
     def place(self, receipt: str) -> int | None:
@@ -150,17 +150,17 @@ class Archive:
             elif isinstance(entry, Charged):
                 receipts[line.hash] = Receipt(line.hash, *charge_fields(entry))
 
-    def _release(self, found: tuple[str, int, str]) -> Release:
-        entry = entry_from_trusted_json(self._line(found[1], found[2]).text)
+    def _release(self, row: tuple[str, int, str]) -> Release:
+        entry = entry_from_trusted_json(self._line(row[1], row[2]).text)
         assert isinstance(entry, Released)  # noqa: S101  the hash of its line is that of a release
         return entry.release
 
     def _line(self, number: int, expected: str) -> Line:
-        found = next(iter(self.fetch(number, number)), None)
-        if found is None:
+        line = next(iter(self.fetch(number, number)), None)
+        if line is None:
             raise LedgerUnreadable(f"line {number} is missing")
-        _require(found, expected)
-        return found
+        _require(line, expected)
+        return line
 
 
 def charge_row(receipt: Receipt, number: int) -> list[object]:
@@ -186,8 +186,8 @@ def _receipt(line: Line) -> Receipt:
 def account_to_json(account: BudgetAccount) -> Json:
     """Return an account, without the count of its events."""
     purses = [
-        [one.analyst.name, str(one.analyst.share), _spending_to_json(one.spent), one.stopped]
-        for one in account.purses.values()
+        [purse.analyst.name, str(purse.analyst.share), _spending_to_json(purse.spent), purse.stopped]
+        for purse in account.purses.values()
     ]
     return {
         "epsilon": str(account.budget.epsilon),
@@ -199,15 +199,15 @@ def account_to_json(account: BudgetAccount) -> Json:
     }
 
 
-def account_from_json(found: Json, created: BudgetAccount) -> BudgetAccount:
+def account_from_json(state: Json, created: BudgetAccount) -> BudgetAccount:
     """Return the account of a checkpoint, given the one that the ledger was created with."""
-    budget = Budget(found["epsilon"], found["delta"], created.budget.accountant)
-    whole = restore_filter(budget, created.filter.order, found["limit"])
-    account = BudgetAccount(budget, whole, _spending_from_json(found["spent"]), recovered=found["recovered"])
-    for name, share, spent, stopped in found["purses"]:
+    budget = Budget(state["epsilon"], state["delta"], created.budget.accountant)
+    whole = restore_filter(budget, created.filter.order, state["limit"])
+    account = BudgetAccount(budget, whole, _spending_from_json(state["spent"]), recovered=state["recovered"])
+    for name, share, spent, stopped in state["purses"]:
         analyst = Analyst(name, share)
-        own = AnalystAccount(analyst, whole.scaled(analyst.share), _spending_from_json(spent), stopped=stopped)
-        account.purses[name] = own
+        purse = AnalystAccount(analyst, whole.scaled(analyst.share), _spending_from_json(spent), stopped=stopped)
+        account.purses[name] = purse
     return account
 
 
@@ -216,8 +216,8 @@ def _spending_to_json(spent: Spending) -> list[object]:
     return [None if spent.pure is None else str(spent.pure), spent.units, spent.events, relation]
 
 
-def _spending_from_json(found: Sequence[Any]) -> Spending:
-    pure, units, events, relation = found
+def _spending_from_json(fields: Sequence[Any]) -> Spending:
+    pure, units, events, relation = fields
     relation = None if relation is None else Neighbours(relation)
     return Spending(None if pure is None else Fraction(pure), units, events, relation)
 
@@ -228,8 +228,11 @@ _REQUEST = tuple(ApprovalRequest.__slots__)
 def guard_to_json(guard: SpendingGuard) -> Json:
     """Return the limits, what was spent today, and the requests for approval."""
     requests = [
-        [str(value) if isinstance(value, Fraction) else value for value in (getattr(one, name) for name in _REQUEST)]
-        for one in guard.requests.values()
+        [
+            str(value) if isinstance(value, Fraction) else value
+            for value in (getattr(request, name) for name in _REQUEST)
+        ]
+        for request in guard.requests.values()
     ]
     return {
         "limits": guard.limits.to_json(),
@@ -240,13 +243,15 @@ def guard_to_json(guard: SpendingGuard) -> Json:
     }
 
 
-def guard_from_json(found: Json) -> SpendingGuard:
+def guard_from_json(state: Json) -> SpendingGuard:
     """Return the guard of a checkpoint."""
-    limits: Json = {name: Fraction(own) if isinstance(own, str) else own for name, own in found["limits"].items()}
-    guard = SpendingGuard(Limits(**limits), found["day"])
-    guard.by_analyst.update({name: Fraction(share) for name, share in found["analysts"]})
-    guard.by_dataset.update({name: Fraction(share) for name, share in found["datasets"]})
-    for row in found["requests"]:
+    limits: Json = {
+        name: Fraction(limit) if isinstance(limit, str) else limit for name, limit in state["limits"].items()
+    }
+    guard = SpendingGuard(Limits(**limits), state["day"])
+    guard.by_analyst.update({name: Fraction(share) for name, share in state["analysts"]})
+    guard.by_dataset.update({name: Fraction(share) for name, share in state["datasets"]})
+    for row in state["requests"]:
         fields = dict(zip(_REQUEST, row, strict=True))
         guard.restore(ApprovalRequest(**fields | {"share": Fraction(fields["share"])}))
     return guard

@@ -396,10 +396,10 @@ def _fields(entry: Entry) -> JsonFields:
         case Redeemed() | ReadFailed() | WatchArmed():
             return _use_fields(entry)
         case Released(release):
-            own = {"values": values_to_json(release.values), "mechanism": release.mechanism}
+            answer = {"values": values_to_json(release.values), "mechanism": release.mechanism}
             both = {"question": release.question, "text": release.text}
             asked = {name: value for name, value in both.items() if value is not None}
-            return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | own | asked
+            return {"entry": "released", "receipt": release.receipt, "charge": entry.charge} | answer | asked
         case Created():
             return _created_fields(entry)
         case Upgraded() | Checkpointed():
@@ -482,7 +482,7 @@ def _read_created(fields: JsonFields) -> Created:
         tuple(Analyst(name, share) for name, share in fields["analysts"]),
         _whole(fields["format"]),
         _cap_key(fields["cap_key"]) if "cap_key" in fields else None,
-        tuple(_earlier(*own) for own in fields["earlier"]) if "earlier" in fields else (),
+        tuple(_earlier(*row) for row in fields["earlier"]) if "earlier" in fields else (),
         _read_limits(fields["limits"]) if "limits" in fields else None,
     )
 
@@ -576,8 +576,8 @@ def _event_fields(event: Event) -> JsonFields:
     """Return the event's fields; equal events share one dictionary, which is never modified."""
     text = events.event_to_json(event)
     events.event_from_json(text)
-    found: JsonFields = json.loads(text)
-    return found
+    fields: JsonFields = json.loads(text)
+    return fields
 
 
 def _text(value: object) -> str:

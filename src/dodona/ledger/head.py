@@ -166,8 +166,8 @@ def _slot(mark: Mark) -> bytes:
 def _marks(file: int) -> tuple[Mark, Mark]:
     """Return the marks in both slots; a torn slot counts as equal to the other, and two torn slots are an error."""
     content = os.pread(file, 2 * _SLOT + 1, 0)
-    found = [_FORM.fullmatch(content[place : place + _SLOT]) for place in (0, _SLOT)]
-    marks = [None if match is None else Mark(int(match[1]), match[2].decode()) for match in found]
+    matches = [_FORM.fullmatch(content[place : place + _SLOT]) for place in (0, _SLOT)]
+    marks = [None if match is None else Mark(int(match[1]), match[2].decode()) for match in matches]
     first, second = marks[0] or marks[1], marks[1] or marks[0]
     if first is None or second is None or len(content) != 2 * _SLOT:
         raise errors.LedgerUnreadable("its head file is damaged")

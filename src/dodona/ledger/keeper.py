@@ -124,7 +124,7 @@ class GroupCommit(Generic[Request]):
             raise ticket.fault
         return ticket.answer
 
-    def _lead(self, own: Ticket[Request]) -> None:
+    def _lead(self, leader: Ticket[Request]) -> None:
         if self._commit > 0:
             self._pause()
         with self._mutex:
@@ -137,7 +137,7 @@ class GroupCommit(Generic[Request]):
         except BaseException as fault:  # noqa: BLE001  no waiter may be left asleep, whatever happened
             stopped = fault
         self._commit = time.perf_counter() - start if len(batch) > 1 else 0.0
-        asleep = deque(ticket for ticket in batch if ticket is not own)
+        asleep = deque(ticket for ticket in batch if ticket is not leader)
         for ticket in batch:
             ticket.end(asleep, stopped=stopped)
         wake_one(asleep)
@@ -396,9 +396,9 @@ def open_book(store: Store, *marks: Mark) -> Book:
     Theorem: ledger-checkpoint
     """
     store.check_rules()
-    found = _read_from_checkpoint(store, marks)
-    if found is not None:
-        return found
+    restored = _read_from_checkpoint(store, marks)
+    if restored is not None:
+        return restored
     store.check()
     lines = store.lines(0)
     states: list[tuple[int, str]] = []

@@ -82,9 +82,9 @@ class Ledger:
 
         Theorem: agent-spending
         """
-        found = copy(self)
-        found._max_day = max_day  # noqa: SLF001  of its own class
-        return found
+        ledger = copy(self)
+        ledger._max_day = max_day  # noqa: SLF001  of its own class
+        return ledger
 
     def reserve(self, event: Event, *, analyst: str | None, key: str | None, purpose: str, version: str) -> Receipt:
         """Charge an event for a question and return the receipt; the same key and question are charged once.
@@ -95,8 +95,8 @@ class Ledger:
 
         def act(book: Book, write: Write) -> Receipt:
             wanted = asked(book)
-            found = _find_by_key(book, wanted)
-            return self._write_charge(book, write, wanted) if found is None else found.receipt
+            charge = _find_by_key(book, wanted)
+            return self._write_charge(book, write, wanted) if charge is None else charge.receipt
 
         return cast("Receipt", self._keeper.run(act))
 
@@ -123,9 +123,9 @@ class Ledger:
 
         def act(book: Book, write: Write) -> Reservation | str | None:
             wanted = asked(book)
-            own = _find_by_key(book, wanted)
-            if own is not None:
-                return self._again(own)
+            charge = _find_by_key(book, wanted)
+            if charge is not None:
+                return self._again(charge)
             if seen is not None:
                 if book.released_after(seen, wanted) or book.overlapped_after(seen, wanted, overlaps):
                     return None
@@ -136,17 +136,17 @@ class Ledger:
                     if other.redeemed or not self._keeper.hold(other.receipt.id):
                         return other.receipt.id
                     return Reservation(other.receipt, taken_over=True)
-                others = (own.id for own in book.overlapping(wanted, overlaps))
+                others = (receipt.id for receipt in book.overlapping(wanted, overlaps))
                 waited = next(filter(self._keeper.held, others), None)
                 if waited is not None:
                     return waited
             return Reservation(self._write_charge(book, write, wanted), taken_over=False)
 
-        found = self._keeper.run(act)
-        if isinstance(found, str):
-            self._wait(found)
+        outcome = self._keeper.run(act)
+        if isinstance(outcome, str):
+            self._wait(outcome)
             return None
-        return cast("Reservation | None", found)
+        return cast("Reservation | None", outcome)
 
     def let_go(self, receipt: Receipt) -> None:
         """End a reservation, answered or not, and wake those who wait for it."""
@@ -474,16 +474,16 @@ class Ledger:
         if price > left:
             raise errors.DaySpent(price=price, most=max(Fraction(0), left))
 
-    def _again(self, own: ChargeState) -> Reservation | str | None:
+    def _again(self, charge: ChargeState) -> Reservation | str | None:
         """Return a reservation for a key charged before, the receipt to wait for, or None if it has been answered."""
-        receipt = own.receipt.id
-        if own.release is not None:
+        receipt = charge.receipt.id
+        if charge.release is not None:
             return None
-        if own.redeemed:
+        if charge.redeemed:
             if self._keeper.held(receipt):
                 return receipt
             raise errors.AnswerInterrupted
-        return Reservation(own.receipt, taken_over=False) if self._keeper.hold(receipt) else receipt
+        return Reservation(charge.receipt, taken_over=False) if self._keeper.hold(receipt) else receipt
 
     def _wait(self, receipt: str) -> None:
         """Wait while anybody has locked a receipt: threads of this process wake it, other processes are polled."""
@@ -533,10 +533,10 @@ def _find_by_key(book: Book, wanted: Charged) -> ChargeState | None:
     known = book.key(wanted.analyst, wanted.key)
     if known is None:
         return None
-    found = book.charge(known)
-    if found is None or _charge_entry(found.receipt) != wanted:
+    charge = book.charge(known)
+    if charge is None or _charge_entry(charge.receipt) != wanted:
         raise errors.KeyReused(str(wanted.key))
-    return found
+    return charge
 
 
 def _watch_usage(charge: ChargeState) -> entries.WatchUsage:
@@ -552,7 +552,7 @@ def _verified_state(book: Book, store: Store, head: Head) -> BudgetState:
     store.check()
     mark = head.read()
     lines = store.lines(0)
-    found = Book.read(lines)
-    if found.number < book.number or lines[book.number].hash != book.head or not chain_contains(lines, mark):
+    verified = Book.read(lines)
+    if verified.number < book.number or lines[book.number].hash != book.head or not chain_contains(lines, mark):
         raise errors.LedgerRolledBack
-    return found.state()
+    return verified.state()

@@ -170,14 +170,14 @@ class SpendingGuard:
         today = day_of(time) <= self.day
         spent = self.by_analyst[analyst] if today else Fraction(0), self.by_dataset[dataset] if today else Fraction(0)
         question, analyst_day, dataset_day = self.limits.shares
-        found = [Allowance(Fraction(1), "")]
+        allowances = [Allowance(Fraction(1), "")]
         if question is not None:
-            found.append(Allowance(question, "one question"))
+            allowances.append(Allowance(question, "one question"))
         if analyst_day is not None:
-            found.append(Allowance(max(Fraction(0), analyst_day - spent[0]), "the rest of an analyst's day"))
+            allowances.append(Allowance(max(Fraction(0), analyst_day - spent[0]), "the rest of an analyst's day"))
         if dataset_day is not None:
-            found.append(Allowance(max(Fraction(0), dataset_day - spent[1]), "the rest of the dataset's day"))
-        return min(found, key=lambda one: one.share)
+            allowances.append(Allowance(max(Fraction(0), dataset_day - spent[1]), "the rest of the dataset's day"))
+        return min(allowances, key=lambda allowance: allowance.share)
 
     def add(self, request: ApprovalRequest) -> None:
         """Keep a request until the owner decides."""
@@ -185,7 +185,9 @@ class SpendingGuard:
             raise NotPermitted("The owner takes no requests for approval here. Ask for less.")
         if (request.analyst, request.key) in self._keys:
             raise InvalidArgument("key", request.key, "an approval was requested under it before; write a new key")
-        waiting = sum(1 for one in self.requests.values() if one.analyst == request.analyst and one.granted is None)
+        waiting = sum(
+            1 for other in self.requests.values() if other.analyst == request.analyst and other.granted is None
+        )
         if waiting >= MOST_OPEN_REQUESTS:
             raise NotPermitted(f"{waiting} requests of yours wait for the owner. Wait for a decision first.")
         self.requests[request.id] = request
@@ -199,12 +201,12 @@ class SpendingGuard:
 
     def decide(self, request: str, *, granted: bool, by: str) -> None:
         """Record the owner's decision, which is final."""
-        found = self.requests.get(request)
-        if found is None:
+        approval = self.requests.get(request)
+        if approval is None:
             raise InvalidArgument("request", request, "write the id of a request of this ledger")
-        if found.granted is not None:
-            raise InvalidArgument("request", request, f"{found.decided_by} decided it before; a decision is final")
-        self.requests[request] = replace(found, granted=granted, decided_by=by)
+        if approval.granted is not None:
+            raise InvalidArgument("request", request, f"{approval.decided_by} decided it before; a decision is final")
+        self.requests[request] = replace(approval, granted=granted, decided_by=by)
 
     def request_of(self, analyst: str | None, key: str | None) -> ApprovalRequest | None:
         """Return the request that an analyst made under a key."""
@@ -228,5 +230,5 @@ def day_of(time: str) -> str:
     >>> day_of("2026-11-17T08:00:00+00:00"), day_of("now")
     ('2026-11-17', '')
     """
-    found = _DAY.match(time)
-    return "" if found is None else found[0]
+    day_match = _DAY.match(time)
+    return "" if day_match is None else day_match[0]

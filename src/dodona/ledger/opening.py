@@ -204,8 +204,8 @@ def create_ledger_at(
     place: LedgerPlace, terms: LedgerTerms, *, head: LedgerPlace | None = None, clock: Clock = utc_now
 ) -> None:
     """Create a ledger where none exists."""
-    found = _split_address(place)
-    if found is None:
+    address_parts = _split_address(place)
+    if address_parts is None:
         create_file_ledger(Path(place), terms, head=head, clock=clock)
         return
     _require_driver()
@@ -215,7 +215,7 @@ def create_ledger_at(
     with closing(kept):
         kept.create(Mark(first.number, first.hash))
         try:
-            write_postgres_ledger(*found, first)
+            write_postgres_ledger(*address_parts, first)
         except BaseException:
             kept.remove()  # no line was written for which it could be the head
             raise
@@ -279,16 +279,16 @@ def restore_ledger(place: LedgerPlace, lines: Sequence[entries.Line], *, head: L
     Unless the head is known to name the last line, `recover_ledger` must follow.
     """
     layout = read_book(lines).format
-    found = _split_address(place)
-    if found is None:
+    address_parts = _split_address(place)
+    if address_parts is None:
         write_ledger_file(Path(place), lines, layout=layout)
         return
     _require_driver()
     _require_head(head)
     from dodona.ledger.postgres import PostgresStore, write_postgres_ledger
 
-    write_postgres_ledger(*found, lines[0])
-    with closing(PostgresStore(*found)) as server:
+    write_postgres_ledger(*address_parts, lines[0])
+    with closing(PostgresStore(*address_parts)) as server:
         server.append(0, lambda _: lines[1:])
 
 
@@ -311,14 +311,14 @@ def write_ledger_file(path: Path, lines: Sequence[entries.Line], *, layout: int)
 
 def locate(place: LedgerPlace, head: LedgerPlace | None) -> tuple[Callable[[], Store], HeadPlace]:
     """Return what opens the store at a place, and the head of its ledger."""
-    found = _split_address(place)
-    if found is None:
+    address_parts = _split_address(place)
+    if address_parts is None:
         path = Path(place)
         return partial(SqliteStore, path), locate_head(default_head_path(path) if head is None else head)
     _require_driver()
     from dodona.ledger.postgres import PostgresStore
 
-    return partial(PostgresStore, *found), _require_head(head)
+    return partial(PostgresStore, *address_parts), _require_head(head)
 
 
 def validate_address(text: str) -> str:
@@ -335,8 +335,8 @@ def is_address(place: LedgerPlace) -> bool:
 
 def display_place(place: LedgerPlace) -> str:
     """Return a place as it may be shown: for an address, only the ledger's name."""
-    found = _split_address(place)
-    return str(place) if found is None else f"{found[1]!r} in a database"
+    address_parts = _split_address(place)
+    return str(place) if address_parts is None else f"{address_parts[1]!r} in a database"
 
 
 def _split_address(place: LedgerPlace) -> tuple[str, str] | None:
@@ -355,8 +355,8 @@ def _split_address(place: LedgerPlace) -> tuple[str, str] | None:
 
 def _is_address(address: str) -> bool:
     try:
-        found = urlsplit(address)
-        return found.port != 0 and address.isprintable() and _NO_ESCAPE.search(address) is None
+        url = urlsplit(address)
+        return url.port != 0 and address.isprintable() and _NO_ESCAPE.search(address) is None
     except ValueError:
         return False
 
@@ -369,13 +369,13 @@ def _require_driver() -> None:
 
 def locate_head(place: LedgerPlace) -> HeadPlace:
     """Return the head at a path, or in a database."""
-    found = _split_address(place)
-    if found is None:
+    address_parts = _split_address(place)
+    if address_parts is None:
         return HeadFile(Path(place))
     _require_driver()
     from dodona.ledger.postgres import DatabaseHead
 
-    return DatabaseHead(*found)
+    return DatabaseHead(*address_parts)
 
 
 def _require_head(head: LedgerPlace | None) -> HeadPlace:

@@ -127,8 +127,8 @@ class PostgresStore:
 
     def fetch(self, first: int, last: int) -> list[Line]:
         """Return the lines of charges and releases, and the first line, from one number to another."""
-        found = _translate_errors(lambda: self._connection.execute(_FETCH, (self._name, first, last)).fetchall())
-        return [Line(*row) for row in found]
+        rows = _translate_errors(lambda: self._connection.execute(_FETCH, (self._name, first, last)).fetchall())
+        return [Line(*row) for row in rows]
 
     def states(self) -> list[tuple[int, str]]:
         """Return the states of checkpoints."""
@@ -178,8 +178,8 @@ class PostgresStore:
 
     def _lock(self, statement: str) -> bool:
         def ask() -> bool:
-            ((found,),) = self._connection.execute(statement, (self._name,)).fetchall()
-            return bool(found)
+            ((answer,),) = self._connection.execute(statement, (self._name,)).fetchall()
+            return bool(answer)
 
         return _translate_errors(ask)
 
@@ -229,8 +229,8 @@ class ServerHolds:
 
     def _true(self, statement: str, *places: int) -> bool:
         def ask() -> bool:
-            ((found,),) = self.connection.execute(statement, places).fetchall()
-            return bool(found)
+            ((answer,),) = self.connection.execute(statement, places).fetchall()
+            return bool(answer)
 
         return _translate_errors(ask)
 
@@ -308,10 +308,10 @@ class DatabaseHead:
     def _read(self, connection: psycopg.Connection[tuple[Any, ...]]) -> Mark:
         ((known,),) = connection.execute("SELECT to_regclass('dodona_heads')").fetchall()
         query = "SELECT number, hash FROM dodona_heads WHERE ledger = %s"
-        found = [] if known is None else connection.execute(query, (self._name,)).fetchall()
-        if not found:
+        rows = [] if known is None else connection.execute(query, (self._name,)).fetchall()
+        if not rows:
             raise errors.HeadMissing(f"{self._name!r} in the head's database")
-        return Mark(int(found[0][0]), str(found[0][1]))
+        return Mark(int(rows[0][0]), str(rows[0][1]))
 
     def _run(self, work: Callable[[psycopg.Connection[tuple[Any, ...]]], Result]) -> Result:
         def run() -> Result:

@@ -97,8 +97,8 @@ class FileHolds:
     def held(self, receipt: str) -> bool:
         """Return whether another open file has locked a receipt; checking takes no lock."""
         answer = fcntl.fcntl(self._open(), fcntl.F_OFD_GETLK, _lock_record(receipt, fcntl.F_WRLCK))
-        found: int = struct.unpack(_FLOCK, answer)[0]
-        return found != fcntl.F_UNLCK
+        lock_type: int = struct.unpack(_FLOCK, answer)[0]
+        return lock_type != fcntl.F_UNLCK
 
     def let_go(self, receipt: str) -> None:
         """Unlock a receipt."""
@@ -252,8 +252,8 @@ class SqliteStore:
         self._known()  # before any setting is changed: a file of another program must be left as it is
         for name, wanted in PRAGMAS.items():
             self._connection.execute(f"PRAGMA {name} = {wanted}").fetchall()
-            ((found,),) = self._connection.execute(f"PRAGMA {name}")
-            if found != wanted:
+            ((value,),) = self._connection.execute(f"PRAGMA {name}")
+            if value != wanted:
                 raise LedgerUnreadable(f"the file does not take {name} = {wanted}")
 
     def _lines(self, since: int) -> list[Line]:
@@ -263,8 +263,8 @@ class SqliteStore:
     @property
     def layout(self) -> int:
         """The format that the tables were made for."""
-        ((found,),) = self._connection.execute("PRAGMA user_version")
-        return int(found)
+        ((version,),) = self._connection.execute("PRAGMA user_version")
+        return int(version)
 
     def _known(self) -> None:
         ((program,),) = self._connection.execute("PRAGMA application_id")

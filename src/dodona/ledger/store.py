@@ -130,10 +130,10 @@ def lines_from_rows(rows: Iterable[tuple[Any, ...]]) -> list[Line]:
     for row in rows:
         try:
             line = Line(row[0], row[1], row[2], row[6])
-            own = row_from_line(line)
-            if own[3] not in ENTRY_KINDS:  # written by a newer version, whose extra fields are unknown here
-                own = (*own[:4], *row[4:6], own[6])
-            same = own == row and type(row[0]) is int
+            expected = row_from_line(line)
+            if expected[3] not in ENTRY_KINDS:  # written by a newer version, whose extra fields are unknown here
+                expected = (*expected[:4], *row[4:6], expected[6])
+            same = expected == row and type(row[0]) is int
         except (LookupError, TypeError, ValueError, RecursionError) as fault:
             raise LedgerUnreadable("a row is damaged") from fault
         if not same:

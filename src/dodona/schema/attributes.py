@@ -474,8 +474,8 @@ def _set_bins(attribute: Integer | Number | Date, bins: str | Iterable[object] |
 
 def set_fields(value: object, **fields: object) -> None:
     """Set fields of a frozen instance under construction."""
-    for name, own in fields.items():
-        object.__setattr__(value, name, own)
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)
 
 
 # --- Bins: groups that an owner declares for GROUP BY and quantiles, by edges or by the calendar. ---
@@ -574,8 +574,8 @@ def period_starts(days: Integers, unit: str) -> Integers:
         return days - (days + 6) % 7 * (unit == "week")
     months = (days - _EPOCH).astype("datetime64[D]").astype("datetime64[M]").astype("int64")
     firsts = months - months % {"month": 1, "quarter": 3, "year": 12}[unit]
-    found: Integers = firsts.astype("datetime64[M]").astype("datetime64[D]").astype("int64") + _EPOCH
-    return found
+    starts: Integers = firsts.astype("datetime64[M]").astype("datetime64[D]").astype("int64") + _EPOCH
+    return starts
 
 
 def _describe_values(attribute: BinnedAttribute) -> str:

@@ -104,16 +104,16 @@ def days_since_epoch(values: NDArray[Any]) -> Integers:
     """Return numpy times as days since 1970, rounded down; years beyond every attribute's range are clamped."""
     if np.datetime_data(values.dtype)[0] in _COARSE_UNITS:  # a distant year would overflow as a number of days
         values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
-    found: Integers = values.astype("datetime64[D]").astype(np.int64)
-    return found
+    days: Integers = values.astype("datetime64[D]").astype(np.int64)
+    return days
 
 
 def seconds_of_numpy(values: NDArray[Any]) -> Integers:
     """Return numpy times as seconds since 1970, rounded down; years beyond every attribute's range are clamped."""
     if np.datetime_data(values.dtype)[0] in {*_COARSE_UNITS, "D", "h", "m"}:  # a distant year would overflow
         values = np.clip(values, _EARLIEST.astype(values.dtype), _LATEST.astype(values.dtype))
-    found: Integers = values.astype("datetime64[s]").astype(np.int64)
-    return found
+    seconds: Integers = values.astype("datetime64[s]").astype(np.int64)
+    return seconds
 
 
 def is_missing(value: object) -> bool:
@@ -339,8 +339,10 @@ def _encode_labels(attribute: Category, values: NDArray[Any]) -> Codes:
     """Look texts up in a table; other values take the slow path."""
     table = {text: code for code, text in enumerate(attribute.labels)}
     _, other = fallback_codes(attribute)
-    found = (table.get(own, other) if type(own) is str else encode_value(attribute, own) for own in values.tolist())
-    return np.fromiter(found, dtype=np.int64, count=len(values))
+    codes = (
+        table.get(value, other) if type(value) is str else encode_value(attribute, value) for value in values.tolist()
+    )
+    return np.fromiter(codes, dtype=np.int64, count=len(values))
 
 
 def _encode_objects(attribute: Attribute, values: NDArray[Any]) -> Codes:

@@ -53,16 +53,16 @@ def _read_computed(written: TomlTable) -> tuple[ComputedColumn, ...] | None:
     if not written.has("computed"):
         return ()
     tables = written.table("computed", example="[computed.revenue] with expression, lower and upper")
-    found = list[ComputedColumn | None]()
+    columns = list[ComputedColumn | None]()
     for name in () if tables is None else tables.keys:
-        own = (
+        table = (
             None
             if tables is None
             else tables.table(name, example=f"[computed.{name}] with expression, lower and upper")
         )
-        found.append(None if own is None else _read_computed_column(own, name))
-    kept = [own for own in found if own is not None]
-    return tuple(kept) if tables is not None and len(kept) == len(found) else None
+        columns.append(None if table is None else _read_computed_column(table, name))
+    kept = [column for column in columns if column is not None]
+    return tuple(kept) if tables is not None and len(kept) == len(columns) else None
 
 
 def _read_computed_column(table: TomlTable, name: str) -> ComputedColumn | None:
@@ -80,15 +80,15 @@ def _read_linked(written: TomlTable, unit: Unit | None) -> tuple[LinkedTable, ..
     if not written.has("tables"):
         return ()
     tables = written.table("tables", example="[tables.patients] with path, rows and columns")
-    found = list[LinkedTable | None]()
+    linked = list[LinkedTable | None]()
     for name in () if tables is None else tables.keys:
         table = None if tables is None else tables.table(name, example=f'[tables.{name}] with path = "{name}.csv"')
         if table is None:
-            found.append(None)
+            linked.append(None)
         elif not table.boolean("public", example="public = true", default=False):
-            found.append(_read_linked_table(table, name, unit))
-    kept = [own for own in found if own is not None]
-    return tuple(kept) if tables is not None and len(kept) == len(found) else None
+            linked.append(_read_linked_table(table, name, unit))
+    kept = [linked_table for linked_table in linked if linked_table is not None]
+    return tuple(kept) if tables is not None and len(kept) == len(linked) else None
 
 
 def _read_linked_table(table: TomlTable, name: str, unit: Unit | None) -> LinkedTable | None:
@@ -116,11 +116,11 @@ def _read_unit(written: TomlTable, *, declared: tuple[str, ...]) -> Unit | None:
     person, rows = None, 1
     if protects == "person":
         person = _read_person_column(unit, declared=declared)
-        found = unit.whole("rows", example="rows = 4", lower=1, upper=MOST_ROWS)
-        if person is None or found is None:
+        cap = unit.whole("rows", example="rows = 4", lower=1, upper=MOST_ROWS)
+        if person is None or cap is None:
             neighbours = None
         else:
-            rows = found
+            rows = cap
     for key in ("id", "rows"):
         if unit.has(key) and protects == "row":
             unit.note(key, 'is for protects = "person"; take it away, or write protects = "person"')
@@ -153,9 +153,9 @@ def _read_domain(columns: TomlTable) -> Domain | None:
             columns.note(name, f"has the name of columns.{other}; capitals make no difference, so write another name")
         column = columns.table(name, example=f"[columns.{name}] with its kind and bounds")
         attributes.append(None if column is None else _read_column(column, name if is_name(name) else "unnamed"))
-    found = [attribute for attribute in attributes if attribute is not None]
-    complete = len(found) == len(attributes) == len(seen) and all(map(is_name, columns.keys))
-    return Domain(tuple(found)) if found and complete else None
+    kept = [attribute for attribute in attributes if attribute is not None]
+    complete = len(kept) == len(attributes) == len(seen) and all(map(is_name, columns.keys))
+    return Domain(tuple(kept)) if kept and complete else None
 
 
 def _read_column(column: TomlTable, name: str) -> kinds.Attribute | None:

@@ -25,8 +25,8 @@ def step_seconds(step: object) -> int:
     >>> step_seconds("15 minutes"), step_seconds("hour")
     (900, 3600)
     """
-    found = _STEP.fullmatch(step.strip().lower()) if isinstance(step, str) else None
-    seconds = step if type(step) is int else 0 if found is None else int(found[1] or 1) * _SECONDS[found[2]]
+    matched = _STEP.fullmatch(step.strip().lower()) if isinstance(step, str) else None
+    seconds = step if type(step) is int else 0 if matched is None else int(matched[1] or 1) * _SECONDS[matched[2]]
     if seconds < 1 or DAY_SECONDS % seconds:
         accepted = "write a part of a day, such as '1 hour', '15 minutes' or '1 day'"
         raise InvalidArgument("step", step, accepted)
@@ -63,10 +63,10 @@ def moment_starts(attribute: Timestamp, word: str) -> tuple[int, ...] | None:
     moments = (attribute.lower + dt.timedelta(seconds=code * attribute.step) for code in range(attribute.size))
     starts, before = list[int](), None
     for code, moment in enumerate(moments):
-        own = truncate_moment(moment, word)
-        if own != before:
+        period = truncate_moment(moment, word)
+        if period != before:
             starts.append(code)
-        before = own
+        before = period
     return None if len(starts) == attribute.size else tuple(starts)
 
 

@@ -66,8 +66,8 @@ class Partition:
 
     def table(self) -> Integers:
         """Return the group of each cell."""
-        found = np.searchsorted(np.asarray(self.cuts), np.arange(self.size), side="right") - 1
-        return np.concatenate([found, np.arange(len(self.cuts), self.groups)]).astype(np.int64)
+        groups = np.searchsorted(np.asarray(self.cuts), np.arange(self.size), side="right") - 1
+        return np.concatenate([groups, np.arange(len(self.cuts), self.groups)]).astype(np.int64)
 
     def span(self, group: int) -> tuple[int, int]:
         """Return the first code of a group and the code after its last."""

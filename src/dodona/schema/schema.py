@@ -49,7 +49,7 @@ class Domain:
     def __post_init__(self) -> None:
         """Refuse duplicate names."""
         listed = tuple(self.attributes)
-        names, shape = tuple([own.name for own in listed]), tuple([own.cells for own in listed])
+        names, shape = tuple([attribute.name for attribute in listed]), tuple([attribute.cells for attribute in listed])
         by_name = _ByName(zip(names, listed, strict=True))
         kinds.set_fields(self, attributes=listed, names=names, shape=shape, size=math.prod(shape), by_name=by_name)
         if len({name.casefold() for name in self.names}) != len(listed):
@@ -230,14 +230,14 @@ class PublicTable:
         columns: dict[str, dict[LinkKey, LinkKey | None]] = {}
         keys = set[LinkKey]()
         for place, row in enumerate(rows):
-            own = row.get(key)
-            if own is None or own in keys:
-                what = "every row needs a value of the key" if own is None else "write each value of the key once"
-                raise InvalidArgument(f"{name}[{place}].{key}", own, what)
-            keys.add(own)
+            key_value = row.get(key)
+            if key_value is None or key_value in keys:
+                what = "every row needs a value of the key" if key_value is None else "write each value of the key once"
+                raise InvalidArgument(f"{name}[{place}].{key}", key_value, what)
+            keys.add(key_value)
             for column, value in row.items():
                 if column != key:
-                    columns.setdefault(column, {})[own] = value
+                    columns.setdefault(column, {})[key_value] = value
         return cls(validate_table_name(name, argument="table"), key, columns, frozenset(keys))
 
 
@@ -257,12 +257,12 @@ class ComputedColumn:
 
     def __init__(self, name: str, expression: str, lower: Exact, upper: Exact) -> None:
         """Take bounds as exact numbers, the lower one first; a value beyond counts as the bound."""
-        found = [
-            to_fraction(own, argument=word, lower=-_FARTHEST, upper=_FARTHEST)
-            for word, own in (("lower", lower), ("upper", upper))
+        bounds = [
+            to_fraction(bound, argument=word, lower=-_FARTHEST, upper=_FARTHEST)
+            for word, bound in (("lower", lower), ("upper", upper))
         ]
-        if found[1] <= found[0]:
-            raise InvalidArgument("upper", str(upper), f"write a number above lower = {found[0]}")
+        if bounds[1] <= bounds[0]:
+            raise InvalidArgument("upper", str(upper), f"write a number above lower = {bounds[0]}")
         if (
             type(expression) is not str
             or not expression.isprintable()
@@ -270,7 +270,7 @@ class ComputedColumn:
         ):
             raise InvalidArgument("expression", expression, "write an expression in SQL, such as quantity * unit_price")
         kinds.set_fields(
-            self, name=validate_name(name, argument="name"), expression=expression, lower=found[0], upper=found[1]
+            self, name=validate_name(name, argument="name"), expression=expression, lower=bounds[0], upper=bounds[1]
         )
 
 
@@ -280,14 +280,14 @@ def row_labels(main: str, linked: tuple[LinkedTable, ...]) -> tuple[str, ...]:
     >>> row_labels("visits", (LinkedTable("patients", Domain(()), "id"),))
     ('visits', 'visits+patients', 'patients')
     """
-    single = [own.name for own in linked if own.rows == 1]
-    found = []
-    for name in (main, *(own.name for own in linked)):
-        others = [own for own in single if own != name]
+    single = [table.name for table in linked if table.rows == 1]
+    labels = []
+    for name in (main, *(table.name for table in linked)):
+        others = [other for other in single if other != name]
         for subset in range(1 << len(others)):
-            met = [own for place, own in enumerate(others) if subset >> place & 1]
-            found.append("+".join([name, *met]))
-    return tuple(found)
+            met = [other for place, other in enumerate(others) if subset >> place & 1]
+            labels.append("+".join([name, *met]))
+    return tuple(labels)
 
 
 # --- The schema: the table, its columns, and the privacy unit. All of it is public. ---
@@ -314,16 +314,16 @@ class Schema:
         """Refuse a schema that would allow questions about the person column."""
         validate_table_name(self.table, argument="table")
         person = self.unit.id
-        sources = {kinds.source_column_name(own).casefold() for own in self.domain}
+        sources = {kinds.source_column_name(attribute).casefold() for attribute in self.domain}
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
             raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
         if person is not None and person.casefold() in sources:
             raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
         taken = {name.casefold() for name in (*self.domain.names, person or "")}
-        for own in self.computed:
-            if own.name.casefold() in taken:
-                raise InvalidArgument("computed", own.name, "a column has this name; write another one")
-            taken.add(own.name.casefold())
+        for column in self.computed:
+            if column.name.casefold() in taken:
+                raise InvalidArgument("computed", column.name, "a column has this name; write another one")
+            taken.add(column.name.casefold())
 
     @classmethod
     def of(  # noqa: PLR0913  what a schema has
@@ -346,7 +346,7 @@ class Schema:
         (113, 4)
         """
         unit = Unit(neighbours=neighbours, size=size, id=id, rows=rows)
-        own = cls(
+        schema = cls(
             table=table,
             domain=Domain(columns),
             unit=unit,
@@ -354,29 +354,29 @@ class Schema:
             constraints=tuple(constraints),
             computed=tuple(computed),
         )
-        return own.link(tuple(linked))
+        return schema.link(tuple(linked))
 
     def link(self, linked: tuple[LinkedTable, ...]) -> Self:
         """Return the schema with further private tables."""
         if not linked:
             return self
-        unit, names = self.unit, [self.table, *(own.name for own in linked)]
+        unit, names = self.unit, [self.table, *(table.name for table in linked)]
         if unit.id is None:
             raise InvalidArgument("tables", names[1:], "private tables are linked by the people that [unit] protects")
         if len(linked) > MOST_LINKED or len({name.casefold() for name in names}) < len(names):
             raise InvalidArgument("tables", names, f"write up to {MOST_LINKED} tables, each with a name of its own")
         labels = row_labels(self.table, linked)
-        found = [*self.domain.attributes, kinds.Category(ROW_OF, labels, otherwise=labels[0])]
-        for own in linked:
-            for attribute in own.domain:
-                if attribute.name.casefold() in {other.name.casefold() for other in found}:
+        attributes = [*self.domain.attributes, kinds.Category(ROW_OF, labels, otherwise=labels[0])]
+        for table in linked:
+            for attribute in table.domain:
+                if attribute.name.casefold() in {other.name.casefold() for other in attributes}:
                     accepted = f"another table has it too; give it another name, with source = {attribute.name!r}"
-                    raise InvalidArgument(f"tables.{own.name}.columns", attribute.name, accepted)
-                found.append(attribute)
-        caps = ((self.table, unit.rows), *((own.name, own.rows) for own in linked))
+                    raise InvalidArgument(f"tables.{table.name}.columns", attribute.name, accepted)
+                attributes.append(attribute)
+        caps = ((self.table, unit.rows), *((table.name, table.rows) for table in linked))
         rows = sum(most for _, most in caps)
         own_unit = Unit(neighbours=unit.neighbours, size=unit.size, id=unit.id, rows=rows, caps=caps)
-        return replace(self, domain=Domain(tuple(found)), unit=own_unit, linked=linked)
+        return replace(self, domain=Domain(tuple(attributes)), unit=own_unit, linked=linked)
 
     @property
     def own(self) -> Schema:
@@ -397,7 +397,7 @@ class Schema:
     @property
     def size(self) -> int:
         """The declared number of rows of all private tables together."""
-        return self.unit.size + sum(self.unit.size if own.size is None else own.size for own in self.linked)
+        return self.unit.size + sum(self.unit.size if table.size is None else table.size for table in self.linked)
 
     @property
     def digest(self) -> str:
@@ -414,7 +414,7 @@ class Schema:
             "unit": {"neighbours": unit.neighbours.value, "size": unit.size, "id": unit.id, "rows": unit.rows},
         }
         if self.linked:
-            written["linked"] = [[own.name, own.id, own.rows, list(own.domain.names)] for own in self.linked]
+            written["linked"] = [[table.name, table.id, table.rows, list(table.domain.names)] for table in self.linked]
         return json.dumps(written, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
     def extends(self, older: Schema) -> bool:
@@ -424,7 +424,7 @@ class Schema:
         question about the older ones; one added before them might.
         """
         kept = self.domain.attributes[: len(older.domain.attributes)]
-        linked, others = ([replace(own, size=None) for own in each.linked] for each in (self, older))
+        linked, others = ([replace(table, size=None) for table in each.linked] for each in (self, older))
         same = self.table == older.table and self.unit == older.unit and linked == others
         return same and kept == older.domain.attributes
 

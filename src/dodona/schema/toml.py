@@ -174,8 +174,8 @@ class _LineScanner:
         self.at += 1
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        taken = "" if found is None else found.group()
+        matched = pattern.match(self.text, self.at)
+        taken = "" if matched is None else matched.group()
         self.at += len(taken)
         return taken
 
@@ -339,9 +339,9 @@ class TomlTable:
 
     def texts(self, key: str, *, example: str) -> tuple[str, ...] | None:
         """Return the elements of a list of texts."""
-        found = self.items(key, example=example)
-        wrong = self._note_others(key, found or (), str, f"a text, as in {example}")
-        return None if found is None or wrong else tuple(map(str, found))
+        elements = self.items(key, example=example)
+        wrong = self._note_others(key, elements or (), str, f"a text, as in {example}")
+        return None if elements is None or wrong else tuple(map(str, elements))
 
     def table(self, key: str, *, example: str) -> Self | None:
         """Return the table under a key."""
@@ -350,14 +350,14 @@ class TomlTable:
 
     def tables(self, key: str, *, example: str) -> tuple[Self, ...] | None:
         """Return the tables of a list of tables, `[[key]]`."""
-        found = self.items(key, example=example)
-        if found is None or self._note_others(key, found, dict, example):
+        elements = self.items(key, example=example)
+        if elements is None or self._note_others(key, elements, dict, example):
             return None
-        inner = ((place, table) for place, table in enumerate(found) if isinstance(table, dict))
+        inner = ((place, table) for place, table in enumerate(elements) if isinstance(table, dict))
         return tuple(type(self)(table, (*self.path, key, place), self.notes) for place, table in inner)
 
-    def _note_others(self, key: str, found: Sequence[object], kind: type, accepted: str) -> bool:
-        wrong = [(place, value) for place, value in enumerate(found) if not isinstance(value, kind)]
+    def _note_others(self, key: str, elements: Sequence[object], kind: type, accepted: str) -> bool:
+        wrong = [(place, value) for place, value in enumerate(elements) if not isinstance(value, kind)]
         for place, value in wrong:
             self.note((key, place), f"is {_describe_type(value)}; write {accepted}")
         return bool(wrong)
@@ -440,8 +440,8 @@ def format_toml_path(path: TomlPath) -> str:
 
 def _suggest(word: str, words: Sequence[str]) -> str:
     """Suggest the closest word as a question, if one is close."""
-    found = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
-    return f" (did you mean {found[0]}?)" if found else ""
+    matches = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
+    return f" (did you mean {matches[0]}?)" if matches else ""
 
 
 def _shorten(value: object) -> str:

@@ -65,7 +65,9 @@ async def show_me(request: Request) -> Response:
 async def my_tokens(request: Request) -> Response:
     """List the caller's tokens."""
     name = _who(request, "my_tokens").account
-    return JSONResponse({"tokens": [token_to_json(one) for one in await _do(request, lambda own: own.tokens(name))]})
+    return JSONResponse(
+        {"tokens": [token_to_json(token) for token in await _do(request, lambda accounts: accounts.tokens(name))]}
+    )
 
 
 @me.post("/me/tokens", status_code=201, responses=replies(_TOKEN | {"token": "dodona_…"}, status=201))
@@ -74,14 +76,14 @@ async def make_my_token(request: Request, body: models.TokenBody) -> Response:
     identity = _who(request, "make_my_token")
     if not identity.may_issue_tokens:
         raise TokenForbidden
-    return _issued(await _do(request, lambda own: _make_token(own, identity.account, body)))
+    return _issued(await _do(request, lambda accounts: _make_token(accounts, identity.account, body)))
 
 
 @me.delete("/me/tokens/{identifier}", status_code=204, responses=replies(None, status=204))
 async def revoke_my_token(request: Request, identifier: Identifier) -> Response:
     """Revoke one of the caller's tokens. It is refused a second later."""
     name = _who(request, "revoke_my_token").account
-    await _do(request, lambda own: own.revoke(name, identifier))
+    await _do(request, lambda accounts: accounts.revoke(name, identifier))
     return Response(status_code=204)
 
 
@@ -92,7 +94,9 @@ async def revoke_my_token(request: Request, identifier: Identifier) -> Response:
 async def accounts(request: Request) -> Response:
     """List all accounts. For owners of all datasets."""
     _manager(request, "accounts")
-    return JSONResponse({"accounts": [account_to_json(one) for one in await _do(request, lambda own: own.list())]})
+    return JSONResponse(
+        {"accounts": [account_to_json(account) for account in await _do(request, lambda accounts: accounts.list())]}
+    )
 
 
 @everyone.post("/accounts", status_code=201, responses=replies(_ACCOUNT, status=201))
@@ -100,13 +104,13 @@ async def add_account(request: Request, body: models.AccountBody) -> Response:
     """Add an account, with roles and a password if they are given. For owners of all datasets."""
     _manager(request, "add_account")
 
-    def work(own: Accounts) -> Account:
-        own.add(body.name, email=body.email)
+    def work(accounts: Accounts) -> Account:
+        accounts.add(body.name, email=body.email)
         for dataset, role in body.grants.items():
-            own.grant(body.name, dataset, role)
+            accounts.grant(body.name, dataset, role)
         if body.password is not None:
-            own.set_password(body.name, body.password)
-        return own.account(body.name)
+            accounts.set_password(body.name, body.password)
+        return accounts.account(body.name)
 
     return JSONResponse(account_to_json(await _do(request, work)), 201)
 
@@ -115,7 +119,7 @@ async def add_account(request: Request, body: models.AccountBody) -> Response:
 async def stop_account(request: Request, name: Person) -> Response:
     """Stop an account: its tokens, sessions and password end. For owners of all datasets."""
     _manager(request, "stop_account")
-    await _do(request, lambda own: own.stop(name))
+    await _do(request, lambda accounts: accounts.stop(name))
     return Response(status_code=204)
 
 
@@ -124,9 +128,9 @@ async def grant(request: Request, name: Person, dataset: Dataset, body: models.G
     """Give an account a role for a dataset. For the dataset's owners."""
     _who(request, "grant").require(dataset, "owner")
 
-    def work(own: Accounts) -> Account:
-        own.grant(name, dataset, body.role)
-        return own.account(name)
+    def work(accounts: Accounts) -> Account:
+        accounts.grant(name, dataset, body.role)
+        return accounts.account(name)
 
     return JSONResponse(account_to_json(await _do(request, work)))
 
@@ -135,7 +139,7 @@ async def grant(request: Request, name: Person, dataset: Dataset, body: models.G
 async def withdraw(request: Request, name: Person, dataset: Dataset) -> Response:
     """Take the role for a dataset away. For the dataset's owners."""
     _who(request, "withdraw").require(dataset, "owner")
-    await _do(request, lambda own: own.withdraw(name, dataset))
+    await _do(request, lambda accounts: accounts.withdraw(name, dataset))
     return Response(status_code=204)
 
 
@@ -143,7 +147,9 @@ async def withdraw(request: Request, name: Person, dataset: Dataset) -> Response
 async def tokens(request: Request, name: Person) -> Response:
     """List the tokens of an account. For owners of all datasets."""
     _manager(request, "tokens")
-    return JSONResponse({"tokens": [token_to_json(one) for one in await _do(request, lambda own: own.tokens(name))]})
+    return JSONResponse(
+        {"tokens": [token_to_json(token) for token in await _do(request, lambda accounts: accounts.tokens(name))]}
+    )
 
 
 @everyone.post(
@@ -152,20 +158,20 @@ async def tokens(request: Request, name: Person) -> Response:
 async def make_token(request: Request, name: Person, body: models.TokenBody) -> Response:
     """Make a token for an account; its text is in this reply alone. For owners of all datasets."""
     _manager(request, "make_token")
-    return _issued(await _do(request, lambda own: _make_token(own, name, body)))
+    return _issued(await _do(request, lambda accounts: _make_token(accounts, name, body)))
 
 
 @everyone.delete("/accounts/{name}/tokens/{identifier}", status_code=204, responses=replies(None, status=204))
 async def revoke_token(request: Request, name: Person, identifier: Identifier) -> Response:
     """Revoke a token of an account. For owners of all datasets."""
     _manager(request, "revoke_token")
-    await _do(request, lambda own: own.revoke(name, identifier))
+    await _do(request, lambda accounts: accounts.revoke(name, identifier))
     return Response(status_code=204)
 
 
-def _make_token(own: Accounts, name: str, body: models.TokenBody) -> IssuedToken:
+def _make_token(accounts: Accounts, name: str, body: models.TokenBody) -> IssuedToken:
     further = {} if body.days is None else {"lifetime": timedelta(days=body.days)}
-    return own.create_token(name, body.name, datasets=body.datasets, max_price=body.max_price, **further)
+    return accounts.create_token(name, body.name, datasets=body.datasets, max_price=body.max_price, **further)
 
 
 def _issued(token: IssuedToken) -> Response:

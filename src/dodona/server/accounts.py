@@ -298,9 +298,9 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
         identity = Identity(account, self._grants(account), token_id, _datasets(datasets), max_price)
         if len(self._known) >= _CACHED:
             self._known.clear()
-        found = _Known(revision, digest, expires, last_use or 0, identity)
-        self._known[token_id] = found
-        return found
+        token = _Known(revision, digest, expires, last_use or 0, identity)
+        self._known[token_id] = token
+        return token
 
     def _grants(self, account: str) -> Mapping[str, str]:
         """Return role by dataset; what an owner granted replaces what a group of the login grants."""
@@ -465,7 +465,7 @@ max_price, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
             )
 
         self.act(work)
-        return IssuedToken(next(one for one in self.tokens(account) if one.id == token.id), token.text)
+        return IssuedToken(next(info for info in self.tokens(account) if info.id == token.id), token.text)
 
     def revoke(self, account: str, token_id: str) -> None:
         """End a token of an account."""
@@ -483,10 +483,10 @@ max_price, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
 
     def account(self, name: str) -> Account:
         """Return an account."""
-        found = self._accounts("WHERE folded = ?", _fold(name))
-        if not found:
+        accounts = self._accounts("WHERE folded = ?", _fold(name))
+        if not accounts:
             raise AccountMissing(name)
-        return found[0]
+        return accounts[0]
 
     def list(self) -> tuple[Account, ...]:
         """Return all accounts, by name."""
@@ -540,8 +540,8 @@ def _named(run: Execute, name: str) -> str:
     rows = run("SELECT name FROM dodona_accounts WHERE folded = ?", (_fold(name),))
     if not rows:
         raise AccountMissing(name)
-    found: str = rows[0][0]
-    return found
+    stored_name: str = rows[0][0]
+    return stored_name
 
 
 def _in_use(run: Execute, name: str) -> str:

@@ -68,7 +68,7 @@ def validate_call(call: Mapping[str, object]) -> None:
     name, most = caller["name"], (caller.get("max_price"), caller.get("max_day"))
     if not isinstance(name, str) or not name or not isinstance(caller["role"], str):
         raise BadCall("The core accepts no nameless caller.")
-    if not all(isinstance(one, str | None) for one in most):
+    if not all(isinstance(limit, str | None) for limit in most):
         raise BadCall("What a token may spend is a share of the budget, in a text.")
     if not isinstance(call["arguments"], dict) or not isinstance(call["dataset"], str | None):
         raise BadCall("Arguments are an object, and a dataset is named by a text.")

@@ -129,7 +129,7 @@ async def _invalid(request: Request, fault: Exception) -> Response:
     if not isinstance(fault, RequestValidationError):
         raise fault
     listed = fault.errors()
-    if any(one["loc"][:2] == ("header", "Idempotency-Key") for one in listed):
+    if any(error["loc"][:2] == ("header", "Idempotency-Key") for error in listed):
         return await _answer_error(request, KeyMissing())
     route = request.scope.get("route")
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
@@ -140,14 +140,14 @@ async def _invalid(request: Request, fault: Exception) -> Response:
 
 def _mistakes(errors: Sequence[Any], fields: Mapping[str, FieldInfo]) -> list[str]:
     """Return a sentence for each mistake; a field that may have one of several forms is told once, by what it is."""
-    told: dict[str, list[str]] = defaultdict(list)
+    mistakes: dict[str, list[str]] = defaultdict(list)
     for error in errors:
         where = [str(part) for part in error["loc"]]
         form = where[0] == "body" and len(where) > 2 and isinstance(error["loc"][2], str)  # noqa: PLR2004  of a field
-        told[".".join(where[:2] if form else where)].append(f"{error['msg']}.")
+        mistakes[".".join(where[:2] if form else where)].append(f"{error['msg']}.")
     return [
-        f"{name}: {own[0] if len(own) == 1 or field is None else field.description or own[0]}"
-        for name, own in told.items()
+        f"{name}: {sentences[0] if len(sentences) == 1 or field is None else field.description or sentences[0]}"
+        for name, sentences in mistakes.items()
         for field in (fields.get(name.removeprefix("body.")),)
     ]
 

@@ -68,7 +68,7 @@ def expect(call: ActCall, *names: str) -> Mapping[str, Any]:
 
 def texts(value: object, *, argument: str) -> list[str]:
     """Return a list of questions."""
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(question, str) for question in value):
         raise InvalidArgument(argument, type(value).__name__, "write a list of questions, each a text")
     if len(value) > MOST_QUESTIONS:
         raise InvalidArgument(argument, len(value), f"write at most {MOST_QUESTIONS} questions")
@@ -87,10 +87,10 @@ def wishes(call: ActCall, *names: str) -> dict[str, Any]:
     fresh = call.arguments.get("fresh")
     if fresh is not None and type(fresh) is not bool:
         raise InvalidArgument("fresh", fresh, "write true or false")
-    found = {name: call.arguments.get(name) for name in names if call.arguments.get(name) is not None}
+    arguments = {name: call.arguments.get(name) for name in names if call.arguments.get(name) is not None}
     if "max_price" in names:
-        found["max_price"] = allowed_price(call)
-    return found
+        arguments["max_price"] = allowed_price(call)
+    return arguments
 
 
 def allowed_price(call: ActCall, arguments: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401  as it was written
@@ -133,20 +133,22 @@ def curator_of(call: ActCall) -> Curator:
 
 def quote(call: ActCall) -> Reply:
     """Return the price of a question, or of several together; nothing is spent."""
-    found = expect(call, "question", "questions", *_WISHES)
-    if ("question" in found) == ("questions" in found):
+    arguments = expect(call, "question", "questions", *_WISHES)
+    if ("question" in arguments) == ("questions" in arguments):
         raise BadCall("Write either a question, or questions.")
-    asked = text(found["question"]) if "question" in found else texts(found["questions"], argument="questions")
+    asked = (
+        text(arguments["question"]) if "question" in arguments else texts(arguments["questions"], argument="questions")
+    )
     offer = curator_of(call).quote(asked, **wishes(call, *_WISHES))
     return Reply(200, JSON, offer.to_json().encode())
 
 
 def ask(call: ActCall) -> Reply | None:
     """Return the answer to a question; None if it must not spend and the question is not free."""
-    found = expect(call, "question", "view", "as_of", *_WISHES)
-    question, view = text(found.get("question")), _view(found.get("view"))
+    arguments = expect(call, "question", "view", "as_of", *_WISHES)
+    question, view = text(arguments.get("question")), _view(arguments.get("view"))
     curator = curator_of(call)
-    if call.only_free and "as_of" not in found:  # which is always free, and reads no rows
+    if call.only_free and "as_of" not in arguments:  # which is always free, and reads no rows
         free = curator.ask_if_free(question, **wishes(call, *_WISHES), key=call.key)
         return None if free is None else answer_reply(seen(free, view), call.accept)
     with capped(call):
@@ -156,8 +158,8 @@ def ask(call: ActCall) -> Reply | None:
 
 def batch(call: ActCall) -> Reply:
     """Return the answers to questions that are planned together and charged once."""
-    found = expect(call, "questions", "view", *_WISHES)
-    questions, view = texts(found.get("questions"), argument="questions"), _view(found.get("view"))
+    arguments = expect(call, "questions", "view", *_WISHES)
+    questions, view = texts(arguments.get("questions"), argument="questions"), _view(arguments.get("view"))
     with capped(call):
         answers = curator_of(call).ask_many(questions, **wishes(call, *_WISHES), key=call.key, progress=call.progress)
     return answers_reply([seen(answer, view) for answer in answers])
@@ -165,8 +167,8 @@ def batch(call: ActCall) -> Reply:
 
 def prepare(call: ActCall) -> Reply:
     """Buy the cheapest measurement that answers all questions of a workload; they are then free."""
-    found = expect(call, "questions", "within", "confidence", "max_price")
-    questions = texts(found.get("questions"), argument="questions")
+    arguments = expect(call, "questions", "within", "confidence", "max_price")
+    questions = texts(arguments.get("questions"), argument="questions")
     with capped(call):
         prepared = curator_of(call).prepare(
             questions, **wishes(call, "within", "confidence", "max_price"), key=call.key
@@ -178,12 +180,12 @@ def prepare(call: ActCall) -> Reply:
 
 def choose(call: ActCall) -> Reply:
     """Return the names of the groups with the largest answers, without the answers."""
-    found = expect(call, "question", "epsilon", "count", "max_price")
-    if "epsilon" not in found:
+    arguments = expect(call, "question", "epsilon", "count", "max_price")
+    if "epsilon" not in arguments:
         raise InvalidArgument("epsilon", None, "say what the choice may cost alone, such as 0.1")
     with capped(call):
         choice = curator_of(call).choose(
-            text(found.get("question")), **wishes(call, "epsilon", "count", "max_price"), key=call.key
+            text(arguments.get("question")), **wishes(call, "epsilon", "count", "max_price"), key=call.key
         )
     return json_reply(
         {
@@ -202,8 +204,8 @@ def choose(call: ActCall) -> Reply:
 
 def rehearse(call: ActCall) -> Reply:
     """Answer a question on made-up rows of the schema: nothing is spent, and nothing is revealed about anyone."""
-    found = expect(call, "question", "view", *_WISHES)
-    question, view = text(found.get("question")), _view(found.get("view"))
+    arguments = expect(call, "question", "view", *_WISHES)
+    question, view = text(arguments.get("question")), _view(arguments.get("view"))
     permitted(call)
     wished = wishes(call, "within", "confidence", "epsilon", "fresh")
     return answer_reply(seen(call.datasets.rehearsal(call.dataset).ask(question, **wished), view), call.accept)
@@ -211,8 +213,8 @@ def rehearse(call: ActCall) -> Reply:
 
 def recall(call: ActCall) -> Reply:
     """Return what the caller bought under a key, for nothing."""
-    found = expect(call, "view", "confidence")
-    view = _view(found.get("view"))
+    arguments = expect(call, "view", "confidence")
+    view = _view(arguments.get("view"))
     answers = curator_of(call).recall(call.key, **wishes(call, "confidence"))
     if answers is None:
         raise NothingBought

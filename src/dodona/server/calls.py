@@ -94,7 +94,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 def read_kept(path: Path) -> dict[str, Any] | None:
     """Return a kept file; None if there is none."""
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

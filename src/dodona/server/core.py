@@ -136,7 +136,11 @@ class Core:
         while station.queue.size:
             if len(station.workers) + station.starting < station.size:
                 self._start(station)
-            worker = min((one for one in station.workers if one.room), key=lambda one: len(one.running), default=None)
+            worker = min(
+                (candidate for candidate in station.workers if candidate.room),
+                key=lambda candidate: len(candidate.running),
+                default=None,
+            )
             if worker is None:
                 return
             job = station.queue.pop(
@@ -338,10 +342,10 @@ class Core:
                 {
                     "pool": station.pool.value,
                     "number": station.number,
-                    "workers": sum(one.ready for one in station.workers),
-                    "running": sum(len(one.running) for one in station.workers),
+                    "workers": sum(worker.ready for worker in station.workers),
+                    "running": sum(len(worker.running) for worker in station.workers),
                     "waiting": station.queue.size,
-                    "processes": [one.process.pid for one in station.workers if one.process is not None],
+                    "processes": [worker.process.pid for worker in station.workers if worker.process is not None],
                 }
                 for station in self._stations
             ],
@@ -385,7 +389,7 @@ class Core:
 
     @property
     def _ready(self) -> bool:
-        return all(any(one.ready for one in station.workers) for station in (self._free, *self._paid))
+        return all(any(worker.ready for worker in station.workers) for station in (self._free, *self._paid))
 
     async def _until(self, condition: Callable[[], bool], *, seconds: float | None = None) -> None:
         """Wait until something is so, or for some seconds."""
@@ -446,19 +450,19 @@ def _listen(path: Path, mode: int) -> socket.socket:
 def main(settings: str) -> None:
     """Run the core with its settings as JSON; a line on standard output says that it is ready."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-    found = json.loads(settings)
+    options = json.loads(settings)
 
     def ready() -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
 
-    state = found.get("state")
+    state = options.get("state")
     run_core(
-        Path(found["folder"]),
-        analysts=Path(found["analysts"]),
-        owners=Path(found["owners"]),
+        Path(options["folder"]),
+        analysts=Path(options["analysts"]),
+        owners=Path(options["owners"]),
         state=None if state is None else Path(state),
-        limits=WorkerLimits(**found.get("limits", {})),
+        limits=WorkerLimits(**options.get("limits", {})),
         ready=ready,
     )
 

@@ -47,14 +47,14 @@ class Opened:
     def curator(self, analyst: str) -> Curator:
         """Return the curator of an analyst; raises NotPermitted for one whom the owner did not let in."""
         with self.lock:
-            found = self._curators.get(analyst)
-            if found is None:
-                found = self._curators[analyst] = Curator(self.dataset, analyst=analyst, shared=self.shared)
+            curator = self._curators.get(analyst)
+            if curator is None:
+                curator = self._curators[analyst] = Curator(self.dataset, analyst=analyst, shared=self.shared)
                 if len(self._curators) > _MOST_CURATORS:
                     self._curators.popitem(last=False)
             else:
                 self._curators.move_to_end(analyst)
-            return found
+            return curator
 
     def close(self) -> None:
         """Close the rows and the ledger."""
@@ -90,17 +90,17 @@ class Datasets:
 
     def path(self, name: str) -> Path:
         """Return the path of a dataset's file; raises DatasetUnknown."""
-        found = self._look().get(name)
-        if found is None:
+        entry = self._look().get(name)
+        if entry is None:
             raise DatasetUnknown
-        return found[0]
+        return entry[0]
 
     def open(self, name: str) -> Opened:
         """Return a dataset, opened by whichever call comes first."""
-        found = self._look().get(name)
-        if found is None:
+        entry = self._look().get(name)
+        if entry is None:
             raise DatasetUnknown
-        path, stamp = found
+        path, stamp = entry
         with self._lock:
             known = self._use(name, stamp)
             opening = self._opening.setdefault(name, threading.Lock())
@@ -136,21 +136,21 @@ class Datasets:
 
         One with open watches is closed last, as a watch that is opened again has used up an alert.
         """
-        own = threading.get_ident()
+        thread = threading.get_ident()
         with self._lock:
             for opened in (*self._opened.values(), *self._retired):
-                opened.users.discard(own)
+                opened.users.discard(thread)
             idle = sorted(
-                (name for name, one in self._opened.items() if not one.users),
+                (name for name, opened in self._opened.items() if not opened.users),
                 key=lambda name: bool(self._opened[name].watches),
             )
             for name in idle[: max(0, len(self._opened) - self._most)]:
                 self._retire(name)
-            closing = [one for one in self._retired if not one.users]
-            self._retired = [one for one in self._retired if one.users]
-        for one in closing:
+            closing = [retired for retired in self._retired if not retired.users]
+            self._retired = [retired for retired in self._retired if retired.users]
+        for retired in closing:
             with suppress(Exception):  # a server that went away: there is nothing left to close
-                one.close()
+                retired.close()
 
     def _use(self, name: str, stamp: _Stamp) -> Opened | None:
         """Return a dataset that is open and whose file did not change, as used by this thread."""
@@ -171,11 +171,11 @@ class Datasets:
         """Return a curator of made-up rows, a new one from time to time, as it remembers all it answered."""
         path = self.path(name)
         with self._lock:
-            found, left = self._rehearsals.get(name, (None, 0))
-            if found is None or left == 0:
-                found, left = rehearse(path), _MOST_REHEARSED
-            self._rehearsals[name] = (found, left - 1)
-            return found
+            curator, left = self._rehearsals.get(name, (None, 0))
+            if curator is None or left == 0:
+                curator, left = rehearse(path), _MOST_REHEARSED
+            self._rehearsals[name] = (curator, left - 1)
+            return curator
 
     def forget_if_lost(self, name: str, fault: DodonaError) -> bool:
         """Open a dataset again at its next call if its ledger was lost; return whether it was."""
@@ -196,7 +196,7 @@ class Datasets:
             return self._paths
         with self._lock:
             known = {path: (name, stamp) for name, (path, stamp) in self._paths.items()}
-            found: dict[str, tuple[Path, _Stamp]] = {}
+            files: dict[str, tuple[Path, _Stamp]] = {}
             for path in sorted(self.folder.glob(f"*{SUFFIX}")):
                 if path.is_symlink() or not path.is_file():
                     continue
@@ -207,15 +207,15 @@ class Datasets:
                 if before != stamp:
                     name = _dataset_name(path)
                 if name:
-                    found.setdefault(name, (path, stamp))
-            self._paths, self._looked = found, now
-            return found
+                    files.setdefault(name, (path, stamp))
+            self._paths, self._looked = files, now
+            return files
 
 
 def _dataset_name(path: Path) -> str:
     """Return the name in a dataset file; empty if it is none."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("dataset", "")
+        name = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("dataset", "")
     except (OSError, ValueError):
         return ""
-    return found if isinstance(found, str) else ""
+    return name if isinstance(name, str) else ""

@@ -102,14 +102,14 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _finish(operation: dict[str, Any]) -> None:
-    found = operation["responses"]
-    found.pop("422", None)
-    for reply in found.values():  # the framework says JSON of any form wherever it was told of no other JSON
+    responses = operation["responses"]
+    responses.pop("422", None)
+    for reply in responses.values():  # the framework says JSON of any form wherever it was told of no other JSON
         if reply.get("content", {}).get(JSON) == {"schema": {}}:
             del reply["content"][JSON]
     for status, meaning in _ERRORS.items():
         content = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        found.setdefault(str(status), {"description": meaning, "content": content})
-    operation["responses"] = dict(sorted(found.items()))
+        responses.setdefault(str(status), {"description": meaning, "content": content})
+    operation["responses"] = dict(sorted(responses.items()))
     if "open" not in operation.get("tags", ()):
         operation["security"] = [{"token": []}, {"session": []}]

@@ -53,7 +53,7 @@ def draft(call: ActCall) -> Reply:
     from dodona.dataset.draft import DraftOptions, drafted_before, make_draft, write_draft
     from dodona.dataset.place import find_place, inspect_place
 
-    found = expect(call, "source", "table", *_CHOICES)
+    arguments = expect(call, "source", "table", *_CHOICES)
     name, folder = call.dataset, call.datasets.folder
     if _NAME.fullmatch(name) is None:
         accepted = "write 1 to 60 small letters, digits, - or _, and begin with a letter or a digit"
@@ -61,9 +61,9 @@ def draft(call: ActCall) -> Reply:
     path = folder / f"{name}.toml"
     if name in call.datasets.names() or path.exists():
         raise DatasetExists
-    choices = {key: found[key] for key in _CHOICES if found.get(key) is not None}
+    choices = {key: arguments[key] for key in _CHOICES if arguments.get(key) is not None}
     wishes = DraftOptions(**choices)
-    place = find_place(_source(folder, text(found.get("source"), argument="source")), table=found.get("table"))
+    place = find_place(_source(folder, text(arguments.get("source"), argument="source")), table=arguments.get("table"))
     opened = inspect_place(place)
     try:
         made = make_draft(opened, place, wishes, earlier=drafted_before(place, folder))
@@ -85,7 +85,7 @@ def draft_values(call: ActCall) -> Reply:
     from dodona.dataset.changes import amend
 
     values = expect(call, "values").get("values")
-    if not isinstance(values, dict) or not all(isinstance(one, str) for pair in values.items() for one in pair):
+    if not isinstance(values, dict) or not all(isinstance(part, str) for pair in values.items() for part in pair):
         raise InvalidArgument("values", type(values).__name__, "write a text for each name of the review")
     path = call.datasets.path(call.dataset)
     amend(path, values)
@@ -104,7 +104,7 @@ def ledger_create(call: ActCall) -> Reply:
 def _show(path: Path) -> dict[str, object]:
     from dodona.dataset.changes import pending_review
 
-    review = [{"name": one.name, "value": one.value, "line": one.line} for one in pending_review(path)]
+    review = [{"name": item.name, "value": item.value, "line": item.line} for item in pending_review(path)]
     private = "PRIVATE: what awaits review was read off the rows; for the owner alone."
     return {"private": private, "text": path.read_text(encoding="utf-8-sig"), "review": review}
 

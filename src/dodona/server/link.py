@@ -151,9 +151,9 @@ class FrameReader:
         """Yield the header and the body of each frame that is complete; raise BadFrame at one that is too long."""
         self._buffer += data
         while len(self._buffer) >= self._needed:
-            found = self._next()
-            if found is not None:
-                yield found
+            frame = self._next()
+            if frame is not None:
+                yield frame
 
     def _next(self) -> tuple[bytes, bytes] | None:
         """Return a complete frame, or learn how many bytes are needed for one."""
@@ -171,10 +171,10 @@ class FrameReader:
         if len(buffer) < end:
             self._needed = end
             return None
-        found = bytes(buffer[size : size + header]), bytes(buffer[end - body : end])
+        frame = bytes(buffer[size : size + header]), bytes(buffer[end - body : end])
         del buffer[:end]
         self._needed = size
-        return found
+        return frame
 
 
 # --- The front's end: many calls at once over one connection, which is opened again after it was dropped. ---
@@ -292,15 +292,15 @@ class CoreLink:
 
     def receive(self, header: bytes, body: bytes) -> None:
         """Take a frame that arrived."""
-        found = json.loads(header)
-        call = self._calls.get(found["id"])
+        fields = json.loads(header)
+        call = self._calls.get(fields["id"])
         if call is None or call.done.done():
             return
-        if "progress" in found:
+        if "progress" in fields:
             if call.progress is not None:
-                call.progress(*found["progress"])
+                call.progress(*fields["progress"])
             return
-        call.done.set_result(Reply(found["status"], found["media_type"], body, found["headers"]))
+        call.done.set_result(Reply(fields["status"], fields["media_type"], body, fields["headers"]))
 
     def lose(self, transport: asyncio.Transport | None) -> None:
         """Open the connection again, after it was dropped."""

@@ -178,11 +178,13 @@ class Provider:
         now = self._accounts.clock.steady()
         if self._metadata is None or now - self._read_at > _KEPT:
             address = f"{self._settings.issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = await self._fetch("GET", address)
+            metadata = await self._fetch("GET", address)
             needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            if found.get("issuer") != self._settings.issuer or not all(_is_safe(found.get(name)) for name in needed):
+            if metadata.get("issuer") != self._settings.issuer or not all(
+                _is_safe(metadata.get(name)) for name in needed
+            ):
                 raise ProviderUnavailable
-            self._metadata, self._read_at = found, now
+            self._metadata, self._read_at = metadata, now
         return self._metadata
 
     async def _exchange(self, code: str, verifier: str) -> str:
@@ -198,8 +200,8 @@ class Provider:
         address, headers, body = client.prepare(
             "POST", metadata["token_endpoint"], {"Content-Type": "application/x-www-form-urlencoded"}, body
         )
-        found = await self._fetch("POST", address, headers=headers, content=body)
-        token = found.get("id_token")
+        reply = await self._fetch("POST", address, headers=headers, content=body)
+        token = reply.get("id_token")
         if not isinstance(token, str):
             raise LoginFailed("the provider did not accept its code")
         return token
@@ -254,9 +256,9 @@ class Provider:
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        found = await self._fetch("GET", (await self._discover())["jwks_uri"])
+        document = await self._fetch("GET", (await self._discover())["jwks_uri"])
         try:
-            keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
+            keys = KeySet.import_key_set(document)  # type: ignore[arg-type]
         except (JoseError, ValueError, TypeError, KeyError):
             raise ProviderUnavailable from None
         self._keys, self._keys_at = keys, self._accounts.clock.steady()
@@ -275,12 +277,12 @@ class Provider:
                         raise ProviderUnavailable
             if method == "POST" and httpx.codes.is_client_error(response.status_code):
                 return {}
-            found = json.loads(body) if response.status_code == httpx.codes.OK else None
+            document = json.loads(body) if response.status_code == httpx.codes.OK else None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
             raise ProviderUnavailable from None
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise ProviderUnavailable
-        return found
+        return document
 
     # --- Our side. ---
 
@@ -289,17 +291,17 @@ class Provider:
         issuer, subject, email = self._settings.issuer, claims["sub"], claims.get("email")
         verified = email.lower() if isinstance(email, str) and claims.get("email_verified") is True else None
         granted = self._granted(claims)
-        found: list[str] = []
+        accounts: list[str] = []
 
         def work(run: Execute) -> None:
             account = _find_account(run, issuer, subject, verified)
             run("DELETE FROM dodona_grants WHERE account = ? AND source = 'login'", (account,))
             for dataset, role in granted.items():
                 run("INSERT INTO dodona_grants VALUES (?, ?, ?, 'login')", (account, dataset, role))
-            found.append(account)
+            accounts.append(account)
 
         self._accounts.act(work)
-        identity = self._accounts.identify(found[0])
+        identity = self._accounts.identify(accounts[0])
         if identity is None:
             raise NoAccount
         return identity
@@ -358,12 +360,12 @@ def _is_text(value: object) -> bool:
 def _is_safe(address: object) -> bool:
     """Return whether nobody on the way can read or change what goes to an address."""
     try:
-        found = urlsplit(address) if isinstance(address, str) else urlsplit("")
+        url = urlsplit(address) if isinstance(address, str) else urlsplit("")
     except ValueError:
         return False
-    if not found.hostname:
+    if not url.hostname:
         return False
-    return found.scheme == "https" or (found.scheme == "http" and _is_local(found.hostname))
+    return url.scheme == "https" or (url.scheme == "http" and _is_local(url.hostname))
 
 
 def _is_local(host: str) -> bool:

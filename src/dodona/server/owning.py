@@ -14,10 +14,10 @@ from dodona.server.reading import json_reply
 
 def raise_budget(call: ActCall) -> Reply:
     """Allow a larger total; what is left out stays as it is."""
-    found = expect(call, "epsilon", "delta")
+    arguments = expect(call, "epsilon", "delta")
     ledger = call.opened.dataset.ledger
     before = ledger.state().total
-    epsilon, delta = found.get("epsilon"), found.get("delta")
+    epsilon, delta = arguments.get("epsilon"), arguments.get("delta")
     if epsilon is None and delta is None:
         raise InvalidArgument("epsilon", None, "write epsilon, delta or both")
     ledger.raise_budget(before.epsilon if epsilon is None else epsilon, before.delta if delta is None else delta)
@@ -34,17 +34,19 @@ def close(call: ActCall) -> Reply:
 
 def admit(call: ActCall) -> Reply:
     """Let an analyst in, or back in, or change their share."""
-    found = expect(call, "analyst", "share")
+    arguments = expect(call, "analyst", "share")
     ledger = call.opened.dataset.ledger
-    ledger.admit(Analyst(_name(found.get("analyst")), "1" if found.get("share") is None else found["share"]))
+    ledger.admit(
+        Analyst(_name(arguments.get("analyst")), "1" if arguments.get("share") is None else arguments["share"])
+    )
     return json_reply(ledger.state().to_json())
 
 
 def stop(call: ActCall) -> Reply:
     """Let an analyst spend no more."""
-    found = expect(call, "analyst")
+    arguments = expect(call, "analyst")
     ledger = call.opened.dataset.ledger
-    ledger.stop(_name(found.get("analyst")))
+    ledger.stop(_name(arguments.get("analyst")))
     return json_reply(ledger.state().to_json())
 
 
@@ -58,7 +60,7 @@ def confirm(call: ActCall) -> Reply:
     items = pending_review(path)
     if items:
         confirm_draft(path, by=call.caller.name)
-    return json_reply({"confirmed": [{"name": one.name, "value": one.value} for one in items]})
+    return json_reply({"confirmed": [{"name": item.name, "value": item.value} for item in items]})
 
 
 def check(call: ActCall) -> Reply:
@@ -67,23 +69,23 @@ def check(call: ActCall) -> Reply:
     from dodona.dataset.check import hints
 
     expect(call)
-    file, found = check_rows(call.datasets.path(call.dataset))
-    figures = dataclasses.asdict(found) | {"cut": found.cut}
+    file, counts = check_rows(call.datasets.path(call.dataset))
+    figures = dataclasses.asdict(counts) | {"cut": counts.cut}
     private = "PRIVATE: exact counts of the data; for the owner alone."
-    return json_reply({"private": private} | figures | {"hints": list(hints(file, found))})
+    return json_reply({"private": private} | figures | {"hints": list(hints(file, counts))})
 
 
 def publish(call: ActCall) -> Reply:
     """Release a noisy count of the rows that the cap leaves out, charged to the caller; answers then mention it."""
     from dodona.dataset.check import publish as publish_left_out
 
-    found = expect(call, "epsilon", "max_price")
-    if "epsilon" not in found:
+    arguments = expect(call, "epsilon", "max_price")
+    if "epsilon" not in arguments:
         raise InvalidArgument("epsilon", None, "say what the figure may cost alone, such as 0.1")
     with capped(call):
         published = publish_left_out(
             call.datasets.path(call.dataset),
-            epsilon=cast("Exact", found["epsilon"]),
+            epsilon=cast("Exact", arguments["epsilon"]),
             analyst=call.caller.name,
             max_price=allowed_price(call),
             key=call.key,

@@ -46,8 +46,8 @@ async def facts(request: Request) -> Response:
     """Say what the page has to know before anybody logs in; none of it is secret."""
     note_of(request, "page")
     state = request.app.state
-    found = {"door": state.door, "demo": state.demo, "login": state.provider is not None, "version": __version__}
-    return JSONResponse(found | {"session": session_text(request.scope) is not None})
+    facts = {"door": state.door, "demo": state.demo, "login": state.provider is not None, "version": __version__}
+    return JSONResponse(facts | {"session": session_text(request.scope) is not None})
 
 
 @router.get("/theory/{name}.md")

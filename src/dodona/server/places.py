@@ -104,11 +104,11 @@ class StateFolder:
 def read_provider(path: Path) -> ProviderSettings:
     """Read the file about the OpenID Connect provider: TOML, with the secret as env:NAME."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        secret = found.pop("client_secret", None)
-        found["scopes"] = tuple(found.get("scopes", ("openid", "email")))
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+        secret = fields.pop("client_secret", None)
+        fields["scopes"] = tuple(fields.get("scopes", ("openid", "email")))
         return ProviderSettings(
-            **found, client_secret=None if secret is None else _resolve_name("client_secret", secret)
+            **fields, client_secret=None if secret is None else _resolve_name("client_secret", secret)
         )
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError):
         accepted = 'write TOML with issuer, client_id, client_secret = "env:NAME", redirect_uri and [roles.GROUP]'

@@ -170,14 +170,14 @@ class WorkerProcess(asyncio.Protocol):
 
     async def start(self, settings: WorkerSettings) -> None:
         """Start the process, with one end of a pair of sockets."""
-        own, other = socket.socketpair()
+        parent, other = socket.socketpair()
         with other:
             command = [sys.executable, "-m", "dodona.server.worker", json.dumps(asdict(settings)), str(other.fileno())]
             environment = os.environ | {"MALLOC_ARENA_MAX": "4"}
             self.process = subprocess.Popen(  # noqa: ASYNC220, S603  it returns at once; our own module
                 command, stdin=subprocess.DEVNULL, pass_fds=(other.fileno(),), env=environment
             )
-        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=own)
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=parent)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the connection."""
@@ -232,7 +232,9 @@ class Station:
         """Return whether a caller may have a further job here."""
         if self.most is None:
             return True
-        return sum(job.caller == caller for one in self.workers for job in one.running.values()) < max(1, self.most)
+        return sum(job.caller == caller for worker in self.workers for job in worker.running.values()) < max(
+            1, self.most
+        )
 
     @property
     def slots(self) -> int:

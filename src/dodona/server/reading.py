@@ -77,12 +77,12 @@ def describe(call: ActCall) -> Reply:
     """Return the public facts of a dataset, the caller's role, and how much one call may spend."""
     opened = permitted(call)
     analyst = call.caller.name if call.caller.role == ANALYST else None
-    found = json.loads(describe_dataset(opened.dataset, analyst).to_json())
-    found["role"] = call.caller.role
-    found["previews"] = opened.file.previews
-    found["rehearsal_rows"] = min(opened.dataset.schema.unit.size, MOST_MADE_UP_ROWS)
-    found["limits"] = opened.dataset.ledger.limits.to_json() | {"max_price": call.caller.max_price}
-    return json_reply(found)
+    facts = json.loads(describe_dataset(opened.dataset, analyst).to_json())
+    facts["role"] = call.caller.role
+    facts["previews"] = opened.file.previews
+    facts["rehearsal_rows"] = min(opened.dataset.schema.unit.size, MOST_MADE_UP_ROWS)
+    facts["limits"] = opened.dataset.ledger.limits.to_json() | {"max_price": call.caller.max_price}
+    return json_reply(facts)
 
 
 def preview(call: ActCall) -> Reply:
@@ -102,12 +102,12 @@ def budget(call: ActCall) -> Reply:
     """Return what was spent and what is left; an analyst sees no other analyst's share."""
     opened = permitted(call)
     state = opened.dataset.ledger.state()
-    found = state.to_json()
+    budget = state.to_json()
     name = call.caller.name
     if call.caller.role == ANALYST:
-        found["analysts"] = [one for one in _analysts(found) if one["name"] == name]
-        found["yours"] = str(opened.dataset.ledger.left(analyst=name))
-    return json_reply(found)
+        budget["analysts"] = [analyst for analyst in _analysts(budget) if analyst["name"] == name]
+        budget["yours"] = str(opened.dataset.ledger.left(analyst=name))
+    return json_reply(budget)
 
 
 def history(call: ActCall) -> Reply:
@@ -117,24 +117,24 @@ def history(call: ActCall) -> Reply:
     limit = _whole(call, "limit", _CHARGES, _MOST_CHARGES)
     total = len(opened.history)
     page = opened.history.read(after, limit)
-    own = call.caller.name if call.caller.role == ANALYST else None
-    listed = [_charge(after + place + 1, one, own, call.caller.name) for place, one in enumerate(page)]
+    analyst = call.caller.name if call.caller.role == ANALYST else None
+    listed = [_charge(after + place + 1, entry, analyst, call.caller.name) for place, entry in enumerate(page)]
     further = after + len(page) < total
     return json_reply({"charges": listed, "total": total, "next": after + len(page) if further else None})
 
 
 def ledger(call: ActCall) -> Reply:
     """Return the head of the ledger, which auditors compare with a copy of theirs, and the number of its lines."""
-    found = permitted(call).dataset.ledger
-    head, number = found.mark
+    ledger = permitted(call).dataset.ledger
+    head, number = ledger.mark
     return json_reply({"head": head, "entries": number + 1})
 
 
 def verify(call: ActCall) -> Reply:
     """Compute every hash and total of the ledger again."""
-    found = permitted(call).dataset.ledger
-    state = found.verify()
-    head, number = found.mark
+    ledger = permitted(call).dataset.ledger
+    state = ledger.verify()
+    head, number = ledger.mark
     return json_reply(
         {"verified": True, "head": head, "entries": number + 1, "charges": state.charges, "releases": state.releases}
     )
@@ -145,12 +145,12 @@ def entries(call: ActCall) -> Reply:
 
     The first entry is sent as its hash alone: it holds the key that chooses which rows of a person count.
     """
-    found = permitted(call).dataset.ledger
-    if len(found.datasets()) > 1:
+    ledger = permitted(call).dataset.ledger
+    if len(ledger.datasets()) > 1:
         raise LedgerShared
     after, limit = _whole(call, "after", 0, 1 << 40), _whole(call, "limit", _CHARGES, _MOST_CHARGES)
-    _, last = found.mark
-    page = [line for line in islice(found.lines(after), limit) if line.number <= last]
+    _, last = ledger.mark
+    page = [line for line in islice(ledger.lines(after), limit) if line.number <= last]
     listed = [
         {"number": line.number, "hash": line.hash, "text": line.text if line.number > 0 else None} for line in page
     ]
@@ -158,23 +158,23 @@ def entries(call: ActCall) -> Reply:
     return json_reply({"entries": listed, "total": last + 1, "next": after + len(page) if further else None})
 
 
-def _analysts(found: dict[str, object]) -> list[dict[str, object]]:
-    listed = found["analysts"]
+def _analysts(budget: dict[str, object]) -> list[dict[str, object]]:
+    listed = budget["analysts"]
     return listed if isinstance(listed, list) else []
 
 
-def _charge(number: int, one: HistoryEntry, own: str | None, caller: str) -> dict[str, object]:
-    """Return a charge; `own` is the one analyst whose texts may be seen, and a key is for its analyst alone."""
-    shown: dict[str, object] = {"number": number, "time": one.time, "share": str(one.share)}
-    if own is not None and one.analyst != own:
+def _charge(number: int, entry: HistoryEntry, analyst: str | None, caller: str) -> dict[str, object]:
+    """Return a charge; `analyst` is the one whose texts may be seen, and a key is for its analyst alone."""
+    shown: dict[str, object] = {"number": number, "time": entry.time, "share": str(entry.share)}
+    if analyst is not None and entry.analyst != analyst:
         return shown
     return shown | {
-        "analyst": one.analyst,
-        "text": one.text,
-        "version": one.version,
-        "receipt": one.receipt,
-        "answered": one.answered,
-        "key": one.key if one.analyst == caller else None,
+        "analyst": entry.analyst,
+        "text": entry.text,
+        "version": entry.version,
+        "receipt": entry.receipt,
+        "answered": entry.answered,
+        "key": entry.key if entry.analyst == caller else None,
     }
 
 

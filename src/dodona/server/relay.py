@@ -219,7 +219,7 @@ def _range(part: str) -> tuple[str, float]:
 def _quality(kind: str, ranges: list[tuple[str, float]]) -> float:
     """Return how much a media type is liked: its most specific range decides."""
     for wanted in (kind, f"{kind.partition('/')[0]}/*", "*/*"):
-        for found, quality in ranges:
-            if found == wanted:
+        for media_range, quality in ranges:
+            if media_range == wanted:
                 return quality
     return 0.0

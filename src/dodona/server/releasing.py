@@ -185,7 +185,7 @@ def _workload(domain: Domain, arguments: dict[str, Any]) -> Workload:
         raise BadCall("Say what the release should answer, in one way: workload, such as 2-way, target or marginals.")
     marginals, ways = arguments.get("marginals"), arguments.get("ways")
     if marginals is not None:
-        if not isinstance(marginals, list) or not all(_are_names(one) for one in marginals):
+        if not isinstance(marginals, list) or not all(_are_names(marginal) for marginal in marginals):
             raise InvalidArgument("marginals", marginals, "write a list of lists of columns")
         return Workload.marginals(domain, marginals)
     columns = arguments.get("columns")
@@ -199,7 +199,7 @@ def _workload(domain: Domain, arguments: dict[str, Any]) -> Workload:
 
 
 def _are_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _method(name: object) -> SynthesisMethod:

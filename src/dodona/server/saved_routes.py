@@ -38,8 +38,8 @@ async def _with(
 @router.get("/datasets/{dataset}/saved/{kind}", responses=replies({"saved": [_SAVED]}))
 async def saved_list(request: Request, dataset: Dataset, kind: Kind) -> Response:
     """List the caller's notes, dashboards, or questions as they were asked."""
-    found = await _with(request, "saved_list", dataset, kind, lambda items: items.list())
-    return JSONResponse({"saved": [one.to_json() for one in found]})
+    entries = await _with(request, "saved_list", dataset, kind, lambda items: items.list())
+    return JSONResponse({"saved": [entry.to_json() for entry in entries]})
 
 
 @router.get("/datasets/{dataset}/saved/{kind}/{name}", responses=replies(_SAVED))

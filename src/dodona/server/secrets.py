@@ -96,8 +96,8 @@ def token_digest(text: str) -> str | None:
 
     The form of a token is public, so this may take a time that depends on it.
     """
-    found = _TOKEN.fullmatch(text)
-    if found is None or _checksum(found[1]) != found[2]:
+    parts = _TOKEN.fullmatch(text)
+    if parts is None or _checksum(parts[1]) != parts[2]:
         return None
     return digest(text)
 
@@ -158,7 +158,7 @@ class ScramVerifier:
         if len(proof) != len(self.stored_key):
             return False
         mask = hmac.digest(self.stored_key, message, "sha256")
-        client_key = bytes(one ^ other for one, other in zip(proof, mask, strict=True))
+        client_key = bytes(byte ^ other for byte, other in zip(proof, mask, strict=True))
         return equal(hashlib.sha256(client_key).digest(), self.stored_key)
 
     def signature(self, message: bytes) -> bytes:

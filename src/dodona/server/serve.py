@@ -180,31 +180,31 @@ class ServeSettings:
         limits |= {"socket_mode": 0o660 if self.share_group else 0o600}
         if self.users.front is not None:
             fronts = [self.users.entry(name) for name in (self.users.front, self.users.owners)]
-            limits |= {"socket_mode": 0o660, "peers": [one.pw_uid for one in fronts if one is not None]}
+            limits |= {"socket_mode": 0o660, "peers": [user.pw_uid for user in fronts if user is not None]}
         places = self.places
-        found = {
+        settings = {
             "folder": str(self.folder.resolve()),
             "analysts": str(places.analysts_socket),
             "owners": str(places.owners_socket),
             "state": str(places.core),
             "limits": limits,
         }
-        return json.dumps(found)
+        return json.dumps(settings)
 
 
 def read_limits(path: Path) -> dict[str, object]:
     """Read the core's limits from TOML; a name that there is not, or a value of another type, is refused."""
-    types = {one.name: str(getattr(one.type, "__name__", one.type)) for one in dataclasses.fields(WorkerLimits)}
+    types = {field.name: str(getattr(field.type, "__name__", field.type)) for field in dataclasses.fields(WorkerLimits)}
     known = types | {"socket_mode": "", "peers": ""}
     accepted = f"write TOML with {', '.join(name for name, kind in known.items() if kind in _LIMIT_TYPES)}"
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        limits = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         raise InvalidArgument("--limits", str(path), accepted) from None
-    for name, value in found.items():
+    for name, value in limits.items():
         if not isinstance(value, _LIMIT_TYPES.get(known.get(name, ""), ())) or isinstance(value, bool):
             raise InvalidArgument("--limits", name, accepted)
-    return found
+    return limits
 
 
 # --- One part alone, for systemd. ---
@@ -351,7 +351,7 @@ class Supervisor:
         self._sql: tuple[_Part, ...] = ()
         users = settings.users
         core, front, owners = (users.entry(name) for name in (users.core, users.front, users.owners or users.front))
-        fds = {name: found.fileno() for name, found in self._sockets.items()}
+        fds = {name: listener.fileno() for name, listener in self._sockets.items()}
         program = [sys.executable, "-m"]
         analysts = settings.front("analysts", fd=fds["analysts"], operations_fd=fds["operations"])
         of_owners = settings.front("owners", fd=fds["owners"], operations_fd=None)

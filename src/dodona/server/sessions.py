@@ -92,14 +92,14 @@ def require_same_origin(method: str, headers: Mapping[str, str], *, host: str, s
 
 def _is_origin(origin: str, *, host: str, secure: bool) -> bool:
     try:
-        found = urlsplit(origin)
+        url = urlsplit(origin)
     except ValueError:
         return False
-    if found.scheme not in ({"https"} if secure else {"http", "https"}) or not host:
+    if url.scheme not in ({"https"} if secure else {"http", "https"}) or not host:
         return False
-    port = _DEFAULT_PORTS[found.scheme]
-    plain = f"{found.scheme}://{found.netloc}" == origin
-    return plain and found.netloc.lower().removesuffix(port) == host.lower().removesuffix(port)
+    port = _DEFAULT_PORTS[url.scheme]
+    plain = f"{url.scheme}://{url.netloc}" == origin
+    return plain and url.netloc.lower().removesuffix(port) == host.lower().removesuffix(port)
 
 
 # --- Failed logins slow down. ---
@@ -223,12 +223,12 @@ def network(address: str) -> str:
     ('192.0.2.7', '2001:db8::/64', '192.0.2.7', 'unknown')
     """
     try:
-        found = ip_address(address.partition("%")[0])
+        ip = ip_address(address.partition("%")[0])
     except ValueError:
         return "unknown"
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
+    if not isinstance(ip, IPv6Address):
+        return str(ip)
+    return str(ip.ipv4_mapped or ip_network((ip, 64), strict=False))
 
 
 # --- Sessions. ---

@@ -62,14 +62,14 @@ class DoorSettings:
 def listen(host: str, port: int, *, argument: str) -> socket.socket:
     """Return a socket that listens, and that a child process may inherit."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
     except OSError as fault:
-        found.close()
+        listener.close()
         reason = f"the system says: {fault.strerror}. Choose another host or port"
         raise InvalidArgument(argument, f"{host}:{port}", reason) from None
-    found.set_inheritable(True)
-    return found
+    listener.set_inheritable(True)
+    return listener

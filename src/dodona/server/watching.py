@@ -15,10 +15,12 @@ _NUMBERS = ("threshold", "epsilon", "alerts", "questions")
 
 def watch_open(call: ActCall) -> Reply:
     """Open a watch, charged in full; its key names it. With the same key it is the same watch, and free."""
-    found = expect(call, *_NUMBERS, "max_price")
-    if "threshold" not in found or "epsilon" not in found:
+    arguments = expect(call, *_NUMBERS, "max_price")
+    if "threshold" not in arguments or "epsilon" not in arguments:
         raise InvalidArgument("threshold, epsilon", None, "a watch needs both")
-    numbers = {"alerts": 1, "questions": 1000} | {name: found[name] for name in _NUMBERS if found.get(name) is not None}
+    numbers = {"alerts": 1, "questions": 1000} | {
+        name: arguments[name] for name in _NUMBERS if arguments.get(name) is not None
+    }
     watch = _open_watch(call, numbers)
     if watch is None:
         with capped(call):
@@ -30,30 +32,30 @@ def watch_open(call: ActCall) -> Reply:
 def watch(call: ActCall) -> Reply:
     """Return the numbers of a watch and how many alerts are left."""
     expect(call)
-    found, numbers = _find(call)
-    return json_reply(_describe(call, found, numbers))
+    watch, numbers = _find(call)
+    return json_reply(_describe(call, watch, numbers))
 
 
 def watch_ask(call: ActCall) -> Reply:
     """Return whether a count is above the watch's threshold; it was paid for when the watch was opened."""
     arguments = expect(call, "question", "threshold")
-    found, _ = _find(call)
-    verdict = found.ask(text(arguments.get("question")), threshold=arguments.get("threshold"))
-    return json_reply({"above": verdict.above, "gap": verdict.gap, "answer": verdict.answer, "left": found.left})
+    watch, _ = _find(call)
+    verdict = watch.ask(text(arguments.get("question")), threshold=arguments.get("threshold"))
+    return json_reply({"above": verdict.above, "gap": verdict.gap, "answer": verdict.answer, "left": watch.left})
 
 
 def weights(call: ActCall) -> Reply:
     """Answer all counts by multiplicative weights for one charge; recorded, so that a repetition gives the same."""
-    found = expect(call, "questions", "epsilon", "columns", "confidence", "max_price")
-    if "epsilon" not in found:
+    arguments = expect(call, "questions", "epsilon", "columns", "confidence", "max_price")
+    if "epsilon" not in arguments:
         raise InvalidArgument("epsilon", None, "say what the weights may cost alone, such as 0.5")
-    columns = found.get("columns")
+    columns = arguments.get("columns")
     with capped(call):
         answered = curator_of(call).ask_by_weights(
-            texts(found.get("questions"), argument="questions"),
-            epsilon=found["epsilon"],
+            texts(arguments.get("questions"), argument="questions"),
+            epsilon=arguments["epsilon"],
             columns=None if columns is None else texts(columns, argument="columns"),
-            confidence=0.95 if found.get("confidence") is None else found["confidence"],
+            confidence=0.95 if arguments.get("confidence") is None else arguments["confidence"],
             max_price=allowed_price(call),
             key=call.key,
         )
@@ -74,14 +76,14 @@ def _open_watch(call: ActCall, numbers: dict[str, object]) -> Watch | None:
 
 def _open(call: ActCall, numbers: dict[str, object]) -> Watch:
     options = {name: numbers[name] for name in _NUMBERS[1:]}
-    found = curator_of(call).above(
+    watch = curator_of(call).above(
         numbers["threshold"],  # type: ignore[arg-type]
         **options,  # type: ignore[arg-type]
         max_price=allowed_price(call),
         key=call.key,
     )
-    call.opened.keep_watch(call.caller.name, call.key, found)
-    return found
+    call.opened.keep_watch(call.caller.name, call.key, watch)
+    return watch
 
 
 def _find(call: ActCall) -> tuple[Watch, dict[str, object]]:
@@ -90,19 +92,19 @@ def _find(call: ActCall) -> tuple[Watch, dict[str, object]]:
     if numbers is None:
         raise NothingBought
     curator_of(call)  # refuses a caller whom the owner did not let in
-    found = call.opened.watches.get((call.caller.name, call.key))
-    return (_open(call, numbers) if found is None else found), numbers
+    watch = call.opened.watches.get((call.caller.name, call.key))
+    return (_open(call, numbers) if watch is None else watch), numbers
 
 
-def _describe(call: ActCall, found: Watch, numbers: dict[str, object]) -> dict[str, object]:
+def _describe(call: ActCall, watch: Watch, numbers: dict[str, object]) -> dict[str, object]:
     return {
         "key": call.key,
-        "threshold": found.threshold,
+        "threshold": watch.threshold,
         "alerts": numbers["alerts"],
-        "left": found.left,
-        "questions": found.questions,
-        "within": found.within,
-        "confidence": found.confidence,
-        "price": price_to_json(found.price),
-        "about": found.about,
+        "left": watch.left,
+        "questions": watch.questions,
+        "within": watch.within,
+        "confidence": watch.confidence,
+        "price": price_to_json(watch.price),
+        "about": watch.about,
     }

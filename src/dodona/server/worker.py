@@ -92,18 +92,18 @@ class Worker:
                         self._send(Kind.OVERRUN, job)
 
     def _work(self) -> None:
-        own = threading.get_ident()
+        thread = threading.get_ident()
         while True:
             with self._receiving:  # the threads take turns at reading, so that no other thread hands jobs over
-                found = channel.receive(self._link)
-            if found is None:
+                message = channel.receive(self._link)
+            if message is None:
                 os._exit(0)
-            self._working[own] = (found[1], _thread_seconds(own))
+            self._working[thread] = (message[1], _thread_seconds(thread))
             try:
-                self.take(*found)
+                self.take(*message)
                 self._datasets.done()
             finally:
-                self._working.pop(own, None)
+                self._working.pop(thread, None)
 
     def take(self, kind: Kind, job: int, flags: int, content: bytes) -> None:
         """Carry out one job, or ask to be ended if there is not enough memory for it."""
@@ -127,11 +127,11 @@ class Worker:
                     self._send(Kind.RAN, job)
                     return
                 case _:
-                    found = self._answer(call)
-                    if found is None:
+                    answer = self._answer(call)
+                    if answer is None:
                         self._send(Kind.NOT_FREE, job)
                         return
-                    reply = found
+                    reply = answer
         except RunLater as later:
             reply, outcome = later.reply, Kind.REPLY_THEN_RUN
         except InvariantBroken as fault:
@@ -184,14 +184,14 @@ class Worker:
         return self._function(call.act)(call)
 
     def _function(self, act: str) -> Callable[[ActCall], Reply | None]:
-        found = self._functions.get(act)
-        if found is None:
+        function = self._functions.get(act)
+        if function is None:
             base = act.removesuffix("_run")
             module, _, name = ACTS[base].function.partition(":")
             name = name if base == act else f"{name}_run"
-            found = getattr(importlib.import_module(f"dodona.server.{module}"), name)
-            self._functions[act] = found
-        return found
+            function = getattr(importlib.import_module(f"dodona.server.{module}"), name)
+            self._functions[act] = function
+        return function
 
     def _with_ledger_word(self, fault: DodonaError, header: Mapping[str, object]) -> DodonaError:
         """Return an error whose word about the charge is the ledger's: what failed cannot always know it."""
@@ -252,14 +252,14 @@ def main(settings: str, descriptor: str) -> None:
     """Run a worker: with its settings, and the descriptor of the dispatcher's socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the dispatcher ends its workers itself
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
-    found = WorkerSettings(**json.loads(settings))
-    confine(found)
+    options = WorkerSettings(**json.loads(settings))
+    confine(options)
     for module in ("dodona.curator.curator", "dodona.dataset.opening", "dodona.server.asking", "dodona.server.reading"):
         importlib.import_module(module)  # before it takes jobs, so that none of them waits for a library
     gc.collect()
     gc.freeze()
     with _quiet(), socket.socket(fileno=int(descriptor)) as link:
-        Worker(found, link).serve()
+        Worker(options, link).serve()
 
 
 if __name__ == "__main__":

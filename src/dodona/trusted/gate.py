@@ -217,8 +217,8 @@ def _choose_all(selection: ScoredCandidates, values: Whole) -> tuple[int, ...]:
         numbers = list(left)
         winner = numbers[_choose_one(selection, list(left.values()))]
         chosen.append(winner)
-        for own in (winner, *selection.ruled_out(winner)):  # a function of what was chosen, and so released
-            left.pop(own, None)
+        for number in (winner, *selection.ruled_out(winner)):  # a function of what was chosen, and so released
+            left.pop(number, None)
     return tuple(chosen)
 
 

@@ -171,8 +171,8 @@ FAULTS = (
         "an origin that begins like ours is ours",
         "sessions",
         "_is_origin",
-        "return plain and found.netloc.lower().removesuffix(port) == host.lower().removesuffix(port)",
-        "return plain and found.netloc.lower().startswith(host.lower())",
+        "return plain and url.netloc.lower().removesuffix(port) == host.lower().removesuffix(port)",
+        "return plain and url.netloc.lower().startswith(host.lower())",
         "test_sessions.py::test_another_site_may_change_nothing",
     ),
     Fault(

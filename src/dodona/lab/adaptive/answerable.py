@@ -24,8 +24,10 @@ def best_certificate(
 
     Theorem: statistical-query-oracle
     """
-    found = [certificate(route, rows=rows, queries=queries, confidence=confidence, values=values) for route in routes]
-    return min(found, key=lambda each: each.within)
+    certificates = [
+        certificate(route, rows=rows, queries=queries, confidence=confidence, values=values) for route in routes
+    ]
+    return min(certificates, key=lambda each: each.within)
 
 
 def most_queries(

@@ -144,10 +144,10 @@ class ReusableHoldout(ProcessBound):
             if isinstance(held, str):  # raised here, as what the query raised may quote a row
                 self._closed = True
                 raise OracleClosed(held)
-            found: list[PopulationEstimate] = []
-            while len(found) < count and self.overfits_left:
-                found.append(self._answer_one(trained[:, len(found)], held[:, len(found)]))
-            return tuple(found)
+            estimates: list[PopulationEstimate] = []
+            while len(estimates) < count and self.overfits_left:
+                estimates.append(self._answer_one(trained[:, len(estimates)], held[:, len(estimates)]))
+            return tuple(estimates)
 
     def _holdout_values(self, query: Query, answers: int | None) -> RowValues | str:
         """Return the query's values on the holdout, one column for each answer; a message if it failed there."""

@@ -116,12 +116,12 @@ def choose_design(  # noqa: PLR0913  all that is fixed beforehand
         math.log(2 * case.queries / case.failing) / 2 * (1 / case.rows + 1 / validate_rows(training_rows))
     )
     if within is None:
-        found = _nearest(designers, case, honest)
+        design = _nearest(designers, case, honest)
     else:
         wanted = validate_probability(within, argument="within")
-        found = _best(designers, case, wanted)
-    if found is not None:
-        return found
+        design = _best(designers, case, wanted)
+    if design is not None:
+        return design
     nearest = None if within is None else _nearest(designers, case, honest)
     raise UnreachableAccuracy(
         rows=case.rows,
@@ -134,29 +134,29 @@ def choose_design(  # noqa: PLR0913  all that is fixed beforehand
 
 def _best(designers: tuple[Designer, ...], case: HoldoutParameters, within: float) -> HoldoutDesign | None:
     """Return the design that tolerates the largest gap; None if none tolerates any."""
-    found = [design for designer in designers if (design := designer(case, within)) is not None]
-    kept = [design for design in found if design.tolerates > 0]
+    designs = [design for designer in designers if (design := designer(case, within)) is not None]
+    kept = [design for design in designs if design.tolerates > 0]
     return max(kept, key=lambda design: design.tolerates) if kept else None
 
 
 def _nearest(designers: tuple[Designer, ...], case: HoldoutParameters, gap: float) -> HoldoutDesign | None:
     """Return the design with the least error that tolerates a gap; None if there is none."""
-    found: HoldoutDesign | None = None
+    nearest: HoldoutDesign | None = None
     for designer in designers:
-        low, high = gap, _WIDEST if found is None else found.within
+        low, high = gap, _WIDEST if nearest is None else nearest.within
         tried = designer(case, high)
         while tried is not None and tried.tolerates >= gap:
-            found, high = tried, tried.within
+            nearest, high = tried, tried.within
             while high - low > 1e-3 * high:
                 middle = (low + high) / 2
                 tried = designer(case, middle)
                 if tried is not None and tried.tolerates >= gap:
-                    found, high = tried, middle
+                    nearest, high = tried, middle
                     break
                 low = middle
             else:
                 break
-    return found
+    return nearest
 
 
 _FINE = 10**4
@@ -210,8 +210,10 @@ def noise_design(case: HoldoutParameters, within: float) -> HoldoutDesign | None
 
     Theorem: reusable-holdout
     """
-    found = [design for law in (_CONCENTRATED, _PURE) if (design := _best_noise_design(case, within, law)) is not None]
-    return max(found, key=lambda design: design.tolerates) if found else None
+    designs = [
+        design for law in (_CONCENTRATED, _PURE) if (design := _best_noise_design(case, within, law)) is not None
+    ]
+    return max(designs, key=lambda design: design.tolerates) if designs else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +256,8 @@ def _pure(event: Event) -> Fraction:
 
 def _best_noise_design(case: HoldoutParameters, within: float, accounting: _Accounting) -> HoldoutDesign | None:
     def objective(position: float) -> float:
-        found = _design_at(case, within, accounting, math.exp(position))
-        return math.inf if found is None else -found.tolerates
+        design = _design_at(case, within, accounting, math.exp(position))
+        return math.inf if design is None else -design.tolerates
 
     # No design fits at either end of the range, so a coarse search comes first.
     low, high = (math.log(each) for each in _LOSSES)

@@ -68,10 +68,10 @@ def lecture_noise(*, rows: int, queries: int, within: float, failing: float) -> 
         validate_probability(within, argument="within"),
     )
     root = math.sqrt(count * math.log(2 / validate_probability(failing, argument="failing")) / 2)
-    found = asked * (1 + 3 * root) / (math.sqrt(2 * math.pi) * count * wanted)
-    if found > asked / math.sqrt(2 * math.pi):
+    noise = asked * (1 + 3 * root) / (math.sqrt(2 * math.pi) * count * wanted)
+    if noise > asked / math.sqrt(2 * math.pi):
         _refuse(count, wanted, failing)
-    return found
+    return noise
 
 
 def rows_for(*, queries: int, scale: float, within: float, failing: float) -> int:
@@ -121,14 +121,14 @@ def laplace_stability(*, epsilon: float, queries: int) -> float:
     Theorem: tv-stability
     """
     loss, asked = validate_positive(epsilon, argument="epsilon"), validate_queries(queries)
-    found = [stability_of_privacy(epsilon=loss * asked)]
+    stabilities = [stability_of_privacy(epsilon=loss * asked)]
     each = mechanism_group(repr(loss), times=asked)
     for power in range(1, 40):
         slack = 0.5**power
         pair = advanced((each,), slack=slack)
         if pair.epsilon > 0:
-            found.append(stability_of_privacy(epsilon=float(pair.epsilon), delta=slack))
-    return min(found)
+            stabilities.append(stability_of_privacy(epsilon=float(pair.epsilon), delta=slack))
+    return min(stabilities)
 
 
 def _refuse(rows: int, within: float, failing: float) -> None:

@@ -105,24 +105,27 @@ class StatisticalQueryOracle(ProcessBound):
                 self._closed, closing = True, fault.message
         if closing is not None:  # raised here, as what the query raised may quote a row
             raise OracleClosed(closing)
-        found = self.certificate
+        certificate = self.certificate
         return tuple(
             make_estimate(
-                share, within=found.within, confidence=found.confidence, source=_SOURCES.get(found.route, "noisy")
+                share,
+                within=certificate.within,
+                confidence=certificate.confidence,
+                source=_SOURCES.get(certificate.route, "noisy"),
             )
             for share in shares
         )
 
     def _answer_from_all(self, query: Query, answers: int | None) -> list[float]:
         """Return means over all rows, with noise on their sums or rounded to levels."""
-        found = self.certificate
+        certificate = self.certificate
         values = self._rows.values(query, self._values, answers=answers)
-        sums = [grid_sum(each, found.resolution) for each in ([values] if answers is None else values.T)]
-        whole = self._rows.size * found.resolution
-        if found.levels is not None:
-            return [round_to_level(each, whole, levels=found.levels) for each in sums]
-        assert found.noise is not None  # noqa: S101  narrows the type: all other routes over all rows have noise
-        return [(each + self._draw(found.noise)) / whole for each in sums]
+        sums = [grid_sum(each, certificate.resolution) for each in ([values] if answers is None else values.T)]
+        whole = self._rows.size * certificate.resolution
+        if certificate.levels is not None:
+            return [round_to_level(each, whole, levels=certificate.levels) for each in sums]
+        assert certificate.noise is not None  # noqa: S101  narrows the type: all other routes over all rows have noise
+        return [(each + self._draw(certificate.noise)) / whole for each in sums]
 
     def _answer_from_fresh(self, query: Query, start: int, answers: int | None) -> list[float]:
         """Return means over rows that no earlier query has used."""
@@ -145,18 +148,20 @@ def plan(
     Theorem: statistical-query-oracle
     """
     asked = validate_queries(queries)
-    found = best_certificate(rows=rows, queries=asked, confidence=confidence, values=values)
+    certificate = best_certificate(rows=rows, queries=asked, confidence=confidence, values=values)
     wanted = 1.0 if within is None else validate_probability(within, argument="within")
-    if found.within < 1 and found.within <= wanted:
-        return found
+    if certificate.within < 1 and certificate.within <= wanted:
+        return certificate
     wanted = 0.5 if within is None else wanted
-    most = most_queries(found.route, rows=rows, within=wanted, confidence=confidence, values=values)
-    needed = rows_needed(queries=asked, within=wanted, confidence=confidence, values=values, routes=(found.route,))
+    most = most_queries(certificate.route, rows=rows, within=wanted, confidence=confidence, values=values)
+    needed = rows_needed(
+        queries=asked, within=wanted, confidence=confidence, values=values, routes=(certificate.route,)
+    )
     raise UnreachableAccuracy(
         rows=rows,
         asked=f"{asked} adaptive questions",
         within=wanted,
-        best=f"the best proof gives {found.within:.4g}" if found.within < 1 else "no proof says anything",
+        best=f"the best proof gives {certificate.within:.4g}" if certificate.within < 1 else "no proof says anything",
         instead=f"{most or 'No'} questions would do{'' if needed is None else f', or {needed} rows'}.",
     )
 

@@ -62,8 +62,8 @@ def draw_answerable(
     figure = _figure((7.5, 4.6))
     axes: Axes = figure.subplots()
     for number, route in enumerate(routes):
-        found = [most_queries(route, rows=each, within=within) for each in rows]
-        shown = [(each, queries) for each, queries in zip(rows, found, strict=True) if queries]
+        limits = [most_queries(route, rows=each, within=within) for each in rows]
+        shown = [(each, queries) for each, queries in zip(rows, limits, strict=True) if queries]
         colour = _BLUE if route is Route.GAUSSIAN else _COLOURS[number % len(_COLOURS)]
         axes.plot(
             [each for each, _ in shown],

@@ -93,10 +93,10 @@ def _splitting_error(case: RouteParameters, values: Values) -> float:
 
 def coarseness(case: RouteParameters) -> int:
     """Return the number of levels with the least error."""
-    found = minimize_unimodal(
+    optimum = minimize_unimodal(
         lambda place: _rounded_error(case, round(math.exp(place))), math.log(2), math.log(10**4), near=1e-3
     )
-    near = round(math.exp(found))
+    near = round(math.exp(optimum))
     return min(range(max(2, near - 3), near + 4), key=lambda levels: _rounded_error(case, levels))
 
 
@@ -139,8 +139,8 @@ def _gaussian(case: RouteParameters, scale: float, share: float) -> float:
 def _stability(case: RouteParameters, scale: float, share: float) -> float:
     def transfer(mu: float, failing: float) -> float:
         del mu  # the stability is said of the scale itself
-        found = gaussian_stability(rows=case.rows, scale=scale, queries=case.queries)
-        return stable_transfer(found, failing=failing)
+        stability = gaussian_stability(rows=case.rows, scale=scale, queries=case.queries)
+        return stable_transfer(stability, failing=failing)
 
     return _rounded_normal(case, scale, share, transfer)
 
@@ -148,8 +148,8 @@ def _stability(case: RouteParameters, scale: float, share: float) -> float:
 def _added_stability(case: RouteParameters, scale: float, share: float) -> float:
     def transfer(mu: float, failing: float) -> float:
         del mu
-        found = case.queries * gaussian_stability(rows=case.rows, scale=scale)
-        return stable_transfer(min(1.0, found), failing=failing)
+        stability = case.queries * gaussian_stability(rows=case.rows, scale=scale)
+        return stable_transfer(min(1.0, stability), failing=failing)
 
     return _rounded_normal(case, scale, share, transfer)
 

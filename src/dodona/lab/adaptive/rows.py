@@ -55,27 +55,27 @@ class Rows:
         where = f"the {self.name} rows"
         try:
             given = query(*self._parts)
-            found = np.asarray(given)
+            values = np.asarray(given)
         except (Exception, SystemExit) as error:
             raise QueryFault(where, f"it raised {type(error).__name__}", "Mend the query") from error
         if isinstance(given, np.ma.MaskedArray):
             raise QueryFault(where, "it returned a masked array", "Say in the query what a masked value counts for")
         shape = (self.size,) if answers is None else (self.size, answers)
-        if found.shape != shape:
-            raise QueryFault(where, f"it returned the shape {found.shape}, not {shape}", _INSTEAD)
-        if found.dtype.kind not in "biuf":
-            raise QueryFault(where, f"it returned {found.dtype}", _INSTEAD)
-        return found if found.dtype.kind == "b" else _validate_values(found.astype(np.float64), kind, where)
+        if values.shape != shape:
+            raise QueryFault(where, f"it returned the shape {values.shape}, not {shape}", _INSTEAD)
+        if values.dtype.kind not in "biuf":
+            raise QueryFault(where, f"it returned {values.dtype}", _INSTEAD)
+        return values if values.dtype.kind == "b" else _validate_values(values.astype(np.float64), kind, where)
 
 
-def _validate_values(found: NDArray[np.float64], kind: Values, where: str) -> NDArray[np.float64]:
-    if np.isnan(found).any():
+def _validate_values(values: NDArray[np.float64], kind: Values, where: str) -> NDArray[np.float64]:
+    if np.isnan(values).any():
         raise QueryFault(where, "it returned NaN", "Say in the query what a missing value counts for")
-    if not ((found >= 0) & (found <= 1)).all():
+    if not ((values >= 0) & (values <= 1)).all():
         raise QueryFault(where, "it returned a value outside 0 to 1", _INSTEAD)
-    if kind is Values.YES_NO and not ((found == 0) | (found == 1)).all():
+    if kind is Values.YES_NO and not ((values == 0) | (values == 1)).all():
         raise QueryFault(where, "it returned a value between 0 and 1", "Return 0 or 1, or declare Values.SHARES")
-    return found
+    return values
 
 
 def _length(part: Any, name: str) -> int:  # noqa: ANN401  anything may come

@@ -46,10 +46,10 @@ def compose_stabilities(stabilities: Iterable[float]) -> float:
 
     Theorem: tv-stability
     """
-    found = _validate_stabilities(stabilities)
-    if 1.0 in found:
+    fractions = _validate_stabilities(stabilities)
+    if 1.0 in fractions:
         return 1.0
-    return min(1.0, add_rounding_margin(-math.expm1(math.fsum(math.log1p(-each) for each in found))))
+    return min(1.0, add_rounding_margin(-math.expm1(math.fsum(math.log1p(-each) for each in fractions))))
 
 
 def stability_of_privacy(*, epsilon: float, delta: float = 0.0) -> float:
@@ -77,7 +77,7 @@ def expected_gap(*, stability: float, rows: int, failing: float) -> float:
 
 
 def _validate_stabilities(stabilities: Iterable[float]) -> list[float]:
-    found = [validate_fraction(each, argument="stability") for each in stabilities]
-    if not found:
-        raise InvalidArgument("stabilities", found, "write at least one number from 0 to 1")
-    return found
+    fractions = [validate_fraction(each, argument="stability") for each in stabilities]
+    if not fractions:
+        raise InvalidArgument("stabilities", fractions, "write at least one number from 0 to 1")
+    return fractions

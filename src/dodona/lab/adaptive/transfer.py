@@ -78,8 +78,8 @@ def gaussian_transfer(mu: float, *, failing: float) -> float:
             return False
         return _NORMAL.inv_cdf(outside) - _NORMAL.inv_cdf(inside) >= ratio + 1e-13 * (1 + ratio)
 
-    found = smallest_number(is_met, 0.0, _LAST, near=_NEAR)
-    return min(always, _cap(found)) if is_met(found) else always
+    smallest_gap = smallest_number(is_met, 0.0, _LAST, near=_NEAR)
+    return min(always, _cap(smallest_gap)) if is_met(smallest_gap) else always
 
 
 def concentrated_transfer(rho: float, *, failing: float) -> float:
@@ -96,8 +96,8 @@ def concentrated_transfer(rho: float, *, failing: float) -> float:
         order = max(_LEAST_ORDER, math.sqrt(logarithm / price))
         return _log_ratio(gap) >= ((order - 1) * price + logarithm / order) * (1 + 1e-13)
 
-    found = smallest_number(is_met, 0.0, _LAST, near=_NEAR)
-    return _cap(found) if is_met(found) else 1.0
+    smallest_gap = smallest_number(is_met, 0.0, _LAST, near=_NEAR)
+    return _cap(smallest_gap) if is_met(smallest_gap) else 1.0
 
 
 def renyi_transfer(price: float, *, order: float, failing: float) -> float:
@@ -114,8 +114,8 @@ def renyi_transfer(price: float, *, order: float, failing: float) -> float:
         logarithm = math.log(4 / often) - 2 * math.log1p(-gap)
         return _log_ratio(gap) >= ((alpha - 1) * paid + logarithm) / alpha * (1 + 1e-13)
 
-    found = smallest_number(is_met, 0.0, _LAST, near=_NEAR)
-    return _cap(found) if is_met(found) else 1.0
+    smallest_gap = smallest_number(is_met, 0.0, _LAST, near=_NEAR)
+    return _cap(smallest_gap) if is_met(smallest_gap) else 1.0
 
 
 def stable_transfer(stability: float, *, failing: float) -> float:

@@ -38,8 +38,8 @@ def violations(answers: Numbers) -> Numbers:
 
 def consistent_tables(answers: Numbers, *, within: float) -> Sets:
     """Return the tables that remain if no answer is off by more than `within`."""
-    found = np.flatnonzero(violations(answers) <= within)
-    return (found[:, None] >> np.arange(_people(answers)) & 1).astype(np.bool_)
+    tables = np.flatnonzero(violations(answers) <= within)
+    return (tables[:, None] >> np.arange(_people(answers)) & 1).astype(np.bool_)
 
 
 def reconstruct(answers: Numbers) -> Secrets:

@@ -32,8 +32,8 @@ class AnonymousTable:
     def class_of(self, traits: Traits) -> NDArray[np.int64]:
         """Return the class of each person with known traits."""
         inside = (traits[:, None] >= self.lowest) & (traits[:, None] <= self.highest)
-        found: NDArray[np.int64] = np.argmax(inside.all(axis=2), axis=1)
-        return found
+        classes: NDArray[np.int64] = np.argmax(inside.all(axis=2), axis=1)
+        return classes
 
 
 def anonymise(traits: Traits, secrets: Secrets, *, k: int, values: int, order: Sequence[int]) -> AnonymousTable:

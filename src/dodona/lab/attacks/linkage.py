@@ -76,26 +76,26 @@ def intersect_tables(published: Sequence[AnonymousTable], roll: Traits) -> Secre
     """
     left = [release.secrets.copy() for release in published]
     places = [release.class_of(roll) for release in published]
-    found = np.full(len(roll), -1, dtype=np.int64)
-    while (settled := _certain_diagnoses(left, places, found)) != []:
+    diagnoses = np.full(len(roll), -1, dtype=np.int64)
+    while (settled := _certain_diagnoses(left, places, diagnoses)) != []:
         for person, value in settled:
-            if found[person] == -1 and all(
+            if diagnoses[person] == -1 and all(
                 counts[place[person], value] for counts, place in zip(left, places, strict=True)
             ):
-                found[person] = value
+                diagnoses[person] = value
                 for counts, place in zip(left, places, strict=True):
                     counts[place[person], value] -= 1
-    open_yet = found == -1
+    open_yet = diagnoses == -1
     weight = np.prod([counts[place] for counts, place in zip(left, places, strict=True)], axis=0)
-    found[open_yet] = np.argmax(weight[open_yet], axis=1)
-    return found
+    diagnoses[open_yet] = np.argmax(weight[open_yet], axis=1)
+    return diagnoses
 
 
 def _certain_diagnoses(
-    left: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]], found: Secrets
+    left: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]], diagnoses: Secrets
 ) -> list[tuple[int, int]]:
     possible = _possible(left, places)
-    possible[found != -1] = False
+    possible[diagnoses != -1] = False
     alone = np.flatnonzero(possible.sum(axis=1) == 1)
     settled = [(int(person), int(np.argmax(possible[person]))) for person in alone]
     for counts, place in zip(left, places, strict=True):

@@ -94,19 +94,19 @@ def make_request(*, seed: int, epsilon: str, delta: str, people: int, only: str 
 
 def run_attacks(request: AttackRequest, *, progress: Progress) -> tuple[AttackResult, ...]:
     """Return what every attack recovers from every target; the copy without noise runs in a separate process."""
-    budget, found = request.budget, dict[tuple[str, TargetKind], Outcome]()
+    budget, outcomes = request.budget, dict[tuple[str, TargetKind], Outcome]()
     steps = [(attack, kind) for attack in request.attacks for kind in TargetKind if kind is not TargetKind.MUTANT]
     with ThreadPoolExecutor(max_workers=1) as pool:
         mutated: Future[dict[str, Outcome]] = pool.submit(without_noise, request)
         for number, (attack, kind) in enumerate(steps, start=1):
-            found[attack.name, kind] = run_attack(
+            outcomes[attack.name, kind] = run_attack(
                 attack, kind, generator=attack_generator(request, attack, kind), budget=budget
             )
             progress(number, len(steps) + 1, f"{attack.name}: {kind}")
-        found.update({(name, TargetKind.MUTANT): outcome for name, outcome in mutated.result().items()})
+        outcomes.update({(name, TargetKind.MUTANT): outcome for name, outcome in mutated.result().items()})
         progress(len(steps) + 1, len(steps) + 1, "the mutant without noise")
     return tuple(
-        _result(attack, kind, found[attack.name, kind], budget) for attack in request.attacks for kind in TargetKind
+        _result(attack, kind, outcomes[attack.name, kind], budget) for attack in request.attacks for kind in TargetKind
     )
 
 
@@ -116,16 +116,16 @@ def without_noise(request: AttackRequest) -> dict[str, Outcome]:
     command = [sys.executable, "-m", "dodona.lab.attacks.trial", written]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own module
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    found = {line["attack"]: Outcome(line["recovered"], line["total"]) for line in lines}
-    if done.returncode != 0 or set(found) != set(request.names):
+    outcomes = {line["attack"]: Outcome(line["recovered"], line["total"]) for line in lines}
+    if done.returncode != 0 or set(outcomes) != set(request.names):
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise InvariantBroken(f"The trial without noise did not finish: {reason}")
-    return found
+    return outcomes
 
 
 def attack_generator(request: AttackRequest, attack: Attack, kind: TargetKind) -> RandomGenerator:
     """Return an attack's own random generator, so that leaving out others does not change it."""
-    place = [one.name for one in attacks()].index(attack.name)
+    place = [other.name for other in attacks()].index(attack.name)
     return seeded_generator(request.seed).spawn((place + 1) * len(TargetKind))[
         place * len(TargetKind) + list(TargetKind).index(kind)
     ]

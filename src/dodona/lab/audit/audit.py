@@ -82,19 +82,19 @@ def run_audit(
     if not right and not chosen:
         raise InvalidArgument("only", only, "write (part of) the name of a mechanism, a case or a mutant")
     wrong = [Trial(mutant.name, min(count, REDUCED), mutant.cases, mutant.patches) for mutant in chosen]
-    found: dict[Trial, tuple[AuditResult, ...]] = {}
+    results: dict[Trial, tuple[AuditResult, ...]] = {}
     with ThreadPoolExecutor(max_workers=workers) as pool:
         running = {pool.submit(run_trial, trial): trial for trial in (*right, *wrong)}
         try:
             for done in as_completed(running):
                 trial = running[done]
-                found[trial] = done.result()
-                progress(len(found), len(running), trial.name)
+                results[trial] = done.result()
+                progress(len(results), len(running), trial.name)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    captures = tuple(Capture(mutant, found[trial]) for mutant, trial in zip(chosen, wrong, strict=True))
-    return Audit(tuple(result for trial in right for result in found[trial]), captures)
+    captures = tuple(Capture(mutant, results[trial]) for mutant, trial in zip(chosen, wrong, strict=True))
+    return Audit(tuple(result for trial in right for result in results[trial]), captures)
 
 
 def correct_trials(count: int, only: str | None = None) -> Iterator[Trial]:

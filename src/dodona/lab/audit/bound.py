@@ -70,14 +70,14 @@ def _certify(first: Codes, second: Codes, measure: Measure, error: float) -> flo
     for argument, sample in (("first", first), ("second", second)):
         if sample.size < _FEWEST:
             raise InvalidArgument(argument, sample.size, f"draw at least {_FEWEST} samples of each table")
-    found = 0.0
+    bound = 0.0
     for near, far in ((first, second), (second, first)):
         event = _choose_event(near[: near.size // 2], far[: far.size // 2], measure, error / 4)
         fresh, other = near[near.size // 2 :], far[far.size // 2 :]
         low = lowest(int(np.isin(fresh, event).sum()), fresh.size, error / 4)
         high = highest(int(np.isin(other, event).sum()), other.size, error / 4)
-        found = max(found, float(measure(np.array([low]), np.array([high]))[0]))
-    return found
+        bound = max(bound, float(measure(np.array([low]), np.array([high]))[0]))
+    return bound
 
 
 def _choose_event(near: Codes, far: Codes, measure: Measure, error: float) -> Codes:

@@ -57,11 +57,11 @@ def patch_from_json(written: Mapping[str, Any]) -> Patch:
 
 def apply(patch: Patch, text: str) -> str:
     """Return the source text with the patch applied; ValueError unless `old` occurs exactly once."""
-    found = places(patch, text)
-    if len(found) != 1:
+    offsets = places(patch, text)
+    if len(offsets) != 1:
         where = f"{patch.module}.{patch.symbol}" if patch.symbol else patch.module
-        raise ValueError(f"the old lines occur {len(found)} times in {where}, not once")
-    start, end = found[0]
+        raise ValueError(f"the old lines occur {len(offsets)} times in {where}, not once")
+    start, end = offsets[0]
     first = next(line for line in patch.old if _tokens(line))
     began = text.rfind("\n", 0, start) + 1
     new = patch.new
@@ -77,7 +77,7 @@ def places(patch: Patch, text: str) -> list[tuple[int, int]]:
     """Return where the old lines occur in the source text, as start and end offsets."""
     within = spans(patch.symbol, text) if patch.symbol else [(0, len(text))]
     tokens, old = _tokens(text), [token.text for token in _tokens("\n".join(patch.old))]
-    found: list[tuple[int, int]] = []
+    offsets: list[tuple[int, int]] = []
     for at in range(len(tokens) - len(old) + 1):
         part = tokens[at : at + len(old)]
         if not old or tokens[at].text != old[0] or [token.text for token in part] != old:
@@ -86,17 +86,17 @@ def places(patch: Patch, text: str) -> list[tuple[int, int]]:
         rest = text[end:].partition("\n")[0]
         inside = any(low <= start and end <= high for low, high in within)
         if inside and _begins(text, tokens, at) and _ends(rest, tokens, at + len(old) - 1):
-            found.append((start, end + len(rest) if not _tokens(rest) else end))
-    return found
+            offsets.append((start, end + len(rest) if not _tokens(rest) else end))
+    return offsets
 
 
 def spans(symbol: str, text: str) -> list[tuple[int, int]]:
     """Return where a symbol of a module is defined, as start and end offsets."""
-    found: list[ast.AST] = [ast.parse(text)]
+    nodes: list[ast.AST] = [ast.parse(text)]
     for name in symbol.split("."):
-        found = [node for owner in found for node in _definitions(owner) if name in _names(node)]
+        nodes = [node for owner in nodes for node in _definitions(owner) if name in _names(node)]
     lines = [0, *(place + 1 for place, letter in enumerate(text) if letter == "\n"), len(text)]
-    return [(lines[_first_line(node) - 1], lines[getattr(node, "end_lineno", -1)]) for node in found]
+    return [(lines[_first_line(node) - 1], lines[getattr(node, "end_lineno", -1)]) for node in nodes]
 
 
 def _definitions(owner: ast.AST) -> Iterator[ast.AST]:
@@ -121,12 +121,12 @@ def _names(node: ast.AST) -> list[str]:
 
 
 def _first_line(node: ast.AST) -> int:
-    return min(getattr(one, "lineno", 1) for one in (node, *getattr(node, "decorator_list", ())))
+    return min(getattr(part, "lineno", 1) for part in (node, *getattr(node, "decorator_list", ())))
 
 
 def _tokens(text: str) -> list[_Token]:
     """Return the tokens of any part of a source text; brackets and blocks may be incomplete."""
-    return [_Token(one[0], *one.span()) for one in _TOKEN.finditer(text) if one["gap"] is None]
+    return [_Token(token[0], *token.span()) for token in _TOKEN.finditer(text) if token["gap"] is None]
 
 
 def _begins(text: str, tokens: Sequence[_Token], at: int) -> bool:

@@ -26,11 +26,11 @@ def noisy_one_hot(places: Words, bits: int, probabilities: MarkProbabilities) ->
     width = words_for(bits)
     rows = direct.coins(probabilities.lend, places.size * width).reshape(places.size, width)
     rows[:, -1] &= padding(bits)
-    own = np.arange(places.size), (places >> np.uint64(6)).astype(np.int64)
+    index = np.arange(places.size), (places >> np.uint64(6)).astype(np.int64)
     shift = places & np.uint64(63)
     coins = direct.coins(probabilities.keep, words_for(places.size))
     kept = np.unpackbits(coins.astype("<u8").view(np.uint8), count=places.size, bitorder="little").astype(np.uint64)
-    rows[own] = (rows[own] & ~(_ONE << shift)) | (kept << shift)
+    rows[index] = (rows[index] & ~(_ONE << shift)) | (kept << shift)
     return rows
 
 
@@ -51,7 +51,7 @@ def totals(rows: Words, bits: int) -> Numbers:
 
     Three rows of one weight are one row of that weight and one of twice the weight: a full adder on 64 columns at once.
     """
-    found, weight = np.zeros(bits, dtype=np.int64), 1
+    counts, weight = np.zeros(bits, dtype=np.int64), 1
     while rows.shape[0] > _FEW:
         carried = []
         while rows.shape[0] > _FEW:
@@ -60,9 +60,9 @@ def totals(rows: Words, bits: int) -> Numbers:
             mixed = one ^ two
             carried.append((one & two) | (mixed & three))
             rows = np.concatenate((mixed ^ three, rows[3 * third :]))
-        found += weight * _column_sums(rows, bits)
+        counts += weight * _column_sums(rows, bits)
         rows, weight = np.concatenate(carried), 2 * weight
-    return found + weight * _column_sums(rows, bits)
+    return counts + weight * _column_sums(rows, bits)
 
 
 def _column_sums(rows: Words, bits: int) -> Numbers:
@@ -74,10 +74,10 @@ def _column_sums(rows: Words, bits: int) -> Numbers:
 def row_probability(row: Sequence[int], place: int, bits: int, probabilities: MarkProbabilities) -> Fraction:
     """Return the probability of a row of bits, given the place of the true bit."""
     ones = sum(word.bit_count() for word in row)
-    own = row[place // 64] >> place % 64 & 1
-    others = ones - own
+    true_bit = row[place // 64] >> place % 64 & 1
+    others = ones - true_bit
     rest = probabilities.lend**others * (1 - probabilities.lend) ** (bits - 1 - others)
-    return rest * (probabilities.keep if own else 1 - probabilities.keep)
+    return rest * (probabilities.keep if true_bit else 1 - probabilities.keep)
 
 
 def all_rows(bits: int, rows: int = 1) -> Iterator[tuple[int, ...]]:

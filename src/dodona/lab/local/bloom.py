@@ -114,7 +114,7 @@ class Bloom:
 
     def marks(self, words: Words, keys: Keys) -> Numbers:
         """Return how many bits in all rows support each label."""
-        found = np.zeros(keys.shape[0], dtype=np.int64)
+        counts = np.zeros(keys.shape[0], dtype=np.int64)
         for start in range(0, words.shape[0], _ROWS):
             functions, rows = self._parts(np.asfortranarray(words[start : start + _ROWS]))
             for function, row in zip(functions, rows, strict=True):
@@ -122,8 +122,8 @@ class Bloom:
                 for number, key in enumerate(keys):
                     place = hash_keys(function, key, self.bits)
                     row_words = flat[lines, (place >> np.uint64(6)).astype(np.int64)]
-                    found[number] += int(((row_words >> (place & np.uint64(63))) & np.uint64(1)).sum())
-        return found
+                    counts[number] += int(((row_words >> (place & np.uint64(63))) & np.uint64(1)).sum())
+        return counts
 
     def probability(self, words: Sequence[int], key: Sequence[int]) -> Fraction:
         """Return the probability of these bits, given the hash functions."""

@@ -46,5 +46,5 @@ def check_by_enumeration(channel: Channel, keys: Sequence[Sequence[int]], seed: 
     ratio = Fraction(0)
     for words in channel.outcomes(seed):
         probabilities = [channel.probability(words, key) for key in keys]
-        ratio = max(ratio, *(one / other for one, other in itertools.permutations(probabilities, 2)))
+        ratio = max(ratio, *(probability / other for probability, other in itertools.permutations(probabilities, 2)))
     return PrivacyCheck(ratio, is_within(ratio, channel.epsilon))

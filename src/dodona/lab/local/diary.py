@@ -101,12 +101,12 @@ class Diary:
         try:
             fields = json.loads(text)
             kept = {_words(key): _words(words) for key, words in fields["kept"]}
-            found = cls(question, _words(fields["seed"]), MappingProxyType(kept), fields["reports"])
+            diary = cls(question, _words(fields["seed"]), MappingProxyType(kept), fields["reports"])
         except (ValueError, TypeError, LookupError, RecursionError):
             raise wrong from None
-        if fields["question"] != question.digest or found.to_json() != text:
+        if fields["question"] != question.digest or diary.to_json() != text:
             raise wrong
-        return found
+        return diary
 
 
 def _row(words: tuple[int, ...]) -> Words:

@@ -98,15 +98,15 @@ class Estimates:
     def heavy(self, share: Exact) -> HeavyHitters:
         """Return the labels with at least this share, by simultaneous intervals."""
         least = to_fraction(share, argument="share", lower=Fraction(0), upper=Fraction(1))
-        found = list(self.simultaneous())
-        sure = tuple(label for label, estimate in found if to_float(estimate.low) >= least)
-        return HeavyHitters(sure, tuple(label for label, estimate in found if to_float(estimate.high) >= least))
+        estimates = list(self.simultaneous())
+        sure = tuple(label for label, estimate in estimates if to_float(estimate.low) >= least)
+        return HeavyHitters(sure, tuple(label for label, estimate in estimates if to_float(estimate.high) >= least))
 
     def to_json(self) -> str:
         """Return the estimates as one JSON object."""
         rows = [
-            {"label": label, "share": float(found), "low": to_float(found.low), "high": to_float(found.high)}
-            for label, found in self.shares().items()
+            {"label": label, "share": float(estimate), "low": to_float(estimate.low), "high": to_float(estimate.high)}
+            for label, estimate in self.shares().items()
         ]
         fields = {
             "against": self.against.value, "confidence": self.confidence, "format": 1, "question": self.question,

@@ -74,8 +74,8 @@ class LocalHashing:
 
         Theorem: local-channels
         """
-        own = hash_keys(seeds, keys, self.buckets)
-        return np.column_stack((seeds, respond(own, self.buckets, self.probabilities.keep)))
+        buckets = hash_keys(seeds, keys, self.buckets)
+        return np.column_stack((seeds, respond(buckets, self.buckets, self.probabilities.keep)))
 
     def randomize_again(self, words: Words, second: MarkProbabilities) -> Words:
         """Return a response to each report, with its function."""
@@ -89,17 +89,17 @@ class LocalHashing:
 
     def marks(self, words: Words, keys: Keys) -> Numbers:
         """Return how many reports support each label."""
-        found = np.zeros(keys.shape[0], dtype=np.int64)
+        counts = np.zeros(keys.shape[0], dtype=np.int64)
         for start in range(0, words.shape[0], _ROWS):
             block = np.asfortranarray(words[start : start + _ROWS])
             for number, key in enumerate(keys):
-                found[number] += np.count_nonzero(hash_keys(block, key, self.buckets) == block[:, SEED_WORDS])
-        return found
+                counts[number] += np.count_nonzero(hash_keys(block, key, self.buckets) == block[:, SEED_WORDS])
+        return counts
 
     def probability(self, words: Sequence[int], key: Sequence[int]) -> Fraction:
         """Return the probability of this bucket, given the function."""
-        own = hash_key(words[:SEED_WORDS], key, self.buckets)
-        return self.probabilities.keep if words[SEED_WORDS] == own else self.probabilities.lend
+        bucket = hash_key(words[:SEED_WORDS], key, self.buckets)
+        return self.probabilities.keep if words[SEED_WORDS] == bucket else self.probabilities.lend
 
     def outcomes(self, seed: Sequence[int]) -> Iterator[tuple[int, ...]]:
         """Yield the function with every bucket."""

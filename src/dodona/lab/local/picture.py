@@ -76,15 +76,15 @@ def compare_errors(
 
 def draw_noise(path: str | Path, points: Sequence[ErrorPoint] | None = None) -> None:
     """Plot both kinds of error against the number of respondents. Needs the extra `plot`."""
-    found = compare_errors() if points is None else points
+    error_points = compare_errors() if points is None else points
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise InvalidRequest("A picture needs matplotlib: install dodona[plot].") from error
     figure = Figure(figsize=(11.0, 4.6), layout="constrained")
     errors, law = figure.subplots(1, 2, width_ratios=(3, 2))
-    _errors(errors, found)
-    _middle(law, found[len(found) // 2])
+    _errors(errors, error_points)
+    _middle(law, error_points[len(error_points) // 2])
     figure.suptitle("Noise on the input against noise on the output")
     figure.savefig(path, dpi=120)
 
@@ -125,5 +125,5 @@ def _middle(axes: Axes, point: ErrorPoint) -> None:
 def _input_error(question: SurveyQuestion, yes: int, respondents: int) -> float:
     """Return the error of the estimate of one survey."""
     answers = np.arange(respondents) < yes
-    found = question.collect(question.batches(answers.astype(np.int64)))
-    return float(found.support.share(found.marks[1], respondents)) - yes / respondents
+    estimates = question.collect(question.batches(answers.astype(np.int64)))
+    return float(estimates.support.share(estimates.marks[1], respondents)) - yes / respondents

@@ -17,7 +17,7 @@ _PROMISED = {
 }
 
 
-def advice(found: Forecast, adaptivity: Adaptivity) -> str:
+def advice(forecast: Forecast, adaptivity: Adaptivity) -> str:
     """Return which mechanism gives the best guarantee, and how far others are behind.
 
     >>> from dodona.lab.plan.forecast import forecast
@@ -26,33 +26,33 @@ def advice(found: Forecast, adaptivity: Adaptivity) -> str:
     >>> advice(forecast(plan), Adaptivity.IN_TURN)
     "Gaussian noise: every answer is within 0.541% of the rows. Laplace noise's guarantee is 2.4 times worse here. PMW's guarantee is 34 times worse here."
     """  # noqa: E501
-    best = found.best(adaptivity)
+    best = forecast.best(adaptivity)
     if best is None:
-        return _nothing(found)
+        return _nothing(forecast)
     spoken_name = best.method.spoken_name
-    promised = _PROMISED[found.task].format(format_share(best.within))
+    promised = _PROMISED[forecast.task].format(format_share(best.within))
     said = f"{spoken_name[0].upper()}{spoken_name[1:]}: {promised}."
-    others = _others(found, best, adaptivity)
+    others = _others(forecast, best, adaptivity)
     if others:
         said += f" {' '.join(_behind(other, best) for other in others)}"
     return said
 
 
-def sentences(found: Forecast) -> dict[str, str]:
+def sentences(forecast: Forecast) -> dict[str, str]:
     """Return the advice for adaptive questions and for questions known in advance, if the two differ."""
-    together, in_turn = advice(found, Adaptivity.TOGETHER), advice(found, Adaptivity.IN_TURN)
-    if found.task is Task.LARGEST or together == in_turn:
+    together, in_turn = advice(forecast, Adaptivity.TOGETHER), advice(forecast, Adaptivity.IN_TURN)
+    if forecast.task is Task.LARGEST or together == in_turn:
         return {"": together}
-    best = found.best(Adaptivity.TOGETHER), found.best(Adaptivity.IN_TURN)
+    best = forecast.best(Adaptivity.TOGETHER), forecast.best(Adaptivity.IN_TURN)
     if best[0] is not None and best[0] == best[1]:
         return {"": in_turn}
     return {"If questions may depend on answers": in_turn, "If all questions are known": together}
 
 
-def _others(found: Forecast, best: Promise, adaptivity: Adaptivity) -> list[Promise]:
+def _others(forecast: Forecast, best: Promise, adaptivity: Adaptivity) -> list[Promise]:
     """Return the nearest mechanisms of other families, and the lecture's online mechanism, if they hold."""
     seen, others = {best.method.spoken_name}, []
-    for promise in found.promises:
+    for promise in forecast.promises:
         fits = adaptivity is Adaptivity.TOGETHER or promise.method.adaptivity is Adaptivity.IN_TURN
         if fits and promise.holds and promise.method.spoken_name not in seen:
             seen.add(promise.method.spoken_name)
@@ -75,14 +75,14 @@ def _behind(other: Promise, best: Promise) -> str:
     return f"{owner} {times:.2g} times worse here."
 
 
-def _nothing(found: Forecast) -> str:
+def _nothing(forecast: Forecast) -> str:
     """Return how many rows a guarantee of 10% would need."""
-    usual = (_PURE if found.setting.delta == 0 else _USUAL)[found.task]
+    usual = (_PURE if forecast.setting.delta == 0 else _USUAL)[forecast.task]
     said = "No mechanism that can be run guarantees anything here."
     try:
-        rows = rows_for(found.setting, usual, within=0.1)
+        rows = rows_for(forecast.setting, usual, within=0.1)
     except (UnreachablePlan, Unsuitable):
         return f"{said} Raise epsilon, or ask fewer questions."
-    method = next(promise.method for promise in found.promises if promise.method.name == usual)
+    method = next(promise.method for promise in forecast.promises if promise.method.name == usual)
     spoken_name = method.spoken_name
     return f"{said} {spoken_name[0].upper()}{spoken_name[1:]} would be within 10% with {format_count(rows)} rows."

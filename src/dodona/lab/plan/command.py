@@ -188,16 +188,16 @@ def _forecast(setting: Setting, task: Task, *, as_json: bool) -> None:
     from dodona.lab.plan import Exposure, forecast, report
     from dodona.lab.plan.advice import sentences
 
-    found = forecast(setting, task)
+    plan_forecast = forecast(setting, task)
     if as_json:
-        print(json.dumps(report.summary(found), ensure_ascii=False))
+        print(json.dumps(report.summary(plan_forecast), ensure_ascii=False))
         return
     screen = make_console(_WIDTH)
     screen.print(report.heading(setting), style="dim", markup=False, highlight=False)
-    for when, sentence in sentences(found).items():
+    for when, sentence in sentences(plan_forecast).items():
         screen.print(f"{when}: {sentence}" if when else sentence, style="bold", markup=False, highlight=False)
-    _table(screen, report.HEADINGS, report.rows(found))
-    for reason, names in _reasons(found).items():
+    _table(screen, report.HEADINGS, report.rows(plan_forecast))
+    for reason, names in _reasons(plan_forecast).items():
         screen.print(f"Left out: {names}: {reason}.", style="dim", markup=False, highlight=False)
     exposure = Exposure(setting.epsilon, delta=setting.delta)
     screen.print(exposure.describe(), markup=False, highlight=False)
@@ -218,10 +218,10 @@ def _needs(setting: Setting, within: float, unknown: PlanParameter, task: Task, 
     _table(screen, report.NEED_HEADINGS, report.need_rows(needs))
 
 
-def _reasons(found: Forecast) -> dict[str, str]:
+def _reasons(forecast: Forecast) -> dict[str, str]:
     """Return the titles that are left out for each reason."""
     found_reasons: dict[str, list[str]] = {}
-    for method, reason in found.left_out:
+    for method, reason in forecast.left_out:
         found_reasons.setdefault(reason, []).append(method.title)
     return {reason: "; ".join(titles) for reason, titles in found_reasons.items()}
 

@@ -82,9 +82,9 @@ def chernoff(samples: int, mean: float, share: float) -> float:
     if reached > 1:
         raise InvalidArgument("share", share, "write from 0 to 1: no mean is above 1")
     exponent = 0.0
-    for one, other in ((reached, expected), (1 - reached, 1 - expected)):
-        if one > 0:
-            exponent += one * math.log(one / other)
+    for observed, other in ((reached, expected), (1 - reached, 1 - expected)):
+        if observed > 0:
+            exponent += observed * math.log(observed / other)
     return _exp_capped(-validate_count(samples, argument="samples") * max(exponent, 0.0))
 
 

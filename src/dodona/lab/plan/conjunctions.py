@@ -59,23 +59,23 @@ def lecture_orders(columns: int, *, rows: int, epsilon: float) -> LectureOrders:
 
 def compare_promises(setting: Setting) -> dict[str, float]:
     """Return the guarantees of the lecture's mechanisms and of their rivals, with real constants."""
-    found = {}
+    guarantees = {}
     for name in COMPARED:
         try:
-            found[name] = promise_for(setting, name).within
+            guarantees[name] = promise_for(setting, name).within
         except Unsuitable:
             continue
-    return found
+    return guarantees
 
 
 def rows_needed(setting: Setting, *, within: float) -> dict[str, int | None]:
     """Return how many rows each mechanism needs for an error; None if 10^11 are not enough."""
-    found: dict[str, int | None] = {}
+    rows: dict[str, int | None] = {}
     for name in COMPARED:
         try:
-            found[name] = rows_for(setting, name, within=within)
+            rows[name] = rows_for(setting, name, within=within)
         except UnreachablePlan:
-            found[name] = None
+            rows[name] = None
         except Unsuitable:
             continue
-    return found
+    return rows

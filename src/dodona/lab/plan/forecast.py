@@ -73,9 +73,9 @@ def promise_for(setting: Setting, mechanism: str) -> Promise:
     0.9878
     """
     method = find_mechanism(mechanism)
-    found = method.formula(setting)
-    within = found.within if math.isfinite(found.within) else math.inf
-    return Promise(method, within, found.law, found.runs)
+    guarantee = method.formula(setting)
+    within = guarantee.within if math.isfinite(guarantee.within) else math.inf
+    return Promise(method, within, guarantee.law, guarantee.runs)
 
 
 def find_mechanism(mechanism: str) -> PlannedMechanism:

@@ -33,7 +33,7 @@ def fixed_counts(setting: Setting) -> FormulaResult:
 
     Theorem: histogram-accuracy
     """
-    return min((_fixed_counts(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
+    return min((_fixed_counts(setting, noise) for noise in _noises(setting)), key=lambda guarantee: guarantee.within)
 
 
 def all_counts(setting: Setting) -> FormulaResult:
@@ -41,7 +41,7 @@ def all_counts(setting: Setting) -> FormulaResult:
 
     Theorem: histogram-accuracy
     """
-    return min((_all_counts(setting, noise) for noise in _noises(setting)), key=lambda found: found.within)
+    return min((_all_counts(setting, noise) for noise in _noises(setting)), key=lambda guarantee: guarantee.within)
 
 
 def _fixed_counts(setting: Setting, noise: Noise) -> FormulaResult:
@@ -108,13 +108,13 @@ def _noises(setting: Setting) -> list[Noise]:
     moved = Sensitivity.histogram(setting.neighbours)
     _cells(setting)
     laplace = min(max(moved.l1 / setting.epsilon, SMALLEST_SCALE), LARGEST_SCALE)
-    found: list[Noise] = [Laplace(scale=laplace)]
+    noises: list[Noise] = [Laplace(scale=laplace)]
     if setting.delta > 0:
         try:
-            found.append(Gaussian.for_privacy(setting.epsilon, setting.delta, moved))
+            noises.append(Gaussian.for_privacy(setting.epsilon, setting.delta, moved))
         except InvalidArgument:  # no scale that is drawn is enough
-            found.append(Gaussian(scale=LARGEST_SCALE))
-    return found
+            noises.append(Gaussian(scale=LARGEST_SCALE))
+    return noises
 
 
 def _cells(setting: Setting) -> int:

@@ -60,17 +60,17 @@ def requirements(
 ) -> tuple[Requirement, ...]:
     """Return what each suitable mechanism needs for an error as a share of the rows, the least first."""
     _share(within)
-    found = []
+    needs = []
     for method in METHODS.values():
         if method.task is task:
             try:
-                found.append(Requirement(method, solve_for(setting, method.name, within=within, unknown=unknown)))
+                needs.append(Requirement(method, solve_for(setting, method.name, within=within, unknown=unknown)))
             except UnreachablePlan:
-                found.append(Requirement(method, None, f"no {unknown.value} in range would do"))
+                needs.append(Requirement(method, None, f"no {unknown.value} in range would do"))
             except Unsuitable:  # as in a forecast, which says why
                 continue
     sign = -1 if unknown is PlanParameter.QUESTIONS else 1
-    return tuple(sorted(found, key=lambda one: (one.value is None, sign * (one.value or 0))))
+    return tuple(sorted(needs, key=lambda requirement: (requirement.value is None, sign * (requirement.value or 0))))
 
 
 def solve_for(setting: Setting, mechanism: str, *, within: float, unknown: PlanParameter) -> int | Fraction:

@@ -44,15 +44,17 @@ def marginals(setting: Setting) -> FormulaResult:
     """
     moved = _workload(setting).number * (2 if setting.neighbours is Neighbours.REPLACE else 1)
     laplace = max(moved / setting.epsilon, SMALLEST_SCALE)
-    found = []
+    guarantees = []
     if laplace <= LARGEST_SCALE:
-        found.append(_cellwise(setting, Laplace(scale=laplace)))
+        guarantees.append(_cellwise(setting, Laplace(scale=laplace)))
     if setting.delta > 0:
         scale = max(math.sqrt(moved / (2 * shares.rho_of(setting))), float(SMALLEST_SCALE))
         if scale < LARGEST_SCALE:
-            found.append(_cellwise(setting, Gaussian(scale=round_scale_up(scale))))
+            guarantees.append(_cellwise(setting, Gaussian(scale=round_scale_up(scale))))
     return min(
-        found, key=lambda one: one.within, default=FormulaResult(math.inf, "noise too large to draw", runs=False)
+        guarantees,
+        key=lambda guarantee: guarantee.within,
+        default=FormulaResult(math.inf, "noise too large to draw", runs=False),
     )
 
 
@@ -76,7 +78,7 @@ def _ratio(workload: Marginals, neighbours: Neighbours) -> Fraction:
         for place, values in enumerate(workload.columns)
     ]
     # All cells of a marginal have the variance of the first.
-    firsts = [Factor(own, (1, *[0] * (own.number - 1))) for own in classes]
+    firsts = [Factor(classing, (1, *[0] * (classing.number - 1))) for classing in classes]
     targets = [VarianceTarget(chosen, Fraction(1)) for chosen in combinations(firsts, workload.ways)]
     unit = Unit.each_row(neighbours)
     return worst_ratio(allot_variances(targets, unit), unit)

@@ -29,12 +29,12 @@ class Marginals:
 
     def __init__(self, columns: Sequence[int], *, ways: int) -> None:
         """Accept columns of two values or more, and from one of them to all in a marginal."""
-        found = tuple(to_integer(own, argument="columns", lower=2, upper=_MOST_VALUES) for own in columns)
-        if not 1 <= len(found) <= _MOST_COLUMNS:
+        sizes = tuple(to_integer(size, argument="columns", lower=2, upper=_MOST_VALUES) for size in columns)
+        if not 1 <= len(sizes) <= _MOST_COLUMNS:
             accepted = f"write from 1 to {_MOST_COLUMNS} columns, each by its number of values, such as 2,2,5"
-            raise InvalidArgument("columns", len(found), accepted)
-        object.__setattr__(self, "columns", found)
-        object.__setattr__(self, "ways", validate_count(ways, argument="ways", upper=len(found)))
+            raise InvalidArgument("columns", len(sizes), accepted)
+        object.__setattr__(self, "columns", sizes)
+        object.__setattr__(self, "ways", validate_count(ways, argument="ways", upper=len(sizes)))
 
     @property
     def number(self) -> int:

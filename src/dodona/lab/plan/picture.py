@@ -41,7 +41,7 @@ def draw(
     axes = figure.subplots()
     lowest = math.inf
     for number, name in enumerate(names):
-        points = [(place, within) for place, one in settings if (within := _within(one, name)) is not None]
+        points = [(place, within) for place, shifted in settings if (within := _within(shifted, name)) is not None]
         if points:
             lowest = min([lowest, *(within for _, within in points)])
             axes.plot(*zip(*points, strict=True), color=f"C{number % 10}", label=METHODS[name].title, linewidth=1.8)
@@ -68,12 +68,12 @@ def _is_drawn(method: PlannedMechanism, task: Task) -> bool:
 
 def _around(setting: Setting, over: PlanParameter) -> list[tuple[float, Setting]]:
     """Return settings along a parameter, with the value of each."""
-    found: dict[float, Setting] = {}
+    settings: dict[float, Setting] = {}
     for number in range(_POINTS):
         factor = 10 ** (_DECADES * (2 * number / (_POINTS - 1) - 1))
-        one = _shift_parameter(setting, over, factor)
-        found[_place(one, over)] = one
-    return sorted(found.items(), key=lambda pair: pair[0])
+        shifted = _shift_parameter(setting, over, factor)
+        settings[_place(shifted, over)] = shifted
+    return sorted(settings.items(), key=lambda pair: pair[0])
 
 
 def _shift_parameter(setting: Setting, over: PlanParameter, factor: float) -> Setting:

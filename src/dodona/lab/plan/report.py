@@ -18,17 +18,17 @@ _ADAPTIVITY = {Adaptivity.IN_TURN: "in turn", Adaptivity.TOGETHER: "all known"}
 _WHOLE = 100  # from here on a number of rows is shown without digits after the point
 
 
-def rows(found: Forecast) -> list[tuple[str, ...]]:
+def rows(forecast: Forecast) -> list[tuple[str, ...]]:
     """Return a table row for each promise: its error as a share and in rows."""
     return [
         (
             promise.method.title,
             format_share(promise.within),
-            _number(promise.rows(found.setting)) if promise.holds else "",
+            _number(promise.rows(forecast.setting)) if promise.holds else "",
             _ADAPTIVITY[promise.method.adaptivity],
             promise.law if promise.runs else f"{promise.law}; not run",
         )
-        for promise in found.promises
+        for promise in forecast.promises
     ]
 
 
@@ -55,19 +55,19 @@ def heading(setting: Setting) -> str:
     return f"{', '.join(parts)} ({setting.neighbours.value})"
 
 
-def summary(found: Forecast) -> dict[str, object]:
+def summary(forecast: Forecast) -> dict[str, object]:
     """Return a forecast as plain data for JSON; an error that says nothing has no number.
 
     Numbers are shares of the rows.
     """
-    setting = found.setting
+    setting = forecast.setting
     exposure = Exposure(setting.epsilon, delta=setting.delta)
     return {
         "setting": plain(setting),
-        "task": found.task.value,
-        "advice": list(sentences(found).values()),
-        "promises": [_promise(promise) for promise in found.promises],
-        "left_out": {method.name: reason for method, reason in found.left_out},
+        "task": forecast.task.value,
+        "advice": list(sentences(forecast).values()),
+        "promises": [_promise(promise) for promise in forecast.promises],
+        "left_out": {method.name: reason for method, reason in forecast.left_out},
         "person": {"advantage": exposure.advantage, "guess": exposure.guess},
     }
 

@@ -33,8 +33,8 @@ def selection_error(setting: Setting, choice: _Choice) -> FormulaResult:
 
 def measure_all(setting: Setting, answers: Callable[[Setting], FormulaResult]) -> FormulaResult:
     """Return how far the largest noisy answer may be below the best if all are measured: twice their error."""
-    found = answers(setting)
-    return FormulaResult(2 * found.within, found.law, found.runs)
+    guarantee = answers(setting)
+    return FormulaResult(2 * guarantee.within, guarantee.law, guarantee.runs)
 
 
 def scores(neighbours: Neighbours) -> Sensitivity:
@@ -58,5 +58,5 @@ METHODS = (
              theorem="gaussian-accuracy", formula=lambda setting: measure_all(setting, noise.gaussian_zcdp)),
     _largest(name="largest-laplace", title="Laplace noise on every question", short="Laplace noise",
              theorem="laplace-accuracy",
-             formula=lambda setting: measure_all(setting, lambda own: noise.laplace(own, shares.basic(own)))),
+             formula=lambda setting: measure_all(setting, lambda plan: noise.laplace(plan, shares.basic(plan)))),
 )  # fmt: skip

@@ -94,20 +94,20 @@ def best(setting: Setting) -> float:
 
     Theorem: optimal-composition, zcdp-composition
     """
-    found = [float(basic(setting))]
+    epsilons = [float(basic(setting))]
     if setting.delta > 0:
         for composed in (zcdp, optimal):
             with suppress(Unsuitable):
-                found.append(composed(setting))
-    return max(found)
+                epsilons.append(composed(setting))
+    return max(epsilons)
 
 
 @lru_cache(maxsize=4096)
 def _optimal(times: int, epsilon: Fraction, delta: Fraction) -> float:
     def excess(loss: float) -> float:
         """Return ln(δ(ε)/δ): above 0 if the answers cost too much."""
-        found = homogeneous_delta(MechanismGroup(Fraction(loss), times=times), epsilon=epsilon)
-        return math.log(max(found, 1e-300)) - math.log(delta)
+        composed_delta = homogeneous_delta(MechanismGroup(Fraction(loss), times=times), epsilon=epsilon)
+        return math.log(max(composed_delta, 1e-300)) - math.log(delta)
 
     # Basic composition always fits, apart from rounding; for many answers the normal approximation is a good guess.
     low = float(epsilon) / times * (1 - 1e-12)

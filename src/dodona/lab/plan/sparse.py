@@ -112,9 +112,9 @@ def _verdicts(setting: Setting, share: float, failing: float, payment: Payment) 
             for part in _DIVISIONS
         )
 
-    one = error(payment.test(share), positives, 1), "one threshold"
+    standing = error(payment.test(share), positives, 1), "one threshold"
     restarting = error(payment.test(share / positives), 1, positives), "a threshold for each positive"
-    rows, law = min(one, restarting)
+    rows, law = min(standing, restarting)
     return rows + 2, law
 
 

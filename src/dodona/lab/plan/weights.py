@@ -40,9 +40,9 @@ def blr_textbook(setting: Setting) -> FormulaResult:
     Theorem: synthetic-table
     """
     # It is stated for two questions or more; one is no harder.
-    found = _synthetic(setting if setting.questions > 1 else setting.with_questions(2), blr_theorem)
+    guarantee = _synthetic(setting if setting.questions > 1 else setting.with_questions(2), blr_theorem)
     # Its proof needs an error of at most 1, where it says something.
-    return found if found.within <= 1 else FormulaResult(math.inf, found.law, runs=False)
+    return guarantee if guarantee.within <= 1 else FormulaResult(math.inf, guarantee.law, runs=False)
 
 
 def blr_run(setting: Setting) -> FormulaResult:
@@ -158,7 +158,7 @@ def _design(setting: Setting, design: Callable[..., WeightsDesign]) -> FormulaRe
     if delta != 0:
         shares.rho_of(setting)
     try:
-        found = design(
+        chosen_design = design(
             setting.rows,
             universe=universe,
             questions=setting.questions,
@@ -171,7 +171,9 @@ def _design(setting: Setting, design: Callable[..., WeightsDesign]) -> FormulaRe
         InvalidArgument,
     ):  # past what is drawn: noise of more rows, or more updates, than there may be
         return FormulaResult(math.inf, "more noise or updates than can be run", runs=False)
-    return FormulaResult(found.within, f"at most {format_count(found.updates)} updates", runs=universe <= MOST_WEIGHTS)
+    return FormulaResult(
+        chosen_design.within, f"at most {format_count(chosen_design.updates)} updates", runs=universe <= MOST_WEIGHTS
+    )
 
 
 def _universe(setting: Setting) -> int:

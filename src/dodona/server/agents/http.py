@@ -57,8 +57,8 @@ class CoreOracle:
 
     async def datasets(self) -> list[Document]:
         """Return the datasets that the caller has a role for."""
-        found: list[Document] = (await self._call("datasets", None, {"only": visible(self.request)}))["datasets"]
-        return found
+        datasets: list[Document] = (await self._call("datasets", None, {"only": visible(self.request)}))["datasets"]
+        return datasets
 
     async def describe(self, dataset: str) -> Document:
         """Return the public facts of a dataset."""
@@ -66,8 +66,8 @@ class CoreOracle:
 
     async def left(self, dataset: str) -> Fraction:
         """Return the share of the budget that is left for the caller."""
-        found = await self._call("budget", dataset, {})
-        return Fraction(found.get("yours", found["left"]))
+        budget = await self._call("budget", dataset, {})
+        return Fraction(budget.get("yours", budget["left"]))
 
     async def quote(self, dataset: str, request: Document) -> Document:
         """Return the price of a question; nothing is spent."""
@@ -98,10 +98,10 @@ class CoreOracle:
     async def _call(self, act: str, dataset: str | None, arguments: Mapping[str, object]) -> Document:
         reply = await self.relay.call(self.request, act, dataset, arguments)
         self._note.act = self.act
-        found: Document = json.loads(bytes(reply.body))
+        document: Document = json.loads(bytes(reply.body))
         if reply.status_code >= HTTPStatus.BAD_REQUEST:
-            raise core_problem(found)
-        return found
+            raise core_problem(document)
+        return document
 
 
 def core_problem(document: Mapping[str, Any]) -> DodonaError:

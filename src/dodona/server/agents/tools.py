@@ -178,8 +178,8 @@ def _door(context: Context[Any, Any]) -> tuple[ToolContext, Oracle]:
 
 def _problem(fault: DodonaError) -> CallToolResult:
     """Return an error as a tool error: its words, its code, and whether a charge stands; null if that is not known."""
-    told = json.loads(problem(fault))
-    document = {"code": told["code"], "detail": told["detail"], "charged": told["charged"], "notice": NOTICE}
+    fields = json.loads(problem(fault))
+    document = {"code": fields["code"], "detail": fields["detail"], "charged": fields["charged"], "notice": NOTICE}
     text = TextContent(type="text", text=json.dumps(document, ensure_ascii=False))
     return CallToolResult(content=[text], structured_content=document, is_error=True)
 
@@ -194,7 +194,7 @@ def _guarded(tool: Callable[P, Awaitable[BaseModel]]) -> Callable[P, Awaitable[A
         except DodonaError as fault:
             return _problem(fault)
         except Exception as fault:  # noqa: BLE001  whatever it is, the agent gets a constant text
-            context = next(one for one in named.values() if isinstance(one, Context))
+            context = next(argument for argument in named.values() if isinstance(argument, Context))
             _door(context)[0].write_fault(fault)
             return _problem(InternalFault())
 
@@ -218,9 +218,9 @@ async def _hold_arguments(ctx: ServerRequestContext[Any, Any], call_next: CallNe
         names = ", ".join(sorted(expected or ()))
         return _problem(InvalidRequest(f"There is no argument {unknown[0][:60]!r} here. There are: {names or 'none'}."))
     result = await call_next(ctx)
-    found = CallToolResult.model_validate(result) if isinstance(result, dict) and result.get("isError") else result
-    if isinstance(found, CallToolResult) and found.is_error and found.structured_content is None:
-        text = " ".join(one.text for one in found.content if isinstance(one, TextContent))
+    reply = CallToolResult.model_validate(result) if isinstance(result, dict) and result.get("isError") else result
+    if isinstance(reply, CallToolResult) and reply.is_error and reply.structured_content is None:
+        text = " ".join(block.text for block in reply.content if isinstance(block, TextContent))
         mistakes = [f"{name}: {mistake}." for name, mistake in _MISTAKE.findall(text)]
         return _problem(InvalidRequest(" ".join(mistakes[:5]) or text[:500]))
     return result
@@ -232,9 +232,9 @@ def _readable(value: Any) -> Any:  # noqa: ANN401  a JSON value
         case str():
             return printable(value)
         case Mapping():
-            return {printable(str(name)): _readable(own) for name, own in value.items()}
+            return {printable(str(name)): _readable(item) for name, item in value.items()}
         case list() | tuple():
-            return [_readable(own) for own in value]
+            return [_readable(item) for item in value]
         case _:
             return value
 
@@ -263,8 +263,8 @@ async def datasets(ctx: Context[Any, Any]) -> DatasetList:
 async def describe(dataset: DatasetName, ctx: Context[Any, Any]) -> Facts:
     """Describe a dataset: table, columns with labels and bounds, who is protected, and what may be spent. Free."""
     door, oracle = _door(ctx)
-    found = _schema(await oracle.describe(dataset))
-    return Facts(caps=_caps(door.purse), left=format_percent(await oracle.left(dataset)), data=found)
+    facts = _schema(await oracle.describe(dataset))
+    return Facts(caps=_caps(door.purse), left=format_percent(await oracle.left(dataset)), data=facts)
 
 
 @_guarded
@@ -371,22 +371,22 @@ async def ask(  # noqa: PLR0913, PLR0917  the tool's arguments
         raise deal
     door, oracle = _door(ctx)
     _require_consent(door.purse, deal, consent)
-    found = await door.purse.buy(oracle, deal, view=intervals)
-    rows = found["rows"]
+    answer = await door.purse.buy(oracle, deal, view=intervals)
+    rows = answer["rows"]
     left, left_today = await _left_after(door.purse, oracle, dataset)
     return AnswerReply(
-        price=_price(found),
-        source=found["source"],
-        confidence=found["confidence"],
-        accuracy=_readable(found["accuracy"]),
+        price=_price(answer),
+        source=answer["source"],
+        confidence=answer["confidence"],
+        accuracy=_readable(answer["accuracy"]),
         left=left,
         left_today=left_today,
-        warnings=_readable([*found["warnings"], *([found["about"]] if found["about"] else [])]),
+        warnings=_readable([*answer["warnings"], *([answer["about"]] if answer["about"] else [])]),
         rows_in_all=len(rows),
         first_row=first_row,
-        version=found["version"],
-        receipt=found["receipt"],
-        data=_readable({"columns": found["columns"], "rows": rows[first_row : first_row + _MOST_ROWS]}),
+        version=answer["version"],
+        receipt=answer["receipt"],
+        data=_readable({"columns": answer["columns"], "rows": rows[first_row : first_row + _MOST_ROWS]}),
     )
 
 
@@ -429,15 +429,15 @@ async def history(
 ) -> Charges:
     """List your own paid questions and what each cost; asking one of them again is free. Free."""
     _, oracle = _door(ctx)
-    found = list[dict[str, Any]]()
+    charges = list[dict[str, Any]]()
     async for charge in oracle.charges(dataset):
         price = format_percent(Fraction(charge["share"]))
-        found.append(
+        charges.append(
             {"time": charge["time"], "question": charge["text"], "price": price, "answered": charge["answered"]}
         )
-        if len(found) == limit:
+        if len(charges) == limit:
             break
-    return Charges(data=_readable(found))
+    return Charges(data=_readable(charges))
 
 
 Subject = Literal["values", "confidence", "source", "price", "choosing", "groups", "errors", "cheaper"]
@@ -466,13 +466,13 @@ async def schema(dataset: str, ctx: Context[Any, Any]) -> str:
     """The columns of a dataset with labels and bounds. Free."""
     door, oracle = _door(ctx)
     try:
-        found = _schema(await oracle.describe(dataset))
+        facts = _schema(await oracle.describe(dataset))
     except DodonaError as fault:
         raise ResourceError(printable(str(fault))) from None
     except Exception as fault:  # noqa: BLE001  whatever it is, the agent gets a constant text
         door.write_fault(fault)
         raise ResourceError(InternalFault().message) from None
-    return json.dumps({"notice": NOTICE, "data": found}, ensure_ascii=False)
+    return json.dumps({"notice": NOTICE, "data": facts}, ensure_ascii=False)
 
 
 def explore(goal: str, dataset: str) -> str:
@@ -483,7 +483,7 @@ def explore(goal: str, dataset: str) -> str:
 # --- The server. ---
 
 
-_TOOLS = {one.__name__: one for one in (datasets, describe, quote, ask, budget, history, explain)}
+_TOOLS = {tool.__name__: tool for tool in (datasets, describe, quote, ask, budget, history, explain)}
 _OF_THE_SDK = {"ctx", "deal", "consent"}
 _ARGUMENTS = {name: frozenset(signature(tool).parameters) - _OF_THE_SDK for name, tool in _TOOLS.items()}
 
@@ -506,7 +506,9 @@ def make_server(door: ToolContext) -> MCPServer[ToolContext]:
         middleware=[_hold_arguments],
     )
     # Its spans name tools and callers' errors; this house reports by its own log alone.
-    server.middleware[:] = [one for one in server.middleware if type(one).__name__ != "OpenTelemetryMiddleware"]
+    server.middleware[:] = [
+        middleware for middleware in server.middleware if type(middleware).__name__ != "OpenTelemetryMiddleware"
+    ]
     for name, tool in _TOOLS.items():
         server.add_tool(tool, name=name, annotations=_PAID if tool is ask else _FREE)
     server.resource("dodona://datasets/{dataset}/schema", mime_type="application/json")(schema)

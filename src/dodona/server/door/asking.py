@@ -58,9 +58,9 @@ class Wishes:
     level: str = "notice"
     """Which notices the client wants: `client_min_messages`."""
 
-    def with_settings(self, found: Mapping[str, str]) -> Wishes:
+    def with_settings(self, settings: Mapping[str, str]) -> Wishes:
         """Return the wishes after further settings."""
-        return replace(self, **{name: value for name, value in found.items() if name in SETTINGS})
+        return replace(self, **{name: value for name, value in settings.items() if name in SETTINGS})
 
     @property
     def shows_intervals(self) -> bool:
@@ -79,20 +79,20 @@ class Wishes:
 
     def arguments(self) -> dict[str, object]:
         """Return the wishes as arguments of the core's acts."""
-        found: dict[str, object] = {}
+        arguments: dict[str, object] = {}
         if self.within:
-            found["within"] = self.within if self.within.endswith("%") else _number("within", self.within)
+            arguments["within"] = self.within if self.within.endswith("%") else _number("within", self.within)
         if self.epsilon:
-            found["epsilon"] = self.epsilon
+            arguments["epsilon"] = self.epsilon
         if self.confidence:
-            found["confidence"] = _number("confidence", self.confidence)
+            arguments["confidence"] = _number("confidence", self.confidence)
         if self.max_price:
-            found["max_price"] = self.max_price
+            arguments["max_price"] = self.max_price
         if _switch("fresh", self.fresh):
-            found["fresh"] = True
+            arguments["fresh"] = True
         if self.together:
-            found["view"] = _TOGETHER
-        return found
+            arguments["view"] = _TOGETHER
+        return arguments
 
 
 def _switch(name: str, value: str) -> bool:
@@ -144,8 +144,8 @@ class Asker:
     ) -> list[dict[str, Any]]:
         if len(questions) == 1:
             return [await self._call(identity, "ask", {**arguments, "question": questions[0]})]
-        found = await self._call(identity, "batch", {**arguments, "questions": list(questions)})
-        answers: list[dict[str, Any]] = found["answers"]
+        reply = await self._call(identity, "batch", {**arguments, "questions": list(questions)})
+        answers: list[dict[str, Any]] = reply["answers"]
         return answers
 
     async def quote(self, identity: Identity, questions: Sequence[str], wishes: Wishes) -> list[str]:
@@ -176,16 +176,17 @@ class Asker:
 
     async def preview(self, identity: Identity) -> list[dict[str, object]]:
         """Return made-up rows."""
-        found: list[dict[str, object]] = (await self._call(identity, "preview", {}))["rows"]
-        return found
+        rows: list[dict[str, object]] = (await self._call(identity, "preview", {}))["rows"]
+        return rows
 
     async def relation(self, identity: Identity, name: str) -> list[dict[str, object]]:
         """Return the rows of a relation of the door."""
         if name == "budget":
-            found = await self._call(identity, "budget", {})
-            shares = {one: _share(found.get(one)) for one in ("spent", "left", "yours")}
+            budget = await self._call(identity, "budget", {})
+            shares = {field: _share(budget.get(field)) for field in ("spent", "left", "yours")}
             same = {
-                one: found.get(one) for one in ("epsilon", "delta", "accountant", "epsilon_spent", "charges", "closed")
+                field: budget.get(field)
+                for field in ("epsilon", "delta", "accountant", "epsilon_spent", "charges", "closed")
             }
             return [{"dataset": self.dataset, **same, **shares}]
         charges: list[dict[str, Any]] = []
@@ -195,9 +196,9 @@ class Asker:
             charges += page["charges"]
             after = page["next"]
         return [
-            {"number": one["number"], "time": one["time"], "share": _share(one["share"]), "question": one.get("text"),
-             "receipt": one.get("receipt"), "answered": one.get("answered")}
-            for one in charges
+            {"number": charge["number"], "time": charge["time"], "share": _share(charge["share"]),
+             "question": charge.get("text"), "receipt": charge.get("receipt"), "answered": charge.get("answered")}
+            for charge in charges
         ]  # fmt: skip
 
     async def _call(self, identity: Identity, act: str, arguments: Mapping[str, object]) -> dict[str, Any]:
@@ -212,19 +213,19 @@ class Asker:
         except CoreUnreachable as fault:
             text = "The reply was lost on its way. Send the statement again: it is charged once at most."
             raise Problem(Unavailable.sqlstate, text if "key" in arguments else str(fault), code=fault.code) from None
-        found: dict[str, Any] = json.loads(reply.body)
-        seconds, code = time.perf_counter() - began, found.get("code")
+        document: dict[str, Any] = json.loads(reply.body)
+        seconds, code = time.perf_counter() - began, document.get("code")
         self.counts.count(act=act, status=reply.status, code=code, seconds=seconds)
         logs.write(
             "request", door="sql", act=act, account=identity.account, dataset=self.dataset, status=reply.status,
             code=code, ms=round(1000 * seconds, 1),
         )  # fmt: skip
         if reply.status >= HTTPStatus.BAD_REQUEST:
-            detail, state = _as_settings(str(found["detail"])), str(found.get("sqlstate", "XX000"))
+            detail, state = _as_settings(str(document["detail"])), str(document.get("sqlstate", "XX000"))
             if "charged" not in detail:
-                detail += " The charge stands." if found.get("charged") else " Nothing was charged."
-            raise Problem(state, detail, code=str(found.get("code", "")))
-        return found
+                detail += " The charge stands." if document.get("charged") else " Nothing was charged."
+            raise Problem(state, detail, code=str(document.get("code", "")))
+        return document
 
 
 def _as_settings(detail: str) -> str:
@@ -245,7 +246,7 @@ def _share(text: object) -> float | None:
 
 def rows_of(piece: Piece, types: Sequence[str], answer: Mapping[str, Any]) -> str:
     """Return the rows of an answer as JSON: typed keys, NULL for what is missing, whole numbers for counts."""
-    keys = [one["values"] for one in answer["keys"]]
+    keys = [group_key["values"] for group_key in answer["keys"]]
     places = [column.get("key") if column["kind"] == "label" else None for column in answer["columns"]]
     rows = []
     for number, cells in enumerate(answer["rows"]):
@@ -281,12 +282,16 @@ def selects_rows(plan: Plan, answers: Sequence[Mapping[str, Any]]) -> bool:
 
 def notice_of(answer: Mapping[str, Any]) -> str:
     """Return the notice about an answer: how far off it may be, its price and its source."""
-    widths = [f"{one['column']} {_width(one)}" for one in answer["accuracy"] if one.get("worst") is not None]
+    widths = [
+        f"{accuracy['column']} {_width(accuracy)}"
+        for accuracy in answer["accuracy"]
+        if accuracy.get("worst") is not None
+    ]
     share = to_share(answer["price"]["share"], argument="price")
     price = f"{format_percent(share)} of the budget" if share else "free"
     sure = f"{', '.join(widths)} at {answer['confidence']:.0%}. " if widths else ""
     reused = "It reuses noise of earlier answers: SET dodona.fresh = on asks anew. " if answer.get("reused") else ""
-    others = [one for one in answer["warnings"] if "fresh=True" not in one]
+    others = [warning for warning in answer["warnings"] if "fresh=True" not in warning]
     return " ".join([f"{sure}Price: {price} ({answer['source']}).", *others, reused]).rstrip()
 
 
@@ -299,4 +304,4 @@ def _width(column: Mapping[str, Any]) -> str:
 
 def price_of(answers: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether anything was charged."""
-    return any(to_share(one["price"]["share"], argument="price") for one in answers)
+    return any(to_share(answer["price"]["share"], argument="price") for answer in answers)

@@ -113,15 +113,15 @@ class Backend:
 
     async def next(self) -> tuple[bytes, bytes]:
         """Return the next message, and remember the state of the transaction and the encoding."""
-        found = self.stream.ready()
-        if found is None:
+        reply = self.stream.ready()
+        if reply is None:
             async with asyncio.timeout(self.seconds):
-                found = await self.stream.next()
-        if found[0] == b"Z":
-            self.status = found[1]
-        elif found[0] == b"S" and found[1].startswith(_ENCODING):
-            self.codec = codec_of(found[1][len(_ENCODING) : -1].decode())
-        return found if found[0] != _MESSAGE else await self.next()
+                reply = await self.stream.next()
+        if reply[0] == b"Z":
+            self.status = reply[1]
+        elif reply[0] == b"S" and reply[1].startswith(_ENCODING):
+            self.codec = codec_of(reply[1][len(_ENCODING) : -1].decode())
+        return reply if reply[0] != _MESSAGE else await self.next()
 
     async def exchange(self, data: bytes, aside: Stream | None, end: bytes) -> list[tuple[bytes, bytes]]:
         """Send messages of the door's own, and return the replies up to the `end`th that ends a step.
@@ -130,7 +130,7 @@ class Backend:
         """
         self.stream.put(data + FLUSH)
         await self.stream.flush()
-        found, place = [], 0
+        replies, place = [], 0
         while place < len(end):
             kind, body = await self.next()
             if kind in _ASIDE:
@@ -139,10 +139,10 @@ class Backend:
                 continue
             if kind == b"E":
                 raise StepFailed(body)
-            found.append((kind, body))
+            replies.append((kind, body))
             if kind == end[place : place + 1] or (kind == b"n" and end[place : place + 1] == b"T"):
                 place += 1
-        return found
+        return replies
 
     async def describe(
         self, statement: str, types: Sequence[int], aside: Stream | None
@@ -175,8 +175,8 @@ class Backend:
                 close_statement(_STEP),
             )
         )
-        found = await self.exchange(step, aside, b"3312C33")
-        return [cells_of(body, self.codec) for kind, body in found if kind == b"D"]
+        replies = await self.exchange(step, aside, b"3312C33")
+        return [cells_of(body, self.codec) for kind, body in replies if kind == b"D"]
 
     async def run(self, *statements: str) -> list[list[str | None]]:
         """Return the rows of statements of the door's, sent as one text; raises StepFailed."""

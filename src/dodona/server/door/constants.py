@@ -125,8 +125,8 @@ def literal(value: object) -> str:
             return ", ".join(map(literal, value))
         case _:
             text = value if isinstance(value, str) else json.dumps(value)
-            found = _MIDNIGHT.fullmatch(text)
-            return quote(text if found is None else found[1])
+            midnight = _MIDNIGHT.fullmatch(text)
+            return quote(text if midnight is None else midnight[1])
 
 
 def identifier(name: str) -> str:

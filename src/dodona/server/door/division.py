@@ -32,19 +32,19 @@ class DivisionUnclear(InvalidRequest):
 
 def is_whole_division(shape: Shape, place: int) -> bool:
     """Return whether the / at a place divides whole numbers; raises DivisionUnclear if that cannot be decided."""
-    found = [_whole(shape, _after(shape, place + 1))]
+    verdicts = [_whole(shape, _after(shape, place + 1))]
     end = place
     while True:
         operand = _before(shape, end)
-        found.append(_whole(shape, operand))
+        verdicts.append(_whole(shape, operand))
         end = operand[0] - 1
         if end < 0 or not shape.tokens[end].says("*", "/", "%"):
             break
-    if None in found:
-        if False in found:  # one with a fraction is enough
+    if None in verdicts:
+        if False in verdicts:  # one with a fraction is enough
             return False
         raise DivisionUnclear
-    return all(found)
+    return all(verdicts)
 
 
 def _after(shape: Shape, start: int) -> Range:
@@ -99,16 +99,16 @@ def _of_brackets(shape: Shape, operand: Range) -> bool | None:
     if name and name not in _KEEPING:
         return None
     opening = start if not name else start + 1
-    found: list[bool | None] = []
+    verdicts: list[bool | None] = []
     place = opening + 1
     while place < end - 1:
         token = tokens[place]
         if token.kind == "number" or token.names or token.says("("):
             operand = _after(shape, place)
-            found.append(_whole(shape, operand))
+            verdicts.append(_whole(shape, operand))
             place = operand[1]
         elif token.says("+", "-", "*", "/", "%", ","):
             place += 1
         else:
             return None
-    return None if None in found else all(found)
+    return None if None in verdicts else all(verdicts)

@@ -86,9 +86,9 @@ class Door:
                 if direct and self.tls is None:
                     return
                 reader, writer = await _open(connection, self.tls if direct else None)
-                found = await self._log_in(reader, writer, encrypted=direct)
-            if found is not None:
-                await self._session(*found)
+                login = await self._log_in(reader, writer, encrypted=direct)
+            if login is not None:
+                await self._session(*login)
         except Ended:
             pass
         except _LOST:
@@ -147,7 +147,7 @@ class Door:
         certificate = self.certificate if encrypted else None
         verifiers = await asyncio.to_thread(self.accounts.verifiers, name)
         offered = ([scram.PLUS] if certificate is not None else []) + [scram.PLAIN]
-        client.put(message(b"R", struct.pack("!I", 10) + b"".join(wire.text_of(one) for one in offered) + b"\0"))
+        client.put(message(b"R", struct.pack("!I", 10) + b"".join(wire.text_of(offer) for offer in offered) + b"\0"))
         await client.flush()
         kind, body = await client.next()
         mechanism, _, rest = body.partition(b"\0")
@@ -169,8 +169,8 @@ class Door:
 
     async def _session(self, client: Stream, identity: Identity, parameters: dict[str, str], token: str) -> None:
         """Connect a client to the sidecar, and serve it."""
-        open_now = [one for one, _ in self.sessions.values()]
-        of_account = sum(one.identity.account == identity.account for one in open_now)
+        open_now = [session for session, _ in self.sessions.values()]
+        of_account = sum(session.identity.account == identity.account for session in open_now)
         if len(open_now) >= MOST_SESSIONS or of_account >= MOST_OF_AN_ACCOUNT:
             self.counts.turned_away.labels("too many").inc()
             await _refuse(client, "53300", "There are too many connections. Close some of them.")
@@ -214,10 +214,10 @@ class Door:
             logs.write("disconnected", door="sql", account=identity.account, dataset=dataset)
 
     async def _cancel(self, key: bytes) -> None:
-        found = self.sessions.get(key)
-        if found is None:
+        entry = self.sessions.get(key)
+        if entry is None:
             return
-        session = found[0]
+        session = entry[0]
         session.cancelled.set()
         if not session.asking:
             await session.backend.cancel()
@@ -228,11 +228,11 @@ class Door:
             await asyncio.sleep(_WATCH_SECONDS)
             tokens = {token for _, token in self.sessions.values()}
             try:
-                found = {one: await asyncio.to_thread(self.accounts.token_identity, one) for one in tokens}
+                identities = {token: await asyncio.to_thread(self.accounts.token_identity, token) for token in tokens}
             except DodonaError:
                 continue
             for session, token in tuple(self.sessions.values()):
-                identity = found.get(token, session.identity)
+                identity = identities.get(token, session.identity)
                 if identity is None or identity.role(session.asker.dataset) is None:
                     session.client.writer.write(
                         wire.notice("FATAL", "57P01", "The token of this session has ended, or its role.", kind=b"E")
@@ -266,14 +266,16 @@ def _read_parameters(client: Stream, code: int, body: bytes) -> dict[str, str]:
     """Return what a client asks for when it connects; newer versions of the protocol are answered with this one."""
     parts = body.split(b"\0")
     try:
-        found = {name.decode(): value.decode() for name, value in zip(parts[::2], parts[1::2], strict=False) if name}
+        parameters = {
+            name.decode(): value.decode() for name, value in zip(parts[::2], parts[1::2], strict=False) if name
+        }
     except UnicodeDecodeError:
         raise Broken from None
-    unknown = [name for name in found if name.startswith("_pq_.")]
+    unknown = [name for name in parameters if name.startswith("_pq_.")]
     if code & 0xFFFF or unknown:
         listed = b"".join(wire.text_of(name) for name in unknown)
         client.put(message(b"v", struct.pack("!II", _VERSION << 16, len(unknown)) + listed))
-    return {name: value for name, value in found.items() if name not in unknown}
+    return {name: value for name, value in parameters.items() if name not in unknown}
 
 
 async def _refuse(client: Stream, sqlstate: str, text: str) -> NoReturn:
@@ -298,10 +300,10 @@ async def _open(
     connection: socket.socket, tls: ssl.SSLContext | None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = loop.create_future()
-    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), lambda *both: found.set_result(both))
+    streams: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = loop.create_future()
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), lambda *both: streams.set_result(both))
     await loop.connect_accepted_socket(lambda: protocol, connection, ssl=tls)
-    return await found
+    return await streams
 
 
 def make_tls(certificate: str, key: str) -> ssl.SSLContext:

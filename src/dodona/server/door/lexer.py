@@ -89,17 +89,17 @@ def _scan(text: str) -> Iterator[Token]:
         if text.startswith("/*", place):
             place = _after_comment(text, place)
             continue
-        found = _TOKEN.match(text, place)
-        if found is None:
+        lexeme = _TOKEN.match(text, place)
+        if lexeme is None:
             raise Unreadable("The statement cannot be read: a text, a name or a comment in it has no end.")
-        kind, end = found.lastgroup, found.end()
-        if found["dollar"] is not None:
-            end = text.find(found["dollar"], end)
+        kind, end = lexeme.lastgroup, lexeme.end()
+        if lexeme["dollar"] is not None:
+            end = text.find(lexeme["dollar"], end)
             if end < 0:
                 raise Unreadable("The statement cannot be read: a text in it has no end.")
-            kind, end = "text", end + len(found["dollar"])
+            kind, end = "text", end + len(lexeme["dollar"])
         elif kind == "operator":
-            end = _end_of_operator(found[0], place)
+            end = _end_of_operator(lexeme[0], place)
         yield Token(kind, text[place:end], place, end)  # type: ignore[arg-type]  # the groups are the kinds
         place = end
 
@@ -118,20 +118,20 @@ def _after_comment(text: str, start: int) -> int:
     return place
 
 
-def _end_of_operator(found: str, start: int) -> int:
+def _end_of_operator(operator: str, start: int) -> int:
     """Return the end of an operator: a comment may follow it at once, and a sign is no part of a comparison."""
     for mark in ("--", "/*"):
-        cut = found.find(mark)
+        cut = operator.find(mark)
         if cut > 0:
-            found = found[:cut]
-    while len(found) > 1 and found[-1] in "+-" and not set(found) & set("~!@#%^&|`?"):
-        found = found[:-1]
-    return start + len(found)
+            operator = operator[:cut]
+    while len(operator) > 1 and operator[-1] in "+-" and not set(operator) & set("~!@#%^&|`?"):
+        operator = operator[:-1]
+    return start + len(operator)
 
 
 def closings(tokens: Sequence[Token]) -> dict[int, int]:
     """Return for each opening bracket the number of the token that closes it; raises Unreadable if one has none."""
-    found: dict[int, int] = {}
+    pairs: dict[int, int] = {}
     waiting: list[int] = []
     for number, token in enumerate(tokens):
         if token.kind != "mark":
@@ -141,18 +141,18 @@ def closings(tokens: Sequence[Token]) -> dict[int, int]:
         elif token.text in ")]":
             if not waiting or _OPENING[tokens[waiting[-1]].text] != token.text:
                 raise Unreadable("The statement cannot be read: its brackets do not match.")
-            found[waiting.pop()] = number
+            pairs[waiting.pop()] = number
     if waiting:
         raise Unreadable("The statement cannot be read: its brackets do not match.")
-    return found
+    return pairs
 
 
 def split_statements(tokens: Sequence[Token]) -> list[tuple[int, int]]:
     """Return the ranges of tokens of the statements of a text, without semicolons and empty statements."""
-    found, first = [], 0
+    statements, first = [], 0
     for number, token in enumerate(tokens):
         if token.says(";"):
-            found.append((first, number))
+            statements.append((first, number))
             first = number + 1
-    found.append((first, len(tokens)))
-    return [(start, end) for start, end in found if start < end]
+    statements.append((first, len(tokens)))
+    return [(start, end) for start, end in statements if start < end]

@@ -72,8 +72,8 @@ class Mirror:
 
     def _types(self, check: Callable[[Mapping[str, Any]], str] = lambda _: "") -> list[str]:
         """Return the columns with their types, and what is to follow each."""
-        found = [f"{identifier(column['name'])} {_type(column)}{check(column)}" for column in self.columns]
-        return [*found, f"{identifier(self.person)} text"] if self.person is not None else found
+        definitions = [f"{identifier(column['name'])} {_type(column)}{check(column)}" for column in self.columns]
+        return [*definitions, f"{identifier(self.person)} text"] if self.person is not None else definitions
 
     def statements(self) -> Iterator[str]:
         """Yield the SQL that makes the mirror in a database of its own."""
@@ -140,7 +140,7 @@ def _about(column: Mapping[str, Any]) -> str:
         parts.append(f"{column['lower']} to {column['upper']}")
     if column.get("bins") is not None:
         bins = column["bins"]
-        parts.append(f"grouped by {bins if isinstance(bins, str) else ', '.join(str(one) for one in bins)}")
+        parts.append(f"grouped by {bins if isinstance(bins, str) else ', '.join(str(edge) for edge in bins)}")
     return ": ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
 
 
@@ -155,7 +155,7 @@ def _array(value: object) -> str:
         case str():
             return f"ARRAY[{quote(value)}]"
         case list():
-            return f"ARRAY[{', '.join(quote(str(one)) for one in value)}]::text[]"
+            return f"ARRAY[{', '.join(quote(str(item)) for item in value)}]::text[]"
         case _:
             return _text(value)
 

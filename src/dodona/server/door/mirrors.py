@@ -77,15 +77,15 @@ class Mirrors:
         if name not in listed and (name == identity.account or name in _DEFAULT_NAMES) and len(listed) == 1:
             (name,) = listed
         if name not in listed:
-            shown = ", ".join(identifier(one) for one in listed) or "none"
+            shown = ", ".join(identifier(dataset) for dataset in listed) or "none"
             text = f"There is no dataset {identifier(wanted)} for this account. Databases are datasets: {shown}."
             raise Problem("3D000", text)
         async with self._lock:
             return name, await self._current(name)
 
     async def _listed(self, identity: Identity) -> list[str]:
-        found = await self._call("datasets", None, {})
-        served = [one["dataset"] for one in found["datasets"] if one["served"]]
+        reply = await self._call("datasets", None, {})
+        served = [dataset["dataset"] for dataset in reply["datasets"] if dataset["served"]]
         return [name for name in served if identity.role(name) is not None]
 
     async def _current(self, name: str) -> StatementCache:
@@ -170,10 +170,12 @@ class Mirrors:
 
     async def _call(self, act: str, dataset: str | None, arguments: Mapping[str, object]) -> dict[str, Any]:
         reply = await self.link.call(act, dataset=dataset, caller=_DOOR, arguments=arguments)
-        found: dict[str, Any] = json.loads(reply.body)
+        document: dict[str, Any] = json.loads(reply.body)
         if reply.status >= HTTPStatus.BAD_REQUEST:
-            raise Problem(str(found.get("sqlstate", "XX000")), str(found["detail"]), code=str(found.get("code", "")))
-        return found
+            raise Problem(
+                str(document.get("sqlstate", "XX000")), str(document["detail"]), code=str(document.get("code", ""))
+            )
+        return document
 
 
 async def prepare_when_ready(mirrors: Mirrors, *, seconds: float = 60.0) -> None:

@@ -233,7 +233,7 @@ def _read(text: str, tokens: Sequence[Token], whole: Range, catalog: Catalog) ->
         tuple(read_pieces(shape)),
         tuple(shape.relations),
         previews,
-        next((number for number, one in enumerate(shape.pieces) if one is shape.outermost), None),
+        next((number for number, select in enumerate(shape.pieces) if select is shape.outermost), None),
         _is_probe(shape),
         apply_edits(text, tokens, query, edits),
     )
@@ -255,8 +255,8 @@ def _query_of(tokens: Sequence[Token], whole: Range) -> tuple[Kind, Range]:
             start += 1
         return ("explain", (start, end)) if start < end and tokens[start].says(*_QUERIES) else ("pass", whole)
     if first.says("declare"):
-        found = next((place for place in range(start, end) if tokens[place].says("for")), end) + 1
-        return ("declare", (found, end)) if found < end else ("pass", whole)
+        query_start = next((place for place in range(start, end) if tokens[place].says("for")), end) + 1
+        return ("declare", (query_start, end)) if query_start < end else ("pass", whole)
     if first.says("copy") and start + 1 < end and tokens[start + 1].says("("):
         depth, place = 1, start + 2
         while place < end and depth:
@@ -287,8 +287,8 @@ def _is_false(shape: Shape, select: Select) -> bool:
     while len(words) > 2 and words[0].says("(") and words[-1].says(")"):  # noqa: PLR2004  brackets around something
         words = words[1:-1]
     match words:
-        case [one]:
-            return one.says("false")
+        case [word]:
+            return word.says("false")
         case [left, sign, right] if left.kind == right.kind == "number":
             return (left.text == right.text) == sign.says("<>", "!=") and sign.says("=", "<>", "!=")
     return False

@@ -44,10 +44,10 @@ class Challenge:
         if not secrets.equal(parts.get("r", ""), self._nonce) or not secrets.equal(bound, self._header):
             raise WrongProof
         signed = f"{self._bare},{self.text},{unproven}".encode()
-        found = [(token, verifier) for token, verifier in verifiers if verifier.accepts(given, signed)]
-        if not found:
+        matches = [(token, verifier) for token, verifier in verifiers if verifier.accepts(given, signed)]
+        if not matches:
             raise WrongProof
-        token, verifier = found[0]
+        token, verifier = matches[0]
         return token, b"v=" + base64.b64encode(verifier.signature(signed))
 
 
@@ -57,10 +57,10 @@ def challenge(mechanism: str, first: str, verifier: ScramVerifier, certificate: 
     `certificate` is the digest of the server's certificate that clients bind the exchange to, None without TLS. A
     client that says it would have, had the server offered it, was deceived by an intermediary.
     """
-    found = _FIRST.fullmatch(first)
-    if found is None or mechanism not in {PLAIN, PLUS}:
+    parts = _FIRST.fullmatch(first)
+    if parts is None or mechanism not in {PLAIN, PLUS}:
         raise WrongProof
-    header, flag, binding, bare, nonce = found[1], found[2], found[3], found[5], found[7]
+    header, flag, binding, bare, nonce = parts[1], parts[2], parts[3], parts[5], parts[7]
     plus = mechanism == PLUS
     if plus != (binding is not None) or (binding is not None and binding != _BINDING):
         raise WrongProof

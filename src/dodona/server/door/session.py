@@ -216,8 +216,10 @@ class Session:
             return [], given
         with suppress(Unreadable, UnicodeDecodeError):  # PostgreSQL says what is wrong with it
             text = given.decode(self.backend.codec)
-            own = self._own_role(text)
-            return read_plans(own, self.knowledge.catalog), given if own is text else own.encode(self.backend.codec)
+            rewritten = self._own_role(text)
+            return read_plans(rewritten, self.knowledge.catalog), given if rewritten is text else rewritten.encode(
+                self.backend.codec
+            )
         return [], given
 
     def _own_role(self, text: str) -> str:
@@ -253,11 +255,11 @@ class Session:
         return known
 
     async def _type_name(self, kind: int, modifier: int) -> str:
-        found = self.knowledge.types.get((kind, modifier))
-        if found is None:
+        type_name = self.knowledge.types.get((kind, modifier))
+        if type_name is None:
             ((name,),) = await self.backend.fetch(f"SELECT format_type({kind}, {modifier})", (), NO_VALUES, self.client)
-            found = self.knowledge.types[kind, modifier] = str(name)
-        return found
+            type_name = self.knowledge.types[kind, modifier] = str(name)
+        return type_name
 
     async def _wishes(self) -> Wishes:
         (row,) = await self.backend.fetch(_SETTINGS, (), NO_VALUES, self.client)
@@ -270,22 +272,22 @@ class Session:
         plan = known.plan
         if plan.probe:
             return ["[]"] * plan.sources
-        found: list[str] = []
+        sources: list[str] = []
         if plan.pieces:
             questions = await self._questions(known, bind)
             answers = await self._wait(self.asker.ask(self.identity, questions, wishes))
             for piece, described, answer in zip(plan.pieces, known.described, answers, strict=True):
-                found.append(rows_of(piece, described.types, answer))
+                sources.append(rows_of(piece, described.types, answer))
             if wishes.notices:
                 await self._tell(plan, answers, wishes)
         for _, name in plan.relations:
-            found.append(json.dumps(await self._wait(self.asker.relation(self.identity, name))))
+            sources.append(json.dumps(await self._wait(self.asker.relation(self.identity, name))))
         if plan.previews:
             rows = json.dumps(await self._wait(self.asker.preview(self.identity)))
-            found += [rows] * len(plan.previews)
+            sources += [rows] * len(plan.previews)
             if wishes.notices:
                 self.client.put(wire.notice("WARNING", "01000", _MADE_UP, self.backend.codec))
-        return found
+        return sources
 
     @property
     def _filled(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -294,19 +296,19 @@ class Session:
 
     async def _questions(self, known: Known, bind: Bind) -> list[str]:
         """Return the questions, after PostgreSQL has computed the constants in them."""
-        constants = [one for piece in known.plan.pieces for one in piece.constants]
+        constants = [constant for piece in known.plan.pieces for constant in piece.constants]
         values: list[str] = []
         if constants:
-            listed = ", ".join(f"to_json({one})" for one in constants)
-            found = await self.backend.fetch(f"SELECT {listed}", known.types, bind, self.client)
-            if len(found) != 1:
+            listed = ", ".join(f"to_json({constant})" for constant in constants)
+            rows = await self.backend.fetch(f"SELECT {listed}", known.types, bind, self.client)
+            if len(rows) != 1:
                 raise Problem("0A000", "A function of a question returns rows: only constants are possible there.")
-            (row,) = found
+            (row,) = rows
             values = [literal(None if cell is None else json.loads(cell)) for cell in row]
         questions = []
         for piece in known.plan.pieces:
-            own, values = values[: len(piece.constants)], values[len(piece.constants) :]
-            questions.append(piece.text(own))
+            literals, values = values[: len(piece.constants)], values[len(piece.constants) :]
+            questions.append(piece.text(literals))
         return questions
 
     async def _tell(self, plan: Plan, answers: Sequence[dict[str, object]], wishes: Wishes) -> None:
@@ -373,7 +375,7 @@ class Session:
                 lines = await self._quote_lines(known, NO_VALUES, wishes)
                 parts.append(f'SELECT unnest(ARRAY[{", ".join(map(quote, lines))}]) AS "QUERY PLAN"')
                 continue
-            sources = [f"{quote(one)}::json" for one in await self._sources(known, NO_VALUES, wishes)]
+            sources = [f"{quote(source)}::json" for source in await self._sources(known, NO_VALUES, wishes)]
             parts.append(plan.outer(known.described, sources, *self._filled, intervals=wishes.shows_intervals))
         return ";\n".join(parts)
 
@@ -413,25 +415,25 @@ class Session:
 
     async def _bind(self, body: bytes) -> None:
         bind = Bind.read(body)
-        found = self.statements.get(bind.statement)
-        if found is None:
+        statement = self.statements.get(bind.statement)
+        if statement is None:
             if await self._pass(message(b"B", body), b"2") == b"2":
                 self.portals.pop(bind.portal, None)
             return
-        known, intervals = found
+        known, intervals = statement
         empty = {"copy": [], "explain": [b"{}"]}.get(known.plan.kind, [b"[]"] * known.plan.sources)
         if await self._pass(bind.message(empty), b"2") == b"2":
             self.portals[bind.portal] = _Portal(known, bind, intervals)
 
     async def _describe(self, body: bytes) -> None:
-        found = self.statements.get(body[1:-1]) if body[:1] == b"S" else None
-        if found is None:
+        statement = self.statements.get(body[1:-1]) if body[:1] == b"S" else None
+        if statement is None:
             await self._pass(message(b"D", body), b"T", b"n")
             return
         for kind, reply in await self.backend.exchange(message(b"D", body), self.client, b"T"):
             if kind == b"t":  # the answers are none of the client's parameters
-                own = len(found[0].types)
-                reply = own.to_bytes(2) + reply[2 : 2 + 4 * own]  # noqa: PLW2901
+                count = len(statement[0].types)
+                reply = count.to_bytes(2) + reply[2 : 2 + 4 * count]  # noqa: PLW2901
             self.client.put(message(kind, reply))
 
     async def _execute(self, body: bytes) -> None:
@@ -450,7 +452,7 @@ class Session:
             listed = ",".join('"' + line.replace("\\", "\\\\").replace('"', '\\"') + '"' for line in lines)
             step += bind.message([f"{{{listed}}}".encode(self.backend.codec, "replace")])
         elif known.plan.kind == "copy":
-            sources = [f"{quote(one)}::json" for one in await self._sources(known, bind, wishes)]
+            sources = [f"{quote(source)}::json" for source in await self._sources(known, bind, wishes)]
             statement = known.plan.outer(known.described, sources, *self._filled, intervals=portal.intervals)
             step = wire.close_statement(_LATE) + wire.parse_message(_LATE, statement, codec=self.backend.codec) + step
             step += bind.message(statement=_LATE)
@@ -458,7 +460,7 @@ class Session:
             portal.filled = True
             return
         else:
-            step += bind.message([one.encode() for one in await self._sources(known, bind, wishes)])
+            step += bind.message([source.encode() for source in await self._sources(known, bind, wishes)])
         await self.backend.exchange(step, self.client, b"32")
         portal.filled = True
 

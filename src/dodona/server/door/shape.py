@@ -105,8 +105,8 @@ class Shape:
                     parts[-1] = (first, place)
                     break
         single = depth == 0 and len(parts) == 1
-        found = [self._part(part, inside, depth=depth, outermost=single) for part in parts]
-        return any(found)
+        verdicts = [self._part(part, inside, depth=depth, outermost=single) for part in parts]
+        return any(verdicts)
 
     def _part(self, part: Range, scope: Scope, *, depth: int, outermost: bool) -> bool:
         """Read one of the queries that UNION and the like combine; return whether it passes rows on."""
@@ -200,9 +200,9 @@ class Shape:
         rows = False
         for inner in self.subqueries(part):
             rows |= self._query(inner, select.scope, depth=1)
-        found = [((first, last + 1), self.tokens[last].word) for first, last in self._datasets(part, select.scope)]
-        self.rows += found
-        rows |= bool(found)
+        datasets = [((first, last + 1), self.tokens[last].word) for first, last in self._datasets(part, select.scope)]
+        self.rows += datasets
+        rows |= bool(datasets)
         for place in self.ctes(part, select.scope):
             rows |= select.scope[self.tokens[place].word].rows
         self.relations += self._door_relations(part)
@@ -289,17 +289,17 @@ class Shape:
             place = self.closing.get(place, place) + 1
 
     def _split(self, start: int, end: int, words: Sequence[str]) -> list[Range]:
-        found, first = [], start
+        parts, first = [], start
         for place in self._top_level(start, end):
             if self.tokens[place].says(*words):
-                found.append((first, place))
+                parts.append((first, place))
                 first = place + 1
-        found.append((first, end))
-        return found
+        parts.append((first, end))
+        return parts
 
     def split_list(self, part: Range) -> list[Range]:
         """Return the ranges of a list that commas divide."""
-        return [one for one in self._split(*part, (",",)) if one[0] < one[1]]
+        return [item for item in self._split(*part, (",",)) if item[0] < item[1]]
 
     def _opens_query(self, place: int) -> bool:
         return place + 1 < len(self.tokens) and self.tokens[place + 1].says("select", "with")

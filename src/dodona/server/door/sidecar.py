@@ -146,9 +146,9 @@ def _find_user(name: str | None) -> pwd.struct_passwd | None:
         if name is not None:
             raise InvalidRequest("Only root can start the sidecar as another user: --sql-user.")
         return None
-    for one in (name,) if name is not None else _USERS:
+    for user in (name,) if name is not None else _USERS:
         try:
-            return pwd.getpwnam(one)
+            return pwd.getpwnam(user)
         except KeyError:
             continue
     raise InvalidArgument("--sql-user", name or "root", "write a user of this system: PostgreSQL does not run as root")
@@ -178,8 +178,8 @@ def _version(folder: Path) -> int:
         said = subprocess.run([str(folder / "postgres"), "--version"], check=False, capture_output=True, text=True)  # noqa: S603
     except OSError:
         return 0
-    found = re.search(r"PostgreSQL\) (\d+)", said.stdout)
-    return 0 if found is None else int(found[1])
+    version = re.search(r"PostgreSQL\) (\d+)", said.stdout)
+    return 0 if version is None else int(version[1])
 
 
 def _readable(programs: Path, folder: Path, owner: pwd.struct_passwd | None) -> Path:

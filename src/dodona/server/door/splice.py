@@ -68,11 +68,11 @@ class Piece:
 
 def mirror_edits(shape: Shape) -> list[tuple[Range, str]]:
     """Return what the mirror has to read instead of DP_INTERVAL_LOW and _HIGH, which refer to columns of the result."""
-    found = []
+    edits = []
     for select in shape.pieces:
         reader = _PieceReader(shape, select)
-        found += [(place, reader.text(estimate)) for place, estimate, _ in reader.calls]
-    return found
+        edits += [(place, reader.text(estimate)) for place, estimate, _ in reader.calls]
+    return edits
 
 
 def read_pieces(shape: Shape) -> list[Piece]:
@@ -149,11 +149,11 @@ class _PieceReader:
         return last.word if operand and is_name(last) else None
 
     def _find_estimates(self, part: Range) -> None:
-        known = {self._meaning(one) for one in self.estimates}
-        for found in self.shape.aggregates(part):
-            if self._meaning(found) not in known:
-                known.add(self._meaning(found))
-                self.estimates.append(found)
+        known = {self._meaning(estimate) for estimate in self.estimates}
+        for aggregate in self.shape.aggregates(part):
+            if self._meaning(aggregate) not in known:
+                known.add(self._meaning(aggregate))
+                self.estimates.append(aggregate)
 
     def _find_calls(self, part: Range) -> None:
         tokens = self.shape.tokens
@@ -171,15 +171,15 @@ class _PieceReader:
                 return estimate
         word = self.shape.tokens[argument[0]].word if argument[1] - argument[0] == 1 else None
         for item, alias in zip(self.items, self.aliases, strict=True):
-            found = self._whole_estimate(item)
-            if word is not None and found is not None and word in {alias, self.shape.tokens[found[0]].word}:
-                return found
+            aggregate = self._whole_estimate(item)
+            if word is not None and aggregate is not None and word in {alias, self.shape.tokens[aggregate[0]].word}:
+                return aggregate
         raise IntervalOfNothing
 
     def _whole_estimate(self, item: Range) -> Range | None:
         """Return the aggregate that is all of a column; None if the column is something else."""
         start, end = self._expression(item)
-        return next((one for one in self.shape.aggregates(item) if one == (start, end)), None)
+        return next((aggregate for aggregate in self.shape.aggregates(item) if aggregate == (start, end)), None)
 
     def _expression(self, item: Range) -> Range:
         """Return a column without its name."""
@@ -199,29 +199,29 @@ class _PieceReader:
             listed = []
         known = set[tuple[str, ...]]()
         for part in listed:
-            found = part
+            key = part
             if part[1] - part[0] == 1:
                 token = tokens[part[0]]
                 if token.kind == "number" and token.text.isdigit() and 0 < int(token.text) <= len(self.items):
-                    found = self._expression(self.items[int(token.text) - 1])
+                    key = self._expression(self.items[int(token.text) - 1])
                 elif token.names and not self._is_column(token.word) and token.word in self.aliases:
-                    found = self._expression(self.items[self.aliases.index(token.word)])
-            if self._meaning(found) not in known:
-                known.add(self._meaning(found))
-                self.keys.append(found)
+                    key = self._expression(self.items[self.aliases.index(token.word)])
+            if self._meaning(key) not in known:
+                known.add(self._meaning(key))
+                self.keys.append(key)
 
     def _flat(self, parts: Sequence[Range]) -> list[Range]:
         """Return the keys of ROLLUP, CUBE, GROUPING SETS and lists in brackets."""
-        tokens, found = self.shape.tokens, []
+        tokens, keys = self.shape.tokens, []
         for start, end in parts:
             opening = start
             while opening < end and tokens[opening].says("rollup", "cube", "grouping", "sets"):
                 opening += 1
             if opening in self.shape.closing and self.shape.closing[opening] == end - 1:
-                found += self._flat(self.shape.split_list((opening + 1, end - 1)))
+                keys += self._flat(self.shape.split_list((opening + 1, end - 1)))
             else:
-                found.append((start, end))
-        return found
+                keys.append((start, end))
+        return keys
 
     def _is_column(self, word: str) -> bool:
         return any(word in columns for columns in self.shape.catalog.tables.values())
@@ -246,7 +246,7 @@ class _PieceReader:
     def _occurrences(self, part: Range, opaque: Sequence[Range]) -> Iterator[tuple[Range, int]]:
         """Yield where keys stand in a part of the statement, and which, the longest first."""
         hidden = {place for start, end in opaque for place in range(start, end)}
-        words = [one for one in self._words(part) if one[1][0] not in hidden]
+        words = [word for word in self._words(part) if word[1][0] not in hidden]
         beginning: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         for number, key in enumerate(self.keys):
             meaning = self._meaning(key)
@@ -254,7 +254,7 @@ class _PieceReader:
         place = 0
         while place < len(words):
             step = 1
-            for meaning, number in sorted(beginning.get(words[place][0], ()), key=lambda one: -len(one[0])):
+            for meaning, number in sorted(beginning.get(words[place][0], ()), key=lambda pair: -len(pair[0])):
                 run = words[place : place + len(meaning)]
                 covered = range(run[0][1][0], run[-1][1][1])
                 if tuple(word for word, _ in run) == meaning and not self._names_result(covered, part):
@@ -420,7 +420,7 @@ class _PieceReader:
         return start, min([*later, self.select.whole[1]])
 
     def _edits(self) -> Iterator[tuple[Range, str]]:
-        numbers = {self._meaning(one): number for number, one in enumerate(self.estimates)}
+        numbers = {self._meaning(estimate): number for number, estimate in enumerate(self.estimates)}
         calls = [place for place, _, _ in self.calls]
         called = {place for start, end in calls for place in range(start, end)}
         changed: list[Range] = []
@@ -429,16 +429,16 @@ class _PieceReader:
             yield place, f"{ANSWER}.a{numbers[self._meaning(estimate)]}_{which}"
         for part in self._outer_parts():
             opaque = list(calls)
-            for found in self.shape.aggregates(part):
-                if found[0] in called:
+            for span in self.shape.aggregates(part):
+                if span[0] in called:
                     continue
-                opaque.append(found)
-                changed.append(found)
-                yield found, f"{ANSWER}.a{numbers[self._meaning(found)]}"
+                opaque.append(span)
+                changed.append(span)
+                yield span, f"{ANSWER}.a{numbers[self._meaning(span)]}"
             opaque += [(start - 1, end + 1) for start, end in self.shape.subqueries(part)]
-            for found, number in self._occurrences(part, opaque):
-                changed.append(found)
-                yield found, f"{ANSWER}.k{number}"
+            for span, number in self._occurrences(part, opaque):
+                changed.append(span)
+                yield span, f"{ANSWER}.k{number}"
         if "having" in self.select.clauses:
             having = self.select.clauses["having"][0]
             yield (having, having + 1), "WHERE"
@@ -448,11 +448,11 @@ class _PieceReader:
                 yield (end, end), f"{{{number}}}"
 
     def _shown(self) -> Iterator[tuple[int, int, int]]:
-        numbers = {self._meaning(one): number for number, one in enumerate(self.estimates)}
+        numbers = {self._meaning(estimate): number for number, estimate in enumerate(self.estimates)}
         for number, item in enumerate(self.items):
-            found = self._whole_estimate(item)
-            if found is not None:
-                yield item[1], number, numbers[self._meaning(found)]
+            estimate = self._whole_estimate(item)
+            if estimate is not None:
+                yield item[1], number, numbers[self._meaning(estimate)]
 
 
 def _edit(tokens: Sequence[Token], part: Range, edits: Sequence[tuple[Range, str]]) -> str:

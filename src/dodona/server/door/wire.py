@@ -47,9 +47,9 @@ class Stream:
     async def next(self) -> tuple[bytes, bytes]:
         """Return the type and the body of the next message; raises IncompleteReadError at the end."""
         while True:
-            found = self.ready()
-            if found is not None:
-                return found
+            packet = self.ready()
+            if packet is not None:
+                return packet
             data = await self.reader.read(_CHUNK)
             if not data:
                 raise asyncio.IncompleteReadError(b"", None)
@@ -97,14 +97,14 @@ def codec_of(encoding: str) -> str:
     >>> [codec_of(one) for one in ("UTF8", "LATIN1", "WIN1252", "ISO_8859_5", "EUC_JP", "MULE_INTERNAL")]
     ['utf-8', 'iso8859-1', 'cp1252', 'iso8859-5', 'euc_jp', 'ascii']
     """
-    found = _CODECS.get(encoding)
-    if found is None:
-        found = encoding.lower().replace("latin", "iso8859-").replace("win", "cp").replace("iso_8859_", "iso8859-")
+    codec = _CODECS.get(encoding)
+    if codec is None:
+        codec = encoding.lower().replace("latin", "iso8859-").replace("win", "cp").replace("iso_8859_", "iso8859-")
     try:
-        codecs.lookup(found)
+        codecs.lookup(codec)
     except LookupError:
         return "ascii"
-    return found
+    return codec
 
 
 def text_of(value: str, codec: str = UTF8) -> bytes:
@@ -140,8 +140,8 @@ def execute_message(portal: bytes, rows: int = 0) -> bytes:
 
 def notice(severity: str, sqlstate: str, text: str, codec: str = UTF8, *, kind: bytes = b"N") -> bytes:
     """Return a notice, or with kind E an error."""
-    found = {b"S": severity, b"V": severity, b"C": sqlstate, b"M": text}
-    return message(kind, b"".join(name + text_of(value, codec) for name, value in found.items()) + b"\0")
+    fields = {b"S": severity, b"V": severity, b"C": sqlstate, b"M": text}
+    return message(kind, b"".join(name + text_of(value, codec) for name, value in fields.items()) + b"\0")
 
 
 def plain_error(body: bytes) -> bytes:
@@ -182,10 +182,10 @@ def types_of(body: bytes) -> list[int]:
 
 def parts_of(body: bytes, count: int) -> list[bytes]:
     """Return the texts that a message begins with, and its rest; raises Broken if it has fewer."""
-    found = body.split(b"\0", count - 1)
-    if len(found) != count:
+    parts = body.split(b"\0", count - 1)
+    if len(parts) != count:
         raise Broken
-    return found
+    return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,19 @@ def values(ready: LawTable | RoundedTable, words: NDArray[np.uint64]) -> tuple[N
     Theorem: exact-samplers, exact-rounded-normal
     """
     columns = words.shape[1]
-    found, doubtful = np.empty(columns, dtype=np.int64), np.empty(columns, dtype=np.int64)
+    values, doubtful = np.empty(columns, dtype=np.int64), np.empty(columns, dtype=np.int64)
     if isinstance(ready, RoundedTable):
         scale = (ready.digits, ready.whole, ready.rest, ready.step)
         ends = (ready.band, ready.below, ready.above)
-        doubts = _rounded(words[0], words[1], ready.guide, ready.bounds, *scale, *ends, found, doubtful)
-        return found, doubtful[:doubts]
+        doubts = _rounded(words[0], words[1], ready.guide, ready.bounds, *scale, *ends, values, doubtful)
+        return values, doubtful[:doubts]
     law = ready.law
     if law.shift:
         filters = (np.uint64(law.shift), ready.linear, ready.quadratic, ready.band)
-        doubts = _wide(words[0], words[1], ready.guide, ready.bounds, law.signed, *filters, found, doubtful)
+        doubts = _wide(words[0], words[1], ready.guide, ready.bounds, law.signed, *filters, values, doubtful)
     else:
-        doubts = _narrow(words[0], ready.guide, ready.bounds, law.signed, found, doubtful)
-    return found, doubtful[:doubts]
+        doubts = _narrow(words[0], ready.guide, ready.bounds, law.signed, values, doubtful)
+    return values, doubtful[:doubts]
 
 
 @numba.njit(nogil=True)
@@ -50,7 +50,7 @@ def _top(word, guide, bounds):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True)
-def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-untyped-def]
+def _narrow(words, guide, bounds, signed, values, doubtful):  # type: ignore[no-untyped-def]
     """Sample a law that fits the table completely."""
     doubts = 0
     for column in range(words.size):
@@ -60,12 +60,12 @@ def _narrow(words, guide, bounds, signed, found, doubtful):  # type: ignore[no-u
             doubtful[doubts] = column
             doubts += 1
         negative = -np.int64(word & _ONE) if signed else np.int64(0)
-        found[column] = (top ^ negative) - negative
+        values[column] = (top ^ negative) - negative
     return doubts
 
 
 @numba.njit(nogil=True)
-def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band, found, doubtful):  # type: ignore[no-untyped-def]
+def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band, values, doubtful):  # type: ignore[no-untyped-def]
     """Add a uniform offset to each top, and accept it with probability e^-excess."""
     doubts = 0
     for column in range(words.size):
@@ -89,12 +89,12 @@ def _wide(words, seconds, guide, bounds, signed, shift, linear, quadratic, band,
         if doubt:
             doubtful[doubts] = column
             doubts += 1
-        found[column] = REJECTED if rejected else (magnitude ^ negative) - negative
+        values[column] = REJECTED if rejected else (magnitude ^ negative) - negative
     return doubts
 
 
 @numba.njit(nogil=True)
-def _rounded(words, seconds, guide, bounds, digits, whole, rest, step, band, below, above, found, doubtful):  # type: ignore[no-untyped-def]
+def _rounded(words, seconds, guide, bounds, digits, whole, rest, step, band, below, above, values, doubtful):  # type: ignore[no-untyped-def]
     """Reveal digits of each normal number, accept it with probability e^-excess, and round its multiple."""
     doubts = 0
     unit = 2.0 ** -np.float64(digits)
@@ -120,5 +120,5 @@ def _rounded(words, seconds, guide, bounds, digits, whole, rest, step, band, bel
             doubts += 1
         negative = -np.int64(word & _ONE)
         value = np.int64(magnitude) + top * whole
-        found[column] = REJECTED if rejected else (value ^ negative) - negative
+        values[column] = REJECTED if rejected else (value ^ negative) - negative
     return doubts

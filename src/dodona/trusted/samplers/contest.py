@@ -170,14 +170,14 @@ def integers(values: Scores, *, argument: str) -> NDArray[np.int64]:
     """Return the values as a non-empty array of integers that cannot overflow when noise is added."""
     accepted = "write a non-empty flat list of integers from -2^62 to 2^62"
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except ValueError:  # rows of different lengths
         raise InvalidArgument(argument, values, accepted) from None
-    if found.ndim != 1 or found.size == 0 or found.dtype.kind not in "iu":
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise InvalidArgument(argument, values, accepted)
-    if int(found.max()) > LARGEST_VALUE or int(found.min()) < -LARGEST_VALUE:
+    if int(array.max()) > LARGEST_VALUE or int(array.min()) < -LARGEST_VALUE:
         raise InvalidArgument(argument, values, accepted)
-    return found.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def _gaps(scores: object, factor: Fraction) -> tuple[NDArray[np.float64], Callable[[int], Fraction]]:

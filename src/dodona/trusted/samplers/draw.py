@@ -63,14 +63,14 @@ def numpy_values(ready: NoiseTable, words: NDArray[np.uint64]) -> KernelResult:
 
     Theorem: exact-samplers, exact-rounded-normal
     """
-    found, doubtful = _tops(ready, words[0])
+    values, doubtful = _tops(ready, words[0])
     if isinstance(ready, RoundedTable):
-        found, doubtful = _round(ready, found, words, doubtful)
+        values, doubtful = _round(ready, values, words, doubtful)
     elif ready.law.shift:
-        found, doubtful = _add_offsets(ready, found, words, doubtful)
+        values, doubtful = _add_offsets(ready, values, words, doubtful)
     elif ready.law.signed:
-        _negate(found, _negative(words))
-    return found, doubtful
+        _negate(values, _negative(words))
+    return values, doubtful
 
 
 def _tops(ready: NoiseTable, words: NDArray[np.uint64]) -> KernelResult:
@@ -178,11 +178,11 @@ def decide_values(
 
     Theorem: exact-samplers
     """
-    found, doubtful = kernel(prepare_noise(law), words)
+    values, doubtful = kernel(prepare_noise(law), words)
     for column in doubtful.tolist():
         value = law.decide(tuple(words[:, column].tolist()), more)
-        found[column] = REJECTED if value is None else value
-    return found
+        values[column] = REJECTED if value is None else value
+    return values
 
 
 def draw_values(
@@ -197,12 +197,12 @@ def draw_values(
     while filled < count:
         columns = min(_COLUMNS, count - filled)
         words = stream.words(law.words * columns).reshape(law.words, columns)
-        found = decide_values(law, words, stream.word, kernel=kernel)
+        values = decide_values(law, words, stream.word, kernel=kernel)
         words.fill(0)
         if law.rejects:
-            found = found[found != REJECTED]
-        drawn[filled : filled + found.size] = found
-        filled += found.size
+            values = values[values != REJECTED]
+        drawn[filled : filled + values.size] = values
+        filled += values.size
     return drawn
 
 
@@ -302,7 +302,7 @@ def draw_runs(runs: Sequence[tuple[Noise, int]]) -> NDArray[np.int64]:
         drawn = {mechanism: draw_many(mechanism, count) for mechanism, count in totals.items()}
     else:
         drawn = _draw_several(totals)
-    parts = [drawn[own][start : start + count] for (own, count), start in zip(runs, starts, strict=True)]
+    parts = [drawn[mechanism][start : start + count] for (mechanism, count), start in zip(runs, starts, strict=True)]
     return np.concatenate(parts)
 
 
@@ -311,20 +311,20 @@ def _draw_several(totals: dict[Noise, int]) -> dict[Noise, NDArray[np.int64]]:
     drawn: dict[Noise, NDArray[np.int64]] = {}
     uneven: dict[Noise, DiscreteLaw] = {}
     rounded: dict[Noise, RoundedNormalLaw] = {}
-    for own, count in totals.items():
-        law = noise_law(own)
+    for noise, count in totals.items():
+        law = noise_law(noise)
         if count < _MANY and isinstance(law, RoundedNormalLaw):
-            rounded[own] = law
-        elif count < _MANY and isinstance(own, Gaussian) and isinstance(law, DiscreteLaw) and law.shift:
-            uneven[own] = law
+            rounded[noise] = law
+        elif count < _MANY and isinstance(noise, Gaussian) and isinstance(law, DiscreteLaw) and law.shift:
+            uneven[noise] = law
         else:
-            drawn[own] = draw_values(law, count, SYSTEM)
+            drawn[noise] = draw_values(law, count, SYSTEM)
     for noises, values in (
-        (uneven, draw_uneven(tuple(uneven.values()), [totals[own] for own in uneven], SYSTEM)),
-        (rounded, draw_rounded(tuple(rounded.values()), [totals[own] for own in rounded], SYSTEM)),
+        (uneven, draw_uneven(tuple(uneven.values()), [totals[noise] for noise in uneven], SYSTEM)),
+        (rounded, draw_rounded(tuple(rounded.values()), [totals[noise] for noise in rounded], SYSTEM)),
     ):
-        ends = np.cumsum([totals[own] for own in noises])
-        drawn |= {own: values[end - totals[own] : end] for own, end in zip(noises, ends.tolist(), strict=True)}
+        ends = np.cumsum([totals[noise] for noise in noises])
+        drawn |= {noise: values[end - totals[noise] : end] for noise, end in zip(noises, ends.tolist(), strict=True)}
     return drawn
 
 
@@ -346,11 +346,11 @@ def decide_rounded(
 
     Theorem: exact-rounded-normal
     """
-    found, doubtful = numpy_values(RoundedTable.of(laws, which), words)
+    values, doubtful = numpy_values(RoundedTable.of(laws, which), words)
     for column in doubtful.tolist():
         value = laws[which[column]].decide(tuple(words[:, column].tolist()), more)
-        found[column] = REJECTED if value is None else value
-    return found
+        values[column] = REJECTED if value is None else value
+    return values
 
 
 def _draw_each(
@@ -364,10 +364,10 @@ def _draw_each(
     left = np.arange(len(which))
     while left.size:
         words = stream.words(2 * left.size).reshape(2, left.size)
-        found = decide(which[left], words)
+        values = decide(which[left], words)
         words.fill(0)
-        kept = found != REJECTED
-        drawn[left[kept]] = found[kept]
+        kept = values != REJECTED
+        drawn[left[kept]] = values[kept]
         left = left[~kept]
     return drawn
 
@@ -412,11 +412,11 @@ def decide_uneven(
 
     Theorem: exact-samplers
     """
-    found, doubtful = uneven_values(ready, which, words)
+    values, doubtful = uneven_values(ready, which, words)
     for column in doubtful.tolist():
         value = decide_shared(ready.laws[which[column]], tuple(words[:, column].tolist()), more)
-        found[column] = REJECTED if value is None else value
-    return found
+        values[column] = REJECTED if value is None else value
+    return values
 
 
 def decide_shared(law: DiscreteLaw, words: tuple[int, ...], more: NextWord) -> int | None:
@@ -455,10 +455,10 @@ def uneven_values(
     unsure = np.flatnonzero(uniform + excess >= 1 - ready.band)
     margin = uniform[unsure] - _uneven_power(excess[unsure])
     negative = (words[0] & np.uint64(1)).astype(np.bool_)
-    found = np.where(negative, -magnitude, magnitude)
-    found[negative & (magnitude == 0)] = REJECTED  # zero has only one sign
-    found[unsure[margin > ready.band]] = REJECTED
-    return found, np.union1d(tied, unsure[np.abs(margin) <= ready.band])
+    values = np.where(negative, -magnitude, magnitude)
+    values[negative & (magnitude == 0)] = REJECTED  # zero has only one sign
+    values[unsure[margin > ready.band]] = REJECTED
+    return values, np.union1d(tied, unsure[np.abs(margin) <= ready.band])
 
 
 def _uneven_power(exponent: NDArray[np.float64]) -> NDArray[np.float64]:

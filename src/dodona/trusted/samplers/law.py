@@ -163,9 +163,9 @@ def law_thresholds(law: DiscreteLaw, bits: int) -> tuple[int, ...]:
     Theorem: exact-thresholds
     """
     precision = bits + WORD
-    while (found := _certified(law, bits, precision)) is None:
+    while (thresholds := _certified(law, bits, precision)) is None:
         precision *= 2
-    return found
+    return thresholds
 
 
 def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] | None:
@@ -173,16 +173,16 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
 
     Weights, ratios and sums are intervals [low, high] in units of 2^-precision, low rounded down and high up.
     """
-    one = 1 << precision
+    unity = 1 << precision
     small = 1 << precision - bits
     linear, quadratic = law.linear * (1 << law.shift), law.quadratic * (1 << 2 * law.shift)
     ratio_low = power_floor(linear + quadratic, precision)
     ratio_high = ratio_low + 1
     fall_low = power_floor(2 * quadratic, precision)
-    fall_high = fall_low + 1 if quadratic else one
+    fall_high = fall_low + 1 if quadratic else unity
     # If the table holds the whole law, a nonzero magnitude stands for two values.
     fold = 2 if law.signed and law.shift == 0 else 1
-    low = high = one
+    low = high = unity
     sum_low = sum_high = 0
     sums: list[tuple[int, int]] = []
     while True:
@@ -194,24 +194,24 @@ def _certified(law: DiscreteLaw, bits: int, precision: int) -> tuple[int, ...] |
         high = -(-high * ratio_high >> precision)
         if high < small:
             # Ratios never increase from here: a geometric series bounds the rest, and equals it if they are constant.
-            tail_low = fold * (low if quadratic else low * one // (one - ratio_low))
-            tail_high = fold * -(-high * one // (one - ratio_high))
+            tail_low = fold * (low if quadratic else low * unity // (unity - ratio_low))
+            tail_high = fold * -(-high * unity // (unity - ratio_high))
             if tail_high < small and tail_high - tail_low < 1 << WORD // 2:
                 break
         ratio_low = ratio_low * fall_low >> precision
         ratio_high = -(-ratio_high * fall_high >> precision)
     total_low, total_high = sum_low + tail_low, sum_high + tail_high
     last = (1 << bits) - 1
-    found = []
+    thresholds = []
     for sum_low, sum_high in sums:
         # No probability is 1, so no threshold exceeds the last, however wide the interval.
         threshold = (sum_low << bits) // total_high
         if threshold != min((sum_high << bits) // total_low, last):
             return None
-        found.append(threshold)
+        thresholds.append(threshold)
         if threshold == last:
             break
-    return tuple(found)
+    return tuple(thresholds)
 
 
 # --- A law prepared for drawing: its thresholds as words, and a guide table into them. ---

@@ -76,12 +76,12 @@ class _RepeatedPurchase:
         return first, second
 
     def _outputs(self, rows: Rows, count: int) -> Outputs:
-        found: list[tuple[int, ...]] = []
+        outputs: list[tuple[int, ...]] = []
         source = source_of(schema_of(self.neighbours), rows)
-        while len(found) < count:
+        while len(outputs) < count:
             ledger = self._ledger()
-            found += [self._once(ledger, source) for _ in range(min(_CHARGES, count - len(found)))]
-        return np.array(found, dtype=np.int64)
+            outputs += [self._once(ledger, source) for _ in range(min(_CHARGES, count - len(outputs)))]
+        return np.array(outputs, dtype=np.int64)
 
     def _once(self, ledger: Ledger, source: Source) -> tuple[int, ...]:
         bought, unit = self.measurement, schema_of(self.neighbours).unit
@@ -96,10 +96,10 @@ class _RepeatedPurchase:
 
 def _table(neighbours: Neighbours, tables: Tables) -> AuditCase:
     domain, unit = schema_of(neighbours).domain, schema_of(neighbours).unit
-    found = design_count_table(domain, unit, (Classes.of(domain["sex"]),), Laplace, tolerance=_WITHIN, failing=0.05)
-    if found is None:
+    design = design_count_table(domain, unit, (Classes.of(domain["sex"]),), Laplace, tolerance=_WITHIN, failing=0.05)
+    if design is None:
         raise InvariantBroken("No table is within the room.")
-    bought = _RepeatedPurchase(neighbours, tables, found, "0")
+    bought = _RepeatedPurchase(neighbours, tables, design, "0")
     two = Feature("two groups", lambda outputs: pair(_REACH).of(outputs[:, :2]))
     return AuditCase(
         name="table of the ladder",
@@ -132,10 +132,10 @@ def _lattice(neighbours: Neighbours, tables: Tables, base: Base) -> AuditCase:
         raise InvariantBroken("A stay is a number of days.")
     ways = (Classes.of(schema.domain["sex"]), stays)
     every = [Residual(inner) for size in range(3) for inner in combinations(ways, size)]
-    kept = [own for own in every if own.classes or neighbours is Neighbours.ADD_REMOVE]
+    kept = [residual for residual in every if residual.classes or neighbours is Neighbours.ADD_REMOVE]
     if base is Base.RANGES:
-        kept = [own for own in kept if stays in own.classes]
-    residuals = ResidualMeasurement(schema.domain, tuple((own, Fraction(2)) for own in kept))
+        kept = [residual for residual in kept if stays in residual.classes]
+    residuals = ResidualMeasurement(schema.domain, tuple((residual, Fraction(2)) for residual in kept))
     bought = _RepeatedPurchase(neighbours, tables, residuals, "1e-6")
 
     @cache  # when it is looked at: a fault in reading is no fault of listing the cases
@@ -185,13 +185,13 @@ def _ask_counts(neighbours: Neighbours, rows: Rows, ledger: Ledger) -> tuple[int
     schema = schema_of(neighbours)
     curator = make_curator(schema, source_of(schema, rows), ledger)
     curator.prepare(["SELECT sex, count(*) FROM stays GROUP BY sex"], within=_WITHIN)
-    found = []
+    counts = []
     for codes in _SETS:
         shown = curator.ask(Query.count(schema.domain, among(schema.domain["sex"], codes)), within=20 * _WITHIN).value
         if shown.value is None:
             raise InvariantBroken("A count is no number.")
-        found.append(float(to_float(shown.value)))
-    return (round(1000 * found[0]), round(1000 * sum(found)))
+        counts.append(float(to_float(shown.value)))
+    return (round(1000 * counts[0]), round(1000 * sum(counts)))
 
 
 def _exact_marginals(residuals: ResidualMeasurement, neighbours: Neighbours, rows: Rows) -> list[int]:

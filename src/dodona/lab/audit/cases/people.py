@@ -49,8 +49,8 @@ def _among_busy(neighbours: Neighbours) -> Tables:
 
 def _two(answer: Answer) -> tuple[int, ...]:
     """Return the values of women and of others: the groups that the person is in."""
-    found = values(answer)
-    return found[0], found[2]
+    group_values = values(answer)
+    return group_values[0], group_values[2]
 
 
 def _row(sex: str, who: str) -> Row:

@@ -45,12 +45,14 @@ def neighbouring_tables(neighbours: Neighbours, rows: Rows, new: Row, *, old: Ro
 
 
 def _counts(neighbours: Neighbours) -> Iterator[AuditCase]:
-    one = partial(RepeatedQueries, neighbours=neighbours, tables=neighbouring_tables(neighbours, CROWD, FEMALE))
-    yield query_case("count", one(texts=(COUNT,)), VALUE, LOWEST_BIT)
-    yield query_case("count singly", one(texts=(COUNT,), singly=True), VALUE, share=80)
+    repeated_queries = partial(
+        RepeatedQueries, neighbours=neighbours, tables=neighbouring_tables(neighbours, CROWD, FEMALE)
+    )
+    yield query_case("count", repeated_queries(texts=(COUNT,)), VALUE, LOWEST_BIT)
+    yield query_case("count singly", repeated_queries(texts=(COUNT,), singly=True), VALUE, share=80)
     male = "SELECT count(*) FROM stays WHERE sex = 'male'"
-    yield query_case("pair of counts", one(texts=(COUNT, male)), DIFFERENCE, pair(_REACH), share=20)
-    gaussian = one(texts=(COUNT,), delta="1e-6")
+    yield query_case("pair of counts", repeated_queries(texts=(COUNT, male)), DIFFERENCE, pair(_REACH), share=20)
+    gaussian = repeated_queries(texts=(COUNT,), delta="1e-6")
     yield AuditCase(
         name="served count with Gaussian noise",
         mechanism="served",
@@ -61,7 +63,7 @@ def _counts(neighbours: Neighbours) -> Iterator[AuditCase]:
         measure=LossMeasure.MU,
         share=10,
     )
-    rounded = one(texts=(COUNT,), delta="1e-6", accountant="gaussian")
+    rounded = repeated_queries(texts=(COUNT,), delta="1e-6", accountant="gaussian")
     yield AuditCase(
         name="served count under the Gaussian accountant",
         mechanism="served",

@@ -36,11 +36,11 @@ def _common_streams(neighbours: Neighbours) -> Iterator[AuditCase]:
     last = 0 if neighbours is Neighbours.ADD_REMOVE else -2
     # One step below the threshold and on it, where the grid makes the comparison most revealing.
     tables = ((-1,) * questions, (0,) * (questions - 1) + (last,))
-    one = {
+    mechanisms = {
         "above threshold": above_threshold(1, sensitivity),
         "one threshold": SparseVector.for_privacy(1, sensitivity, questions=questions),
     }
-    for name, mechanism in one.items():
+    for name, mechanism in mechanisms.items():
         yield _case(name, mechanism, sensitivity, tables, PATTERN, PATTERN_AND_GAP)
     longer = Sensitivity.counts(16, neighbours)
     numeric = numeric_sparse(4, longer, positives=1)
@@ -62,10 +62,10 @@ def _swapped_streams() -> Iterator[AuditCase]:
     sensitivity = Sensitivity.counts(12, Neighbours.REPLACE)
     six = SparseVector.for_privacy(3, sensitivity, questions=12, positives=6)
     yield _case("6 positives, halves moved apart", six, sensitivity, ((0,) * 12, (1,) * 6 + (-1,) * 6), PATTERN)
-    one = SparseVector.for_privacy(1, sensitivity, questions=12)
+    single_positive = SparseVector.for_privacy(1, sensitivity, questions=12)
     for half in (5, 10):
         swapped = ((0,) * half + (1,) * half, (1,) * half + (0,) * half)
-        yield _case(f"{2 * half} questions, halves swapped", one, sensitivity, swapped, PATTERN)
+        yield _case(f"{2 * half} questions, halves swapped", single_positive, sensitivity, swapped, PATTERN)
 
 
 def _case(

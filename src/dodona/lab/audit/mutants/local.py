@@ -50,8 +50,8 @@ MUTANTS = (
         (
             replace_lines(
                 "dodona.lab.local.bits",
-                "    rows[own] = (rows[own] & ~(_ONE << shift)) | (kept << shift)",
-                "    rows[own] |= kept << shift",
+                "    rows[index] = (rows[index] & ~(_ONE << shift)) | (kept << shift)",
+                "    rows[index] |= kept << shift",
                 symbol="noisy_one_hot",
             ),
         ),
