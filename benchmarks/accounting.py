@@ -34,7 +34,9 @@ def measure(say: Callable[[str], None]) -> dict[str, object]:
     figures["plan_1e4_s"] = clock.once(lambda: DeclaredPlan(((response("1/100"), _COUNTS),)).epsilon(DELTA))
     mixed = DeclaredPlan(tuple((response(Fraction(size, 1000)), 1_000) for size in range(1, 11)))
     figures["plan_1e4_in_ten_groups_s"] = clock.once(lambda: mixed.epsilon(DELTA))
-    figures["count_std"] = {own.value: _count_std(own) for own in (Accountant.RENYI, Accountant.GAUSSIAN)}
+    figures["count_std"] = {
+        accountant.value: _count_std(accountant) for accountant in (Accountant.RENYI, Accountant.GAUSSIAN)
+    }
     say("known values")
     figures["values"] = values.values()
     return figures
@@ -43,21 +45,21 @@ def measure(say: Callable[[str], None]) -> dict[str, object]:
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
     ours, peer, known = figures["decision_us"], figures["opendp_decision_us"], figures["values"]
-    found = [
+    rows = [
         Row(f"decision after {name} events", "µs", ours[name], peer[other], "less")  # type: ignore[index]
         for name, other in zip(_BEFORE, peer, strict=True)  # type: ignore[call-overload]
     ]
     plans = ("plan_1e4_s", "plan_1e4_in_ten_groups_s")
-    found += [Row(name, "s", float(str(figures[name])), None, "less") for name in plans]
+    rows += [Row(name, "s", float(str(figures[name])), None, "less") for name in plans]
     counts = figures["count_std"].items()  # type: ignore[attr-defined]
-    found += [Row(f"10,000 counts in (1, 1e-6), {name}", "std", std, None, "less") for name, std in counts]
+    rows += [Row(f"10,000 counts in (1, 1e-6), {name}", "std", std, None, "less") for name, std in counts]
     differences = [abs(value["relative_difference"]) for value in known.values()]  # type: ignore[attr-defined]
-    found.append(
+    rows.append(
         Row(
             f"largest difference to {len(differences)} known values", "billionths", max(differences) * 1e9, None, "less"
         )
     )
-    return found
+    return rows
 
 
 _BEFORE = {"1e3": 10**3, "1e6": 10**6}

@@ -52,9 +52,9 @@ class Engine:
 
     def fetchnumpy(self) -> object:
         """Return the columns of the statement's answer."""
-        found: list[object] = []
-        self.seconds = clock.once(lambda: found.append(self._connection.execute(self._text).fetchnumpy()))
-        return found[0]
+        fetched: list[object] = []
+        self.seconds = clock.once(lambda: fetched.append(self._connection.execute(self._text).fetchnumpy()))
+        return fetched[0]
 
 
 def count_overhead(path: Path, *, counts: int = COUNTS) -> Figures:
@@ -74,8 +74,8 @@ def count_overhead(path: Path, *, counts: int = COUNTS) -> Figures:
         alone.append(clock.once(lambda: plain.execute(text).fetchone()))  # noqa: B023  it is done at once
         asked.append(clock.once(lambda: ours.ask(_TEXT.format("stays", age, cost)).value))  # noqa: B023
         beside.append(asked[-1] - engine.seconds)
-    found = {"ask": asked, "duckdb": alone, "beside the engine": beside}
-    figures = {name: round(median(times[10:]) * 1e3, 3) for name, times in found.items()}
+    timings = {"ask": asked, "duckdb": alone, "beside the engine": beside}
+    figures = {name: round(median(times[10:]) * 1e3, 3) for name, times in timings.items()}
     return {"count_overhead_ms": figures["beside the engine"], "count_ms": figures}
 
 
@@ -88,10 +88,10 @@ def batch(source: Source, *, batches: int = BATCHES) -> tuple[Figures, list[tupl
     for number in range(batches):
         ours = table.curator(table.NARROW, source)
         for times, seed in ((seconds, 2 * number), (again, 2 * number + 1)):
-            asked, told = conjunctions(BATCH, seed=seed), list[Sequence["Answer"]]()
+            asked, answers = conjunctions(BATCH, seed=seed), list[Sequence["Answer"]]()
             gc.collect()
-            times.append(clock.once(lambda: told.append(ours.ask_many(asked, within="5%"))))  # type: ignore[arg-type]  # noqa: B023  now
-            last = list(zip(asked, told[0], strict=True))
+            times.append(clock.once(lambda: answers.append(ours.ask_many(asked, within="5%"))))  # type: ignore[arg-type]  # noqa: B023  now
+            last = list(zip(asked, answers[0], strict=True))
     return {
         "batch_10k_cpu_s": round(median(seconds), 3),
         "batch_10k_cpu_s_all": {"fresh": round(median(seconds), 3), "after another batch": round(median(again), 3)},
@@ -106,9 +106,9 @@ def conjunctions(count: int, *, seed: int) -> list[Query]:
     sets = random.choice([0b0001, 0b0010, 0b0101, 0b0110, 0b1001, 0b1010], (count, _WAYS)).tolist()
     return [
         Query.count(
-            domain, conjunction(*(among_mask(domain[f"c{place}"], codes) for place, codes in zip(*one, strict=True)))
+            domain, conjunction(*(among_mask(domain[f"c{place}"], codes) for place, codes in zip(*pair, strict=True)))
         )
-        for one in zip(columns, sets, strict=True)
+        for pair in zip(columns, sets, strict=True)
     ]
 
 
@@ -134,11 +134,11 @@ def parsing() -> Figures:
         "group by": "SELECT emergency, count(*) AS n, avg(cost) FROM stays WHERE age < {} AND cost > {} "
         "GROUP BY emergency ORDER BY n DESC",
     }
-    found = {}
+    medians = {}
     for name, text in texts.items():
         seconds = [
             clock.once(partial(compile_sql, text.format(number % 100, 17 * number), table.COUNTED))
             for number in range(TEXTS)
         ]
-        found[name] = round(median(seconds[TEXTS // 10 :]) * 1e3, 3)
-    return {"parse_ms": max(found.values()), "parse_ms_all": found}
+        medians[name] = round(median(seconds[TEXTS // 10 :]) * 1e3, 3)
+    return {"parse_ms": max(medians.values()), "parse_ms_all": medians}

@@ -49,12 +49,12 @@ class Bound:
 
 def bounds_of(path: Path) -> tuple[Bound, ...]:
     """Return the bounds that a file lists."""
-    found = []
-    for own in tomllib.loads(path.read_text(encoding="utf-8"))["bound"]:
-        most = "most" in own
-        limit = float(own["most" if most else "least"])
-        found.append(Bound(own["area"], own["figure"], limit, most, own["why"]))
-    return tuple(found)
+    bounds = []
+    for entry in tomllib.loads(path.read_text(encoding="utf-8"))["bound"]:
+        most = "most" in entry
+        limit = float(entry["most" if most else "least"])
+        bounds.append(Bound(entry["area"], entry["figure"], limit, most, entry["why"]))
+    return tuple(bounds)
 
 
 def main(arguments: Sequence[str], say: Say, *, areas: Areas = check_areas.AREAS) -> None:
@@ -85,13 +85,13 @@ def _measured(areas: Areas, say: Say) -> dict[str, float]:
     """Return the figures of all areas."""
     build = Path("build")
     build.mkdir(exist_ok=True)
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     began = monotonic()
     for number, (name, measure) in enumerate(areas.items(), 1):
         say(f"{name}, {number} of {len(areas)}, after {monotonic() - began:.0f} s")
         with tempfile.TemporaryDirectory(dir=build) as scratch:
-            found |= measure(Path(scratch).resolve())
-    return found
+            figures |= measure(Path(scratch).resolve())
+    return figures
 
 
 def _show(bounds: Sequence[Bound], figures: Mapping[str, float]) -> None:

@@ -52,10 +52,10 @@ def _noise(_: Path) -> Figures:
     ours = clock.best(partial(sampling.laplace, 10, _DRAWS, kernel=compiled.values), repeats=5) / _DRAWS
     theirs = clock.best(lambda: release(zeros), repeats=5) / noise.PEER_DRAWS
     single, other = Laplace(scale=10), peer.scalar("laplace", 10)
-    one = clock.mean(lambda: direct.run(single, 42), calls=20_000)
+    seconds = clock.mean(lambda: direct.run(single, 42), calls=20_000)
     return {
         "laplace_draw_ratio": ours / theirs,
-        "one_release_ratio": one / clock.mean(lambda: other(42), calls=2_000),
+        "one_release_ratio": seconds / clock.mean(lambda: other(42), calls=2_000),
         "first_draw_ms": clock.standard_ms(noise.first_draw("gaussian") / 1e3),
     }
 
@@ -129,7 +129,7 @@ def _streams(_: Path) -> Figures:
     way = Way(budget="approximate", epsilon=stream.epsilon["approximate"])
     ladder = summary(stream, [climbed(stream, source_of(stream), way, lambda _: None)])
     singles = dict(Baselines(stream, "approximate").named())["gaussian+cache"]
-    spent, beside = (own["certified_epsilon"] for own in (ladder, summary(stream, [singles()])))
+    spent, beside = (figures["certified_epsilon"] for figures in (ladder, summary(stream, [singles()])))
     if not isinstance(spent, list) or not isinstance(beside, list):
         raise TypeError("a summary lists the ε of each run")
     return {
@@ -145,8 +145,8 @@ def _releases(folder: Path) -> Figures:
     """
     long = folder / "long"
     long.mkdir()
-    found = releases.measure(folder) | {"first_count_on_12000_ms": releases.measure_long(long)}
-    return {name: clock.standard_ms(seconds) for name, seconds in found.items()}
+    times = releases.measure(folder) | {"first_count_on_12000_ms": releases.measure_long(long)}
+    return {name: clock.standard_ms(seconds) for name, seconds in times.items()}
 
 
 def _quotes(folder: Path) -> Figures:
@@ -161,23 +161,23 @@ def _quotes(folder: Path) -> Figures:
 def _server(_: Path) -> Figures:
     """What answers over HTTP take of the processor, in all processes of a server; and what races lose of a budget."""
     load = server.Load(free=1_500, charged=400, rounds=1, starts=1)
-    found = server.measure(lambda _: None, load, ("free", "charged", "races", "start"))
+    figures = server.measure(lambda _: None, load, ("free", "charged", "races", "start"))
     return {
-        "server_free_ms": clock.standard_ms(found["free_cpu_ms"] / 1e3),
-        "server_charged_ms": clock.standard_ms(found["charged_cpu_ms"] / 1e3),
-        "server_start_ms": clock.standard_ms(found["start_processor_s"]),
-        "server_faults": found["overspend"] + found["lost"] + found["double_charges"] + found["race_faults"],
+        "server_free_ms": clock.standard_ms(figures["free_cpu_ms"] / 1e3),
+        "server_charged_ms": clock.standard_ms(figures["charged_cpu_ms"] / 1e3),
+        "server_start_ms": clock.standard_ms(figures["start_processor_s"]),
+        "server_faults": figures["overspend"] + figures["lost"] + figures["double_charges"] + figures["race_faults"],
     }
 
 
 def _doors(_: Path) -> Figures:
     """What the SQL door adds to a statement that reads the catalogue, and whether a dashboard pays for a tile twice."""
-    found: dict[str, Any] = doors.measure(lambda _: None, refreshes=5)
+    figures: dict[str, Any] = doors.measure(lambda _: None, refreshes=5)
     return {
-        "door_catalogue_ratio": found["catalogue_ratio"],
-        "door_connections_mb": found["connections_mb"],
-        "door_dashboard_faults": max(0, found["dashboard_charges"] - found["dashboard_tiles"])
-        + found["dashboard_versions"]
+        "door_catalogue_ratio": figures["catalogue_ratio"],
+        "door_connections_mb": figures["connections_mb"],
+        "door_dashboard_faults": max(0, figures["dashboard_charges"] - figures["dashboard_tiles"])
+        + figures["dashboard_versions"]
         - 1,
     }
 

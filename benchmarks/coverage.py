@@ -86,7 +86,7 @@ def tables() -> dict[str, NDArray[np.int64]]:
 
 def measure() -> dict[str, float]:
     """Return for each aggregate the least share of answers that hold the exact value, of both tables and both laws."""
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for ages in tables().values():
         for noises in _noises():
             measured = _measured(ages, noises)
@@ -95,8 +95,8 @@ def measure() -> dict[str, float]:
                 truth = _truth(name, ages)
                 slack = _AVERAGE * max(1.0, abs(truth))  # a rounding of the last digit is no failure
                 share = np.mean((band.low <= truth + slack) & (truth - slack <= band.high))
-                found[name] = round(min(found.get(name, 1.0), float(share)), 4)
-    return found
+                shares[name] = round(min(shares.get(name, 1.0), float(share)), 4)
+    return shares
 
 
 def _noises() -> list[tuple[Noise, ...]]:

@@ -72,13 +72,13 @@ def measure(say: Say, *, refreshes: int = _REFRESHES) -> dict[str, object]:
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows."""
-    found: Any = figures
+    values: Any = figures
     return [
-        Row("catalogue statement", "ms", found["catalogue_ms"], found["catalogue_direct_ms"], "less"),
-        Row("replayed GROUP BY", "ms", found["replay_ms"], None, "less"),
-        Row(f"{_CONNECTIONS} connections", "MB", found["connections_mb"], None, "less"),
-        Row(f"charges of {len(_TILES)} tiles, {_REFRESHES} times", "", found["dashboard_charges"], None, "less"),
-        Row("a refresh of all tiles", "ms", found["dashboard_refresh_ms"], None, "less"),
+        Row("catalogue statement", "ms", values["catalogue_ms"], values["catalogue_direct_ms"], "less"),
+        Row("replayed GROUP BY", "ms", values["replay_ms"], None, "less"),
+        Row(f"{_CONNECTIONS} connections", "MB", values["connections_mb"], None, "less"),
+        Row(f"charges of {len(_TILES)} tiles, {_REFRESHES} times", "", values["dashboard_charges"], None, "less"),
+        Row("a refresh of all tiles", "ms", values["dashboard_refresh_ms"], None, "less"),
     ]
 
 

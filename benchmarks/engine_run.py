@@ -70,17 +70,17 @@ def parquet(folder: Path, rows: int) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    own = folder / f"events-{rows}"
-    if not own.exists():
-        own.mkdir()
+    directory = folder / f"events-{rows}"
+    if not directory.exists():
+        directory.mkdir()
         random = np.random.default_rng(rows)
         columns = {
             "person": pa.array(random.integers(0, max(1, rows // _PER_PERSON), rows).astype(np.int32)),
             "number": pa.array(random.integers(0, KEYS, rows).astype(np.int32)),
             "emergency": pa.array(random.random(rows) < 0.3),  # noqa: PLR2004  three in ten
         }
-        pq.write_table(pa.table(columns), own / "rows.parquet", row_group_size=1 << 20)
-    return own
+        pq.write_table(pa.table(columns), directory / "rows.parquet", row_group_size=1 << 20)
+    return directory
 
 
 def duckdb(folder: Path, rows: int, _: ExitStack) -> Opened:
@@ -171,7 +171,7 @@ def grouped(engine: str, folder: Path, rows: int, held: ExitStack) -> dict[str, 
     opened = ENGINES[engine](folder, rows, held)
     opening = time.perf_counter() - began
     query = Query.histogram(schema(rows).domain, "number")
-    own = sum_statement(opened.source._table, EVERYTHING, query.blocks[0].keys, [ONE])  # type: ignore[attr-defined] # noqa: SLF001
+    statement = sum_statement(opened.source._table, EVERYTHING, query.blocks[0].keys, [ONE])  # type: ignore[attr-defined] # noqa: SLF001
 
     def asked() -> None:
         opened.source.exact(query)
@@ -181,13 +181,13 @@ def grouped(engine: str, folder: Path, rows: int, held: ExitStack) -> dict[str, 
 
     asked()
     rounds = [(_seconds(plain), _seconds(asked)) for _ in range(_REPEATS)]
-    theirs, ours = (median(own) for own in zip(*rounds, strict=True))
+    theirs, ours = (median(times) for times in zip(*rounds, strict=True))
     return {
         "ratio": round(ours / theirs, 3),
         "opened_ratio": round((opening + ours) / theirs, 3),
         "own_seconds": round(theirs, 3),
         "asked_seconds": round(ours, 3),
-        "rows_returned": opened.returned(own.sql),
+        "rows_returned": opened.returned(statement.sql),
         "cells": query.values,
     } | ({} if opened.keep is None else _kept(opened, query, opened.keep, held))
 
@@ -199,7 +199,7 @@ def _kept(opened: Opened, query: Query, keep: Callable[[], tuple[Source, str]], 
     source.exact(query)
     plain = f"SELECT c0, count(*) FROM {name} GROUP BY c0"  # noqa: S608
     rounds = [(_seconds(lambda: opened.own(plain)), _seconds(lambda: source.exact(query))) for _ in range(_REPEATS)]
-    theirs, ours = (median(own) for own in zip(*rounds, strict=True))
+    theirs, ours = (median(times) for times in zip(*rounds, strict=True))
     return {"kept_ratio": round(ours / theirs, 3), "kept_seconds": round(ours, 3)}
 
 
@@ -237,10 +237,10 @@ def _peak() -> float:
 def main(engine: str, folder: str, rows: str) -> None:
     """Measure, and print the figures as JSON."""
     with ExitStack() as held:
-        found = grouped(engine, Path(folder), int(rows), held)
-        found["overhead_ms"] = overhead(engine, Path(folder), held)
-        found["peak_mb"] = _peak()
-    print(json.dumps(found))
+        figures = grouped(engine, Path(folder), int(rows), held)
+        figures["overhead_ms"] = overhead(engine, Path(folder), held)
+        figures["peak_mb"] = _peak()
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -35,9 +35,11 @@ def main(arguments: list[str], say: Callable[[str], None]) -> None:
     parser.add_argument("--engine", choices=sorted(ENGINES), action="append", help="only this one; may be repeated")
     given = parser.parse_args(arguments)
     figures = {}
-    for name, found in measure(say, rows=given.rows, engines=tuple(given.engine or ENGINES)):
-        figures[name] = found
-        print(json.dumps({name: found}), flush=True)  # at once, so that a run that is cut short leaves what it measured
+    for name, measured in measure(say, rows=given.rows, engines=tuple(given.engine or ENGINES)):
+        figures[name] = measured
+        print(
+            json.dumps({name: measured}), flush=True
+        )  # at once, so that a run that is cut short leaves what it measured
     if given.json:
         print(json.dumps(figures))
     else:
@@ -61,8 +63,8 @@ def shown(figures: dict[str, dict[str, float]]) -> list[Row]:
     units = {"ratio": "x", "opened_ratio": "x", "overhead_ms": "ms", "rows_returned": "rows", "peak_mb": "MB"}
     units |= {"asked_seconds": "s", "kept_seconds": "s", "kept_ratio": "x"}
     return [
-        Row(f"{engine}: {name.replace('_', ' ')}", unit, own[name], None, "less")
-        for engine, own in figures.items()
+        Row(f"{engine}: {name.replace('_', ' ')}", unit, measured[name], None, "less")
+        for engine, measured in figures.items()
         for name, unit in units.items()
-        if name in own
+        if name in measured
     ]

@@ -43,25 +43,25 @@ def measure(path: Path) -> Figures:
     """Return CPU times and peaks over those of plain DuckDB, of the worse of the two columns, and all of them."""
     seconds = {column: _seconds(path, column) for column in COLUMNS}
     peaks = {column: _peaks(path, column) for column in COLUMNS}
-    ratios = {column: own["dodona"] / own["duckdb"] for column, own in seconds.items()}
-    memory = {column: own["dodona"] / own["duckdb"] for column, own in peaks.items()}
+    ratios = {column: by_engine["dodona"] / by_engine["duckdb"] for column, by_engine in seconds.items()}
+    memory = {column: by_engine["dodona"] / by_engine["duckdb"] for column, by_engine in peaks.items()}
     plain = seconds["number"]["duckdb"]
     return {
         "groupby_ratio": round(max(ratios.values()), 3),
         "groupby_peak_ratio": round(max(memory.values()), 3),
         "opendp_groupby_ratio": round(seconds["number"]["opendp"] / plain, 3),
         "diffprivlib_groupby_ratio": round(seconds["number"]["diffprivlib"] / plain, 3),
-        "groupby_cpu_ms": {column: _rounded(own, 1e3) for column, own in seconds.items()},
-        "groupby_peak_mb": {column: _rounded(own, 1 / 1024) for column, own in peaks.items()},
+        "groupby_cpu_ms": {column: _rounded(by_engine, 1e3) for column, by_engine in seconds.items()},
+        "groupby_peak_mb": {column: _rounded(by_engine, 1 / 1024) for column, by_engine in peaks.items()},
     }
 
 
 def works(path: Path, column: str) -> dict[str, Work]:
     """Return what each of them does, from the file to counts in memory; peers group integers only."""
-    found: dict[str, Work] = {"duckdb": _plain(path, column), "dodona": _ours(path, column)}
+    works: dict[str, Work] = {"duckdb": _plain(path, column), "dodona": _ours(path, column)}
     if column == "number":
-        found |= {"opendp": _opendp(path), "diffprivlib": _diffprivlib(path)}
-    return found
+        works |= {"opendp": _opendp(path), "diffprivlib": _diffprivlib(path)}
+    return works
 
 
 def _seconds(path: Path, column: str) -> dict[str, float]:
@@ -76,7 +76,7 @@ def beside_duckdb(path: Path, column: str, *, repeats: int) -> dict[str, float]:
 
 def _in_turns(each: dict[str, Work], repeats: int) -> dict[str, float]:
     rounds = [{name: clock.once(work) for name, work in each.items()} for _ in range(repeats + 1)][1:]
-    return {name: median(own[name] for own in rounds) for name in each}
+    return {name: median(times[name] for times in rounds) for name in each}
 
 
 def _ours(path: Path, column: str) -> Work:
@@ -135,7 +135,7 @@ def _peaks(path: Path, column: str) -> dict[str, float]:
     """Return the median of the most kibibytes that a fresh process held, for each."""
     names = ("duckdb", "dodona", "opendp", "diffprivlib") if column == "number" else ("duckdb", "dodona")
     rounds = [{name: peak(path, column, name) for name in names} for _ in range(PEAKS)]
-    return {name: median(own[name] for own in rounds) for name in names}
+    return {name: median(kibibytes[name] for kibibytes in rounds) for name in names}
 
 
 def peak(path: Path, column: str, name: str) -> float:

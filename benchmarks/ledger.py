@@ -77,25 +77,25 @@ def _server(folder: Path, shim: Path) -> Server:
 
 def _store(name: str, folder: Path, server: Server | None, shim: Path, say: Say) -> dict[str, object]:
     say(f"{name}: charges by {THREADS} threads beside one by one")
-    own = folder / name
-    own.mkdir()
+    directory = folder / name
+    directory.mkdir()
     address = [] if server is None else ["--server", server.address]
     outside = os.environ | {"LD_PRELOAD": str(shim), "SHIM_MATCH": "stays.ledger"}
     if server is not None:
         outside["SHIM_COUNTER"] = str(folder / "syncs")
-    command = [sys.executable, "-m", "benchmarks.ledger", str(own), *address]
+    command = [sys.executable, "-m", "benchmarks.ledger", str(directory), *address]
     done = subprocess.run(command, env=outside, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
         raise RuntimeError(done.stderr)
     figures: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     say(f"{name}: {KILLS} kills")
-    kills = drill.run("kill", "--folder", str(own), "--count", str(KILLS), *address)
+    kills = drill.run("kill", "--folder", str(directory), "--count", str(KILLS), *address)
     figures |= {"kill_trials": kills["kill_trials"], "lost": kills["lost"] + kills["corrupt"]}
     say(f"{name}: {RACES} races of 64 threads in 4 processes")
-    races = drill.run("race", "--folder", str(own), "--count", str(RACES), *address)
+    races = drill.run("race", "--folder", str(directory), "--count", str(RACES), *address)
     figures |= {"race_overspend": races["race_overspend"], "race_left": races["left"]}
     say(f"{name}: tampering")
-    return figures | (_tampered(folder) if server is None else _rows_tampered(own, server))
+    return figures | (_tampered(folder) if server is None else _rows_tampered(directory, server))
 
 
 def _tampered(folder: Path) -> dict[str, int]:
@@ -107,9 +107,9 @@ def _tampered(folder: Path) -> dict[str, int]:
     for path in sorted(original.iterdir()):
         for copies in (tamper.flips, tamper.cuts):
             content = path.read_bytes()
-            found = tamper.campaign(original, folder / "scratch", path.name, copies(content, STRIDE))
-            total = {name: total[name] + found[name] for name in total}
-            total["missed"] += found["untyped"]
+            counts = tamper.campaign(original, folder / "scratch", path.name, copies(content, STRIDE))
+            total = {name: total[name] + counts[name] for name in total}
+            total["missed"] += counts["untyped"]
     return total
 
 
@@ -118,9 +118,9 @@ def _rows_tampered(folder: Path, server: Server) -> dict[str, int]:
     spot.fresh(tamper.BUDGET, Analyst("ada"))
     with spot.open() as ledger:
         tamper.fill(ledger)
-    found = tamper.rows_altered(server.address, spot, STRIDE)
-    found["missed"] += found.pop("untyped")
-    return found
+    counts = tamper.rows_altered(server.address, spot, STRIDE)
+    counts["missed"] += counts.pop("untyped")
+    return counts
 
 
 def charges(spot: drill.Spot) -> dict[str, float]:
@@ -175,16 +175,16 @@ def _together(ledger: Ledger) -> tuple[list[float], float]:
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
-    found = []
+    rows = []
     for name in ("sqlite", "postgres"):
         store = cast("dict[str, float]", figures[name])
         together = f"{name}, {THREADS} clients"
-        found.append(Row(together, "charges/s", store["charges_per_s"], store["serial_per_s"], "more"))
-        found.append(Row(f"{together}, 99th of 100", "ms", store["p99_ms"], None, "less"))
-        found.append(Row(f"{together}, syncs", "a charge", store["fsyncs_per_charge"], None, "less"))
+        rows.append(Row(together, "charges/s", store["charges_per_s"], store["serial_per_s"], "more"))
+        rows.append(Row(f"{together}, 99th of 100", "ms", store["p99_ms"], None, "less"))
+        rows.append(Row(f"{together}, syncs", "a charge", store["fsyncs_per_charge"], None, "less"))
         counts = ("kill_trials", "lost", "race_overspend", "tampered", "detected", "harmless", "missed")
-        found += [Row(f"{name}, {figure.replace('_', ' ')}", "", store[figure], None, "less") for figure in counts]
-    return found
+        rows += [Row(f"{name}, {figure.replace('_', ' ')}", "", store[figure], None, "less") for figure in counts]
+    return rows
 
 
 if __name__ == "__main__":

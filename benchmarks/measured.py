@@ -40,7 +40,9 @@ _HEAD = (
 
 def main(titles: Sequence[str]) -> None:
     """Run each command with --json and write what its last line says."""
-    chosen = {own.partition(" --")[0]: shlex.split(own)[len(own.partition(" --")[0].split()) :] for own in titles}
+    chosen = {
+        title.partition(" --")[0]: shlex.split(title)[len(title.partition(" --")[0].split()) :] for title in titles
+    }
     chosen = chosen or {title: [] for title in COMMANDS}
     unknown = [title for title in chosen if title not in COMMANDS]
     if unknown:
@@ -52,8 +54,8 @@ def main(titles: Sequence[str]) -> None:
         command = [sys.executable, "-m", module, name, "--json", *options]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603  named above
         rows = "\n".join(f"| {label} | {value} |" for label, value in _flat(json.loads(done.stdout.splitlines()[-1])))
-        told = " ".join(("python -m", module, name, "--json", *options))
-        when = f"`{told}` on {datetime.now(UTC).date().isoformat()}: {machine}."
+        invocation = " ".join(("python -m", module, name, "--json", *options))
+        when = f"`{invocation}` on {datetime.now(UTC).date().isoformat()}: {machine}."
         table = f"{when}\n\n| figure | value |\n|---|---:|\n{rows}"
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), {title: table}), encoding="utf-8")
 

@@ -65,15 +65,15 @@ def measure(say: Say) -> dict[str, object]:
 def _bulk(law: peer.Noise, say: Say) -> dict[str, dict[str, float]]:
     """Return million samples per CPU-second by kernel and scale; compiling falls in the warm-up."""
     sample = _SAMPLERS[law]
-    found: dict[str, dict[str, float]] = {}
+    rates: dict[str, dict[str, float]] = {}
     for name, kernel in _KERNELS.items():
         say(f"{law} with {name}")
-        found[name] = {str(scale): _rate(DRAWS, partial(sample, scale, DRAWS, kernel=kernel)) for scale in SCALES}
+        rates[name] = {str(scale): _rate(DRAWS, partial(sample, scale, DRAWS, kernel=kernel)) for scale in SCALES}
     say(f"{law} with {peer.NAME}")
     zeros = peer.zeros(PEER_DRAWS)
     releases = {scale: peer.vector(law, scale) for scale in SCALES}
-    found["opendp"] = {str(scale): _rate(PEER_DRAWS, partial(release, zeros)) for scale, release in releases.items()}
-    return found
+    rates["opendp"] = {str(scale): _rate(PEER_DRAWS, partial(release, zeros)) for scale, release in releases.items()}
+    return rates
 
 
 def _rate(draws: int, work: Callable[[], object]) -> float:
@@ -97,19 +97,19 @@ def _contests() -> dict[str, float]:
     }
     for selection in _SELECTIONS:
         works[f"opendp_{selection}_ms"] = partial(peer.noisy_max(selection, WIDTH), CANDIDATES)
-    found = {figure: round(clock.mean(work, calls=20) * 1e3, 3) for figure, work in works.items()}
+    figures = {figure: round(clock.mean(work, calls=20) * 1e3, 3) for figure, work in works.items()}
     # OpenDP's default noisy max is its permute-and-flip; it has none with Laplace noise.
-    return found | {"opendp_noisy_max_ms": found["opendp_permute_and_flip_ms"]}
+    return figures | {"opendp_noisy_max_ms": figures["opendp_permute_and_flip_ms"]}
 
 
 def _first_draws() -> dict[str, float]:
     """Return the milliseconds to one draw from a scale near 1000 that was never drawn from before."""
-    found = {}
+    figures = {}
     for law in _LAWS:
-        found[f"first_draw_{law}_ms"] = first_draw(law)
-        found[f"opendp_first_draw_{law}_ms"] = _first(partial(_peer_first, law))
-    mean = sum(found[f"first_draw_{law}_ms"] for law in _LAWS) / len(_LAWS)
-    return found | {"first_draw_ms": round(mean, 3)}
+        figures[f"first_draw_{law}_ms"] = first_draw(law)
+        figures[f"opendp_first_draw_{law}_ms"] = _first(partial(_peer_first, law))
+    mean = sum(figures[f"first_draw_{law}_ms"] for law in _LAWS) / len(_LAWS)
+    return figures | {"first_draw_ms": round(mean, 3)}
 
 
 def first_draw(law: peer.Noise) -> float:
@@ -128,13 +128,13 @@ def _peer_first(law: peer.Noise, scale: Fraction) -> object:
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
-    found = []
+    rows = []
     for law in _LAWS:
         rates = cast("dict[str, dict[str, float]]", figures[law])
         for name in _KERNELS:
             for scale, rate in rates[name].items():
                 figure = f"{law}, scale {scale}, {name}"
-                found.append(Row(figure, "million samples/s", rate, rates["opendp"][scale], "more"))
+                rows.append(Row(figure, "million samples/s", rate, rates["opendp"][scale], "more"))
     for figure, ours, theirs, unit in (
         ("one release", "scalar_release_us", "opendp_scalar_us", "µs"),
         ("noisy max, 100,000 candidates", "noisy_max_ms", "opendp_noisy_max_ms", "ms"),
@@ -144,7 +144,7 @@ def rows(figures: dict[str, object]) -> list[Row]:
         ("first draw, gaussian", "first_draw_gaussian_ms", "opendp_first_draw_gaussian_ms", "ms"),
         ("import dodona.lab.direct", "import_direct_cpu_s", "opendp_import_cpu_s", "s"),
     ):
-        found.append(Row(figure, unit, cast("float", figures[ours]), cast("float", figures[theirs]), "less"))
+        rows.append(Row(figure, unit, cast("float", figures[ours]), cast("float", figures[theirs]), "less"))
     # On its own `import dodona` loads nothing yet that OpenDP's import could be compared with.
-    found.append(Row("import dodona", "s", cast("float", figures["import_cpu_s"]), None, "less"))
-    return found
+    rows.append(Row("import dodona", "s", cast("float", figures["import_cpu_s"]), None, "less"))
+    return rows

@@ -60,7 +60,7 @@ def filter_decision(*, earlier: tuple[int, ...]) -> dict[str, float]:
     odometer = dp.c.make_fully_adaptive_composition(domain, metric, dp.zero_concentrated_divergence())
     filtered = dp.c.make_privacy_filter(odometer, d_in=1.0, d_out=1.0)(42)
     count = dp.m.make_gaussian(domain, metric, scale=10.0**4)
-    found, asked = {}, 0
+    microseconds, asked = {}, 0
     for wanted in earlier:
         for _ in range(wanted - asked):
             filtered(count)
@@ -68,8 +68,8 @@ def filter_decision(*, earlier: tuple[int, ...]) -> dict[str, float]:
         start = time.process_time()
         for _ in range(_TIMED):
             filtered(count)
-        found[f"{wanted}"] = (time.process_time() - start) / _TIMED * 1e6
-    return found
+        microseconds[f"{wanted}"] = (time.process_time() - start) / _TIMED * 1e6
+    return microseconds
 
 
 def zeros(count: int) -> object:

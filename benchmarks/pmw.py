@@ -31,12 +31,12 @@ _BITS = (10, 20, 40)
 
 def pmw_alpha() -> dict[str, dict[str, float]]:
     """Return α at (1, 1e-6), β = .05 by rows, questions and bits of the universe, ours and the reference's (zCDP)."""
-    found = {}
+    alphas = {}
     for (rows, questions), row in _KNOWN.items():
         for bits, reference in zip(_BITS, row, strict=True):
             ours = guarantee(rows, universe=2**bits, questions=questions, epsilon=1, delta="1e-6")
-            found[f"n={rows:.0e},k={questions:.0e},X=2^{bits}"] = {"ours": ours, "reference": reference}
-    return found
+            alphas[f"n={rows:.0e},k={questions:.0e},X=2^{bits}"] = {"ours": ours, "reference": reference}
+    return alphas
 
 
 def within_guarantee(
@@ -72,8 +72,8 @@ def _run(design: WeightsDesign, counts: NDArray[np.int64], queries: NDArray[np.b
     weights = study_weights(design, counts, draw=_draw)
     shares = counts / counts.sum()
     truths = np.array([shares[query].sum() for query in queries])
-    told = np.array([weights.ask(query).value for query in queries])
-    return float(np.abs(told - truths).max()), weights.updates
+    answers = np.array([weights.ask(query).value for query in queries])
+    return float(np.abs(answers - truths).max()), weights.updates
 
 
 def _draw(law: Noise) -> int:

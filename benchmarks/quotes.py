@@ -163,13 +163,13 @@ def cases(tables: int, *, seed: int) -> Iterator[Case]:
 
 def _widths(answer: Answer, filled: set[str | None]) -> list[float]:
     """Return the widths of the rows whose groups have rows."""
-    found = []
+    widths = []
     for row in answer.rows:
         estimate = row.cells[-1]
         group = row.cells[0] if len(row.cells) > 1 else None
         if isinstance(estimate, Estimate) and group in filled:
-            found.append(estimate.within)
-    return found
+            widths.append(estimate.within)
+    return widths
 
 
 def _judged(quoted: ExpectedAccuracy, widths: list[float], names: tuple[str, str, str]) -> Case:
@@ -190,15 +190,15 @@ def measure(say: Callable[[str], None]) -> dict[str, object]:
         for name in (f"all, {widths}", f"{case.kind}, {widths}", f"{case.state}, {case.form}, {widths}"):
             by[name].append(case)
     return {
-        name: {"quotes": len(own), "hold": round(float(np.mean([case.holds for case in own])), 3)}
-        for name, own in sorted(by.items())
+        name: {"quotes": len(group), "hold": round(float(np.mean([case.holds for case in group])), 3)}
+        for name, group in sorted(by.items())
     }
 
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows."""
-    found = []
-    for name, own in figures.items():
-        if isinstance(own, dict):
-            found.append(Row(f"{name} ({own['quotes']})", "share that holds", own["hold"], None, "more"))
-    return found
+    rows = []
+    for name, entry in figures.items():
+        if isinstance(entry, dict):
+            rows.append(Row(f"{name} ({entry['quotes']})", "share that holds", entry["hold"], None, "more"))
+    return rows

@@ -84,7 +84,7 @@ def measure(folder: Path) -> dict[str, float]:
     for age in range(22, 22 + _OPENINGS):  # another question each time, as a repeated one is not computed
         with dodona.open(path) as stays:
             firsts.append(_count(stays, age))
-            others = [_count(stays, own) for own in range(31, 52)] if len(firsts) == _OPENINGS else []
+            others = [_count(stays, years) for years in range(31, 52)] if len(firsts) == _OPENINGS else []
     bytecode = folder / "bytecode"
     _command(path, 59, bytecode)  # compiles all modules, as an installer does
     return {
@@ -127,7 +127,10 @@ def measure_long(folder: Path) -> float:
         queries = [read_questions(text, dataset.schema)[0].query for text in texts]
     measured = [Measurement(query, (Laplace(scale=10**8),) * len(query.blocks)) for query in queries]
     unit = dataset.schema.unit
-    charged = [(own, Charged("stays", None, None, own.purpose, "1", own.event(unit))) for own in measured]
+    charged = [
+        (measurement, Charged("stays", None, None, measurement.purpose, "1", measurement.event(unit)))
+        for measurement in measured
+    ]
     with open_dataset_ledger(path) as ledger:
         for _ in range(_LONG // _BATCH):
             _write(ledger, [charged[place] for place in random.integers(0, len(charged), _BATCH)])
@@ -146,11 +149,11 @@ def _write(ledger: Ledger, charged: Sequence[tuple[Measurement, Charged]]) -> No
     """Write releases with made-up values, in one commit."""
 
     def act(_: object, write: Write) -> None:
-        for own, charge in charged:
+        for measurement, charge in charged:
             line = write(charge)
             write(Redeemed(line.hash, line.number))
-            values, question = (7,) * own.query.values, to_json(own.query)
-            release = Release(receipt=line.hash, values=values, mechanism=own.mechanism, question=question)
+            values, question = (7,) * measurement.query.values, to_json(measurement.query)
+            release = Release(receipt=line.hash, values=values, mechanism=measurement.mechanism, question=question)
             write(Released(release, line.number))
 
     ledger._keeper.run(act)  # noqa: SLF001  one commit for all of them
@@ -179,7 +182,7 @@ def large_quote() -> str:
 
     columns = (Integer("number", 0, _LARGE), Integer("cost", 0, 9_999), Integer("age", 0, 110))
     schema = Schema.of("stays", *columns, size=ROWS, neighbours="replace")
-    frame = pa.table({own.name: [1, 2, 3] for own in columns})
+    frame = pa.table({column.name: [1, 2, 3] for column in columns})
     stays = dodona.open(frame, schema=schema, budget=Budget(1, "1e-6", "renyi"))
     averages = ", ".join(f"avg(cost) FILTER (WHERE age >= {low})" for low in range(100))
     before = held()

@@ -83,15 +83,15 @@ def measure(say: Say, load: Load, parts: tuple[str, ...]) -> dict[str, float]:
     build.mkdir(exist_ok=True)
     if file_system(build) in {"tmpfs", "ramfs"}:
         raise SystemExit(f"{build.resolve()} is in memory, where nothing is durable; run it from a folder on a disk")
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for part in parts:
         say(part)
         with (
             tempfile.TemporaryDirectory(dir=build) as scratch,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as run,
         ):
-            found |= run.run(_PARTS[part](Path(scratch).resolve(), load))
-    return found
+            figures |= run.run(_PARTS[part](Path(scratch).resolve(), load))
+    return figures
 
 
 # --- Clients: plain HTTP over a kept connection, so that they take little of the cores that they measure. ---
@@ -167,12 +167,12 @@ class Server:
 
     async def history(self, dataset: str) -> list[dict[str, Any]]:
         """Return all charges of a dataset, as its owner sees them."""
-        owner, found, after = self.client("grace"), [], 0
+        owner, charges, after = self.client("grace"), [], 0
         while True:
             page = json.loads((await owner.send("GET", f"/datasets/{dataset}/history?after={after}&limit=1000")).body)
-            found += page["charges"]
+            charges += page["charges"]
             if page["next"] is None:
-                return found
+                return charges
             after = page["next"]
 
     def processes(self) -> list[int]:
@@ -182,15 +182,15 @@ class Server:
     def workers(self) -> list[int]:
         """Return the ids of the core's workers."""
         core = self.running.parts().get("core")
-        found = []
+        ids = []
         for number in self.processes():
             try:
                 parent = int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
             if parent == core:
-                found.append(number)
-        return found
+                ids.append(number)
+        return ids
 
     def megabytes(self) -> float:
         """Return the memory of all processes that no other process shares."""
@@ -212,11 +212,11 @@ def family(first: int) -> list[int]:
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-    found, more = set[int](), {first}
+    processes, more = set[int](), {first}
     while more:
-        found |= more
-        more = {child for child, parent in parents.items() if parent in more} - found
-    return sorted(found)
+        processes |= more
+        more = {child for child, parent in parents.items() if parent in more} - processes
+    return sorted(processes)
 
 
 def processor_seconds(processes: list[int]) -> float:
@@ -331,8 +331,8 @@ async def measure_races(folder: Path, load: Load) -> dict[str, float]:
     figures = dict.fromkeys(("overspend", "lost", "double_charges", "race_faults"), 0.0)
     for first in range(0, load.rounds, _ROUNDS_A_SERVER):
         rounds = range(first, min(first + _ROUNDS_A_SERVER, load.rounds))
-        found = await _race_rounds(folder / str(first), load.racers, rounds)
-        figures = {name: figures[name] + found[name] for name in figures}
+        counts = await _race_rounds(folder / str(first), load.racers, rounds)
+        figures = {name: figures[name] + counts[name] for name in figures}
     return figures
 
 
@@ -350,8 +350,8 @@ async def _race_rounds(folder: Path, racers: int, rounds: range) -> dict[str, fl
                 *(_race(client, f"round-{number}", racer, price) for racer, pair in enumerate(pairs) for client in pair)
             )
             charges = await server.history(f"round-{number}")
-            found = _judge(replies, charges) | {"overspend": max(0, len(charges) - fitting)}
-            figures = {name: figures[name] + found[name] for name in figures}
+            counts = _judge(replies, charges) | {"overspend": max(0, len(charges) - fitting)}
+            figures = {name: figures[name] + counts[name] for name in figures}
     return figures
 
 
@@ -396,7 +396,7 @@ def _judge(replies: list[tuple[int, Reply]], charges: list[dict[str, Any]]) -> d
     answered = set[str]().union(*receipts.values()) if receipts else set()
     return {
         "lost": len(answered - known) + sum(not charge["answered"] for charge in charges),
-        "double_charges": sum(len(own) - 1 for own in receipts.values()) + len(known - answered),
+        "double_charges": sum(len(per_racer) - 1 for per_racer in receipts.values()) + len(known - answered),
         "race_faults": faults,
     }
 
@@ -458,7 +458,9 @@ async def measure_kills(folder: Path, load: Load) -> dict[str, float]:
     dataset(folder, "stays", epsilon=_LARGE)
     async with serve(folder) as server:
         run = _Killing(load.kills)
-        await asyncio.gather(run.kill(server), *(run.ask(client, own) for own, client in enumerate(server.clients(16))))
+        await asyncio.gather(
+            run.kill(server), *(run.ask(client, number) for number, client in enumerate(server.clients(16)))
+        )
         charges = await server.history("stays")
     known = [str(charge["receipt"]) for charge in charges]
     return {
@@ -500,10 +502,10 @@ async def measure_start(folder: Path, load: Load) -> dict[str, float]:
     dataset(folder, "stays", epsilon=_LARGE)
     async with serve(folder):
         pass  # makes the accounts
-    found = [await _first_answer(folder, number) for number in range(load.starts)]
+    starts = [await _first_answer(folder, number) for number in range(load.starts)]
     return {
-        "start_to_first_answer_s": round(min(seconds for seconds, _ in found), 2),
-        "start_processor_s": round(min(taken for _, taken in found), 2),
+        "start_to_first_answer_s": round(min(seconds for seconds, _ in starts), 2),
+        "start_processor_s": round(min(taken for _, taken in starts), 2),
     }
 
 

@@ -82,27 +82,27 @@ def measure(say: Callable[[str], None], *, data: Path | None, work: Work) -> dic
 
 def rows(figures: Figures) -> list[Row]:
     """Return the figures as rows of a table, beside what is known."""
-    found = [
+    rows = [
         _row(f"adaptive questions of {int(size):,} rows", "", count, _ADAPTIVE.get(size), "more")
         for size, count in figures["adaptive_k"].items()
     ]
-    found.append(_row("planner: largest difference", "%", 100 * figures["plan_max_relative_difference"], None, "less"))
-    for epsilon, one in (figures["mwem"] or {}).items():
+    rows.append(_row("planner: largest difference", "%", 100 * figures["plan_max_relative_difference"], None, "less"))
+    for epsilon, release in (figures["mwem"] or {}).items():
         known = _RELEASED[epsilon]
-        found += [
-            _row(f"release at ε = {epsilon}: {name}", unit, scale * one[key], scale * known[place], "less")
+        rows += [
+            _row(f"release at ε = {epsilon}: {name}", unit, scale * release[key], scale * known[place], "less")
             for place, (name, key, unit, scale) in enumerate(
                 (("mean total variation", "mean_tv", "%", 100), ("largest error", "max_error", "%", 100),
                  ("time", "cpu_s", "CPU s", 1))
             )
         ]  # fmt: skip
     survey = figures["ldp"]
-    found.append(_row("survey: all reports and their counts", "CPU s", survey["ours_s"], survey["peer_s"], "less"))
-    found += [
+    rows.append(_row("survey: all reports and their counts", "CPU s", survey["ours_s"], survey["peer_s"], "less"))
+    rows += [
         _row(f"secrets recovered from {name}", "%", 100 * share, None, "less")
         for name, share in figures["attack"].items()
     ]
-    return found
+    return rows
 
 
 def _row(figure: str, unit: str, ours: float, peer: float | None, better: Literal["more", "less"]) -> Row:

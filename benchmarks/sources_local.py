@@ -33,16 +33,16 @@ def ldp(respondents: int = RESPONDENTS) -> dict[str, float | None]:
     """
     values = np.random.default_rng(8).integers(0, LABELS, respondents)
     question = SurveyQuestion.choice("value", map(str, range(LABELS)), epsilon=EPSILON, encoder=Encoder.OPTIMIZED)
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
 
     def ours() -> None:
         estimates = question.collect(question.batches(values))
         shares = [float(estimates.support.share(marks, respondents)) for marks in estimates.marks]
-        found["ours_variance"] = _spread(np.array(shares), values, question)
+        figures["ours_variance"] = _spread(np.array(shares), values, question)
 
     question.collect(question.batches(values[:_WARM]))
-    found["ours_s"] = once(ours)
-    found["peer_s"] = found["peer_variance"] = None
+    figures["ours_s"] = once(ours)
+    figures["peer_s"] = figures["peer_variance"] = None
     if find_spec(_PEER) is not None:
         randomize = import_module(f"{_PEER}.pure_frequency_oracles.UE").UE_Client
         _added(randomize, values[:_WARM])  # compiles it
@@ -51,10 +51,10 @@ def ldp(respondents: int = RESPONDENTS) -> dict[str, float | None]:
             marks = _added(randomize, values)
             support = question.channel.support
             shares = (marks / respondents - float(support.lend)) / float(support.keep - support.lend)
-            found["peer_variance"] = _spread(shares, values, question)
+            figures["peer_variance"] = _spread(shares, values, question)
 
-        found["peer_s"] = once(peer)
-    return found
+        figures["peer_s"] = once(peer)
+    return figures
 
 
 def _added(randomize: Any, values: NDArray[np.int64]) -> NDArray[np.float64]:  # noqa: ANN401  the peer has no types

@@ -58,7 +58,7 @@ def _measured(codes: NDArray[np.int64], conjunctions: list[Conjunction], epsilon
     for places in combinations(range(len(shape)), 3):
         truth = _table(codes, shape, places) / len(codes)
         errors.append(0.5 * np.abs(truth - _believed(model, places)).sum())
-    off = [abs(_share(codes, one) - _expected(model, one)) for one in conjunctions]
+    off = [abs(_share(codes, conjunction) - _expected(model, conjunction)) for conjunction in conjunctions]
     return {
         "mean_tv": round(float(np.mean(errors)), 5),
         "max_error": round(float(np.max(off)), 5),
@@ -70,11 +70,11 @@ def _released(codes: NDArray[np.int64], epsilon: str) -> SyntheticModel:
     """Return the model of all three-way marginals for the whole of a budget."""
     names = [_name(place) for place in range(len(COLUMNS))]
     labels = [[f"{code}" for code in range(size)] for size in COLUMNS.values()]
-    attributes = [Category(name, own, otherwise=own[0]) for name, own in zip(names, labels, strict=True)]
+    attributes = [Category(name, values, otherwise=values[0]) for name, values in zip(names, labels, strict=True)]
     schema = Schema.of("census", *attributes, size=len(codes))
     columns = {
-        name: [own[code] for code in codes[:, place].tolist()]
-        for place, (name, own) in enumerate(zip(names, labels, strict=True))
+        name: [values[code] for code in codes[:, place].tolist()]
+        for place, (name, values) in enumerate(zip(names, labels, strict=True))
     }
     terms = LedgerTerms(
         datasets={"census": schema.digest},
@@ -117,17 +117,17 @@ def _values(chance: np.random.Generator, size: int) -> NDArray[np.bool_]:
 
 
 def _table(codes: NDArray[np.int64], shape: tuple[int, ...], places: tuple[int, ...]) -> NDArray[np.float64]:
-    own = tuple(shape[place] for place in places)
-    numbers = np.ravel_multi_index([codes[:, place] for place in places], own)
-    return np.bincount(numbers, minlength=int(np.prod(own))).reshape(own).astype(np.float64)
+    sizes = tuple(shape[place] for place in places)
+    numbers = np.ravel_multi_index([codes[:, place] for place in places], sizes)
+    return np.bincount(numbers, minlength=int(np.prod(sizes))).reshape(sizes).astype(np.float64)
 
 
 def _believed(model: SyntheticModel, places: tuple[int, ...]) -> NDArray[np.float64]:
     from dodona.knowledge.factored import FactoredBelief
 
     assert isinstance(model.law, FactoredBelief)  # noqa: S101  what an annealed release makes
-    own = model.law.support.places([_name(place) for place in places])
-    return model.law.laws([own])[own]
+    scope = model.law.support.places([_name(place) for place in places])
+    return model.law.laws([scope])[scope]
 
 
 def _share(codes: NDArray[np.int64], conjunction: Conjunction) -> float:

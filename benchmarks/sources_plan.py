@@ -43,18 +43,18 @@ def plan_max_relative_difference() -> float:
 
     Where nothing is promised there, nothing may be promised here; a promise counts as infinitely different.
     """
-    found = [
+    differences = [
         _difference(setting_of(rows, questions, BITS[0]), name, known)
         for (rows, questions), row in NOISE.items()
         for name, known in zip(INDEPENDENT, row, strict=True)
     ]
-    found += [
+    differences += [
         _difference(setting_of(rows, questions, bits), name, known)
         for (rows, questions), row in LEARNED.items()
         for name, column in row.items()
         for bits, known in zip(BITS, column, strict=True)
     ]
-    return max(found)
+    return max(differences)
 
 
 def setting_of(rows: int, questions: int, bits: int) -> Setting:

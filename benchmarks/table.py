@@ -69,8 +69,8 @@ def narrow() -> tuple[Source, NDArray[np.int64]]:
     codes = np.random.default_rng(3).integers(0, 2, (COLUMNS, ROWS)).astype(np.int8)
     labels = pa.array(["no", "yes"])
     columns = {
-        name: pa.DictionaryArray.from_arrays(pa.array(own), labels)
-        for name, own in zip(NARROW.domain.names, codes, strict=True)
+        name: pa.DictionaryArray.from_arrays(pa.array(column), labels)
+        for name, column in zip(NARROW.domain.names, codes, strict=True)
     }
     shape = [4] * COLUMNS
     cells = np.bincount(np.ravel_multi_index(tuple(codes), shape), minlength=4**COLUMNS).reshape(shape)

@@ -63,22 +63,22 @@ _GAUSSIANS = ((1, 1), (2, 1), (5, 1), (10, 1), (10, 100), (100, 10_000), (20, 1_
 
 def values() -> dict[str, dict[str, float]]:
     """Return ours, the reference and the relative difference of every value that there is a reference for."""
-    found = ours()
-    return {name: _beside(found[name](), float(reference.value)) for name, reference in REFERENCES.items()}
+    computations = ours()
+    return {name: _beside(computations[name](), float(reference.value)) for name, reference in REFERENCES.items()}
 
 
 def ours() -> Values:
     """Return what computes each of our values, by name."""
-    found: Values = {}
+    computations: Values = {}
     for (epsilon, delta), order in _ORDERS.items():
-        found |= _limits(Fraction(epsilon), Fraction(delta), Fraction(order), f"({epsilon}, {delta})", order)
-    found |= _within("1", ("0.01", "0.05", "0.1"), deviations=(50, 100))
-    found |= _within("4", ("0.01", "0.1"), deviations=(50,))
+        computations |= _limits(Fraction(epsilon), Fraction(delta), Fraction(order), f"({epsilon}, {delta})", order)
+    computations |= _within("1", ("0.01", "0.05", "0.1"), deviations=(50, 100))
+    computations |= _within("4", ("0.01", "0.1"), deviations=(50,))
     for epsilon, times in _REPEATED:
-        found |= _repeated(Fraction(epsilon), times, f"{times} of {epsilon}")
+        computations |= _repeated(Fraction(epsilon), times, f"{times} of {epsilon}")
     for deviation, times in _GAUSSIANS:
-        found |= _gaussians(Fraction(1, deviation), times, f"{times} Gaussian of {deviation}")
-    return found | _pure_mixture() | _mixture()
+        computations |= _gaussians(Fraction(1, deviation), times, f"{times} Gaussian of {deviation}")
+    return computations | _pure_mixture() | _mixture()
 
 
 def _beside(value: float, reference: float) -> dict[str, float]:
@@ -101,7 +101,7 @@ def _within(budget: str, sizes: tuple[str, ...], *, deviations: tuple[int, ...])
     order, rho = renyi.order or Fraction(0), Fraction(zcdp_limit(total, DELTA))
     textbook, limit = Fraction(bun_steinke_limit(total, DELTA)), Fraction(renyi_limit(total, DELTA, order))
     squared = Fraction(gdp_limit(total, delta=DELTA)) ** 2
-    found: Values = {}
+    computations: Values = {}
     for size in sizes:
         each = Fraction(size)
         pure, choice = _response(each), ExponentialEvent(each, Neighbours.REPLACE)
@@ -121,7 +121,7 @@ def _within(budget: str, sizes: tuple[str, ...], *, deviations: tuple[int, ...])
             f"exponential of {size}, zCDP": zcdp.limit // zcdp.cost(choice),
             f"exponential of {size}, Rényi": renyi.limit // renyi.cost(choice),
         }
-        found |= {f"{name}, in ({budget}, 1e-6)": _constant(count) for name, count in counts.items()}
+        computations |= {f"{name}, in ({budget}, 1e-6)": _constant(count) for name, count in counts.items()}
     for deviation in deviations:
         event = GaussianEvent(1, Fraction(deviation**2), Neighbours.REPLACE)
         counts = {
@@ -129,8 +129,8 @@ def _within(budget: str, sizes: tuple[str, ...], *, deviations: tuple[int, ...])
             f"Gaussian of {deviation}, Rényi": renyi.limit // renyi.cost(event),
             f"continuous Gaussian of {deviation}": squared * deviation**2 // 1,
         }
-        found |= {f"{name}, in ({budget}, 1e-6)": _constant(count) for name, count in counts.items()}
-    return found
+        computations |= {f"{name}, in ({budget}, 1e-6)": _constant(count) for name, count in counts.items()}
+    return computations
 
 
 def _repeated(epsilon: Fraction, times: int, shown: str) -> Values:

@@ -57,18 +57,18 @@ def measure(say: Say) -> dict[str, object]:
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
-    found = []
+    rows = []
     for name in ("step_bandwidth_ratio", "with_look_bandwidth_ratio"):
         for kind, ratio in cast("dict[str, float]", figures[name]).items():
-            found.append(Row(f"{name.replace('_', ' ')}, {kind}", "of in-place", ratio, None, "more"))
-    found.append(Row("expect, 65,536 cells", "µs", cast("float", figures["expect_us"]), 58.0, "less"))
-    found.append(Row("all three-way marginals, 20 bits", "s", cast("float", figures["marginals_cpu_s"]), None, "less"))
+            rows.append(Row(f"{name.replace('_', ' ')}, {kind}", "of in-place", ratio, None, "more"))
+    rows.append(Row("expect, 65,536 cells", "µs", cast("float", figures["expect_us"]), 58.0, "less"))
+    rows.append(Row("all three-way marginals, 20 bits", "s", cast("float", figures["marginals_cpu_s"]), None, "less"))
     promised = cast("dict[str, dict[str, float]]", figures["pmw_alpha"])
-    worst = max(one["ours"] / one["reference"] for one in promised.values())
-    found.append(Row(f"promised error, worst of {len(promised)}", "of the known one", worst, 1.0, "less"))
+    worst = max(entry["ours"] / entry["reference"] for entry in promised.values())
+    rows.append(Row(f"promised error, worst of {len(promised)}", "of the known one", worst, 1.0, "less"))
     kept = cast("dict[str, float]", figures["within_guarantee"])
-    found.append(Row(f"runs within their promise, of {kept['runs']:.0f}", "share", kept["share"], None, "more"))
-    return found
+    rows.append(Row(f"runs within their promise, of {kept['runs']:.0f}", "share", kept["share"], None, "more"))
+    return rows
 
 
 def _bits(number: int) -> Domain:

@@ -47,7 +47,7 @@ def main() -> None:
 
 def _score(done: Tour, screen: Screen) -> None:
     screen.step("How did the error bars do?")
-    inside, of = sum(one.inside for one in done.judged), len(done.judged)
+    inside, of = sum(cell.inside for cell in done.judged), len(done.judged)
     screen.say(f"{inside} of {of} intervals held the truth: {inside / of:.1%}.", "bold")
     screen.say("Each one is promised to hold it with probability 95% or more, so a few outside are as it should be.")
 

@@ -62,7 +62,7 @@ bins = {list(AGES)}
 
 [columns.diagnosis]
 kind = "category"
-labels = {[one.name for one in table.DIAGNOSES]}
+labels = {[diagnosis.name for diagnosis in table.DIAGNOSES]}
 
 [columns.admitted]
 kind = "date"

@@ -33,13 +33,13 @@ def shown(made: Made, screen: Screen) -> None:
     screen.console.print(_table(draft))
     screen.say("All bounds and labels came from the rows, so nothing is served before the owner has confirmed them.")
     screen.step("… corrects it, and checks what it does to the rows. For the owner alone", "dodona check stays.toml")
-    _, found = check(made.file)
-    people = 0 if found.people is None else found.people
+    _, report = check(made.file)
+    people = 0 if report.people is None else report.people
     screen.say(
-        f"{found.rows:,} stays of {people:,} patients; {found.cut:,} stays are cut, as {CAP} of a patient count."
+        f"{report.rows:,} stays of {people:,} patients; {report.cut:,} stays are cut, as {CAP} of a patient count."
     )
-    outside = sum(column.outside + column.below + column.above for column in found.columns)
-    missing = sum(column.missing for column in found.columns)
+    outside = sum(column.outside + column.below + column.above for column in report.columns)
+    missing = sum(column.missing for column in report.columns)
     screen.say(f"{outside:,} values are outside what is declared, and {missing:,} are missing.")
 
 

@@ -53,17 +53,17 @@ def answers(done: Tour, path: Path) -> None:
 
 def budget(done: Tour, path: Path) -> None:
     """Write the picture of what each question took, and what was left after it."""
-    paid = [one for one in done.told if one.share > 0]
+    paid = [question for question in done.told if question.share > 0]
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(9.5, 5.6), layout="constrained")
         axes = figure.subplots()
         left = 1.0
-        for place, one in enumerate(paid):
-            after = left - float(one.share)
+        for place, question in enumerate(paid):
+            after = left - float(question.share)
             axes.barh(place, 100 * after, color=BLUE, alpha=0.25, height=0.7)
-            axes.barh(place, 100 * float(one.share), left=100 * after, color=ORANGE, height=0.7)
+            axes.barh(place, 100 * float(question.share), left=100 * after, color=ORANGE, height=0.7)
             axes.annotate(
-                f"{100 * float(one.share):.2f}%",
+                f"{100 * float(question.share):.2f}%",
                 (100 * left, place),
                 (5, 0),
                 textcoords="offset points",
@@ -71,7 +71,7 @@ def budget(done: Tour, path: Path) -> None:
                 fontsize=9,
             )
             left = after
-        axes.set_yticks(range(len(paid)), [one.title for one in paid])
+        axes.set_yticks(range(len(paid)), [question.title for question in paid])
         axes.invert_yaxis()
         axes.tick_params(axis="y", length=0)
         axes.set(title=f"What each question took of the budget; {100 * left:.0f}% is left", xlim=(0, 108))
@@ -81,7 +81,7 @@ def budget(done: Tour, path: Path) -> None:
 
 
 def _groups(axes: Any, told: Told, unit: str, every: int = 1) -> None:  # noqa: ANN401  matplotlib is not typed here
-    shown = [one for one in told.judged if not one.group.startswith("<")]
+    shown = [cell for cell in told.judged if not cell.group.startswith("<")]
     _points(axes, shown)
     places = range(0, len(shown), every)
     axes.set_xticks(list(places), [shown[place].group for place in places])
@@ -90,9 +90,9 @@ def _groups(axes: Any, told: Told, unit: str, every: int = 1) -> None:  # noqa: 
 
 
 def _points(axes: Any, shown: list[Judged]) -> None:  # noqa: ANN401  as above
-    values = [float(one.estimate) for one in shown]
-    below = [float(one.estimate) - to_float(one.estimate.low) for one in shown]
-    above = [to_float(one.estimate.high) - float(one.estimate) for one in shown]
+    values = [float(cell.estimate) for cell in shown]
+    below = [float(cell.estimate) - to_float(cell.estimate.low) for cell in shown]
+    above = [to_float(cell.estimate.high) - float(cell.estimate) for cell in shown]
     axes.errorbar(
         range(len(shown)),
         values,
@@ -104,17 +104,17 @@ def _points(axes: Any, shown: list[Judged]) -> None:  # noqa: ANN401  as above
         linewidth=1.4,
         label=_LABEL,
     )
-    truths = [one.truth for one in shown]
+    truths = [cell.truth for cell in shown]
     axes.plot(range(len(shown)), truths, "D", color=ORANGE, markersize=3.4, zorder=3, label="truth")
 
 
 def _crowds(axes: Any, told: Told, unit: str) -> None:  # noqa: ANN401  as above
     """Draw counts of all sizes against the truth: the error bar is the same, so small ones drown in it."""
-    truths = [one.truth for one in told.judged]
+    truths = [cell.truth for cell in told.judged]
     most = max(truths)
     axes.plot([0, most], [0, most], color=QUIET, linewidth=0.8, label="truth")
-    values = [float(one.estimate) for one in told.judged]
-    spread = [one.estimate.within for one in told.judged]
+    values = [float(cell.estimate) for cell in told.judged]
+    spread = [cell.estimate.within for cell in told.judged]
     axes.errorbar(
         truths, values, yerr=spread, fmt="o", color=BLUE, markersize=4, capsize=2, linewidth=1.2, label=_LABEL
     )
@@ -131,9 +131,11 @@ def _crowds(axes: Any, told: Told, unit: str) -> None:  # noqa: ANN401  as above
 def _all(axes: Any, judged: tuple[Judged, ...]) -> None:  # noqa: ANN401  as above
     """Draw every estimate's error in units of its own error bar."""
     errors = [
-        (float(one.estimate) - one.truth) / one.estimate.within for one in judged if 0 < one.estimate.within < math.inf
+        (float(cell.estimate) - cell.truth) / cell.estimate.within
+        for cell in judged
+        if 0 < cell.estimate.within < math.inf
     ]
-    inside = sum(one.inside for one in judged)
+    inside = sum(cell.inside for cell in judged)
     axes.axhspan(-1, 1, color=BLUE, alpha=0.12, linewidth=0, label="error bar")
     axes.axhline(0, color=QUIET, linewidth=0.8)
     for number, error in enumerate(errors):

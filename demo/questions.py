@@ -122,8 +122,8 @@ MONTHS = tuple((year, month) for year in (2024, 2025) for month in range(1, 13))
 
 BATCH_WITHIN = 120
 BATCH = tuple(
-    f"SELECT count(*) FROM stays WHERE diagnosis = '{one.name}' AND age >= {lower} AND age < {upper} AND stay >= 7"  # noqa: S608
-    for one in DIAGNOSES
+    f"SELECT count(*) FROM stays WHERE diagnosis = '{kind.name}' AND age >= {lower} AND age < {upper} AND stay >= 7"  # noqa: S608
+    for kind in DIAGNOSES
     for lower, upper in _BANDS
 )
 

@@ -53,9 +53,9 @@ class Screen:
     def price(self, offer: Offer, within: float, left: float) -> None:
         """Tell the price before it is paid."""
         cost = 100 * float(offer.price.share)
-        told = "free" if cost == 0 else f"{cost:.2f}% of the budget"
+        price = "free" if cost == 0 else f"{cost:.2f}% of the budget"
         line = Text.assemble(
-            f"within ±{_number(within)}, 95% sure: ", (told, "bold yellow"), f"; {100 * left:.1f}% is left"
+            f"within ±{_number(within)}, 95% sure: ", (price, "bold yellow"), f"; {100 * left:.1f}% is left"
         )
         self.console.print(Padding(line, (0, 2), expand=False))
 
@@ -69,13 +69,13 @@ class Screen:
             table.add_column("", style="blue", no_wrap=True)
         table.add_column("truth", justify="right")
         table.add_column("   [cyan]●[/] answer   ◆ truth", no_wrap=True)
-        for number, one in enumerate(found):
-            cells: list[str | Text] = [_name(one, found), str(one.estimate)]
+        for number, entry in enumerate(found):
+            cells: list[str | Text] = [_name(entry, found), str(entry.estimate)]
             if bars is not None:
                 cells.append(bars[number])
-            table.add_row(*cells, _exact(one), gauge(one))
+            table.add_row(*cells, _exact(entry), gauge(entry))
         self.console.print(Padding(table, (1, 2, 0, 2), expand=False))
-        inside, of = sum(one.inside for one in found), len(found)
+        inside, of = sum(entry.inside for entry in found), len(found)
         words = "The interval holds the truth." if of == inside == 1 else f"{inside} of {of} intervals hold the truth."
         self.say(words, "green" if inside == of else "yellow")
 
@@ -121,9 +121,9 @@ def gauge(one: Judged) -> Text:
 
 
 def _bars(found: Sequence[Judged]) -> list[str]:
-    ends = [to_float(one.estimate.high) for one in found]
+    ends = [to_float(cell.estimate.high) for cell in found]
     most = max((end for end in ends if math.isfinite(end)), default=1.0)
-    return ["▇" * max(0, round(_BAR * _known(float(one.estimate)) / most)) for one in found]
+    return ["▇" * max(0, round(_BAR * _known(float(cell.estimate)) / most)) for cell in found]
 
 
 def _name(one: Judged, found: Sequence[Judged]) -> str:

@@ -61,24 +61,24 @@ DIAGNOSES = (
 def stays(count: int, *, seed: int) -> Rows:
     """Return so many stays: longer for the old and for emergencies, dearer for the long, more in winter."""
     generator = np.random.default_rng(seed)
-    which = generator.choice(len(DIAGNOSES), count, p=[one.share for one in DIAGNOSES])
+    which = generator.choice(len(DIAGNOSES), count, p=[diagnosis.share for diagnosis in DIAGNOSES])
     age = np.clip(np.rint(generator.normal(_of("age", which), _of("spread", which))), 0, OLDEST)
     emergency = generator.random(count) < np.clip(_of("emergency", which) + 0.002 * (age - 50), 0, 1)
     days = _of("days", which) * np.exp(0.012 * (age - 50) + 0.25 * emergency + generator.normal(-0.2, 0.6, count))
     stay = np.clip(np.rint(days * _QUARTER), 1, LONGEST * _QUARTER) / _QUARTER
     cost = (1200 + _of("cost_a_day", which) * stay) * np.exp(generator.normal(0, 0.25, count))
     rounded = np.minimum(np.rint(cost / COST_STEP) * COST_STEP, DEAREST)
-    told = generator.random(count) >= _UNTOLD
+    known = generator.random(count) >= _UNTOLD
     sexes = np.where(generator.random(count) < _of("female", which), "female", "male").astype(object)
     sexes[(generator.random(count) < 2 * _UNTOLD) & (_of("female", which) < 1)] = "other"
     return {
         "sex": sexes,
         "age": age.astype(np.int16),
-        "diagnosis": np.array([one.name for one in DIAGNOSES], dtype=object)[which],
+        "diagnosis": np.array([diagnosis.name for diagnosis in DIAGNOSES], dtype=object)[which],
         "admitted": _days(generator, which).astype("datetime64[us]"),
         "stay": stay,
         "emergency": emergency,
-        "cost": np.ma.masked_array(rounded, mask=~told),
+        "cost": np.ma.masked_array(rounded, mask=~known),
         "patient": _patients(generator, sexes, age),
     }
 
@@ -89,9 +89,9 @@ def _patients(
     """Return who each stay is of: stays of one patient are of one sex and of nearly the same age."""
     alike = np.lexsort((age, sexes.astype(str)))
     times = generator.geometric(1 - _AGAIN, alike.size)
-    found = np.empty(alike.size, dtype=np.int64)
-    found[alike] = generator.permutation(alike.size)[np.repeat(np.arange(alike.size), times)[: alike.size]]
-    return found
+    patients = np.empty(alike.size, dtype=np.int64)
+    patients[alike] = generator.permutation(alike.size)[np.repeat(np.arange(alike.size), times)[: alike.size]]
+    return patients
 
 
 def write(rows: Rows, path: Path) -> None:
@@ -105,7 +105,7 @@ def write(rows: Rows, path: Path) -> None:
 
 
 def _of(field: str, which: NDArray[np.int64]) -> NDArray[np.float64]:
-    return np.array([float(getattr(one, field)) for one in DIAGNOSES])[which]
+    return np.array([float(getattr(diagnosis, field)) for diagnosis in DIAGNOSES])[which]
 
 
 def _days(generator: np.random.Generator, which: NDArray[np.int64]) -> NDArray[np.datetime64]:

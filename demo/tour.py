@@ -40,12 +40,12 @@ class Tour:
     @property
     def shares(self) -> tuple[Fraction, ...]:
         """What each question took of the budget."""
-        return tuple(one.share for one in self.told)
+        return tuple(question.share for question in self.told)
 
     @property
     def judged(self) -> tuple[Judged, ...]:
         """All estimates."""
-        return tuple(judged for one in self.told for judged in one.judged)
+        return tuple(judged for question in self.told for judged in question.judged)
 
 
 def tour(rows: Rows, folder: Path, screen: Screen) -> Tour:
@@ -55,11 +55,11 @@ def tour(rows: Rows, folder: Path, screen: Screen) -> Tour:
     with open_dataset_ledger(made.file) as ledger:
         key = ledger.cap_key
     with dodona.open(made.file, analyst=ANALYST) as stays, Truth(made.rows, stays.schema, key) as truth:
-        told = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]
-        told += [_chosen(stays, truth, screen), _watched(stays, truth, screen), _batch(stays, truth, screen)]
-        told += [_free(stays, truth, ask, screen) for ask in questions.FREE]
+        answers = [_asked(stays, truth, ask, screen) for ask in questions.ASKS]
+        answers += [_chosen(stays, truth, screen), _watched(stays, truth, screen), _batch(stays, truth, screen)]
+        answers += [_free(stays, truth, ask, screen) for ask in questions.FREE]
         _refused(stays, screen)
-    return Tour(made, tuple(told))
+    return Tour(made, tuple(answers))
 
 
 def _asked(stays: Curator, truth: Truth, ask: Ask, screen: Screen) -> Told:
@@ -122,8 +122,8 @@ def _batch(stays: Curator, truth: Truth, screen: Screen) -> Told:
     screen.price(stays.quote(asked, within=within), within, float(stays.budget.left))
     with screen.progress("asking") as progress:
         answers = cast("tuple[Answer, ...]", stays.ask_many(asked, within=within, progress=progress))
-    judged = tuple(one for answer, sql in zip(answers, asked, strict=True) for one in truth.judged(answer, sql))
-    inside = sum(one.inside for one in judged)
+    judged = tuple(cell for answer, sql in zip(answers, asked, strict=True) for cell in truth.judged(answer, sql))
+    inside = sum(cell.inside for cell in judged)
     screen.say(f"{inside} of {len(judged)} intervals hold the truth.", "green" if inside == len(judged) else "yellow")
     screen.say("All of them or none: they are planned together, and there is one charge.", "italic")
     return Told(f"{len(asked)} counts at once", "; ".join(asked), answers[0].price.share, judged)

@@ -42,7 +42,9 @@ class Truth:
         self._database = duckdb.connect()
         self._database.execute("CREATE TABLE everyone AS SELECT * FROM read_parquet($path)", {"path": str(rows)})
         read = self._database.execute("SELECT * FROM everyone").fetchnumpy()
-        codes = {own.name: encode(own, np.ma.filled(read[own.name], np.nan)) for own in schema.domain}
+        codes = {
+            attribute.name: encode(attribute, np.ma.filled(read[attribute.name], np.nan)) for attribute in schema.domain
+        }
         counts = rows_within_cap(schema, codes, np.ma.getdata(read[schema.unit.id or ""]), key)
         self._database.register("capped", {"counts": counts})
         self._database.execute(
@@ -55,15 +57,15 @@ class Truth:
             raise TypeError("only answers to plain questions are judged")
         exact = {self._group(row, answer): row for row in self._database.execute(sql).fetchall()}
         names = [name for name, estimated in zip(answer.columns, answer.estimated, strict=True) if estimated]
-        found = []
+        cells = []
         for row in answer.rows:
             group = ", ".join(map(label_text, row.keys))
             truths = exact.get(group)
             values = _nothing(answer) if truths is None else truths[len(row.keys) :]
             for name, estimate, value in zip(names, row.estimates, values, strict=True):
                 if value is not None:
-                    found.append(Judged(group, name, estimate, float(value)))
-        return tuple(found)
+                    cells.append(Judged(group, name, estimate, float(value)))
+        return tuple(cells)
 
     def ranked(self, sql: str) -> tuple[tuple[str, int], ...]:
         """Return groups and counts, the largest first."""
@@ -92,7 +94,7 @@ def _nothing(answer: Answer) -> list[float | None]:
 
     expressions = [column.expression for column in answer.question.columns]
     return [
-        0.0 if isinstance(one, Total) else None
-        for one, is_estimate in zip(expressions, answer.estimated, strict=True)
+        0.0 if isinstance(expression, Total) else None
+        for expression, is_estimate in zip(expressions, answer.estimated, strict=True)
         if is_estimate
     ]

@@ -24,8 +24,8 @@ def use_memory() -> None:
     """
     if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
         return
-    found = os.statvfs(MEMORY)
-    if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
+    volume = os.statvfs(MEMORY)
+    if volume.f_bavail * volume.f_frsize >= ROOM and not volume.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it may have been looked up already
 

@@ -62,11 +62,11 @@ def test_text_that_is_no_number_is_refused(text: str):
             meant(text)
     else:
         try:
-            found = meant(text)
+            number = meant(text)
         except InvalidArgument:
             assert not text.isascii() or "_" in text or " " in text.strip() or wanted > FAR
         else:
-            assert found == wanted
+            assert number == wanted
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_least_value_is_found_at_a_place_that_was_tried(place):
         tried[number] = abs(number - place)
         return tried[number]
 
-    found = minimize_unimodal(valley, -5.0, 5.0, near=1e-6)
-    assert found in tried
-    assert tried[found] == min(tried.values())
-    assert found == pytest.approx(place, abs=1e-6)
+    least = minimize_unimodal(valley, -5.0, 5.0, near=1e-6)
+    assert least in tried
+    assert tried[least] == min(tried.values())
+    assert least == pytest.approx(place, abs=1e-6)

@@ -63,10 +63,10 @@ def test_a_figure_that_is_missing_fails_and_areas_that_are_left_out_do_not(bound
 
 
 def test_every_bound_says_why_and_every_area_has_one():
-    found = bounds_of(BOUNDS)
-    assert {bound.area for bound in found} == set(AREAS)
-    assert len({bound.figure for bound in found}) == len(found)
-    assert all(bound.limit >= 0 and len(bound.why) > 20 for bound in found)
+    entries = bounds_of(BOUNDS)
+    assert {bound.area for bound in entries} == set(AREAS)
+    assert len({bound.figure for bound in entries}) == len(entries)
+    assert all(bound.limit >= 0 and len(bound.why) > 20 for bound in entries)
 
 
 @pytest.mark.slow

@@ -16,14 +16,14 @@ KEPT = {"kept_ratio", "kept_seconds"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", [pytest.param(own, marks=MORE[own]) for own in ENGINES])
+@pytest.mark.parametrize("engine", [pytest.param(engine, marks=MORE[engine]) for engine in ENGINES])
 def test_the_last_line_has_the_figures_of_an_engine(engine: str, capsys: pytest.CaptureFixture[str]):
     main(["--json", "--engine", engine, "--rows", "20000"], lambda _: None)
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert found.keys() == {engine}
-    assert found[engine].keys() == (FIGURES if engine == "duckdb" else FIGURES | KEPT)
-    assert 0 < found[engine]["rows_returned"] <= found[engine]["cells"] == 1002
-    assert found[engine]["ratio"] > 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert figures.keys() == {engine}
+    assert figures[engine].keys() == (FIGURES if engine == "duckdb" else FIGURES | KEPT)
+    assert 0 < figures[engine]["rows_returned"] <= figures[engine]["cells"] == 1002
+    assert figures[engine]["ratio"] > 0
 
 
 @pytest.mark.slow

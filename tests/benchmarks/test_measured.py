@@ -24,22 +24,22 @@ def test_the_page_is_as_the_command_writes_it():
 
 
 def test_a_section_says_with_which_options_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    own = tmp_path / "measured.md"
-    own.write_text("", encoding="utf-8")
+    target = tmp_path / "measured.md"
+    target.write_text("", encoding="utf-8")
     asked = list[list[str]]()
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         asked.append(command[2:])
         return subprocess.CompletedProcess(command, 0, stdout='said before\n{"cells": 3}\n')
 
-    monkeypatch.setattr(measured, "PAGE", own)
+    monkeypatch.setattr(measured, "PAGE", target)
     monkeypatch.setattr(measured.subprocess, "run", run)
     measured.main(["Engines --rows 1000 --engine duckdb", "Random sessions"])
     assert asked == [
         ["benchmarks", "engines", "--json", "--rows", "1000", "--engine", "duckdb"],
         ["tests.sessions", "figures", "--json"],
     ]
-    text = own.read_text(encoding="utf-8")
+    text = target.read_text(encoding="utf-8")
     assert "## Engines\n\n`python -m benchmarks engines --json --rows 1000 --engine duckdb` on " in text
     assert text.endswith("| cells | 3 |\n")
     with pytest.raises(SystemExit, match="no section Nothing"):

@@ -28,8 +28,8 @@ def test_the_corpus_has_at_least_150_statements() -> None:
 
 
 def test_enough_of_the_answerable_statements_are_answered() -> None:
-    found = [answered(text) for text, answerable in CORPUS if answerable]
-    assert sum(found) / len(found) >= LEAST
+    outcomes = [answered(text) for text, answerable in CORPUS if answerable]
+    assert sum(outcomes) / len(outcomes) >= LEAST
 
 
 @pytest.mark.parametrize("text", [text for text, answerable in CORPUS if not answerable])

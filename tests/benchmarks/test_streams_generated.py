@@ -73,7 +73,7 @@ def test_the_predicate_of_a_question_means_the_cells_that_its_exact_answer_sums(
 
 def test_the_columns_of_a_stream_have_the_rows_that_its_cells_say():
     stream = made("covid-1")
-    codes = [own.astype(np.int64) for own in stream.columns.values()]
+    codes = [column.astype(np.int64) for column in stream.columns.values()]
     counted = np.bincount(np.ravel_multi_index(codes, stream.cells.shape), minlength=stream.cells.size)
     assert (counted == stream.cells.reshape(-1)).all()
     bits = made("conj-10")

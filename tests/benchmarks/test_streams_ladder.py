@@ -66,12 +66,12 @@ def test_runs_are_summed_up_with_losses_one_by_one():
         Run(cost=Cost(0.1, 0.2, None), max_error=0.01, beyond=0.0, coverage=1.0, rungs={"measured": 10}),
         Run(cost=Cost(0.3, 0.4, None), max_error=0.03, beyond=0.5, coverage=0.9, rungs={"derived": 10}),
     ]
-    found = summary(stream, runs)
-    assert found["certified_epsilon"] == [0.1, 0.3]
-    assert found["pure_epsilon"] == [None, None]
-    assert (found["max_error"], found["beyond_alpha"], found["coverage"]) == (0.03, 0.25, 0.95)
-    assert found["rungs"] == {"derived": 5, "measured": 5}
-    assert found["questions"] == TURNS
+    figures = summary(stream, runs)
+    assert figures["certified_epsilon"] == [0.1, 0.3]
+    assert figures["pure_epsilon"] == [None, None]
+    assert (figures["max_error"], figures["beyond_alpha"], figures["coverage"]) == (0.03, 0.25, 0.95)
+    assert figures["rungs"] == {"derived": 5, "measured": 5}
+    assert figures["questions"] == TURNS
     assert rounded(float("inf")) is None
 
 
@@ -88,10 +88,10 @@ def test_a_picture_is_drawn_of_all_ways_that_have_a_price(tmp_path):
 @pytest.mark.slow
 def test_the_last_line_is_json_with_the_stream_beside_its_baselines(capsys, tmp_path):
     command.main(["--json", "--whole", "--stream", "conj-10", "--seeds", "0", "--pictures", str(tmp_path)])
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])["conj-10"]
-    assert len(found["certified_epsilon"]) == 1
-    assert found["questions"] == sum(found["rungs"].values()) == 5_000
-    assert set(found["baselines"]) == {
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])["conj-10"]
+    assert len(figures["certified_epsilon"]) == 1
+    assert figures["questions"] == sum(figures["rungs"].values()) == 5_000
+    assert set(figures["baselines"]) == {
         "laplace+cache",
         "gaussian+cache",
         "histogram-laplace",
@@ -100,7 +100,7 @@ def test_the_last_line_is_json_with_the_stream_beside_its_baselines(capsys, tmp_
         "pmw",
     }
     fields = {"certified_epsilon", "zcdp_epsilon", "pure_epsilon", "max_error", "beyond_alpha", "coverage", "rungs"}
-    assert all(fields <= set(own) for own in (found, *found["baselines"].values(), *found["runs"]))
+    assert all(fields <= set(entry) for entry in (figures, *figures["baselines"].values(), *figures["runs"]))
     assert (tmp_path / "stream-conj-10.png").exists()
 
 
@@ -112,11 +112,11 @@ def test_a_table_that_is_not_there_ends_with_words(capsys):
 
 @pytest.mark.parametrize("number", [1, 9, 150, 1_000, 50_000])
 def test_a_trail_has_the_first_and_the_last_turn_and_every_power_of_ten(number):
-    found = turns(number)
-    assert found[0] == 1
-    assert found[-1] == number
-    assert found == sorted(set(found))
-    assert {10**power for power in range(5) if 10**power <= number} <= set(found)
+    trail = turns(number)
+    assert trail[0] == 1
+    assert trail[-1] == number
+    assert trail == sorted(set(trail))
+    assert {10**power for power in range(5) if 10**power <= number} <= set(trail)
 
 
 def test_names_stand_apart_and_near_their_lines():

@@ -53,10 +53,10 @@ def cost(*events: Event):
 )
 def test_noise_on_each_question_costs_what_is_known(questions, pure, laplace, gaussian):
     alone = prices.single(Laplace, **ACCURACY).event(prices.COUNT)
-    found = cost_of({alone: questions}, budget="approximate")
-    assert found.pure == pytest.approx(pure, rel=3e-4)
-    assert found.zcdp == pytest.approx(laplace, abs=6e-4)
-    assert found.certified < found.zcdp
+    price = cost_of({alone: questions}, budget="approximate")
+    assert price.pure == pytest.approx(pure, rel=3e-4)
+    assert price.zcdp == pytest.approx(laplace, abs=6e-4)
+    assert price.certified < price.zcdp
     normal = prices.single(Gaussian, **ACCURACY).event(prices.COUNT)
     assert cost_of({normal: questions}, budget="approximate").zcdp == pytest.approx(gaussian, abs=6e-4)
 
@@ -64,9 +64,9 @@ def test_noise_on_each_question_costs_what_is_known(questions, pure, laplace, ga
 @pytest.mark.parametrize(("cells", "pure"), [(128, 0.0105), (1_024, 0.0298), (65_536, 0.239)])
 def test_a_whole_histogram_costs_what_is_known(cells, pure):
     noise = prices.histogram(Laplace, cells=cells, **ACCURACY)
-    found = cost(noise.event(prices.HISTOGRAM))
-    assert found.pure == pytest.approx(pure, rel=0.015)
-    assert found.certified == pytest.approx(found.pure, rel=1e-4)
+    price = cost(noise.event(prices.HISTOGRAM))
+    assert price.pure == pytest.approx(pure, rel=0.015)
+    assert price.certified == pytest.approx(price.pure, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_a_whole_histogram_costs_what_is_known(cells, pure):
 )
 def test_residuals_cost_what_is_known(name, zcdp):
     stream = made(name)
-    found = cost(prices.residual_event(prices.residuals(stream)))
-    assert zcdp[0] < found.zcdp <= zcdp[1]
+    price = cost(prices.residual_event(prices.residuals(stream)))
+    assert zcdp[0] < price.zcdp <= zcdp[1]
 
 
 def test_residuals_of_some_questions_cost_no_more_than_those_of_all():
@@ -119,7 +119,7 @@ def test_the_noise_of_residuals_has_the_variances_that_were_allotted():
     allotted = dict(parts)
     for place, number in enumerate(numbers[:3]):
         block = stream.query(number).blocks[0]
-        shares = variance_shares(block_product(block, {own.attribute: own for own in classes}))
+        shares = variance_shares(block_product(block, {classing.attribute: classing for classing in classes}))
         expected = sum(share * allotted[residual] for residual, share in shares.items() if residual.classes)
         assert float(expected) <= prices.deviation(**ACCURACY) ** 2 * 1.001
         assert abs(seen[:, place].var() / float(expected) - 1) < 5 * math.sqrt(2 / draws)  # 1 in 10^5 is false
@@ -129,18 +129,18 @@ def test_the_noise_of_residuals_has_the_variances_that_were_allotted():
 def test_simple_ways_are_as_accurate_as_was_asked(budget):
     stream = made("conj-10")
     for name, run in Baselines(stream, budget).named():
-        found = run()
-        assert sum(found.rungs.values()) == 5_000, name
+        result = run()
+        assert sum(result.rungs.values()) == 5_000, name
         # 1 in 1,000 of 1,146 questions: more than 12 of them by chance are rarer than 1 in 10^8. Errors of a whole
         # histogram go together, and of all runs fewer than 1 in 1,000 have any error of that size.
-        assert found.beyond <= 12 / 1_146, name
-        assert found.coverage >= 0.98, name
-        assert found.trail[-1][1] == pytest.approx(found.cost.certified, rel=1e-9), name
+        assert result.beyond <= 12 / 1_146, name
+        assert result.coverage >= 0.98, name
+        assert result.trail[-1][1] == pytest.approx(result.cost.certified, rel=1e-9), name
 
 
 def test_what_is_certified_is_admitted_and_a_thousandth_less_is_not():
     events = {LaplaceEvent(1, Fraction(700), REPLACE): 1_000, GaussianEvent(1, Fraction(1_500**2), REPLACE): 300}
-    found = cost_of(events, budget="approximate").certified
+    least = cost_of(events, budget="approximate").certified
 
     def admitted(epsilon):
         tried = budget_filter(Accountant.EITHER, Fraction(epsilon), certified.DELTA)
@@ -149,8 +149,8 @@ def test_what_is_certified_is_admitted_and_a_thousandth_less_is_not():
             spent = tried.charged(spent, event, times=times)
         return tried.admits(spent)
 
-    assert admitted(found)
-    assert not admitted(found * 0.999)
+    assert admitted(least)
+    assert not admitted(least * 0.999)
 
 
 def test_a_pure_sum_counts_as_it_is_and_gaussian_noise_has_none():
@@ -163,9 +163,9 @@ def test_a_pure_sum_counts_as_it_is_and_gaussian_noise_has_none():
 def test_events_that_came_together_are_counted_one_by_one():
     laplace, normal = LaplaceEvent(1, Fraction(700), REPLACE), GaussianEvent(2, Fraction(10**6), REPLACE)
     together = ComposedEvent(((laplace, 3), (normal, 2)))
-    found = certified.gathered([together, laplace, UnevenGaussianEvent(Fraction(1, 10**6), REPLACE)])
-    assert found[laplace] == 4
-    (ratio,) = [event.ratio for event in found if isinstance(event, UnevenGaussianEvent)]
+    counts = certified.gathered([together, laplace, UnevenGaussianEvent(Fraction(1, 10**6), REPLACE)])
+    assert counts[laplace] == 4
+    (ratio,) = [event.ratio for event in counts if isinstance(event, UnevenGaussianEvent)]
     assert ratio == pytest.approx(5e-6)
 
 

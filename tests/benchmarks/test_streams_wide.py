@@ -55,18 +55,20 @@ def test_noise_for_ranges_is_as_good_as_circulant_noise_can_be():
 
 def test_what_is_declared_before_costs_hardly_more_than_the_best_plan():
     """Sums, averages and counts of different tolerances, planned in one call."""
-    found = run_stream("sums", 60, None, "approximate", RUNGS, prepared=True)
-    assert found["rungs"].keys() <= {"derived", "replayed"}
-    assert found["prefixes"]["60"]["ratio"] < 1.03
+    figures = run_stream("sums", 60, None, "approximate", RUNGS, prepared=True)
+    assert figures["rungs"].keys() <= {"derived", "replayed"}
+    assert figures["prefixes"]["60"]["ratio"] < 1.03
 
 
 def test_a_stream_is_measured_with_its_prefixes_and_times():
-    found = run_stream("range-by-one", 60, None, "approximate", RUNGS)
-    assert sum(found["rungs"].values()) == 60
-    assert found["errors"] == []
-    assert found["coverage"] > 0.65  # at 95% each, below that once in 10^6 runs even if half of the errors go together
-    assert [*found["prefixes"]] == ["50", "60"]
-    for own in found["prefixes"].values():
-        assert own["ratio"] == pytest.approx(own["ladder"] / own["mixed"], rel=1e-4)
-        assert own["mixed"] <= 1.002 * min(own["singles"], own["ranges"])
-        assert own["ranges"] <= own["residuals"] < math.inf
+    figures = run_stream("range-by-one", 60, None, "approximate", RUNGS)
+    assert sum(figures["rungs"].values()) == 60
+    assert figures["errors"] == []
+    assert (
+        figures["coverage"] > 0.65
+    )  # at 95% each, below that once in 10^6 runs even if half of the errors go together
+    assert [*figures["prefixes"]] == ["50", "60"]
+    for prefix in figures["prefixes"].values():
+        assert prefix["ratio"] == pytest.approx(prefix["ladder"] / prefix["mixed"], rel=1e-4)
+        assert prefix["mixed"] <= 1.002 * min(prefix["singles"], prefix["ranges"])
+        assert prefix["ranges"] <= prefix["residuals"] < math.inf

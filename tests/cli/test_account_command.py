@@ -52,7 +52,7 @@ def test_an_account_is_added_with_a_role_and_a_share_in_the_ledger(folder: Path)
     with opened(folder) as accounts:
         assert accounts.account("bob").grants == {"hospital-stays": "analyst"}
     with open_dataset_ledger(folder / "stays.toml") as ledger:
-        assert {one.name: str(one.share) for one in ledger.state().analysts} == {"ada": "1/2", "bob": "1/4"}
+        assert {analyst.name: str(analyst.share) for analyst in ledger.state().analysts} == {"ada": "1/2", "bob": "1/4"}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_dataset_may_be_named_by_its_file_and_without_a_share_the_ledger_stays
     with opened(folder) as accounts:
         assert accounts.account("bob").grants == {"hospital-stays": "auditor", "*": "auditor"}
     with open_dataset_ledger(folder / "stays.toml") as ledger:
-        assert [one.name for one in ledger.state().analysts] == ["ada"]
+        assert [analyst.name for analyst in ledger.state().analysts] == ["ada"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_dataset_may_be_named_by_its_file_and_without_a_share_the_ledger_stays
 def test_what_cannot_be_done_leaves_the_ledger_as_it_was(folder: Path, arguments: tuple[str, ...]):
     run(folder, "add", "bob", *arguments, code=2)
     with open_dataset_ledger(folder / "stays.toml") as ledger:
-        assert [one.name for one in ledger.state().analysts] == ["ada"]
+        assert [analyst.name for analyst in ledger.state().analysts] == ["ada"]
 
 
 def test_a_role_is_granted_and_taken_away(folder: Path):
@@ -123,7 +123,7 @@ def test_a_token_is_alone_on_standard_output_and_shown_once(folder: Path):
         assert text not in said.output
         assert text[7:30] not in said.output
     listed = json.loads(run(folder, "list", "--json").stdout)
-    assert [one["name"] for one in listed["accounts"]] == ["bob"]
+    assert [account["name"] for account in listed["accounts"]] == ["bob"]
     assert listed["accounts"][0]["tokens"][0]["id"] == identity.token
 
 
@@ -227,7 +227,7 @@ def test_the_accounts_are_for_their_owner_alone(folder: Path):
     finally:
         os.umask(before)
     path = folder / ".dodona" / "accounts" / "accounts.sqlite"
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
+    assert [stat.S_IMODE(location.stat().st_mode) for location in (path, path.parent)] == [0o600, 0o700]
     path.chmod(0o644)
     assert "chmod 600" in run(folder, "list", code=4).stderr
 
@@ -248,7 +248,7 @@ def test_a_database_is_named_by_the_environment_alone(tmp_path: Path, monkeypatc
     added = runner.invoke(app, ["account", "add", "bob", "--accounts", "env:THE_ACCOUNTS"])
     assert added.exit_code == 0, added.output
     with Accounts.open(place.address) as accounts:
-        assert [one.name for one in accounts.list()] == ["bob"]
+        assert [account.name for account in accounts.list()] == ["bob"]
     for wrong in (str(place.address), "env:NOT_SET"):
         refused = runner.invoke(app, ["account", "list", "--accounts", wrong])
         assert refused.exit_code == 2

@@ -109,20 +109,20 @@ def test_asking_without_a_ledger_says_what_to_do(tmp_path):
 
 
 def test_the_commands_are_the_python_surface(dataset):
-    told = run("ask", dataset, OLD, "--within", "50", "--json").stdout
+    output = run("ask", dataset, OLD, "--within", "50", "--json").stdout
     with dodona.open(dataset, analyst="ada") as stays:
-        assert json.loads(stays.ask(OLD, within=50).to_json())["rows"] == json.loads(told)["rows"]
+        assert json.loads(stays.ask(OLD, within=50).to_json())["rows"] == json.loads(output)["rows"]
 
 
 def test_intervals_for_any_choice_are_an_option_that_notes_name(dataset):
     groups = run("ask", dataset, "SELECT sex, count(*) FROM stays GROUP BY sex", "--within", "50")
     assert groups.exit_code == 0, groups.output
-    one = ("ask", dataset, "SELECT count(*) FROM stays WHERE sex = 'female'", "--within", "100")
-    plain = run(*one)
+    arguments = ("ask", dataset, "SELECT count(*) FROM stays WHERE sex = 'female'", "--within", "100")
+    plain = run(*arguments)
     assert "--intervals any_choice, or ask with --fresh" in " ".join(plain.output.split())
-    wide = run(*one, "--intervals", "any_choice")
+    wide = run(*arguments, "--intervals", "any_choice")
     assert "Whatever the question was chosen by" in " ".join(wide.output.split())
-    assert run(*one, "--intervals", "wide").exit_code == 2
+    assert run(*arguments, "--intervals", "wide").exit_code == 2
     average = run("ask", dataset, "SELECT avg(age) FROM stays", "--within", "20", "--intervals", "any_choice")
     assert average.exit_code == 2
     assert "charge stands" in average.output.lower() or "was charged" in average.output.lower()

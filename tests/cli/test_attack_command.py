@@ -53,11 +53,11 @@ def test_json_is_the_last_line_and_progress_goes_elsewhere():
     figures = json.loads(done.stdout)
     assert figures["passed"] is True
     assert (figures["epsilon"], figures["delta"]) == (1.0, 1e-10)
-    found = {one["target"]: one for one in figures["attacks"]}
-    assert found["exact"]["share"] == found["mutant"]["share"] == 1
-    assert found["dodona"]["bound"] == pytest.approx(0.1252, abs=1e-4)
-    assert found["under-noised"]["beyond"] is True
-    assert found["dodona"]["beyond"] is False
+    by_target = {attack["target"]: attack for attack in figures["attacks"]}
+    assert by_target["exact"]["share"] == by_target["mutant"]["share"] == 1
+    assert by_target["dodona"]["bound"] == pytest.approx(0.1252, abs=1e-4)
+    assert by_target["under-noised"]["beyond"] is True
+    assert by_target["dodona"]["beyond"] is False
 
 
 @pytest.mark.soak  # it attacks at every noise of the picture; `tests/lab/attacks` draws one from fewer

@@ -33,10 +33,10 @@ def people(tmp_path: Path) -> Path:
 
 
 def test_people_rows_of_nobody_and_cut_rows_are_told(people: Path):
-    found = json.loads(run("check", people, "--json").stdout)
-    assert (found["rows"], found["nobody"], found["people"]) == (11, 2, 3)
-    assert (found["cut"], found["counting"]) == (4, 5)
-    assert found["private"].startswith("PRIVATE")
+    report = json.loads(run("check", people, "--json").stdout)
+    assert (report["rows"], report["nobody"], report["people"]) == (11, 2, 3)
+    assert (report["cut"], report["counting"]) == (4, 5)
+    assert report["private"].startswith("PRIVATE")
     shown = run("check", people).stdout
     assert shown.startswith("PRIVATE: exact counts of the data; for the owner alone.")
     for part in ("11 rows", "2 of nobody (18.2%): no who", "3 people", "4 rows cut", "5 rows count"):
@@ -44,11 +44,11 @@ def test_people_rows_of_nobody_and_cut_rows_are_told(people: Path):
 
 
 def test_each_column_has_its_figures_and_a_hint(people: Path):
-    found = json.loads(run("check", people, "--json").stdout)
-    sex, age = found["columns"]
+    report = json.loads(run("check", people, "--json").stdout)
+    sex, age = report["columns"]
     assert (sex["missing"], sex["outside"]) == (1, 1)
     assert (age["missing"], age["below"], age["above"]) == (1, 1, 1)
-    hints = " ".join(found["hints"])
+    hints = " ".join(report["hints"])
     assert "9.09% of age are above 99: raise `upper` before the first charge, or accept clamping." in hints
     assert "9.09% of sex are none of the labels: they land in <outside>." in hints
     assert "unit.size = 1_000 is far" in hints

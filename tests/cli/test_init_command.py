@@ -323,7 +323,7 @@ def test_every_column_of_a_census_file_is_declared_under_a_name_that_can_be_aske
     done = run("init", tmp_path / "adult.csv", "--output", tmp_path / "adult.toml")
     assert done.exit_code == 0, done.output
     file = DatasetFile.draft(tmp_path / "adult.toml")
-    assert tuple(source_column_name(own) for own in file.schema.domain) == ADULT
+    assert tuple(source_column_name(attribute) for attribute in file.schema.domain) == ADULT
     assert file.schema.domain.names[2:7] == (
         "education_num",
         "capital_gain",
@@ -401,12 +401,12 @@ def test_a_draft_finds_out_how_a_csv_file_is_written(name: str, tmp_path: Path):
     (tmp_path / "rows.csv").write_bytes(text.encode("cp1252" if encoding.startswith("w") else encoding))
     done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
     assert done.exit_code == 0, done.output
-    found = tomllib.loads((tmp_path / "rows.toml").read_text("utf-8"))
-    assert {key: value for key, value in found["source"].items() if key in CsvFormat.__dataclass_fields__} == source
-    assert {f"source.{key}" for key in source} <= set(found["review"]["from_data"])
-    assert {key: column["kind"] for key, column in found["columns"].items()} == kinds
+    draft = tomllib.loads((tmp_path / "rows.toml").read_text("utf-8"))
+    assert {key: value for key, value in draft["source"].items() if key in CsvFormat.__dataclass_fields__} == source
+    assert {f"source.{key}" for key in source} <= set(draft["review"]["from_data"])
+    assert {key: column["kind"] for key, column in draft["columns"].items()} == kinds
     if "age" in kinds:
-        assert (found["columns"]["age"]["lower"], found["columns"]["age"]["upper"]) == (0, 90)
+        assert (draft["columns"]["age"]["lower"], draft["columns"]["age"]["upper"]) == (0, 90)
     done = run("check", tmp_path / "rows.toml", "--json")
     for column in json.loads(done.stdout)["columns"]:
         assert column["outside"] == 0, column
@@ -419,7 +419,7 @@ def test_two_columns_that_would_get_one_name_get_two(tmp_path: Path):
     done = run("init", tmp_path / "rows.csv", "--output", tmp_path / "rows.toml")
     assert done.exit_code == 0, done.output
     schema = DatasetFile.draft(tmp_path / "rows.toml").schema
-    assert [(own.name, source_column_name(own)) for own in schema.domain] == [
+    assert [(attribute.name, source_column_name(attribute)) for attribute in schema.domain] == [
         ("a_b_2", "a b"),
         ("a_b_3", "a-b"),
         ("a_b", "a_b"),

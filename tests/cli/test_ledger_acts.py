@@ -24,8 +24,8 @@ def run(*arguments: str | Path, typed: str = ""):
 
 
 def state(dataset: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads(run("ledger", "show", dataset.with_suffix(".ledger"), "--json").stdout)
-    return found
+    document: dict[str, object] = json.loads(run("ledger", "show", dataset.with_suffix(".ledger"), "--json").stdout)
+    return document
 
 
 @pytest.fixture
@@ -249,9 +249,9 @@ def test_a_linked_table_is_added_with_a_new_version_and_the_budget_goes_on(clini
     assert run("ledger", "declare", clinic).stdout == "declared: tables or columns were added: patients\n"
     assert state(clinic)["spent"] == spent
     with dodona.open(clinic, analyst="ada") as opened:
-        one = opened.quote("SELECT count(*) FROM patients", epsilon="0.1").accuracy[0]
+        single = opened.quote("SELECT count(*) FROM patients", epsilon="0.1").accuracy[0]
         three = opened.quote("SELECT count(*) FROM visits", epsilon="0.1").accuracy[0]
-        assert 2.5 * one.within < three.within < 3.5 * one.within  # a visit has the cap of visits, as before
+        assert 2.5 * single.within < three.within < 3.5 * single.within  # a visit has the cap of visits, as before
         joined = opened.ask("SELECT count(*) FROM visits JOIN patients USING (who) WHERE old", within=100)
         assert joined.source == "measured"
         assert opened.ask("SELECT count(*) FROM visits", within=100).source == "measured"  # of the newer version

@@ -50,7 +50,7 @@ def columns() -> dict[str, list[object]]:
 
 
 def parquet(folder: Path) -> list[str]:
-    made = pa.table({name: pa.array(own, TYPES[name][0]) for name, own in columns().items()})
+    made = pa.table({name: pa.array(values, TYPES[name][0]) for name, values in columns().items()})
     pq.write_table(made, folder / "stays.parquet")
     return [str(folder / "stays.parquet")]
 
@@ -86,7 +86,9 @@ def drafted(place: Callable[[Path], list[str]], folder: Path) -> Path:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(own, id=name, marks=MARKS if name == "spark" else ()) for name, own in ENGINES.items()],
+    params=[
+        pytest.param(builder, id=name, marks=MARKS if name == "spark" else ()) for name, builder in ENGINES.items()
+    ],
 )
 def draft(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The draft of the rows on an engine; it is only read."""
@@ -112,13 +114,13 @@ def test_checks_count_the_same_on_every_engine(draft: Path):
     )
     done = run("check", path, "--json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert (found["rows"], found["nobody"], found["people"]) == (ROWS, 8, 134)
-    assert found["counting"] + found["cut"] + 8 == ROWS
-    assert found["cut"] == sum(max(0, sum(r // 3 == p and r % 50 != 0 for r in range(ROWS)) - 2) for p in range(134))
-    sexes = next(column for column in found["columns"] if column["name"] == "sex")
+    report = json.loads(done.stdout)
+    assert (report["rows"], report["nobody"], report["people"]) == (ROWS, 8, 134)
+    assert report["counting"] + report["cut"] + 8 == ROWS
+    assert report["cut"] == sum(max(0, sum(r // 3 == p and r % 50 != 0 for r in range(ROWS)) - 2) for p in range(134))
+    sexes = next(column for column in report["columns"] if column["name"] == "sex")
     assert (sexes["missing"], sexes["outside"]) == (1, sum(row % 3 == 2 and row != 7 for row in range(ROWS)))
-    stays = next(column for column in found["columns"] if column["name"] == "stay")
+    stays = next(column for column in report["columns"] if column["name"] == "stay")
     assert (stays["missing"], stays["below"], stays["above"]) == (1, 0, 0)
 
 

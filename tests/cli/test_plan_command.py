@@ -34,11 +34,11 @@ def test_the_advice_comes_first_and_the_table_is_sorted():
 
 def test_json_holds_the_same_as_the_table():
     done = run(*PLAN, "--json")
-    told = json.loads(done.output.splitlines()[-1])
-    assert told["setting"]["neighbours"] == "replace"
-    assert told["promises"][0]["within"] <= told["promises"][1]["within"]
+    plan = json.loads(done.output.splitlines()[-1])
+    assert plan["setting"]["neighbours"] == "replace"
+    assert plan["promises"][0]["within"] <= plan["promises"][1]["within"]
     assert {"laplace-basic", "gaussian-exact", "blr", "mwem", "pmw", "histogram"} <= {
-        promise["mechanism"] for promise in told["promises"]
+        promise["mechanism"] for promise in plan["promises"]
     }
 
 
@@ -54,10 +54,10 @@ def test_a_wanted_error_is_turned_into_what_it_needs(side, given):
     done = run(*given, "--within", "1%", "--find", side)
     assert done.exit_code == 0, done.output
     assert "Within 1% of the rows" in done.output
-    told = json.loads(run(*given, "--within", "0.01", "--find", side, "--json").output)
-    assert told["unknown"] == side
-    assert side not in told["setting"]
-    assert told["needed"]["laplace-basic"] > 0
+    plan = json.loads(run(*given, "--within", "0.01", "--find", side, "--json").output)
+    assert plan["unknown"] == side
+    assert side not in plan["setting"]
+    assert plan["needed"]["laplace-basic"] > 0
 
 
 def test_tasks_marginals_and_conjunctions_have_their_tables():

@@ -36,16 +36,16 @@ def test_an_analyst_sees_the_schema_the_unit_the_budget_and_the_defaults(dataset
     assert "0 to 99" in shown
     assert "Left: 100%" in shown
     assert "By default: within" in shown
-    found = json.loads(run("describe", dataset, "--json").stdout)
-    assert {column["name"]: column["kind"] for column in found["columns"]}["age"] == "integer"
-    assert found["budget"]["yours"] == "1/2"
-    assert set(found["unit"]) == {"protects", "id", "rows", "caps", "neighbours", "size", "left_out"}
+    description = json.loads(run("describe", dataset, "--json").stdout)
+    assert {column["name"]: column["kind"] for column in description["columns"]}["age"] == "integer"
+    assert description["budget"]["yours"] == "1/2"
+    assert set(description["unit"]) == {"protects", "id", "rows", "caps", "neighbours", "size", "left_out"}
     assert charges(dataset) == 0
 
 
 def test_a_choice_names_groups_and_no_counts(dataset):
-    found = json.loads(run("choose", dataset, BY_SEX, "--epsilon", "0.5", "--count", "2", "--json").stdout)
-    assert len(found["names"]) == 2
+    choice = json.loads(run("choose", dataset, BY_SEX, "--epsilon", "0.5", "--count", "2", "--json").stdout)
+    assert len(choice["names"]) == 2
     assert "Each is within" in run("choose", dataset, BY_SEX, "--epsilon", "0.1").stdout
     assert charges(dataset) == 2
 
@@ -56,7 +56,7 @@ def test_alerts_are_told_until_the_last_one(dataset):
         for threshold in ("100", "1000000")
     )
     assert (len(low["answers"]), low["left_out"]) == (1, 1)
-    assert [one["above"] for one in high["answers"]] == [False, False]
+    assert [answer["above"] for answer in high["answers"]] == [False, False]
     assert charges(dataset) == 2
 
 
@@ -72,9 +72,9 @@ def test_a_workload_is_planned_and_then_bought_from_a_file(dataset, tmp_path):
 
 def test_weights_answer_counts_from_standard_input(dataset):
     answered = run("weights", dataset, "-", "--epsilon", "0.9", "--json", text="\n".join(AGES))
-    found = json.loads(answered.stdout)
-    assert [one["question"] for one in found["answers"]] == AGES
-    assert found["within"] > 0
+    release = json.loads(answered.stdout)
+    assert [answer["question"] for answer in release["answers"]] == AGES
+    assert release["within"] > 0
 
 
 def test_every_command_says_how_many_rows_of_a_person_count(tmp_path):
@@ -104,9 +104,9 @@ def test_every_command_says_how_many_rows_of_a_person_count(tmp_path):
 
 
 def test_an_offer_names_its_noise_as_the_answer_does(dataset):
-    offered, told = (json.loads(run(name, dataset, BY_SEX, "--json").stdout) for name in ("quote", "ask"))
-    assert offered["mechanism"] == told["mechanism"]
-    assert told["mechanism"].endswith("on each of 4 values")
+    offered, answered = (json.loads(run(name, dataset, BY_SEX, "--json").stdout) for name in ("quote", "ask"))
+    assert offered["mechanism"] == answered["mechanism"]
+    assert answered["mechanism"].endswith("on each of 4 values")
     assert "noise of scale" in run("prepare", dataset, *AGES, "--within", "100").stdout
 
 

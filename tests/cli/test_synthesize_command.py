@@ -69,35 +69,35 @@ def place(tmp_path: Path) -> Path:
 
 
 def run(place: Path, *options: str) -> tuple[int, str]:
-    found = CliRunner().invoke(app, ["synthesize", str(place / "workload.toml"), *options])
-    return found.exit_code, found.output
+    result = CliRunner().invoke(app, ["synthesize", str(place / "workload.toml"), *options])
+    return result.exit_code, result.output
 
 
 def test_a_quote_costs_nothing_and_a_release_writes_rows_and_a_report(place: Path):
-    code, told = run(place, "--quote", "--json")
+    code, output = run(place, "--quote", "--json")
     assert code == 0
-    assert float(eval(json.loads(told)["share"])) == pytest.approx(0.5, rel=1e-6)  # noqa: S307  a fraction
+    assert float(eval(json.loads(output)["share"])) == pytest.approx(0.5, rel=1e-6)  # noqa: S307  a fraction
     assert not (place / "made-up.parquet").exists()
-    code, told = run(place, "--json")
-    figures = json.loads(told.strip().splitlines()[-1])
+    code, output = run(place, "--json")
+    figures = json.loads(output.strip().splitlines()[-1])
     assert code == 0
     assert figures["rows"] == 2000
     assert figures["paid"] == figures["charges"] >= 1
     table = pq.read_table(place / "made-up.parquet")
     assert set(table.column("sex").to_pylist()) <= {"female", "male"}
-    assert 400 < sum(one == "male" for one in table.column("sex").to_pylist()) < 800
+    assert 400 < sum(sex == "male" for sex in table.column("sex").to_pylist()) < 800
     assert "Error against noise floor" in (place / "report.html").read_text(encoding="utf-8")
-    code, told = run(place, "--json")
-    again = json.loads(told.strip().splitlines()[-1])
+    code, output = run(place, "--json")
+    again = json.loads(output.strip().splitlines()[-1])
     assert (code, again["paid"]) == (0, 0)
 
 
 def test_the_owners_page_is_made_only_where_both_options_are_given(place: Path):
-    code, told = run(place, "--owner-report", str(place / "owner.html"))
+    code, output = run(place, "--owner-report", str(place / "owner.html"))
     assert code == 2
-    assert "go together" in told
-    code, told = run(place, "--compare", str(place / "stays.csv"), "--owner-report", str(place / "owner.html"))
-    assert code == 0, told
+    assert "go together" in output
+    code, output = run(place, "--compare", str(place / "stays.csv"), "--owner-report", str(place / "owner.html"))
+    assert code == 0, output
     assert "OWNER ONLY" in (place / "owner.html").read_text(encoding="utf-8")
     assert "OWNER ONLY" not in (place / "report.html").read_text(encoding="utf-8")
     assert pc.read_csv(place / "stays.csv").num_rows == 2000
@@ -106,29 +106,29 @@ def test_the_owners_page_is_made_only_where_both_options_are_given(place: Path):
 def test_a_release_past_the_budget_is_refused_and_nothing_is_charged(place: Path):
     text = WORKLOAD.replace('share = "1/2"', 'epsilon = "5"')
     (place / "workload.toml").write_text(text, encoding="utf-8")
-    code, told = run(place)
+    code, output = run(place)
     assert code == 3
-    assert "release-too-dear" in told
-    assert "Nothing was charged" in told
+    assert "release-too-dear" in output
+    assert "Nothing was charged" in output
     with dodona.open(place / "stays.toml") as stays:
         assert stays.budget.charges == 0
 
 
 def test_words_are_for_people(place: Path):
-    code, told = run(place, "--quote")
+    code, output = run(place, "--quote")
     assert code == 0
-    assert "Method annealed: takes 50% of the budget" in told
-    code, told = run(place)
+    assert "Method annealed: takes 50% of the budget" in output
+    code, output = run(place)
     assert code == 0
-    assert "A model of sex, emergency, days" in told
-    assert "2,000 rounded rows" in told
+    assert "A model of sex, emergency, days" in output
+    assert "2,000 rounded rows" in output
 
 
 def test_a_mistake_in_the_file_is_told_with_its_line(place: Path):
     (place / "workload.toml").write_text(WORKLOAD.replace("ways = 2", "ways = 9"), encoding="utf-8")
-    code, told = run(place)
+    code, output = run(place)
     assert code == 2
-    assert "workload.toml:5:" in told
+    assert "workload.toml:5:" in output
 
 
 @pytest.mark.parametrize(
@@ -149,19 +149,19 @@ def test_what_cannot_be_released_is_refused_in_words_and_nothing_is_charged(plac
     text = WORKLOAD.replace(old, new)
     assert text != WORKLOAD
     (place / "workload.toml").write_text(text, encoding="utf-8")
-    code, told = run(place)
+    code, output = run(place)
     assert code == 2
-    assert all(words in told for words in said), told
-    assert "Nothing was charged" in told
+    assert all(words in output for words in said), output
+    assert "Nothing was charged" in output
     with dodona.open(place / "stays.toml") as stays:
         assert stays.budget.charges == 0
 
 
 def test_words_about_a_dataset_file_need_no_release_file(place: Path):
-    told = ["--workload", "2-way", "--column", "sex", "--column", "days", "--share", "10%"]
+    options = ["--workload", "2-way", "--column", "sex", "--column", "days", "--share", "10%"]
     paths = ["--output", str(place / "rows.csv"), "--report", str(place / "page.html")]
-    found = CliRunner().invoke(app, ["synthesize", str(place / "stays.toml"), *told, *paths])
-    assert found.exit_code == 0, found.output
+    result = CliRunner().invoke(app, ["synthesize", str(place / "stays.toml"), *options, *paths])
+    assert result.exit_code == 0, result.output
     assert pc.read_csv(place / "rows.csv").column_names == ["sex", "days"]
     assert (place / "page.html").exists()
     about = CliRunner().invoke(
@@ -180,29 +180,29 @@ def test_words_about_a_dataset_file_need_no_release_file(place: Path):
     ],
 )
 def test_words_that_do_not_fit_are_refused_and_nothing_is_charged(place: Path, options: list[str], said: str):
-    found = CliRunner().invoke(app, ["synthesize", str(place / "stays.toml"), *options])
-    assert found.exit_code == 2
-    assert said in found.output
-    assert "Nothing was charged" in found.output
+    result = CliRunner().invoke(app, ["synthesize", str(place / "stays.toml"), *options])
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "Nothing was charged" in result.output
 
 
 def test_rows_have_the_types_of_a_parquet_source(place: Path):
     table = pc.read_csv(place / "stays.csv")
     small = pa.schema({"sex": pa.dictionary(pa.int32(), pa.string()), "emergency": pa.bool_(), "days": pa.int8()})
     pq.write_table(table.cast(small), place / "stays.parquet")
-    told = DATASET.replace('"csv"', '"parquet"').replace("stays.csv", "stays.parquet").replace('"stays"', '"typed"', 1)
-    (place / "stays.toml").write_text(told.replace("stays.ledger", "typed.ledger"), encoding="utf-8")
+    text = DATASET.replace('"csv"', '"parquet"').replace("stays.csv", "stays.parquet").replace('"stays"', '"typed"', 1)
+    (place / "stays.toml").write_text(text.replace("stays.ledger", "typed.ledger"), encoding="utf-8")
     dodona.create_ledger(place / "stays.toml")
-    code, told = run(place)
-    assert code == 0, told
+    code, text = run(place)
+    assert code == 0, text
     assert pq.read_schema(place / "made-up.parquet").types == small.types
 
 
 def test_a_file_that_cannot_be_written_is_an_error_and_the_same_command_goes_on_without_a_charge(place: Path):
     (place / "made-up.parquet").mkdir()
-    code, told = run(place)
+    code, output = run(place)
     assert code == 2
-    assert "pays for nothing twice" in told
+    assert "pays for nothing twice" in output
     (place / "made-up.parquet").rmdir()
-    code, told = run(place, "--json")
-    assert (code, json.loads(told.strip().splitlines()[-1])["paid"]) == (0, 0)
+    code, output = run(place, "--json")
+    assert (code, json.loads(output.strip().splitlines()[-1])["paid"]) == (0, 0)

@@ -130,7 +130,7 @@ def test_coroutines_do_what_calls_do(server):
             assert (await answer.population()).coverage.against.value == "population"
             before = (await stays.budget()).spent
             same = await asyncio.gather(*(stays.ask(QUESTION, within=60, key="async") for _ in range(5)))
-            assert {str(one.rows) for one in same} == {str(answer.rows)}
+            assert {str(repeated.rows) for repeated in same} == {str(answer.rows)}
             assert (await stays.budget()).spent == before
             moved = list[tuple[int, int]]()
             questions = ["SELECT count(*) FROM stays WHERE age < 74", "SELECT count(*) FROM stays WHERE age < 75"]

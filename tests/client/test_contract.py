@@ -37,7 +37,10 @@ def test_a_remote_curator_has_every_call_with_the_same_arguments(name, remote):
         return
     assert inspect.iscoroutinefunction(other) is (remote is AsyncRemoteCurator)
     here, there = (
-        [(one.name, one.kind, one.default) for one in inspect.signature(function).parameters.values()]
+        [
+            (parameter.name, parameter.kind, parameter.default)
+            for parameter in inspect.signature(function).parameters.values()
+        ]
         for function in (local, other)
     )
     assert there == here
@@ -110,8 +113,8 @@ def test_a_statement_of_two_halves_is_answered_once_and_keeps_its_intervals(stay
     assert RecordedAnswer.from_json(answer.to_json()).rows == answer.rows
     assert all(
         together.within > single.within
-        for one, both in zip(answer.rows, answer.simultaneous().rows, strict=True)
-        for single, together in zip(one.estimates, both.estimates, strict=True)
+        for row, both in zip(answer.rows, answer.simultaneous().rows, strict=True)
+        for single, together in zip(row.estimates, both.estimates, strict=True)
     )
     said = stays.ask(f"EXPLAIN {text}", within=80)
     assert said.price.share == 0
@@ -162,12 +165,12 @@ def test_an_answer_becomes_a_frame_of_any_library(stays):
 )
 def test_keys_have_the_types_of_programs(stays, key, values):
     answer = stays.ask(f"SELECT {key} AS k, count(*) FROM stays GROUP BY 1", within=60)  # noqa: S608
-    found = tuple(row.values[0] for row in answer.rows)
+    keys = tuple(row.values[0] for row in answer.rows)
     if values is None:
-        assert found == (dt.date(2024, 1, 1), dt.date(2024, 2, 1))
+        assert keys == (dt.date(2024, 1, 1), dt.date(2024, 2, 1))
     else:
-        assert found == values
-        assert [type(value) for value in found] == [type(value) for value in values]
+        assert keys == values
+        assert [type(value) for value in keys] == [type(value) for value in values]
 
 
 def test_keys_that_are_not_shown_come_last(stays):
@@ -348,8 +351,8 @@ def test_a_batch_under_a_key_is_charged_once(stays):
     questions = ["SELECT count(*) FROM stays WHERE age < 34", "SELECT count(*) FROM stays WHERE age < 35"]
     first = stays.ask_many(questions, within=60, fresh=True, key="two")
     before = stays.budget.spent
-    assert [one.value for one in stays.ask_many(questions, within=60, fresh=True, key="two")] == [
-        one.value for one in first
+    assert [answer.value for answer in stays.ask_many(questions, within=60, fresh=True, key="two")] == [
+        answer.value for answer in first
     ]
     assert stays.budget.spent == before
 
@@ -418,17 +421,17 @@ def test_a_watch_takes_another_threshold_for_a_count_and_is_found_again_by_its_k
 
 def test_counts_by_weights_are_charged_once(stays):
     questions = [f"SELECT count(*) FROM stays WHERE beds = {beds} AND urgent" for beds in (1, 2, 3)]  # noqa: S608
-    found = stays.ask_by_weights(questions, epsilon=30, key="weighed")
-    assert found.columns == ("beds", "urgent")
-    assert found.price.share > 0
-    assert 0 < found.within < 1_000
-    assert found.confidence == 0.95
-    assert all(abs(one.count - 100) < found.within + 50 for one in found.answers)
-    assert str(found.answers[0]).endswith(f"± {math.ceil(found.within)}")
+    batch = stays.ask_by_weights(questions, epsilon=30, key="weighed")
+    assert batch.columns == ("beds", "urgent")
+    assert batch.price.share > 0
+    assert 0 < batch.within < 1_000
+    assert batch.confidence == 0.95
+    assert all(abs(answer.count - 100) < batch.within + 50 for answer in batch.answers)
+    assert str(batch.answers[0]).endswith(f"± {math.ceil(batch.within)}")
     before = stays.budget.spent
     again = stays.ask_by_weights(questions, epsilon=30, key="weighed")
-    assert [one.count for one in again.answers] == pytest.approx([one.count for one in found.answers])
-    assert again.receipt == found.receipt
+    assert [answer.count for answer in again.answers] == pytest.approx([answer.count for answer in batch.answers])
+    assert again.receipt == batch.receipt
     assert stays.budget.spent == before
     with pytest.raises(InvalidRequest):
         stays.ask_by_weights(["SELECT avg(age) FROM stays"], epsilon=1)

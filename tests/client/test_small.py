@@ -49,8 +49,8 @@ def run_program(python: Path | str, server: Server, folder: Path) -> dict[str, o
     command = [str(python), "-I", "-c", PROGRAM, server.url, server.tokens["ada"]]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    report: dict[str, object] = json.loads(done.stdout)
+    return report
 
 
 def check(found: dict[str, object]) -> None:
@@ -63,20 +63,20 @@ def listed() -> set[str]:
     """The modules that the small distribution lists."""
     pyproject = tomllib.loads((ROOT / "client/pyproject.toml").read_text(encoding="utf-8"))
     included = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    found = set[str]()
+    modules = set[str]()
     for place in included.values():
         path = ROOT / "src" / place
         files = path.rglob("*.py") if path.is_dir() else [path]
-        found |= {
+        modules |= {
             ".".join(file.relative_to(ROOT / "src").with_suffix("").parts) for file in files if file.suffix == ".py"
         }
-    return {name.removesuffix(".__init__") for name in found}
+    return {name.removesuffix(".__init__") for name in modules}
 
 
 def test_a_program_that_asks_a_server_loads_no_engine_and_no_numpy(server, tmp_path):
-    found = run_program(sys.executable, server, tmp_path)
-    check(found)
-    assert set(found["own"]) == listed()
+    report = run_program(sys.executable, server, tmp_path)
+    check(report)
+    assert set(report["own"]) == listed()
 
 
 # --- The small distribution. ---
@@ -125,10 +125,10 @@ def small_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_small_distribution_asks_a_real_server_with_what_it_requires_alone(server, small_python, tmp_path):
-    found = run_program(small_python, server, tmp_path)
-    check(found)
-    assert str(found["file"]).startswith(str(small_python.parent.parent))
-    installed = {path.name for path in Path(str(found["file"])).parent.parent.glob("*.dist-info")}
+    report = run_program(small_python, server, tmp_path)
+    check(report)
+    assert str(report["file"]).startswith(str(small_python.parent.parent))
+    installed = {path.name for path in Path(str(report["file"])).parent.parent.glob("*.dist-info")}
     assert not any(name.startswith(tuple(HEAVY)) for name in installed)
 
 

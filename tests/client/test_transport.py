@@ -26,7 +26,9 @@ ONCE = RemoteCall(method="POST", path="watches/w/questions", read=read_json, bod
 
 def problem(code: str, status: int, *, charged: bool | None = False, **headers: str) -> httpx.Response:
     document = {"type": f"/errors/{code}", "title": code, "status": status, "detail": "It failed.", "charged": charged}
-    return httpx.Response(status, json=document, headers={name.replace("_", "-"): own for name, own in headers.items()})
+    return httpx.Response(
+        status, json=document, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 class Script:
@@ -213,25 +215,25 @@ def test_an_address_that_redirects_does_not_get_the_token():
     ],
 )
 def test_a_problem_is_the_error_of_its_code_or_of_its_family(code, status, kind):
-    with pytest.raises(kind) as told:
+    with pytest.raises(kind) as caught:
         Script(problem(code, status, charged=status == 503)).send(FREE, Retries(attempts=1))
-    assert told.value.code == code
-    assert told.value.charged is (status == 503)
-    assert told.value.message == "It failed."
-    assert told.value.exit_code == kind.exit_code
+    assert caught.value.code == code
+    assert caught.value.charged is (status == 503)
+    assert caught.value.message == "It failed."
+    assert caught.value.exit_code == kind.exit_code
 
 
 def test_a_problem_that_does_not_know_says_so():
-    with pytest.raises(Unavailable) as told:
+    with pytest.raises(Unavailable) as caught:
         Script(problem("reply-lost", 503, charged=None)).send(SPENDING, Retries(attempts=1))
-    assert told.value.charged is None
+    assert caught.value.charged is None
 
 
 def test_a_message_from_a_server_cannot_move_the_cursor():
     document = {"type": "/errors/refused", "status": 403, "detail": "\x1b[2Jgone", "charged": False}
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as caught:
         Script(httpx.Response(403, json=document)).send(FREE)
-    assert "\x1b" not in str(told.value)
+    assert "\x1b" not in str(caught.value)
 
 
 # --- Server-sent events. ---
@@ -325,8 +327,8 @@ def _read_request(connection: socket.socket) -> bytes:
     while b"\r\n\r\n" not in data:
         data += connection.recv(65536)
     head, _, body = data.partition(b"\r\n\r\n")
-    found = re.search(rb"content-length: (\d+)", head.lower())
-    while found is not None and len(body) < int(found.group(1)):
+    header = re.search(rb"content-length: (\d+)", head.lower())
+    while header is not None and len(body) < int(header.group(1)):
         body += connection.recv(65536)
     return head.lower() + b"\r\n\r\n" + body
 

@@ -41,17 +41,17 @@ def test_one_person_moves_no_score_by_more_than_is_paid_for() -> None:
     for number in range(4):
         for people in itertools.combinations_with_replacement((1, 3, 9, 40, 500), number):
             before = scores(people)
-            for own in (1, 2, 9, 50, 10**6):
+            for rows in (1, 2, 9, 50, 10**6):
                 for other in (before, scores((*people, 2)), scores((*people, 10**6))):
-                    after = scores((*people, own))
+                    after = scores((*people, rows))
                     assert all(abs(a - b) <= room for a, b in zip(after, other, strict=True))
 
 
 def test_the_cap_is_chosen_by_the_exponential_mechanism() -> None:
     """False alarm: below 1e-6, by a bound of 6 standard errors on each of 13 chances. Sample: 4,000 choices."""
-    times, found = 4_000, scores((1,) * 800 + (4,) * 150 + (30,) * 50)
-    chances = [math.exp(score / CAP_SCALE) / size for score, size in zip(found, CAPS, strict=True)]
-    drawn = Counter(draw_candidate(found, CAPS, scale=CAP_SCALE) for _ in range(times))
+    times, utilities = 4_000, scores((1,) * 800 + (4,) * 150 + (30,) * 50)
+    chances = [math.exp(score / CAP_SCALE) / size for score, size in zip(utilities, CAPS, strict=True)]
+    drawn = Counter(draw_candidate(utilities, CAPS, scale=CAP_SCALE) for _ in range(times))
     for place, chance in enumerate(chances):
         expected = chance / sum(chances)
         assert abs(drawn[place] / times - expected) < 6 * math.sqrt(expected * (1 - expected) / times) + 1 / times
@@ -59,16 +59,16 @@ def test_the_cap_is_chosen_by_the_exponential_mechanism() -> None:
 
 def test_of_many_people_nearly_all_have_all_of_their_rows_counted() -> None:
     """False alarm: below 1e-8 for each of 50 choices, as the next best cap is 20,000 / 400 = 50 nats away."""
-    found = scores((1,) * 60_000 + (5,) * 36_000 + (70,) * 4_000)
-    assert {CAPS[draw_candidate(found, CAPS, scale=CAP_SCALE)] for _ in range(50)} <= {5, 6, 8, 10, 15, 20, 30, 50}
+    utilities = scores((1,) * 60_000 + (5,) * 36_000 + (70,) * 4_000)
+    assert {CAPS[draw_candidate(utilities, CAPS, scale=CAP_SCALE)] for _ in range(50)} <= {5, 6, 8, 10, 15, 20, 30, 50}
 
 
 def test_the_law_that_is_drawn_loses_no_more_than_the_event_that_is_recorded_and_nearly_as_much() -> None:
     """The chances are those of the test above; losses of one person, added or replaced, span the event's ε at most."""
 
     def chances(people: tuple[int, ...]) -> list[float]:
-        own = [math.exp(score / CAP_SCALE) / size for score, size in zip(scores(people), CAPS, strict=True)]
-        return [chance / sum(own) for chance in own]
+        weights = [math.exp(score / CAP_SCALE) / size for score, size in zip(scores(people), CAPS, strict=True)]
+        return [chance / sum(weights) for chance in weights]
 
     spans = list[float]()
     for crowd in ((), (1,) * 40, (1,) * 30 + (9,) * 2, (1,) * 10 + (200,) * 5):
@@ -175,7 +175,9 @@ def test_what_is_no_list_of_numbers_is_told_with_its_line(tmp_path: Path, writte
     text = path.read_text()
     assert text.count('drafted = ["0.1"]') == 1
     path.write_text(text.replace('drafted = ["0.1"]', f"drafted = {written}"))
-    line = next(number for number, own in enumerate(path.read_text().splitlines(), 1) if own.startswith("drafted"))
+    line = next(
+        number for number, content in enumerate(path.read_text().splitlines(), 1) if content.startswith("drafted")
+    )
     with pytest.raises(InvalidFile) as caught:
         DatasetFile.read(path)
     (mistake,) = caught.value.mistakes

@@ -79,11 +79,11 @@ def test_a_mistake_is_told_with_its_line(tmp_path, old, new, line, words):
     assert old in TOML
     with pytest.raises(InvalidFile) as caught:
         DatasetFile.read(written(tmp_path, TOML.replace(old, new, 1)))
-    told = str(caught.value)
-    assert words in told
-    assert f"stays.toml:{line}" in told
-    assert "secret" not in told
-    assert "Nothing was charged" in told
+    message = str(caught.value)
+    assert words in message
+    assert f"stays.toml:{line}" in message
+    assert "secret" not in message
+    assert "Nothing was charged" in message
 
 
 def test_all_mistakes_are_told_together(tmp_path):
@@ -92,9 +92,9 @@ def test_all_mistakes_are_told_together(tmp_path):
     )
     with pytest.raises(InvalidFile) as caught:
         DatasetFile.read(written(tmp_path, text))
-    told = str(caught.value)
-    assert [told.index(words) for words in ("source.kind", "budget.epsilon", "columns.age")] == sorted(
-        told.index(words) for words in ("source.kind", "budget.epsilon", "columns.age")
+    message = str(caught.value)
+    assert [message.index(words) for words in ("source.kind", "budget.epsilon", "columns.age")] == sorted(
+        message.index(words) for words in ("source.kind", "budget.epsilon", "columns.age")
     )
 
 

@@ -105,8 +105,8 @@ def test_people_are_protected_with_all_their_rows(tmp_path):
 
 def test_a_rehearsal_of_people_has_people(tmp_path):
     path = written(tmp_path, TOML.replace('protects = "row"', PERSON))
-    told = dodona.rehearse(path).ask("SELECT count(DISTINCT patient) FROM stays", within=30).value.value
-    assert abs(told - 500) <= 100
+    count = dodona.rehearse(path).ask("SELECT count(DISTINCT patient) FROM stays", within=30).value.value
+    assert abs(count - 500) <= 100
 
 
 def test_a_frame_keeps_its_ledger_in_memory_and_says_so():

@@ -42,9 +42,9 @@ FRAME = pd.DataFrame(
 @pytest.fixture
 def stays():
     with pytest.warns(UserWarning, match="forgotten"):
-        found = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(2_000, 0, "pure"), max_price=1)
-    with found:
-        yield found
+        curator = dodona.open(FRAME, schema=SCHEMA, budget=dodona.Budget(2_000, 0, "pure"), max_price=1)
+    with curator:
+        yield curator
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def stays():
 )
 def test_groups_are_the_declared_ones_and_hold_all_rows(stays, text: str, expected) -> None:
     answer = stays.ask(text, epsilon=50)
-    found = [(row[0], round(float(row[1]))) for row in answer.to_pandas().iloc[:, :2].itertuples(index=False)]
-    assert found == expected
+    rows = [(row[0], round(float(row[1]))) for row in answer.to_pandas().iloc[:, :2].itertuples(index=False)]
+    assert rows == expected
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_the_key_is_never_shown(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, list(map(str, command)), env={"DODONA_ANALYST": "ada"})
         assert done.exit_code == 0, done.output
         shown.append(done.output)
-    for one in shown:
-        for text in (repr(one), str(one)):
+    for item in shown:
+        for text in (repr(item), str(item)):
             assert key.hex() not in text
             assert repr(key) not in text
 
@@ -191,11 +191,11 @@ def test_answers_about_rows_are_about_all_of_them(tmp_path: Path) -> None:
 def test_how_many_rows_the_cap_leaves_out_is_published_once_and_charged(tmp_path: Path) -> None:
     path = people(tmp_path)
     dear = ["check", str(path), "--publish", "0.2", "--max-price", "50%", "--analyst", "ada", "--json"]
-    told = CliRunner().invoke(app, dear)
-    assert told.exit_code == 0, told.output
-    found = json.loads(told.stdout)
-    assert Fraction(found["share"]) > 0
-    words = found["words"]
+    result = CliRunner().invoke(app, dear)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert Fraction(report["share"]) > 0
+    words = report["words"]
     with dodona.open(path, analyst="ada") as stays:
         assert stays.budget.charges == 1
         offer, answer = stays.quote(COUNT), stays.ask(COUNT)
@@ -214,14 +214,16 @@ def test_what_is_published_holds_the_number_and_one_person_moves_it_by_ten_caps_
     schema = Schema.of("t", Integer("i", 0, 3), size=100, id="who", rows=2)
     query = left_out_query(schema)
     assert unit_sensitivity(query, Unit.each_row("add-remove")).l1 == 20
-    found = []
+    counts = []
     for busy in (0, 1, 3, 22, 23, 5_000):
         who = [1, 1, 1, 2, 3, 3, 3, 3, None, *[9] * busy]
-        (tmp_path / "rows.csv").write_text("i,who\n" + "".join(f"1,{one or ''}\n" for one in who), encoding="utf-8")
+        (tmp_path / "rows.csv").write_text(
+            "i,who\n" + "".join(f"1,{person or ''}\n" for person in who), encoding="utf-8"
+        )
         source = LeftOutSource(schema, DuckDBInspection.csv(str(tmp_path / "rows.csv")), version="1")
-        found.append(int(unseal(source.exact(query))[0]))
+        counts.append(int(unseal(source.exact(query))[0]))
         source.close()
-    assert found == [3, 3, 4, 23, 23, 23]
+    assert counts == [3, 3, 4, 23, 23, 23]
 
 
 def test_nothing_is_published_where_rows_are_protected_or_the_budget_is_too_small(tmp_path: Path) -> None:
@@ -241,11 +243,11 @@ def test_a_figure_above_the_highest_price_of_a_call_is_refused_and_what_fits_is_
     path.write_text(path.read_text().replace('max_price = "100%"', 'max_price = "2%"'))
     with pytest.raises(PriceAboveMaximum, match=r'epsilon="0\.\d+" would cost .*max_price') as refused:
         publish(path, epsilon="0.2", analyst="ada", key="cut")
-    told = CliRunner().invoke(app, ["check", str(path), "--publish", "0.2", "--analyst", "ada"])
-    assert "price-above-maximum" in told.stderr
+    result = CliRunner().invoke(app, ["check", str(path), "--publish", "0.2", "--analyst", "ada"])
+    assert "price-above-maximum" in result.stderr
     with open_dataset_ledger(path) as ledger:
         assert ledger.state().charges == 0
     named = re.findall(r'epsilon="([\d.]+)" would', str(refused.value))[0]
-    found = publish(path, epsilon=named, analyst="ada", key="cut")
-    assert 0 < found.price <= refused.value.most
+    published = publish(path, epsilon=named, analyst="ada", key="cut")
+    assert 0 < published.price <= refused.value.most
     assert publish(path, epsilon="0.2", analyst="ada").price == 0  # told again

@@ -35,17 +35,17 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[tuple[Tour, str], tup
 
 
 def values(done: Tour) -> list[float]:
-    return [float(one.estimate) for one in done.judged]
+    return [float(cell.estimate) for cell in done.judged]
 
 
 @pytest.mark.slow
 def test_two_runs_agree_in_charges_and_differ_in_values(two) -> None:
-    (one, _), (other, _) = two
-    assert one.shares == other.shares
-    assert len(one.judged) == len(other.judged)  # which rows of a patient count is chosen anew with each ledger
+    (first_tour, _), (other, _) = two
+    assert first_tour.shares == other.shares
+    assert len(first_tour.judged) == len(other.judged)  # which rows of a patient count is chosen anew with each ledger
     # Counts have noise of scale 20 and more: that half of a hundred pairs coincide has no chance.
-    same = sum(first == second for first, second in zip(values(one), values(other), strict=True))
-    assert same < len(values(one)) / 2
+    same = sum(first == second for first, second in zip(values(first_tour), values(other), strict=True))
+    assert same < len(values(first_tour)) / 2
 
 
 @pytest.mark.slow
@@ -69,8 +69,8 @@ def test_all_is_asked_and_three_answers_are_free(two) -> None:
     assert len(done.told) == len(questions.ASKS) + 3 + len(questions.FREE)
     assert "dodona init stays.parquet --id patient" in shown
     assert f"{ROWS:,} stays of" in shown
-    free = ["And all stays for cancer?", *(one.title for one in questions.FREE)]
-    assert [one.title for one in done.told if one.share == 0] == free
+    free = ["And all stays for cancer?", *(ask.title for ask in questions.FREE)]
+    assert [question.title for question in done.told if question.share == 0] == free
     assert done.told[-2].judged[0].estimate == done.told[0].judged[0].estimate
     assert "There is no column `aeg`. Write `age`" in shown
     assert "ask for that, or for less. Nothing was charged" in " ".join(shown.split())
@@ -82,7 +82,7 @@ def test_intervals_hold_the_truth_nearly_always(two) -> None:
     """Of about 115 intervals at 95% fewer than 80% hold once in 10^9 runs."""
     for done, _ in two:
         assert len(done.judged) > 100
-        assert sum(one.inside for one in done.judged) >= 0.8 * len(done.judged)
+        assert sum(cell.inside for cell in done.judged) >= 0.8 * len(done.judged)
 
 
 def test_a_run_begins_anew_and_leaves_the_files_of_others(tmp_path: Path) -> None:

@@ -11,5 +11,5 @@ collect_ignore_glob = ["clients/*"]  # they run in environments of their own
 
 @pytest.fixture(scope="session")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenDoor]:
-    with opened_door(tmp_path_factory.mktemp("door")) as found:
-        yield found
+    with opened_door(tmp_path_factory.mktemp("door")) as opened:
+        yield opened

@@ -52,7 +52,9 @@ def run(*command: str | Path, environment: dict[str, str] | None = None, folder:
 
 def install_packages() -> None:
     """Install what Debian has, if it is missing."""
-    missing = [one for program, packages in PACKAGES.items() if shutil.which(program) is None for one in packages]
+    missing = [
+        package for program, packages in PACKAGES.items() if shutil.which(program) is None for package in packages
+    ]
     if not missing:
         return
     if os.geteuid() != 0:

@@ -69,10 +69,10 @@ def log_in(door: OpenDoor, name: str = "ada", *, seconds: float = PATIENCE) -> R
     key = hmac.digest(salted, b"Client Key", "sha256")
     last = f"c=biws,r={parts['r']}"
     mask = hmac.digest(hashlib.sha256(key).digest(), f"{bare},{challenge},{last}".encode(), "sha256")
-    proof = base64.b64encode(bytes(one ^ other for one, other in zip(key, mask, strict=True))).decode()
+    proof = base64.b64encode(bytes(byte ^ other for byte, other in zip(key, mask, strict=True))).decode()
     client.send(message(b"p", f"{last},p={proof}".encode()))
-    while (found := client.next()) is not None:
-        assert found[0] != b"E", found
-        if found[0] == b"Z":
+    while (reply := client.next()) is not None:
+        assert reply[0] != b"E", reply
+        if reply[0] == b"Z":
             return client
     raise AssertionError("the door closed the connection")

@@ -134,9 +134,9 @@ class OpenDoor:
 
     @property
     def port(self) -> int:
-        found = urlsplit(self.server.sql).port
-        assert found is not None
-        return found
+        port = urlsplit(self.server.sql).port
+        assert port is not None
+        return port
 
     def address(self, name: str = "ada", **options: str) -> str:
         """Return the address of the door for a person, as libpq reads it."""
@@ -151,15 +151,15 @@ class OpenDoor:
 
     def connect(self, name: str = "ada", *, autocommit: bool = True, **options: str) -> psycopg.Connection[Any]:
         """Return a connection, which gathers its notices in `notices`."""
-        found = psycopg.connect(self.address(name, **options), autocommit=autocommit)
-        heard = self.notices[id(found)] = []
-        found.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
-        return found
+        connection = psycopg.connect(self.address(name, **options), autocommit=autocommit)
+        heard = self.notices[id(connection)] = []
+        connection.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
+        return connection
 
     def heard(self, connection: psycopg.Connection[Any]) -> list[str]:
         """Return the notices of a connection since the last time."""
-        found, self.notices[id(connection)][:] = list(self.notices[id(connection)]), []
-        return found
+        notices, self.notices[id(connection)][:] = list(self.notices[id(connection)]), []
+        return notices
 
     def charges(self) -> int:
         """Return how many charges the ledger has, by HTTP: what the door says about itself proves nothing."""
@@ -188,7 +188,7 @@ def find_sidecar(server: Running) -> tuple[int, Path]:
             words = (path.parent / "cmdline").read_text().split("\0")
         except OSError:
             continue
-        found = [word.partition("=")[2] for word in words if word.startswith("--unix_socket_directories=")]
-        if parent == server.process.pid and found:
-            return int(path.parent.name), Path(found[0])
+        folders = [word.partition("=")[2] for word in words if word.startswith("--unix_socket_directories=")]
+        if parent == server.process.pid and folders:
+            return int(path.parent.name), Path(folders[0])
     raise AssertionError("there is no sidecar")

@@ -87,15 +87,15 @@ def test_asyncpg_prepares_binds_streams_and_copies(door: OpenDoor) -> None:
             prepared = await connection.prepare(
                 "SELECT ward, count(*)::int AS n FROM stays WHERE age >= $1 GROUP BY ward ORDER BY 1"
             )
-            assert [one.name for one in prepared.get_parameters()] == ["int4"]
-            assert [one.type.name for one in prepared.get_attributes()] == ["text", "int4"]
+            assert [parameter.name for parameter in prepared.get_parameters()] == ["int4"]
+            assert [attribute.type.name for attribute in prepared.get_attributes()] == ["text", "int4"]
             assert heard == []
-            assert [one["ward"] for one in await prepared.fetch(18)] == WARDS
+            assert [row["ward"] for row in await prepared.fetch(18)] == WARDS
             assert "Price:" in heard[0].message
             assert await connection.fetchval("SELECT count(*) FROM stays WHERE ward = ANY($1::text[])", ["surgery"]) > 0
             async with connection.transaction():
-                found = [one["n"] async for one in connection.cursor(GROUPS, prefetch=1)]
-            assert abs(sum(found) - ROWS) < 0.3 * ROWS
+                counts = [row["n"] async for row in connection.cursor(GROUPS, prefetch=1)]
+            assert abs(sum(counts) - ROWS) < 0.3 * ROWS
             sink = io.BytesIO()
             await connection.copy_from_query(GROUPS, output=sink, format="csv")
             assert [line.split(",")[0] for line in sink.getvalue().decode().splitlines()] == WARDS
@@ -112,13 +112,13 @@ def test_asyncpg_prepares_binds_streams_and_copies(door: OpenDoor) -> None:
 def test_psycopg2_and_pg8000_ask(door: OpenDoor) -> None:
     with psycopg2.connect(door.address()) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT ward, count(*) FROM stays WHERE age >= %s GROUP BY ward ORDER BY ward", (40,))
-        assert [one[0] for one in cursor] == WARDS
+        assert [row[0] for row in cursor] == WARDS
     connection.close()
     words = {"host": "127.0.0.1", "port": door.port, "database": "stays", "ssl_context": unverified()}
     other = pg8000.dbapi.connect("ada", password=door.server.tokens["ada"], **words)
-    found = other.cursor()
-    found.execute("SELECT ward, count(*) FROM stays WHERE age >= %s GROUP BY ward ORDER BY ward", (40,))
-    assert [one[0] for one in found.fetchall()] == WARDS
+    other_cursor = other.cursor()
+    other_cursor.execute("SELECT ward, count(*) FROM stays WHERE age >= %s GROUP BY ward ORDER BY ward", (40,))
+    assert [row[0] for row in other_cursor.fetchall()] == WARDS
     other.close()
 
 
@@ -131,14 +131,14 @@ def test_sqlalchemy_reflects_and_pandas_reads(door: OpenDoor, driver) -> None:
         seen = sa.inspect(engine)
         assert seen.get_table_names() == ["stays"]
         assert seen.get_schema_names() == ["dodona", "information_schema", "public"]
-        assert any("age" in one["sqltext"] for one in seen.get_check_constraints("stays"))
+        assert any("age" in constraint["sqltext"] for constraint in seen.get_check_constraints("stays"))
         month = sa.func.date_trunc("month", table.c.admitted).label("month")
         question = sa.select(month, sa.func.count().label("n")).where(table.c.age > 17).group_by(month).order_by(month)
         assert len(connection.execute(question).all()) == 12 + 2  # what is missing, and what is outside
         share = sa.select(
             table.c.ward, sa.func.count(), sa.func.rank().over(order_by=sa.desc(sa.func.count()))
         ).group_by(table.c.ward)
-        assert sorted(one[2] for one in connection.execute(share)) == [1, 2, 3]
+        assert sorted(row[2] for row in connection.execute(share)) == [1, 2, 3]
         frame = pd.read_sql_query(sa.text(GROUPS), connection)
         assert list(frame["ward"]) == WARDS
         assert frame["n"].dtype == "int64"
@@ -209,10 +209,10 @@ def test_jdbc_describes_binds_fetches_in_parts_and_warns(door: OpenDoor, java, m
         )
         asking.setFetchSize(2)
         asking.setInt(1, 18)
-        rows, found = asking.executeQuery(), []
+        rows, groups = asking.executeQuery(), []
         while rows.next():
-            found.append((rows.getString(1), rows.getLong("n")))
-        assert [one[0] for one in found] == WARDS
+            groups.append((rows.getString(1), rows.getLong("n")))
+        assert [group[0] for group in groups] == WARDS
         assert "Price:" in asking.getWarnings().getMessage()
         plain = connection.createStatement()
         with pytest.raises(Exception, match="Rows are never shown"):
@@ -229,4 +229,4 @@ def test_a_file_of_answers_is_what_was_answered(door: OpenDoor) -> None:
     done = psql(door, f"\\copy ({GROUPS}) TO STDOUT CSV HEADER\n")
     with door.connect() as connection:
         expected = connection.execute(GROUPS).fetchall()
-    assert [(one["ward"], int(one["n"])) for one in csv.DictReader(io.StringIO(done.stdout))] == expected
+    assert [(row["ward"], int(row["n"])) for row in csv.DictReader(io.StringIO(done.stdout))] == expected

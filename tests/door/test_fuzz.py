@@ -39,7 +39,7 @@ def a_message(draw: random.Random) -> bytes:  # noqa: C901, PLR0911  one case a 
         case 4 | 5:
             values = draw.choice([(), (), (b"7",), (b"7", None)])
             body = b"".join(
-                struct.pack("!i", -1) if one is None else struct.pack("!i", len(one)) + one for one in values
+                struct.pack("!i", -1) if value is None else struct.pack("!i", len(value)) + value for value in values
             )
             return message(b"B", name + b"\0" + other + b"\0\0\0" + struct.pack("!H", len(values)) + body + b"\0\0")
         case 6:
@@ -103,14 +103,14 @@ def read_all(client: RawClient, *, cut: bool) -> tuple[list[tuple[int, int]], bo
         client.connection.settimeout(1.0)
     while True:
         try:
-            found = client.next()
+            reply = client.next()
         except TimeoutError:
             if cut:
                 return answers, False
             raise
-        if found is None:
+        if reply is None:
             return answers, False
-        kind, body = found
+        kind, body = reply
         if kind == b"D":
             cells = cells_of(body)
             if cells == ["the end"]:
@@ -171,9 +171,9 @@ def test_a_name_prepared_twice_is_an_error_and_not_a_hang(door: OpenDoor) -> Non
     client.send(twice + twice + message(b"S"))
     kinds = []
     while not kinds or kinds[-1] != b"Z":
-        found = client.next()
-        assert found is not None
-        kinds.append(found[0])
+        reply = client.next()
+        assert reply is not None
+        kinds.append(reply[0])
     assert kinds == [b"1", b"E", b"Z"]
     client.close()
     assert PATIENCE == 10.0

@@ -65,31 +65,31 @@ def attempt(
 ) -> tuple[str, Any]:
     """Return what became of a statement, and its rows: an error, nothing, an answer of Dodona's, or a leak."""
     heard.clear()
-    found: list[Any] = []
+    values: list[Any] = []
     raw = connection.pgconn
     try:
         results = [raw.exec_params(statement.encode(), None)] if extended else []
         if not extended:
             raw.send_query(statement.encode())
-            while (one := raw.get_result()) is not None:
-                results.append(one)
-                if one.status == psycopg.pq.ExecStatus.COPY_OUT:
+            while (result := raw.get_result()) is not None:
+                results.append(result)
+                if result.status == psycopg.pq.ExecStatus.COPY_OUT:
                     while raw.get_copy_data(0)[0] > 0:
-                        found.append("copied")
+                        values.append("copied")
         elif results[0].status == psycopg.pq.ExecStatus.COPY_OUT:
             while raw.get_copy_data(0)[0] > 0:
-                found.append("copied")
+                values.append("copied")
             results.append(raw.get_result())
-        failed = any(one is not None and one.status == psycopg.pq.ExecStatus.FATAL_ERROR for one in results)
-        shown = [one for one in results if one is not None and one.ntuples]
-        found += [one.get_value(row, 0) for one in shown for row in range(one.ntuples)]
+        failed = any(result is not None and result.status == psycopg.pq.ExecStatus.FATAL_ERROR for result in results)
+        shown = [result for result in results if result is not None and result.ntuples]
+        values += [result.get_value(row, 0) for result in shown for row in range(result.ntuples)]
         raw.exec_(b"ROLLBACK")
         raw.exec_(b"DISCARD ALL")
     except psycopg.OperationalError as fault:
         raise AssertionError(statement) from fault
-    if found:
-        return ("answered" if any("Price:" in one for one in heard) else "LEAK"), found
-    return ("error" if failed else "nothing"), found
+    if values:
+        return ("answered" if any("Price:" in notice for notice in heard) else "LEAK"), values
+    return ("error" if failed else "nothing"), values
 
 
 @pytest.mark.parametrize("extended", [False, True])
@@ -102,10 +102,10 @@ def test_no_way_shows_anything_of_the_mirror(door: OpenDoor, extended) -> None:
         heard = door.notices[id(connection)]
         for way in ways:
             assert not connection.closed, way
-            outcome, found = attempt(connection, heard, way, extended=extended)
+            outcome, values = attempt(connection, heard, way, extended=extended)
             allowed = {"error", "nothing"} if "SAMPLE SYSTEM (0)" in way or "SAMPLE BERNOULLI (0)" in way else {"error"}
             if outcome not in allowed:
-                wrong[way] = (outcome, found[:3])
+                wrong[way] = (outcome, values[:3])
         for way in PROBES:
             assert attempt(connection, heard, way, extended=extended) == ("nothing", [])
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -121,9 +121,9 @@ def test_what_is_answered_is_an_answer_of_the_core(door: OpenDoor, extended) -> 
             statement = way.replace("{}", "count(*)")
             if extended and ";" in statement.rstrip(";"):
                 continue
-            outcome, found = attempt(connection, heard, statement, extended=extended)
-            assert outcome == "answered", (statement, found)
-            assert abs(int(found[0]) - ROWS) < 0.15 * ROWS, statement
+            outcome, values = attempt(connection, heard, statement, extended=extended)
+            assert outcome == "answered", (statement, values)
+            assert abs(int(values[0]) - ROWS) < 0.15 * ROWS, statement
 
 
 def test_without_the_guard_the_same_ways_would_be_noticed(door: OpenDoor) -> None:

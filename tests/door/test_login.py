@@ -98,16 +98,16 @@ def test_an_auditor_may_look_and_not_ask(door: OpenDoor) -> None:
 
 def test_nobody_learns_the_names_of_others(door: OpenDoor) -> None:
     with door.connect("bob") as other, door.connect() as connection:
-        own = connection.execute("SELECT session_user").fetchone()[0]
-        assert other.execute("SELECT session_user").fetchone()[0] != own
-        assert connection.execute("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_'").fetchall() == [(own,)]
-        assert connection.execute("SELECT usename FROM pg_user").fetchall() == [(own,)]
+        user = connection.execute("SELECT session_user").fetchone()[0]
+        assert other.execute("SELECT session_user").fetchone()[0] != user
+        assert connection.execute("SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_'").fetchall() == [(user,)]
+        assert connection.execute("SELECT usename FROM pg_user").fetchall() == [(user,)]
         shown = connection.execute(
             """SELECT string_agg(oid::regrole::text, ' ') FROM generate_series(10, 20000) AS g (oid)
             UNION ALL SELECT string_agg(datacl::text, ' ') FROM pg_database
             UNION ALL SELECT string_agg(s::text, ' ') FROM pg_settings AS s"""
         ).fetchall()
-        text = " ".join(str(one) for (one,) in shown)
+        text = " ".join(str(value) for (value,) in shown)
         assert not {"ada", "bob", "eve", "grace"} & set(text.replace("'", " ").split())
         with pytest.raises(errors.InsufficientPrivilege):
             connection.execute("SELECT * FROM pg_stat_activity")

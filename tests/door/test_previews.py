@@ -41,7 +41,7 @@ def test_tools_that_ask_for_rows_see_made_up_ones_and_are_told(open_door: OpenDo
         before = open_door.charges()
         rows = connection.execute(statement).fetchall()
         assert len(rows) == 20
-        assert any("made up" in one for one in open_door.heard(connection))
+        assert any("made up" in notice for notice in open_door.heard(connection))
         assert open_door.charges() == before
 
 
@@ -73,9 +73,9 @@ def test_nothing_is_computed_from_made_up_rows(open_door: OpenDoor, statement: s
 
 def test_an_aggregate_is_answered_from_the_data_all_the_same(open_door: OpenDoor) -> None:
     with open_door.server.client("ada") as ada:
-        found = ada.get("/datasets/stays/preview").json()
-        assert found["made_up"] is True
-        assert len(found["rows"]) == 100
+        preview = ada.get("/datasets/stays/preview").json()
+        assert preview["made_up"] is True
+        assert len(preview["rows"]) == 100
     with open_door.connect() as connection:
         (count,) = connection.execute("SELECT count(*) FROM (SELECT * FROM stays) AS t").fetchone() or (0,)
     assert abs(count - len(open_door.frame)) < 1000  # five tolerances; 100 rows are made up
@@ -105,11 +105,11 @@ def test_an_open_transaction_keeps_nobody_out_when_the_dataset_file_changes(open
         (before,) = idle.execute(mirror).fetchone() or ()
         idle.execute("SELECT sex, count(*) AS asked_here_alone FROM stays GROUP BY sex")
         file.write_text(written.replace("previews = true\n", ""))
-        found, until = before, time.monotonic() + 30
-        while found == before:
+        current, until = before, time.monotonic() + 30
+        while current == before:
             assert time.monotonic() < until
             with open_door.connect("bob", connect_timeout="10") as connection:
-                (found,) = connection.execute(mirror).fetchone() or ()
+                (current,) = connection.execute(mirror).fetchone() or ()
         with pytest.raises(psycopg.OperationalError):  # what it was told about the table no longer holds
             idle.execute("SELECT 1")
     file.write_text(written)

@@ -40,13 +40,13 @@ def test_keys_have_their_types_in_both_formats(door: OpenDoor, binary) -> None:
         cursor.execute(
             "SELECT urgent, count(*) AS n, avg(stay) AS days FROM stays GROUP BY urgent ORDER BY 1 NULLS LAST"
         )
-        found = cursor.fetchall()
-        assert [type(one) for one in found[0]] == [bool, int, float]
-        assert [one[0] for one in found] == [False, True, None, None]
+        fetched = cursor.fetchall()
+        assert [type(value) for value in fetched[0]] == [bool, int, float]
+        assert [row[0] for row in fetched] == [False, True, None, None]
         cursor.execute("SELECT admitted, count(*) FROM stays GROUP BY admitted ORDER BY admitted")
         assert cursor.fetchone()[0] == dt.date(2024, 1, 1)
         cursor.execute("SELECT age, count(*) FROM stays GROUP BY age ORDER BY age")
-        assert [one[0] for one in cursor.fetchall()] == [0, 18, 40, 65, None, None]
+        assert [row[0] for row in cursor.fetchall()] == [0, 18, 40, 65, None, None]
 
 
 def test_parameters_of_all_kinds_reach_the_question(door: OpenDoor) -> None:
@@ -57,13 +57,13 @@ def test_parameters_of_all_kinds_reach_the_question(door: OpenDoor) -> None:
     values = (30, ["female"], dt.date(2024, 7, 1), "medicine")
     with door.connect() as connection:
         for binary in ("%s", "%b", "%t"):
-            found = connection.execute(statement.replace("%s", binary), values).fetchone()[0]
-            assert abs(found - truth * 2 / 3) < WIDE
+            count = connection.execute(statement.replace("%s", binary), values).fetchone()[0]
+            assert abs(count - truth * 2 / 3) < WIDE
         assert "(measured)" in door.heard(connection)[0]
         assert door.heard(connection) == []
         for _ in range(7):  # the driver prepares it after five times
             connection.execute(statement, values)
-        assert all("free" in one for one in door.heard(connection))
+        assert all("free" in notice for notice in door.heard(connection))
 
 
 def test_describing_never_charges_and_a_portal_executed_twice_charges_once(door: OpenDoor) -> None:
@@ -81,7 +81,7 @@ def test_describing_never_charges_and_a_portal_executed_twice_charges_once(door:
             assert door.charges() == before + 1
             first = cursor.fetchmany(1)
             rest = cursor.fetchall()
-        assert [one[0] for one in first + rest] == ["children", "medicine", "surgery"]
+        assert [row[0] for row in first + rest] == ["children", "medicine", "surgery"]
         assert raw.exec_prepared(b"later", None).ntuples == 3
         assert door.charges() == before + 1
 
@@ -97,11 +97,11 @@ def test_a_pipeline_of_questions_and_other_statements_keeps_its_order(door: Open
                 "SELECT sum(n) FROM (SELECT ward, count(*) AS n FROM stays GROUP BY ward) AS by_ward",
             )
         ]
-        found = [cursor.fetchone()[0] for cursor in cursors]
-    assert found[0] == 1
-    assert found[2] == "stays"
-    assert abs(found[1] - door.frame["urgent"].sum()) < WIDE
-    assert abs(found[3] - ROWS) < 3 * WIDE
+        values = [cursor.fetchone()[0] for cursor in cursors]
+    assert values[0] == 1
+    assert values[2] == "stays"
+    assert abs(values[1] - door.frame["urgent"].sum()) < WIDE
+    assert abs(values[3] - ROWS) < 3 * WIDE
 
 
 def test_copy_out_asks_and_copy_in_is_refused(door: OpenDoor) -> None:
@@ -152,11 +152,11 @@ def test_what_tools_wrap_into_queries_is_answered(door: OpenDoor) -> None:
             'SELECT "stays"."public"."stays"."ward", count(*) FROM "stays"."public"."stays" GROUP BY 1 ORDER BY 1',
             'SELECT "t"."ward", count(*) FROM (SELECT "ward" FROM "public"."stays") AS "t" GROUP BY 1 ORDER BY 1',
         ):
-            assert [one[0] for one in connection.execute(statement)] == ["children", "medicine", "surgery"]
+            assert [row[0] for row in connection.execute(statement)] == ["children", "medicine", "surgery"]
         decades = connection.execute(
             "SELECT (age / 10) * 10 AS decade, count(*) FROM stays GROUP BY 1 ORDER BY 1"
         ).fetchall()
-        assert [one[0] for one in decades[:10]] == list(range(0, 100, 10))
+        assert [row[0] for row in decades[:10]] == list(range(0, 100, 10))
 
 
 @pytest.mark.parametrize("unit", ["year", "quarter", "month", "day"])
@@ -164,29 +164,29 @@ def test_parts_of_days_are_groups_and_conditions(door: OpenDoor, unit) -> None:
     parts = getattr(door.frame["admitted"].dt, unit)().to_list()
     with door.connect() as connection:
         grouped = f"SELECT extract({unit} FROM admitted), count(*) FROM stays GROUP BY 1"  # noqa: S608
-        found = dict(connection.execute(grouped).fetchall())
-        assert all(abs(found[part] - parts.count(part)) < WIDE for part in set(parts))
+        counts = dict(connection.execute(grouped).fetchall())
+        assert all(abs(counts[part] - parts.count(part)) < WIDE for part in set(parts))
         where = f"SELECT count(*) FROM stays WHERE extract({unit} FROM admitted) = 1"  # noqa: S608
         assert abs(connection.execute(where).fetchone()[0] - parts.count(1)) < WIDE
 
 
 def test_rows_that_noise_selects_are_told_and_can_have_intervals_that_hold_for_all(door: OpenDoor) -> None:
     largest = "SELECT age, count(*) AS n FROM stays GROUP BY age ORDER BY n DESC LIMIT 2"
-    told = "SET dodona.intervals = simultaneous covers them all"
+    hint = "SET dodona.intervals = simultaneous covers them all"
     with door.connect() as connection:
         connection.execute("SET dodona.intervals = on")
-        own = connection.execute(largest).fetchall()
-        assert told in door.heard(connection)[0]
+        pointwise = connection.execute(largest).fetchall()
+        assert hint in door.heard(connection)[0]
         connection.execute("SET dodona.intervals = simultaneous")
         both = connection.execute(largest).fetchall()
-        assert told not in door.heard(connection)[0]
-        assert [one[:2] for one in both] == [one[:2] for one in own]
-        assert all(wide[3] - wide[2] > narrow[3] - narrow[2] for wide, narrow in zip(both, own, strict=True))
+        assert hint not in door.heard(connection)[0]
+        assert [row[:2] for row in both] == [row[:2] for row in pointwise]
+        assert all(wide[3] - wide[2] > narrow[3] - narrow[2] for wide, narrow in zip(both, pointwise, strict=True))
         connection.execute("SET dodona.intervals = off")
         connection.execute("SELECT age, count(*) AS n FROM stays GROUP BY age ORDER BY n DESC LIMIT 1000")
-        assert told not in door.heard(connection)[0]
+        assert hint not in door.heard(connection)[0]
         connection.execute("SELECT age, count(*) FROM stays GROUP BY age HAVING count(*) > 300")
-        assert told in door.heard(connection)[0]
+        assert hint in door.heard(connection)[0]
         connection.execute("SELECT sex, avg(age) FROM stays GROUP BY sex")
         assert ", in the worst row ±" in door.heard(connection)[0]
         connection.execute("SET dodona.intervals = perhaps")
@@ -217,7 +217,7 @@ def test_settings_hold_for_a_session_a_transaction_a_connection_and_a_role(door:
             assert "±270 at 95%" in door.heard(connection)[0]
         connection.execute("SET dodona.confidence = '0.99'; SET dodona.intervals = on")
         cursor = connection.execute(question)
-        assert [one.name for one in cursor.description] == ["ward", "n", "n_low", "n_high"]
+        assert [column.name for column in cursor.description] == ["ward", "n", "n_low", "n_high"]
         assert all(low < count < high for _, count, low, high in cursor)
         connection.execute("ALTER ROLE bob SET dodona.within = '8%'")
         with pytest.raises(errors.UndefinedObject):
@@ -233,8 +233,8 @@ def test_explain_quotes_and_charges_nothing(door: OpenDoor) -> None:
     with door.connect() as connection:
         before = door.charges()
         for prepare in (False, True):
-            found = connection.execute("EXPLAIN SELECT median(stay) FROM stays WHERE age > 60", prepare=prepare)
-            lines = [line for (line,) in found]
+            explained = connection.execute("EXPLAIN SELECT median(stay) FROM stays WHERE age > 60", prepare=prepare)
+            lines = [line for (line,) in explained]
             assert lines[0] == "Dodona asks: SELECT median(stay) FROM stays WHERE age > 60"
             assert any(line.startswith("Price: ") for line in lines)
         assert door.charges() == before
@@ -243,10 +243,10 @@ def test_explain_quotes_and_charges_nothing(door: OpenDoor) -> None:
 def test_intervals_by_function_and_relations_of_the_door(door: OpenDoor) -> None:
     with door.connect() as connection:
         connection.row_factory = rows.dict_row
-        found = connection.execute(
+        row = connection.execute(
             "SELECT sex, count(*) AS n, dp_interval_low(n) AS low, DP_INTERVAL_HIGH(count(*)) FROM stays GROUP BY sex"
         ).fetchone()
-        assert found["low"] < found["n"] < found["dp_interval_high"]
+        assert row["low"] < row["n"] < row["dp_interval_high"]
         with pytest.raises(errors.UndefinedColumn, match="DP_INTERVAL_LOW"):
             connection.execute("SELECT count(*) AS n, DP_INTERVAL_LOW(m) FROM stays")
         budget = connection.execute("SELECT * FROM dodona.budget").fetchone()
@@ -255,7 +255,7 @@ def test_intervals_by_function_and_relations_of_the_door(door: OpenDoor) -> None
         history = connection.execute("SELECT count(*) AS n FROM dodona.history h WHERE h.share > 0").fetchone()
         assert history["n"] == door.charges()
         columns = connection.execute("SELECT column_name FROM dodona.columns ORDER BY place").fetchall()
-        assert [one["column_name"] for one in columns] == ["sex", "ward", "age", "stay", "admitted", "urgent"]
+        assert [column["column_name"] for column in columns] == ["sex", "ward", "age", "stay", "admitted", "urgent"]
 
 
 def test_several_questions_of_a_statement_are_one_charge(door: OpenDoor) -> None:

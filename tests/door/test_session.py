@@ -53,19 +53,19 @@ class CountingCore:
 
     async def call(self, act: str, *, dataset: str | None, caller: Caller, arguments: Mapping[str, Any]) -> Reply:
         del dataset, caller
-        found: dict[str, Any] = {}
+        document: dict[str, Any] = {}
         match act:
             case "datasets":
-                found = {"datasets": [{"dataset": "stays", "served": True}]}
+                document = {"datasets": [{"dataset": "stays", "served": True}]}
             case "describe":
-                found = DESCRIPTION
+                document = DESCRIPTION
             case "ask":
                 self.asked.append((act, arguments))
-                found = ANSWER
+                document = ANSWER
             case "batch":
                 self.asked.append((act, arguments))
-                found = {"answers": [ANSWER for _ in arguments["questions"]]}
-        return Reply(200, JSON, json.dumps(found).encode())
+                document = {"answers": [ANSWER for _ in arguments["questions"]]}
+        return Reply(200, JSON, json.dumps(document).encode())
 
     @property
     def keys(self) -> list[str]:
@@ -74,13 +74,13 @@ class CountingCore:
 
 @pytest.fixture(scope="module")
 def sidecar() -> Iterator[Sidecar]:
-    found = make_sidecar()
-    rights = {} if found.user is None else {"user": found.user.pw_uid, "group": found.user.pw_gid}
-    process = subprocess.Popen(found.command, env=environment(), stderr=subprocess.DEVNULL, **rights)
-    yield found
+    sidecar = make_sidecar()
+    rights = {} if sidecar.user is None else {"user": sidecar.user.pw_uid, "group": sidecar.user.pw_gid}
+    process = subprocess.Popen(sidecar.command, env=environment(), stderr=subprocess.DEVNULL, **rights)
+    yield sidecar
     process.terminate()
     process.wait(30)
-    found.remove()
+    sidecar.remove()
 
 
 @dataclass
@@ -93,12 +93,12 @@ class Client:
         """Send messages, and return the replies up to the last ReadyForQuery that they lead to."""
         self.stream.put(b"".join(messages))
         await self.stream.flush()
-        waiting = sum(one[:1] in {b"S", b"Q"} for one in messages)
-        found = []
+        waiting = sum(request[:1] in {b"S", b"Q"} for request in messages)
+        replies = []
         while waiting:
-            found.append(await self.stream.next())
-            waiting -= found[-1][0] == b"Z"
-        return found
+            replies.append(await self.stream.next())
+            waiting -= replies[-1][0] == b"Z"
+        return replies
 
 
 def with_session(sidecar: Sidecar, core: CountingCore, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -29,14 +29,15 @@ def read(statement: str) -> Plan:
 
 def questions(statement: str) -> list[str]:
     """The questions of a statement, constants in braces."""
-    return [piece.text([f"{{{one}}}" for one in piece.constants]) for piece in read(statement).pieces]
+    return [piece.text([f"{{{constant}}}" for constant in piece.constants]) for piece in read(statement).pieces]
 
 
 def outer(statement: str) -> str:
     """The statement over answers called $1, $2."""
     plan = read(statement)
     described = [
-        Described(tuple(f'"i{n}"' for n in range(one.items)), tuple("t" for _ in one.columns)) for one in plan.pieces
+        Described(tuple(f'"i{n}"' for n in range(piece.items)), tuple("t" for _ in piece.columns))
+        for piece in plan.pieces
     ]
     sources = [f"${number + 1}" for number in range(plan.sources)]
     return " ".join(plan.outer(described, sources, CATALOG.relations, {}, intervals=False).split())

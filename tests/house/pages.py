@@ -31,7 +31,7 @@ def claims(docstring: str) -> list[str]:
 
 def sections(page: Path) -> dict[str, str]:
     """The text under each second-level heading of a page, by heading."""
-    found: dict[str, list[str]] = {}
+    by_heading: dict[str, list[str]] = {}
     heading: str | None = None
     fenced = False
     for line in page.read_text(encoding="utf-8").split("\n"):
@@ -39,12 +39,12 @@ def sections(page: Path) -> dict[str, str]:
             fenced = not fenced
         if line.startswith("## ") and not fenced:
             heading = line[3:].strip()
-            if heading in found:
+            if heading in by_heading:
                 raise ValueError(f"{page.name} has two sections called {heading}")
-            found[heading] = []
+            by_heading[heading] = []
         elif heading is not None:
-            found[heading].append(line)
-    return {heading: "\n".join(lines) for heading, lines in found.items()}
+            by_heading[heading].append(line)
+    return {heading: "\n".join(lines) for heading, lines in by_heading.items()}
 
 
 def symbols(page: Path) -> list[str]:

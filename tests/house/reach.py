@@ -31,18 +31,18 @@ Names = dict[str, tuple[int, int, list[str]]]
 
 def named(path: Path) -> list[str]:
     """The modules that a file imports, anywhere in it, or names in a string."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names):
-                found |= {alias.name for alias in names}
+                modules |= {alias.name for alias in names}
             case ast.ImportFrom(str(module), names):
-                found |= {module, *(f"{module}.{alias.name}" for alias in names)}
+                modules |= {module, *(f"{module}.{alias.name}" for alias in names)}
             case ast.Constant(str(text)) if text.startswith("dodona."):
                 module = text.partition(":")[0]  # a command is named as module:function
                 if module.replace(".", "").isidentifier():
-                    found.add(module)
-    return sorted(name for name in found if name.partition(".")[0] in _OWN)
+                    modules.add(module)
+    return sorted(name for name in modules if name.partition(".")[0] in _OWN)
 
 
 def imported(path: Path, known: Names | None = None) -> set[Path]:
@@ -52,26 +52,26 @@ def imported(path: Path, known: Names | None = None) -> set[Path]:
     entry = known.get(str(path))
     if entry is None or tuple(entry[:2]) != (now.st_mtime_ns, now.st_size):
         entry = known[str(path)] = (now.st_mtime_ns, now.st_size, named(path))
-    return {own for name in entry[2] if (own := _file(name)).is_file()} - {path}
+    return {file for name in entry[2] if (file := _file(name)).is_file()} - {path}
 
 
 def distances(changed: Iterable[Path], graph: dict[Path, set[Path]]) -> dict[Path, int]:
     """How many imports each file is away from the nearest changed one; files that none of them reaches are left out."""
     importers: defaultdict[Path, set[Path]] = defaultdict(set)
-    for path, own in graph.items():
-        for other in own:
+    for path, imports in graph.items():
+        for other in imports:
             importers[other].add(path)
-    found = dict.fromkeys(changed, 0)
-    edge = list(found)
+    steps = dict.fromkeys(changed, 0)
+    edge = list(steps)
     while edge:
         following = []
         for path in edge:
             for importer in importers[path]:
-                if importer not in found:
-                    found[importer] = found[path] + 1
+                if importer not in steps:
+                    steps[importer] = steps[path] + 1
                     following.append(importer)
         edge = following
-    return found
+    return steps
 
 
 def changed_files(since: str) -> list[Path]:
@@ -89,11 +89,11 @@ def reached(since: str, known: Names | None = None) -> dict[Path, int]:
     changed = changed_files(since)
     graph = {path: imported(path, known) for folder in _PYTHON for path in python_files(ROOT / folder)}
     for path in graph:  # shared fixtures are imported by no line of the tests that use them
-        graph[path] |= {own for folder in path.parents if (own := folder / "conftest.py").is_file()} - {path}
-    found = distances([path for path in changed if path.suffix == ".py"], graph)
+        graph[path] |= {conftest for folder in path.parents if (conftest := folder / "conftest.py").is_file()} - {path}
+    steps = distances([path for path in changed if path.suffix == ".py"], graph)
     if any(path.suffix in _PAGES for path in changed):
-        found |= {path: 1 for path in python_files(ROOT / "tests" / "house") if path not in found}
-    return found
+        steps |= {path: 1 for path in python_files(ROOT / "tests" / "house") if path not in steps}
+    return steps
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -109,9 +109,9 @@ _FOUND = pytest.StashKey[dict[Path, int]]()
 def pytest_configure(config: pytest.Config) -> None:
     """Find out what is reached, once: workers are told."""
     since = config.getoption("--reach")
-    told = getattr(config, "workerinput", {}).get("reached")
-    if told is not None:
-        config.stash[_FOUND] = {Path(name): distance for name, distance in told.items()}
+    steps = getattr(config, "workerinput", {}).get("reached")
+    if steps is not None:
+        config.stash[_FOUND] = {Path(name): distance for name, distance in steps.items()}
     elif since is not None:
         cache: pytest.Cache | None = getattr(config, "cache", None)  # it can be switched off
         known: Names = {} if cache is None else cache.get("dodona/reach", {})
@@ -123,20 +123,20 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  xdist's
     """Tell a worker what is reached."""
-    found = node.config.stash.get(_FOUND, None)
-    node.workerinput["reached"] = None if found is None else {str(path): distance for path, distance in found.items()}
+    steps = node.config.stash.get(_FOUND, None)
+    node.workerinput["reached"] = None if steps is None else {str(path): distance for path, distance in steps.items()}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files that are not reached."""
-    found = config.stash.get(_FOUND, None)
-    return True if found is not None and collection_path.suffix == ".py" and collection_path not in found else None
+    steps = config.stash.get(_FOUND, None)
+    return True if steps is not None and collection_path.suffix == ".py" and collection_path not in steps else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the nearest first."""
-    found = config.stash.get(_FOUND, {})
-    items.sort(key=lambda item: found.get(item.path, _FAR))
+    steps = config.stash.get(_FOUND, {})
+    items.sort(key=lambda item: steps.get(item.path, _FAR))
 
 
 _BEGAN = time.monotonic()

@@ -91,7 +91,7 @@ def http_api() -> str:
             shown = f"{method.upper()} {path.removeprefix('/api/v1')}"
             groups.setdefault(tag, []).append(_address(shown, operation, schemas, owners=owners))
     listed = sorted(groups.items(), key=lambda group: _GROUPS.index(group[0]))
-    return "\n".join([_HTTP_API, *(f"## {tag.capitalize()}\n\n" + "\n".join(found) for tag, found in listed)])
+    return "\n".join([_HTTP_API, *(f"## {tag.capitalize()}\n\n" + "\n".join(entries) for tag, entries in listed)])
 
 
 _GROUPS = (
@@ -112,12 +112,14 @@ _GROUPS = (
 def _address(shown: str, operation: dict[str, Any], schemas: dict[str, Any], *, owners: bool) -> str:
     parameters = operation.get("parameters", [])
     marks = ["*owners*"] if owners else []
-    marks += ["*key*"] if any(one["name"] == "Idempotency-Key" for one in parameters) else []
+    marks += ["*key*"] if any(parameter["name"] == "Idempotency-Key" for parameter in parameters) else []
     lines = [
         f"### `{shown}`\n",
         f"{' '.join(operation['description'].split())}{' ' if marks else ''}{', '.join(marks)}\n",
     ]
-    rows = [(one["name"], one.get("description", "")) for one in parameters if one["in"] == "query"]
+    rows = [
+        (parameter["name"], parameter.get("description", "")) for parameter in parameters if parameter["in"] == "query"
+    ]
     if "requestBody" in operation:
         name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
         schema = schemas[name]
@@ -149,12 +151,14 @@ def _below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
 
 
 def _command(name: str, command: Command) -> str:
-    arguments = [own for own in command.params if isinstance(own, TyperArgument)]
-    options = [own for own in command.params if isinstance(own, TyperOption)]
-    words = " ".join([name, *(str(own.metavar or own.name) for own in arguments)])
+    arguments = [parameter for parameter in command.params if isinstance(parameter, TyperArgument)]
+    options = [parameter for parameter in command.params if isinstance(parameter, TyperOption)]
+    words = " ".join([name, *(str(argument.metavar or argument.name) for argument in arguments)])
     lines = [f"## `{name}`\n", f"```text\n{words}{' [OPTIONS]' if options else ''}\n```\n", f"{_help(command)}\n"]
-    rows = [(str(own.metavar or own.name), str(getattr(own, "help", None) or "")) for own in arguments]
-    rows += [(_option(own), f"{own.help or ''}{_default(own)}") for own in options]
+    rows = [
+        (str(argument.metavar or argument.name), str(getattr(argument, "help", None) or "")) for argument in arguments
+    ]
+    rows += [(_option(option), f"{option.help or ''}{_default(option)}") for option in options]
     lines += ["| | |\n|---|---|", *(f"| `{left}` | {_cell(right)} |" for left, right in rows)] if rows else []
     return "\n".join(lines) + "\n"
 
@@ -189,8 +193,8 @@ def _family(family: type[DodonaError]) -> str:
 
 
 def _kinds(family: type[DodonaError]) -> set[type[DodonaError]]:
-    own = {kind for kind in family.__subclasses__() if _ours(kind)}
-    return own.union(*map(_kinds, own))
+    kinds = {kind for kind in family.__subclasses__() if _ours(kind)}
+    return kinds.union(*map(_kinds, kinds))
 
 
 def _ours(kind: type[DodonaError]) -> bool:

@@ -73,8 +73,8 @@ def test_a_unit_is_confined(unit: Path) -> None:
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd is not installed")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)
 def test_systemd_reads_a_unit(unit: Path, tmp_path: Path) -> None:
-    for one in UNITS:
-        (tmp_path / one.name).write_text(one.read_text().replace("/usr/local/dodona/bin/dodona", "/bin/true"))
+    for path in UNITS:
+        (tmp_path / path.name).write_text(path.read_text().replace("/usr/local/dodona/bin/dodona", "/bin/true"))
     done = subprocess.run(
         [str(SYSTEMD), "verify", str(tmp_path / unit.name)], capture_output=True, text=True, check=False
     )

@@ -21,8 +21,8 @@ WALKED = frozenset({"accounts.md", "tutorial.md", "owner.md"})
 
 
 def documents() -> list[Path]:
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if page.name not in WALKED and python_blocks(page)]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [page for page in pages if page.name not in WALKED and python_blocks(page)]
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
@@ -78,13 +78,13 @@ def text_files() -> list[Path]:
 
 
 def test_the_tree_speaks_of_the_product_alone() -> None:
-    found = [
+    violations = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path in text_files()
         for rule in (WORDS, HOST_PATH)
         for match in rule.finditer(path.read_text(encoding="utf-8"))
     ]
-    assert found == []
+    assert violations == []
 
 
 @pytest.mark.parametrize(

@@ -49,25 +49,25 @@ def used(text: str, package: str) -> Iterator[str]:
 def faults(module: str, text: str, package: str) -> list[str]:
     """The names that a module uses and may not."""
     names = set(used(text, package))
-    found = set[str]()
+    forbidden = set[str]()
     if not within(module, MAY_SAMPLE):
-        found |= {name for name in names if within(name, SAMPLING)}
+        forbidden |= {name for name in names if within(name, SAMPLING)}
     if within(module, UNDER_A_LEDGER):
-        found |= {name for name in names if within(name, WITHOUT_A_LEDGER)}
+        forbidden |= {name for name in names if within(name, WITHOUT_A_LEDGER)}
     if within(module, SILENT):
-        found |= {name for name in names if within(name, SPEAKING)}
-    return sorted(found)
+        forbidden |= {name for name in names if within(name, SPEAKING)}
+    return sorted(forbidden)
 
 
 def test_noise_is_drawn_only_where_it_may_be_and_trusted_code_is_silent() -> None:
-    found = {}
+    violations = {}
     for path in python_files():
         module = module_name(path)
         package = module_name(path.parent / "__init__.py") if path.parent != SOURCE else ""
         wrong = faults(module, path.read_text(encoding="utf-8"), package)
         if wrong:
-            found[module] = wrong
-    assert found == {}
+            violations[module] = wrong
+    assert violations == {}
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,14 @@ def test_every_http_address_is_on_the_page_with_all_its_fields_and_nothing_else(
 def test_the_page_of_commands_has_a_section_for_each_and_a_line_for_each_option() -> None:
     """Read from the page itself, so that a fault in its writer is noticed."""
     page = reference.COMMANDS.read_text(encoding="utf-8")
-    found = {part.partition("`\n")[0]: part for part in page.split("\n## `")[1:]}
-    assert {f"dodona {name}" for name in COMMANDS} - {"dodona account", "dodona ledger"} <= set(found)
+    sections = {part.partition("`\n")[0]: part for part in page.split("\n## `")[1:]}
+    assert {f"dodona {name}" for name in COMMANDS} - {"dodona account", "dodona ledger"} <= set(sections)
     for name, command in reference.listed():
-        shown = re.findall(r"^\| `(-[^`]+)` \|", found[name], re.MULTILINE)
+        shown = re.findall(r"^\| `(-[^`]+)` \|", sections[name], re.MULTILINE)
         expected = [
-            ", ".join([*own.opts, *own.secondary_opts]) for own in command.params if own.opts[0].startswith("-")
+            ", ".join([*parameter.opts, *parameter.secondary_opts])
+            for parameter in command.params
+            if parameter.opts[0].startswith("-")
         ]
         assert shown == expected
 

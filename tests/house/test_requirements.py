@@ -14,17 +14,17 @@ PIN = re.compile(r"[a-z0-9][a-z0-9.-]*==[\w.!+]+( ; [^\\]+)? \\")
 
 def faults(text: str) -> list[str]:
     """What is wrong with a lock, line by line."""
-    found: list[str] = []
+    problems: list[str] = []
     lines = text.splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if "://" in line or "file:" in line:
-            found.append(f"an address: {line}")
+            problems.append(f"an address: {line}")
         elif PIN.fullmatch(line):
             if HASH.fullmatch(following) is None:
-                found.append(f"no hash: {line}")
+                problems.append(f"no hash: {line}")
         elif HASH.fullmatch(line) is None:
-            found.append(f"neither a pin nor a hash: {line}")
-    return found
+            problems.append(f"neither a pin nor a hash: {line}")
+    return problems
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)

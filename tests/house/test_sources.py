@@ -43,14 +43,14 @@ def is_symbol(name: str, source: Path = SOURCE) -> bool:
     folder, parts = source, name.split(".")
     while parts and (folder / parts[0]).is_dir():
         folder /= parts.pop(0)
-    own = parts and (folder / f"{parts[0]}.py").is_file()
-    path = folder / (f"{parts.pop(0)}.py" if own else "__init__.py")
+    is_module = parts and (folder / f"{parts[0]}.py").is_file()
+    path = folder / (f"{parts.pop(0)}.py" if is_module else "__init__.py")
     body = ast.parse(path.read_text(encoding="utf-8")).body
     for step in parts:
-        found = next((node for node in body if step in _names(node)), None)
-        if found is None:
+        definition = next((node for node in body if step in _names(node)), None)
+        if definition is None:
             return False
-        body = found.body if isinstance(found, ast.ClassDef) else []
+        body = definition.body if isinstance(definition, ast.ClassDef) else []
     return True
 
 

@@ -32,18 +32,18 @@ def resolve(symbol: str) -> str:
     for cut in range(len(parts), 0, -1):
         name = ".".join(parts[:cut])
         try:
-            found: object = importlib.import_module(name)
+            target: object = importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not name.startswith(error.name):
                 raise
             continue
-        owner = found
+        owner = target
         for part in parts[cut:]:
-            owner, found = found, getattr(found, part)
+            owner, target = target, getattr(target, part)
         if cut == len(parts):
             return symbol
-        inner = getattr(found, "__qualname__", None)
-        module = getattr(found, "__module__", None)
+        inner = getattr(target, "__qualname__", None)
+        module = getattr(target, "__module__", None)
         if inner is None or module is None:  # a property, a constant: named through its owner
             if isinstance(owner, type):
                 return f"{owner.__module__}.{owner.__qualname__}.{parts[-1]}"
@@ -60,8 +60,8 @@ def test_every_claim_in_code_has_a_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_every_heading_with_something_under_it(page: Path) -> None:
-    found = sections(page)
-    assert [heading for heading in HEADINGS if not found.get(heading, "").strip()] == []
+    by_heading = sections(page)
+    assert [heading for heading in HEADINGS if not by_heading.get(heading, "").strip()] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -21,8 +21,8 @@ def test_the_commands_on_a_page_run_in_their_order(page: str, tmp_path: Path) ->
             if block.tag == "python":
                 exec(compile("\n" * (block.line - 1) + "\n".join(block.lines), page, "exec"), space)  # noqa: S102
             if block.tag == "text":
-                told = {line.strip() for line in output.splitlines()}
-                assert [line for line in block.lines if line.strip() not in told] == []
+                printed = {line.strip() for line in output.splitlines()}
+                assert [line for line in block.lines if line.strip() not in printed] == []
             for line in block.lines if block.tag == "sh" else ():
                 program, *arguments = shlex.split(line)
                 done = CliRunner().invoke(app, arguments)

@@ -55,7 +55,7 @@ def docstrings(path: Path, source: Path = SOURCE) -> Iterator[tuple[str, str]]:
 
 def blocks(text: str) -> list[Block]:
     """The fenced blocks of a Markdown text, verbatim."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     tag: str | None = None
     start = 0
     lines = text.split("\n")
@@ -63,8 +63,8 @@ def blocks(text: str) -> list[Block]:
         if tag is None and line.startswith("```"):
             tag, start = line[3:].strip(), number
         elif tag is not None and line.rstrip() == "```":
-            found.append(Block(tag, start + 1, tuple(lines[start : number - 1])))
+            blocks.append(Block(tag, start + 1, tuple(lines[start : number - 1])))
             tag = None
     if tag is not None:
         raise ValueError(f"the block that opens on line {start} is never closed")
-    return found
+    return blocks

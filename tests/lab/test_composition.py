@@ -47,9 +47,9 @@ def enumerated(found: list[MechanismGroup], epsilon: float) -> float:
 
 @pytest.mark.parametrize(("row", "expected"), list(zip(ROWS, (6.308231, 0.535702, 157.736136, 6.261538), strict=True)))
 def test_advanced_composition_has_the_textbook_values(row: tuple[str, int], expected: float) -> None:
-    found = advanced([mechanism_group(row[0], times=row[1])], slack="1e-6")
-    assert float(found.epsilon) == pytest.approx(expected, abs=6e-7)
-    assert found.delta == Fraction(1, 10**6)
+    composed = advanced([mechanism_group(row[0], times=row[1])], slack="1e-6")
+    assert float(composed.epsilon) == pytest.approx(expected, abs=6e-7)
+    assert composed.delta == Fraction(1, 10**6)
 
 
 @pytest.mark.parametrize(("row", "expected"), list(zip(ROWS, (5.756106, 0.530652, 102.523593, 5.756518), strict=True)))

@@ -35,21 +35,21 @@ def survey(rows: int, bits: int, generator: np.random.Generator) -> np.ndarray:
 def test_every_conjunction_is_the_sum_over_the_cells_that_contain_it(bits):
     generator = np.random.default_rng(bits)
     values = generator.integers(0, 100, 1 << bits)
-    found = evaluate_conjunctions(values)
+    answers = evaluate_conjunctions(values)
     cells = np.arange(1 << bits)
     for chosen in range(1 << bits):
-        assert found[chosen] == values[(cells & chosen) == chosen].sum()
+        assert answers[chosen] == values[(cells & chosen) == chosen].sum()
     shares = values / values.sum()
-    assert evaluate_conjunctions(shares) == pytest.approx(found / values.sum())
+    assert evaluate_conjunctions(shares) == pytest.approx(answers / values.sum())
     assert evaluate_conjunctions(shares)[0] == pytest.approx(1)
 
 
 def test_a_million_conjunctions_are_answered_at_once():
     values = np.ones(1 << 20, dtype=np.int64)
-    found = evaluate_conjunctions(values)
-    assert found[0] == 1 << 20
-    assert found[-1] == 1
-    assert found[(1 << 10) - 1] == 1 << 10
+    answers = evaluate_conjunctions(values)
+    assert answers[0] == 1 << 20
+    assert answers[-1] == 1
+    assert answers[(1 << 10) - 1] == 1 << 10
 
 
 def test_errors_are_within_what_is_promised():
@@ -76,8 +76,8 @@ def test_weights_answer_all_conjunctions_with_few_updates():
     rows, bits = 10**5, 9
     counts = survey(rows, bits, generator)
     design = best_design(rows, universe=1 << bits, questions=1 << bits, epsilon=1, delta="1e-6", confidence=0.9999999)
-    told, updates = answer_conjunctions(design, counts, draw=draw)
-    assert np.abs(told - evaluate_conjunctions(counts) / rows).max() <= design.within
+    answers, updates = answer_conjunctions(design, counts, draw=draw)
+    assert np.abs(answers - evaluate_conjunctions(counts) / rows).max() <= design.within
     assert updates <= design.updates
 
 
@@ -98,9 +98,9 @@ BLR = {
 def test_other_mechanisms_promise_what_is_known_of_them():
     for (rows, questions), known in BLR.items():
         for bits, value in zip((10, 20, 40), known, strict=True):
-            found = blr_guarantee(rows, universe=2**bits, questions=questions, epsilon=1)
-            assert found == pytest.approx(value, rel=0.01)
-            assert found < blr_theorem(rows, universe=2**bits, questions=questions, epsilon=1)
+            guarantee = blr_guarantee(rows, universe=2**bits, questions=questions, epsilon=1)
+            assert guarantee == pytest.approx(value, rel=0.01)
+            assert guarantee < blr_theorem(rows, universe=2**bits, questions=questions, epsilon=1)
     assert laplace_guarantee(10**4, questions=10**3, epsilon=1) == pytest.approx(0.9878, rel=1e-3)
     assert laplace_guarantee(10**4, questions=10**3, epsilon=1) <= 10**3 * math.log(10**3 / 0.05) / 10**4
     assert gaussian_guarantee(10**4, questions=10**3, epsilon=1, delta="1e-6") == pytest.approx(0.05802, rel=1e-3)
@@ -126,7 +126,7 @@ def test_a_synthetic_table_is_within_its_promise_on_a_small_universe():
     errors = np.array([np.abs(evaluate_conjunctions(table) / size - exact).max() for table in tables])
     scores = np.rint(-errors * rows).astype(np.int64)  # in rows; rounded scores move by one at most
     chosen = [direct.run(Exponential(scale=2), scores) for _ in range(40)]
-    assert sum(errors[one] > promised for one in chosen) <= 10
+    assert sum(errors[index] > promised for index in chosen) <= 10
     assert counts.sum() == rows
 
 

@@ -53,8 +53,8 @@ laws = st.one_of(
 @given(st.lists(st.tuples(laws, st.integers(1, 3)), min_size=1, max_size=3), st.integers(1, 60))
 def test_composed_losses_agree_with_plain_arithmetic(parts: list[tuple[LossDistribution, int]], level: int) -> None:
     exact = direct(parts, level / 20)
-    found = composed_loss_delta(parts, level / 20)
-    assert exact - 1e-11 <= found <= exact * (1 + 1e-5) + 1e-9  # sums of losses are rounded to 10^-12
+    delta = composed_loss_delta(parts, level / 20)
+    assert exact - 1e-11 <= delta <= exact * (1 + 1e-5) + 1e-9  # sums of losses are rounded to 10^-12
 
 
 @settings(deadline=None, max_examples=examples(25))
@@ -123,17 +123,17 @@ def test_infinite_losses_count_whole() -> None:
 def test_far_tails_of_gaussian_losses_have_eight_digits(variance: int, times: int, level: float) -> None:
     """δ about 10^-25 and 10^-42, against convolution with fifty digits."""
     mp.dps = 50
-    one = [mp.exp(-mpf(x * x) / (2 * variance)) for x in range(-40, 41)]
-    one = [weight / sum(one) for weight in one]
+    single = [mp.exp(-mpf(x * x) / (2 * variance)) for x in range(-40, 41)]
+    single = [weight / sum(single) for weight in single]
     law = [mpf(1)]
     for _ in range(times):
-        longer = [mpf(0)] * (len(law) + len(one) - 1)
-        for (i, first), (j, second) in itertools.product(enumerate(law), enumerate(one)):
+        longer = [mpf(0)] * (len(law) + len(single) - 1)
+        for (i, first), (j, second) in itertools.product(enumerate(law), enumerate(single)):
             longer[i + j] += first * second
         law = longer
     values = [(mpf(times * 81) / 2 - place) / variance for place in range(len(law))]
     exact = sum(
         weight * (1 - mp.exp(level - value)) for value, weight in zip(values, law, strict=True) if value > level
     )
-    found = composed_loss_delta([(gaussian_loss_distribution(Fraction(variance)), times)], level)
-    assert exact <= found <= exact * mpf("1.00000002")
+    delta = composed_loss_delta([(gaussian_loss_distribution(Fraction(variance)), times)], level)
+    assert exact <= delta <= exact * mpf("1.00000002")

@@ -34,18 +34,18 @@ def test_an_integer_of_any_size_is_kept_exactly(value: int):
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64], ids=lambda k: k.__name__)
 def test_a_numpy_integer_is_an_integer(kind: type[np.integer]):
     top = np.iinfo(kind).max
-    found = direct.run(SILENT, kind(top))
-    assert type(found) is int
-    assert found == int(top)
+    released = direct.run(SILENT, kind(top))
+    assert type(released) is int
+    assert released == int(top)
 
 
 @settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.integers(min_value=-(2**62), max_value=2**62), min_size=1, max_size=50))
 def test_lists_tuples_and_arrays_keep_their_order(values: list[int]):
     for given_as in (values, tuple(values), np.array(values)):
-        found = direct.run(SILENT, given_as)
-        assert found.dtype == np.int64
-        assert found.tolist() == values
+        released = direct.run(SILENT, given_as)
+        assert released.dtype == np.int64
+        assert released.tolist() == values
 
 
 def test_what_is_given_is_not_changed():

@@ -67,10 +67,10 @@ def test_the_hockey_stick_is_the_largest_over_all_sets(laws: tuple[Array, Array]
 @settings(deadline=None)
 @given(pairs, st.sampled_from([0.0, 0.01, 0.1, 0.3]))
 def test_the_max_divergence_is_the_largest_over_all_sets(laws: tuple[Array, Array], delta: float) -> None:
-    found, expected = approximate_maximum(*laws, delta=delta), brute_maximum(*laws, delta)
-    assert found == pytest.approx(expected, abs=1e-9)
+    divergence, expected = approximate_maximum(*laws, delta=delta), brute_maximum(*laws, delta)
+    assert divergence == pytest.approx(expected, abs=1e-9)
     if delta == 0:
-        assert maximum(*laws) == found
+        assert maximum(*laws) == divergence
 
 
 @settings(deadline=None)
@@ -151,8 +151,8 @@ def test_the_mean_loss_is_at_most_that_of_randomized_response(first: Array, seco
 
 def test_randomized_response_attains_the_mean_loss() -> None:
     kept = 1 / (1 + math.exp(-1))
-    found = kullback_leibler([kept, 1 - kept], [1 - kept, kept])
-    assert found == pytest.approx(math.tanh(0.5), rel=1e-12)
+    divergence = kullback_leibler([kept, 1 - kept], [1 - kept, kept])
+    assert divergence == pytest.approx(math.tanh(0.5), rel=1e-12)
 
 
 def test_laws_by_name_are_put_in_the_same_order() -> None:

@@ -39,11 +39,11 @@ def test_gaussian_answers_have_a_zcdp_price_alone():
 def test_no_candidate_is_chosen_twice_and_clear_winners_are_found():
     scores = [0, 50_000, 10, 40_000, 5, 30_000]
     for choice in (Exponential(scale=10), PermuteAndFlip(scale=10)):
-        found = direct.run(IteratedSelection(choice, Laplace(scale=10), rounds=3), scores)
-        assert [one.index for one in found] == [1, 3, 5]
-        assert all(abs(one.value - scores[one.index]) < 10 * 40 for one in found)  # e^-40 for each
+        winners = direct.run(IteratedSelection(choice, Laplace(scale=10), rounds=3), scores)
+        assert [winner.index for winner in winners] == [1, 3, 5]
+        assert all(abs(winner.value - scores[winner.index]) < 10 * 40 for winner in winners)  # e^-40 for each
     everything = direct.run(IteratedSelection(Exponential(scale=10), Laplace(scale=10), rounds=6), scores)
-    assert sorted(one.index for one in everything) == list(range(6))
+    assert sorted(winner.index for winner in everything) == list(range(6))
 
 
 def test_it_is_right_about_a_threshold_as_often_as_is_promised():
@@ -53,9 +53,9 @@ def test_it_is_right_about_a_threshold_as_often_as_is_promised():
     scores = [int(1.1 * alpha) + 1] * 3 + [-int(alpha) - 1] * 17  # the threshold is 0
     wrong = 0
     for _ in range(1500):
-        found = {one.index: one.value for one in direct.run(mechanism, scores)}
-        above = {index for index, value in found.items() if value >= 0}
-        off = any(abs(value - scores[index]) > alpha for index, value in found.items())
+        by_index = {winner.index: winner.value for winner in direct.run(mechanism, scores)}
+        above = {index for index, value in by_index.items() if value >= 0}
+        off = any(abs(value - scores[index]) > alpha for index, value in by_index.items())
         wrong += above != {0, 1, 2} or off
     assert wrong <= 225
 

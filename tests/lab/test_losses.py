@@ -112,20 +112,20 @@ def test_the_discrete_gaussian_has_its_own_values_and_not_the_continuous_ones() 
 def test_binomial_probabilities_have_nine_digits(odds: float, times: int) -> None:
     mp.dps = 40
     bad = 1 / (1 + mp.exp(mpf(odds)))
-    found = binomial_probabilities(odds, times)
+    probabilities = binomial_probabilities(odds, times)
     for failures in {0, 1, 2, times // 3, times // 2, times - 1, times}:
         exact = mp.binomial(times, failures) * bad**failures * (1 - bad) ** (times - failures)
         if 0 <= failures <= times and exact > mpf("1e-300"):
-            assert abs(found[failures] / exact - 1) < 1e-9
+            assert abs(probabilities[failures] / exact - 1) < 1e-9
 
 
 def test_a_million_trials_keep_nine_digits_far_from_the_mean() -> None:
     mp.dps = 60
     bad = 1 / (1 + mp.exp(mpf("0.001")))
-    found = binomial_probabilities(0.001, 10**6)
+    probabilities = binomial_probabilities(0.001, 10**6)
     for failures in (482_000, 490_000, 499_750, 510_000, 518_000):
         exact = mp.binomial(10**6, failures) * mp.power(bad, failures) * mp.power(1 - bad, 10**6 - failures)
-        assert abs(found[failures] / exact - 1) < 5e-9
+        assert abs(probabilities[failures] / exact - 1) < 5e-9
 
 
 def test_what_is_too_long_to_write_out_is_refused_or_raised() -> None:

@@ -26,7 +26,7 @@ def drawn(generator: np.random.Generator) -> tuple[Distribution, Distribution, n
     spread = 10 ** generator.uniform(-1.5, 1.5, 2)
     shares = [generator.dirichlet(np.full(cells, each)) + 1e-12 for each in spread]
     query = generator.integers(0, 2, cells) if generator.random() < 0.5 else generator.random(cells)
-    return *(Distribution(one / one.sum()) for one in shares), query.astype(float)  # type: ignore[return-value]
+    return *(Distribution(share / share.sum()) for share in shares), query.astype(float)  # type: ignore[return-value]
 
 
 def test_the_potential_drops_by_twice_the_squared_gap_or_more_with_the_best_step():
@@ -74,18 +74,18 @@ def test_updates_end_within_the_bound_and_each_round_records_its_potential(step:
     counts = generator.multinomial(10_000, generator.dirichlet(np.full(cells, 0.1)))
     weights = MultiplicativeWeights(counts, step=step)
     for _ in range(600):
-        told = weights.ask(generator.integers(0, 2, cells))
-        if told.updated:
-            assert told.drop >= least_drop(step=step, gap=abs(told.estimate - told.truth)) - 1e-9
-            assert told.drop >= step**2 - 1e-9
-            assert told.answer == told.truth
+        turn = weights.ask(generator.integers(0, 2, cells))
+        if turn.updated:
+            assert turn.drop >= least_drop(step=step, gap=abs(turn.estimate - turn.truth)) - 1e-9
+            assert turn.drop >= step**2 - 1e-9
+            assert turn.answer == turn.truth
         else:
-            assert told.drop == 0
-            assert abs(told.answer - told.truth) <= 2 * step
+            assert turn.drop == 0
+            assert abs(turn.answer - turn.truth) <= 2 * step
     assert 0 < weights.updates <= most_updates(universe=cells, step=step)
     start = weights.data.divergence(Distribution.uniform(cells))
     assert start <= math.log(cells)
-    assert weights.rounds[-1].potential == pytest.approx(start - sum(one.drop for one in weights.rounds))
+    assert weights.rounds[-1].potential == pytest.approx(start - sum(turn.drop for turn in weights.rounds))
     assert weights.rounds[-1].potential == pytest.approx(weights.data.divergence(weights.hypothesis))
     assert weights.rounds[-1].potential >= 0
 

@@ -62,8 +62,8 @@ def test_the_mixed_row_has_its_value() -> None:
 def test_equal_mechanisms_agree_with_enumeration(epsilon: int, delta: int, times: int, level: int) -> None:
     each = mechanism_group(Fraction(epsilon, 20), delta=Fraction(delta, 100), times=times)
     exact = enumerated([each], level / 20)
-    found = homogeneous_delta(each, epsilon=Fraction(level, 20))
-    assert exact - 1e-14 <= found <= exact * (1 + 1e-7) + 1e-12
+    computed = homogeneous_delta(each, epsilon=Fraction(level, 20))
+    assert exact - 1e-14 <= computed <= exact * (1 + 1e-7) + 1e-12
 
 
 @settings(deadline=None)
@@ -106,13 +106,13 @@ def test_groups_never_fall_below_fifty_digits(level: str) -> None:
 
 
 def test_groups_without_a_common_lattice_never_fall_below_fifty_digits() -> None:
-    found = [
+    parts = [
         mechanism_group("0.0200001", times=40),
         mechanism_group("1/19", times=30),
         mechanism_group("0.0777773", times=20),
     ]
-    exact = binomial_delta([(each.epsilon, each.times) for each in found], Fraction(2))
-    assert exact <= grouped_delta(found, epsilon=2) <= exact * mpf("1.000001")
+    exact = binomial_delta([(each.epsilon, each.times) for each in parts], Fraction(2))
+    assert exact <= grouped_delta(parts, epsilon=2) <= exact * mpf("1.000001")
 
 
 def test_a_million_mechanisms_have_a_price() -> None:
@@ -139,9 +139,9 @@ def test_a_large_delta_needs_no_epsilon_and_no_failure_goes_away() -> None:
 
 
 def test_parts_may_come_one_by_one() -> None:
-    found = [mechanism_group("0.1", delta="0.01", times=3), mechanism_group("0.2")]
-    assert grouped_delta(iter(found), epsilon="0.3") == grouped_delta(found, epsilon="0.3")
-    assert grouped_epsilon(iter(found), delta="0.1") == grouped_epsilon(found, delta="0.1")
+    parts = [mechanism_group("0.1", delta="0.01", times=3), mechanism_group("0.2")]
+    assert grouped_delta(iter(parts), epsilon="0.3") == grouped_delta(parts, epsilon="0.3")
+    assert grouped_epsilon(iter(parts), delta="0.1") == grouped_epsilon(parts, delta="0.1")
 
 
 def test_the_losses_of_a_product_are_a_law_with_the_largest_mean_that_there_is() -> None:
@@ -175,16 +175,16 @@ def test_random_compositions_lie_between_the_bounds_of_another_accountant(seed: 
     random = np.random.default_rng(seed)
     for _ in range(50):
         sizes = random.integers(1, 40, size=random.integers(1, 4))
-        found = [mechanism_group(Fraction(int(random.integers(1, 300)), 1000), times=int(size)) for size in sizes]
+        parts = [mechanism_group(Fraction(int(random.integers(1, 300)), 1000), times=int(size)) for size in sizes]
         bounds = []
         for pessimistic in (False, True):
             law = peer.identity(pessimistic_estimate=pessimistic)
-            for each in found:
+            for each in parts:
                 flipped = 2 / (1 + math.exp(each.epsilon))  # its parameter: the answer is drawn at random
-                one = peer.from_randomized_response(
+                single = peer.from_randomized_response(
                     flipped, 2, pessimistic_estimate=pessimistic, value_discretization_interval=1e-4
                 )
-                law = law.compose(one.self_compose(each.times))
+                law = law.compose(single.self_compose(each.times))
             bounds.append(law.get_epsilon_for_delta(1e-6))
-        ours = grouped_epsilon(found, delta="1e-6")
+        ours = grouped_epsilon(parts, delta="1e-6")
         assert bounds[0] - 1e-9 <= ours <= bounds[1] + 1e-6

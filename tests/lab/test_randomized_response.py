@@ -27,8 +27,10 @@ RESPONSES: list[RandomizedResponse | Coins] = [
 def law(truths: tuple[bool, ...], honesty: float) -> laws.Law:
     """The law of all answers."""
     return {
-        told: math.prod(honesty if said == truth else 1 - honesty for said, truth in zip(told, truths, strict=True))
-        for told in itertools.product((False, True), repeat=len(truths))
+        answers: math.prod(
+            honesty if said == truth else 1 - honesty for said, truth in zip(answers, truths, strict=True)
+        )
+        for answers in itertools.product((False, True), repeat=len(truths))
     }
 
 
@@ -54,11 +56,11 @@ def test_changing_one_truth_tells_exactly_what_the_event_says(mechanism: Randomi
 
 def test_two_coins_cost_the_logarithm_of_three_rounded_up() -> None:
     tree = {
-        (truth, told): Fraction(1, 2) * (truth == told) + Fraction(1, 4)
+        (truth, answer): Fraction(1, 2) * (truth == answer) + Fraction(1, 4)
         for truth in (False, True)
-        for told in (False, True)
+        for answer in (False, True)
     }
-    assert max(tree[True, told] / tree[False, told] for told in (False, True)) == 3
+    assert max(tree[True, answer] / tree[False, answer] for answer in (False, True)) == 3
     assert Coins().honesty == tree[True, True]
     assert 0 < LN3 - Fraction(math.log(3)) < Fraction(1, 10**11)
     assert Coins().event().epsilon == LN3

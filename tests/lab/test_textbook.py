@@ -28,12 +28,12 @@ def test_every_mechanism_that_the_map_of_the_sources_names_is_there():
                 module = import_module(".".join(parts[:cut]))
             except ModuleNotFoundError:
                 continue
-            found = getattr(module, parts[cut], None)
+            target = getattr(module, parts[cut], None)
             if (
-                isinstance(found, type)
-                and hasattr(found, "event")
-                and hasattr(found, "theorem")
-                and found not in listed
+                isinstance(target, type)
+                and hasattr(target, "event")
+                and hasattr(target, "theorem")
+                and target not in listed
             ):
                 missing.add(address)
             break

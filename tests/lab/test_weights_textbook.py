@@ -101,11 +101,11 @@ def test_designs_of_the_notes_are_within_their_price():
 def test_a_bound_on_laplace_answers_is_the_least():
     for scale in (Fraction(1, 2), Fraction(7), Fraction(1000)):
         for answers in (1, 50):
-            found = laplace_bound(scale, answers=answers, failing=0.05)
+            bound = laplace_bound(scale, answers=answers, failing=0.05)
             ratio = math.exp(-1 / float(scale))
-            tails = [answers * 2 * ratio ** (m + 1) / (1 + ratio) for m in (found, found - 1)]
+            tails = [answers * 2 * ratio ** (m + 1) / (1 + ratio) for m in (bound, bound - 1)]
             assert tails[0] <= 0.05 * (1 + 1e-12)
-            assert found == 0 or tails[1] > 0.05
+            assert bound == 0 or tails[1] > 0.05
 
 
 @pytest.mark.parametrize("wrong", [{"alpha": 0}, {"alpha": 1}, {"questions": 1}, {"universe": 0}], ids=str)

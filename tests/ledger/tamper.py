@@ -73,9 +73,9 @@ def campaign(original: Path, scratch: Path, name: str, copies: Iterator[bytes]) 
     truth = _seen(_laid(files, scratch))
     assert truth is not None
     for content in copies:
-        found = _outcome(_laid(files | {name: content}, scratch), truth)
+        outcome = _outcome(_laid(files | {name: content}, scratch), truth)
         tally["tampered"] += 1
-        tally[found] += 1
+        tally[outcome] += 1
     return tally
 
 

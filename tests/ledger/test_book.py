@@ -74,8 +74,8 @@ def failed(times: int) -> list[Entry]:
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_receipt_is_used_again_after_the_table_could_not_be_read(times: int):
     after = 2 * times + 1
-    told = replace(release(), charge=after)
-    book = read_book(chain(CREATED, CHARGE, *failed(times), Redeemed(charged(), after), told))
+    released = replace(release(), charge=after)
+    book = read_book(chain(CREATED, CHARGE, *failed(times), Redeemed(charged(), after), released))
     assert (book.state().charges, book.state().releases) == (1, 1)
 
 
@@ -148,9 +148,9 @@ def test_lines_left_out_swapped_or_altered_are_noticed():
         [*lines[:3], replace(lines[3], hash=GENESIS_HASH)],
         [*lines, lines[3]],
     ]
-    for one in altered:
+    for changed in altered:
         with pytest.raises(LedgerUnreadable):
-            read_book(one)
+            read_book(changed)
 
 
 def test_a_ledger_of_a_newer_format_says_so_and_is_not_called_damaged():
@@ -189,9 +189,9 @@ def test_what_is_spelled_is_read_again(purpose: str, version: str, key: str | No
     charge = replace(CHARGE, purpose=purpose, version=version, key=key)
     answer = Released(Release(receipt="r", values=tuple(values), mechanism=purpose), 3)
     for entry in (charge, answer):
-        found = entry_from_json(entry_to_json(entry, number=5, time=version), number=5)
-        assert found == entry
-    assert [type(value) for value in found.release.values] == [type(value) for value in values]
+        parsed = entry_from_json(entry_to_json(entry, number=5, time=version), number=5)
+        assert parsed == entry
+    assert [type(value) for value in parsed.release.values] == [type(value) for value in values]
 
 
 def test_the_relation_is_part_of_the_terms():

@@ -61,18 +61,18 @@ def fill(ledger: Ledger) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> FilePlace:
-    found = FilePlace(tmp_path / "ledger", checkpoint_every=EVERY)
-    found.create(terms_of(Budget(2, 0, "pure"), Analyst("ada", "1/2"), Analyst("bob")))
-    with found.open() as ledger:
+    file_place = FilePlace(tmp_path / "ledger", checkpoint_every=EVERY)
+    file_place.create(terms_of(Budget(2, 0, "pure"), Analyst("ada", "1/2"), Analyst("bob")))
+    with file_place.open() as ledger:
         fill(ledger)
-    return found
+    return file_place
 
 
 def states(path: Path) -> list[tuple[int, str]]:
     store = SqliteStore(path)
-    found = list(store.states())
+    states = list(store.states())
     store.close()
-    return found
+    return states
 
 
 def alter(path: Path, *statements: str) -> None:
@@ -91,12 +91,12 @@ def opened_from(place: FilePlace) -> list[int]:
 
 def answers_of(ledger: Ledger) -> object:
     """Everything that a ledger can be asked."""
-    told = ledger.fetch("told", analyst="ada")
+    fetched = ledger.fetch("told", analyst="ada")
     with pytest.raises(AnswerInterrupted):
         ledger.fetch("lost", analyst="bob")
     return (
         ledger.state(),
-        told,
+        fetched,
         ledger.fetch("failed", analyst="ada"),
         ledger.receipt("unused", analyst="ada"),
         ledger.released("question", "1"),
@@ -112,12 +112,12 @@ def answers_of(ledger: Ledger) -> object:
 
 def test_a_ledger_opened_from_a_checkpoint_is_the_one_that_its_lines_give(place: FilePlace):
     with place.open() as short:
-        found = answers_of(short)
+        answers = answers_of(short)
         lines = list(short.lines())
     assert sum(isinstance(entry_from_json(line.text, number=line.number), Checkpointed) for line in lines) >= 3
     alter(place.path, "DELETE FROM checkpoints")
     with place.open() as whole:
-        assert answers_of(whole) == found
+        assert answers_of(whole) == answers
 
 
 def test_opening_reads_from_the_last_checkpoint_and_verifying_from_the_first_line(place: FilePlace):
@@ -202,8 +202,8 @@ def forge_chain(place: FilePlace) -> Mark:
     number, text = kept[-1]
     forged = [*kept[:-1], (number, less_spent(text))]
     digest = GENESIS_HASH
-    for _, own in forged:
-        digest = state_digest(digest, own)
+    for _, state in forged:
+        digest = state_digest(digest, state)
     chain = lines[:number]
     for old in lines[number:]:
         entry = Checkpointed(digest) if old.number == number else entry_from_json(old.text, number=old.number)
@@ -286,13 +286,13 @@ def test_a_checkpoint_in_a_ledger_of_the_first_format_breaks_a_rule():
 
 
 def test_processes_that_share_a_ledger_agree_on_checkpoints(place: FilePlace):
-    with place.open() as one, place.open() as other:
-        one.raise_budget(20, 0)
+    with place.open() as ledger, place.open() as other:
+        ledger.raise_budget(20, 0)
         for number in range(4):
-            answer(one, ask(one, f"one {number}", analyst="ada", purpose="one"))
+            answer(ledger, ask(ledger, f"one {number}", analyst="ada", purpose="one"))
             answer(other, ask(other, f"other {number}", analyst="ada", purpose="other"))
-        assert one.state() == other.state() == one.verify()
-        assert one.releases() == other.releases()
+        assert ledger.state() == other.state() == ledger.verify()
+        assert ledger.releases() == other.releases()
 
 
 def test_a_ledger_in_postgresql_opens_from_a_checkpoint(tmp_path: Path):

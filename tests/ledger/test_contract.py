@@ -99,9 +99,9 @@ def test_a_receipt_that_this_ledger_did_not_write_is_refused(place: Place):
             replace(receipt, version="2"),
             None,
         )
-        for one in forged:
+        for forgery in forged:
             with pytest.raises(ReceiptMismatch):
-                ledger.redeem(one)
+                ledger.redeem(forgery)
         ledger.redeem(receipt)
 
 
@@ -223,14 +223,14 @@ def test_a_clock_that_goes_back_grants_nothing(place: Place):
 
 def test_two_who_have_it_open_see_each_other_at_once(place: Place):
     place.create(terms_of())
-    with place.open() as one, place.open() as other:
-        receipt = ask(one, "mine")
+    with place.open() as ledger, place.open() as other:
+        receipt = ask(ledger, "mine")
         assert other.state().charges == 1
         assert ask(other, "mine") == receipt
         other.redeem(receipt)
         with pytest.raises(ReceiptReused):
-            one.redeem(receipt)
-        assert one.head == other.head
+            ledger.redeem(receipt)
+        assert ledger.head == other.head
 
 
 def test_threads_that_race_for_the_last_of_a_budget_get_exactly_what_is_left(place: Place):

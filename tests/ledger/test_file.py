@@ -134,15 +134,15 @@ def test_another_ledger_is_refused(place: FilePlace, tmp_path: Path):
 def test_a_file_exchanged_under_an_open_ledger_loses_nothing_unnoticed(place: FilePlace, tmp_path: Path, emptied: str):
     old = shutil.copy(place.path, tmp_path / "old")
     ledger = place.open()
-    told = [ask(ledger).id]
+    receipts = [ask(ledger).id]
     shutil.copy(old, place.path)  # the same inode, with yesterday's bytes
     place.path.with_name(f"stays.ledger{emptied}").write_bytes(b"")
     with contextlib.suppress(Unavailable):
-        told += [ask(ledger).id, ask(ledger).id]
+        receipts += [ask(ledger).id, ask(ledger).id]
     ledger.close()
     try:
         with place.open() as again:
-            assert {line.hash for line in again.lines()} >= set(told)
+            assert {line.hash for line in again.lines()} >= set(receipts)
     except Unavailable:
         pass
 

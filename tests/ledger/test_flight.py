@@ -40,9 +40,9 @@ def once(ledger: Ledger, key: str | None = None, *, seen: int | None = 0, **chan
 
 def held(ledger: Ledger, key: str | None = None, **changed: object) -> Reservation:
     """A reservation that must be got."""
-    found = once(ledger, key, **changed)
-    assert found is not None
-    return found
+    reservation = once(ledger, key, **changed)
+    assert reservation is not None
+    return reservation
 
 
 def two(place: Place) -> tuple[Ledger, Ledger]:

@@ -143,12 +143,12 @@ class Machine(RuleBasedStateMachine):
     def replay(self, data: st.DataObject) -> None:
         (analyst, key), receipt = data.draw(st.sampled_from(list(self.charged.items())))
         try:
-            found = self.ledger.fetch(key, analyst=analyst)
+            answer = self.ledger.fetch(key, analyst=analyst)
         except AnswerInterrupted:
             assert receipt.id in self.redeemed - set(self.recorded)
         else:
-            assert found == self.recorded.get(receipt.id)
-            assert found is not None or receipt.id not in self.redeemed
+            assert answer == self.recorded.get(receipt.id)
+            assert answer is not None or receipt.id not in self.redeemed
 
     @rule()
     def crash(self) -> None:

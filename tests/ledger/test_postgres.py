@@ -248,9 +248,9 @@ def test_a_ledger_is_itself_again_after_its_server_was_restarted(own_server: Ser
         assert lost.value.charged
         with opening.open_ledger(where, head=tmp_path / "head") as other:
             answer(other, receipt, 8)
-        found = ledger.fetch("second", analyst=None)
-        assert found is not None
-        assert found.values == (8,)
+        fetched = ledger.fetch("second", analyst=None)
+        assert fetched is not None
+        assert fetched.values == (8,)
 
 
 def test_a_ledger_that_was_rolled_back_while_its_server_was_away_is_refused(own_server: Server, tmp_path: Path):
@@ -279,16 +279,16 @@ class _Stopping:
         self._behind, self._server, self._step, self._before = behind, server, step, before
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
-        found = getattr(self._behind, name)
+        attribute = getattr(self._behind, name)
         if name != self._step:
-            return found
+            return attribute
 
         def act(*arguments: object, **named: object) -> object:
             self._step = ""
             if self._before:
                 self._server.kill()
-                return found(*arguments, **named)
-            done = found(*arguments, **named)
+                return attribute(*arguments, **named)
+            done = attribute(*arguments, **named)
             self._server.kill()
             return done
 

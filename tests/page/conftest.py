@@ -20,8 +20,8 @@ expect.set_options(timeout=60_000)
 def server() -> Iterator[Served]:
     folder = Path(tempfile.mkdtemp(prefix="page-"))  # pytest's own are too long for the paths of sockets
     try:
-        with served(folder) as found:
-            yield found
+        with served(folder) as running:
+            yield running
     finally:
         shutil.rmtree(folder)
 
@@ -38,11 +38,11 @@ def look(chromium, server) -> Iterator[Callable[..., Visit]]:
     visits: list[Visit] = []
 
     def opened(name: str | None, **options: Any) -> Visit:  # noqa: ANN401  the browser's
-        found = visit(chromium, server, name, **options)
-        visits.append(found)
-        return found
+        page_visit = visit(chromium, server, name, **options)
+        visits.append(page_visit)
+        return page_visit
 
     yield opened
-    for one in visits:
-        one.context.close()
-        assert one.faults == []
+    for page_visit in visits:
+        page_visit.context.close()
+        assert page_visit.faults == []

@@ -121,9 +121,9 @@ def served(folder: Path) -> Iterator[Served]:
                 line = process.stdout.readline()
                 assert line, text
                 text += line
-            found = re.search(r"at (http\S+)\s+Owners: (\S+)\. ", text)
-            assert found is not None, text
-            yield Served(found[1], found[2], folder, demo.tokens, places.accounts)
+            startup = re.search(r"at (http\S+)\s+Owners: (\S+)\. ", text)
+            assert startup is not None, text
+            yield Served(startup[1], startup[2], folder, demo.tokens, places.accounts)
         finally:
             process.terminate()
             process.wait(timeout=60)
@@ -187,9 +187,10 @@ class Visit:
         if not self.page.evaluate("() => 'axe' in window"):
             self.page.evaluate((WEB / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8"))
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
-        found = self.page.evaluate("options => axe.run(options)", options)
+        report = self.page.evaluate("options => axe.run(options)", options)
         return [
-            {"id": one["id"], "nodes": [node["html"][:200] for node in one["nodes"]]} for one in found["violations"]
+            {"id": violation["id"], "nodes": [node["html"][:200] for node in violation["nodes"]]}
+            for violation in report["violations"]
         ]
 
 

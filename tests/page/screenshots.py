@@ -98,9 +98,9 @@ VIEWS: dict[str, Callable[[Browser, Served], Visit]] = {
 def take(opened: Browser, server: Served, folder: Path) -> None:
     """Take all pictures."""
     for name, view in VIEWS.items():
-        found = view(opened, server)
-        found.page.screenshot(path=folder / f"page-{name}.png", animations="disabled", caret="hide")
-        found.context.close()
+        page_visit = view(opened, server)
+        page_visit.page.screenshot(path=folder / f"page-{name}.png", animations="disabled", caret="hide")
+        page_visit.context.close()
 
 
 def is_drawn(path: Path) -> bool:

@@ -194,9 +194,9 @@ def test_numbers_of_a_heat_map_can_be_read_on_every_cell(look, scheme):
     reply = json.dumps(fake(keys, rows))
     ada.page.route("**/answers", lambda route: route.fulfill(body=reply, content_type="application/json"))
     ada.ask("SELECT count(*) FROM stays")
-    found = ada.page.evaluate(CELLS)
-    assert len(found) == 22
-    assert min(found) >= 4.5
+    ratios = ada.page.evaluate(CELLS)
+    assert len(ratios) == 22
+    assert min(ratios) >= 4.5
 
 
 @COLOURS
@@ -204,9 +204,9 @@ def test_bars_and_dots_stand_out_from_the_ground(look, scheme):
     ada = look("ada", color_scheme=scheme)
     for question in (BY_DAY, "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis"):
         ada.ask(question)
-        found = ada.page.evaluate(CONTRAST)
-        assert len(found) > 12
-        assert min(found) >= 3
+        ratios = ada.page.evaluate(CONTRAST)
+        assert len(ratios) > 12
+        assert min(ratios) >= 3
     ada = look("ada", dataset="odd", color_scheme=scheme)
     many(ada, 100)
     assert min(ada.page.evaluate(CONTRAST)) >= 3

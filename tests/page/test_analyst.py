@@ -63,7 +63,7 @@ def test_a_question_over_what_one_call_may_take_is_asked_more_roughly_or_allowed
     ada.ask()
     ada.write(question + " -- another")
     expect(notice).to_be_visible()  # what was allowed was for that question alone
-    assert [float(one["max_price"].strip("%")) > 10 for one in sent] == [True]
+    assert [float(body["max_price"].strip("%")) > 10 for body in sent] == [True]
 
 
 def show(visit, keys, rows, further=None):
@@ -121,7 +121,7 @@ def test_a_line_is_drawn_in_the_order_of_time_and_joins_no_chosen_rows(look):
     keys = [{"type": "date", "values": [f"{month}-01" for month in months]}]
     answer = show(ada, keys, rows)
     dots = answer.locator("svg circle.dot")
-    at = {one.locator("title").text_content()[:7]: float(one.get_attribute("cx")) for one in dots.all()}
+    at = {dot.locator("title").text_content()[:7]: float(dot.get_attribute("cx")) for dot in dots.all()}
     assert at["2024-01"] < at["2024-02"] < at["2024-05"]
     assert at["2024-05"] - at["2024-02"] > 2.5 * (at["2024-02"] - at["2024-01"])  # three months are three times one
     answer = show(ada, keys, rows, {"selected": True})
@@ -306,9 +306,9 @@ def test_an_answer_is_downloaded_as_a_table_a_picture_and_a_question(look):
     shown = answer.locator("tbody tr").first.locator("td").nth(1).inner_text().replace(",", "")
 
     def fetched(name: str) -> bytes:
-        with ada.page.expect_download() as found:
+        with ada.page.expect_download() as download:
             answer.get_by_role("button", name=name, exact=True).click()
-        return found.value.path().read_bytes()
+        return download.value.path().read_bytes()
 
     rows = list(csv.reader(io.StringIO(fetched("CSV").decode())))
     assert rows[0] == ["sex", "count", "count_low", "count_high"]

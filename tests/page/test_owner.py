@@ -78,8 +78,8 @@ def test_the_burn_down_ends_at_what_is_left_and_its_forecast_says_how_sure_it_is
     ends = re.search(r"it ends between (.+) and (.+)\.", said.inner_text())
     assert ends is not None
     days = [
-        (dt.datetime.strptime(one, "%b %d, %Y").replace(tzinfo=dt.UTC).date() - today.date()).days
-        for one in ends.groups()
+        (dt.datetime.strptime(text, "%b %d, %Y").replace(tzinfo=dt.UTC).date() - today.date()).days
+        for text in ends.groups()
     ]
     assert abs(days[0] - 52) <= 2
     assert abs(days[1] - 76) <= 2
@@ -177,7 +177,7 @@ def test_a_new_dataset_is_drafted_reviewed_confirmed_served_and_closed(look, ser
     page.get_by_role("button", name="Open it").click()
     expect(page.get_by_role("heading", name="Budget", exact=True)).to_be_visible()
     with server.api("grace") as api:
-        columns = {one["name"]: one for one in api.get("/datasets/visits").json()["columns"]}
+        columns = {column["name"]: column for column in api.get("/datasets/visits").json()["columns"]}
     assert columns["visits"]["upper"] == 1000
     page.get_by_role("button", name="Close the dataset").click()
     dialog = page.get_by_role("dialog")
@@ -213,8 +213,8 @@ def test_a_table_of_a_database_is_drafted_confirmed_and_asked(look, server):
     each = range(6000)
     rows = {
         "ward": ["north", "south"] * 3000,
-        "nights": [one % 20 for one in each],
-        "patient": [one // 2 for one in each],
+        "nights": [number % 20 for number in each],
+        "patient": [number // 2 for number in each],
     }
     table = held("wards", rows, {"ward": "text", "nights": "integer", "patient": "integer"})
     grace = look("grace", door="owners")
@@ -249,9 +249,9 @@ def test_a_table_of_a_database_is_drafted_confirmed_and_asked(look, server):
     page.get_by_role("button", name="Confirm and create the ledger").click()
     expect(page.get_by_text("wards is served.")).to_be_visible()
     with server.api("grace", door="owners") as api:
-        found = api.get("/datasets/wards").json()
-    assert [one.get("upper") or one["labels"] for one in found["columns"]] == [["north", "south"], 30]
-    assert (found["unit"]["protects"], found["unit"]["id"], found["unit"]["rows"]) == ("person", "patient", 2)
+        dataset = api.get("/datasets/wards").json()
+    assert [column.get("upper") or column["labels"] for column in dataset["columns"]] == [["north", "south"], 30]
+    assert (dataset["unit"]["protects"], dataset["unit"]["id"], dataset["unit"]["rows"]) == ("person", "patient", 2)
     page.get_by_role("button", name="Open it").click()
     expect(page.get_by_text("Nobody may spend from this budget yet.")).to_be_visible()
     expect(page.get_by_text("was spent by other means than a question")).to_be_visible()  # the draft chose the cap
@@ -269,10 +269,10 @@ def test_a_table_of_a_database_is_drafted_confirmed_and_asked(look, server):
 def test_an_auditor_computes_the_chain_in_the_browser_and_finds_a_noted_head(look, server):
     with server.api("ada") as api:
         asked = {"question": "SELECT count(*) FROM stays WHERE NOT emergency"}
-        found = api.post("/datasets/hospital-stays/answers", json=asked, headers={"Idempotency-Key": "audited"}).json()
+        answer = api.post("/datasets/hospital-stays/answers", json=asked, headers={"Idempotency-Key": "audited"}).json()
     iris = look("iris")
     page = iris.page
-    page.get_by_label("A head that you noted earlier").fill(found["head"])
+    page.get_by_label("A head that you noted earlier").fill(answer["head"])
     expect(page.get_by_text("Verify the chain to look for it.")).to_be_visible()
     page.get_by_role("button", name="Verify the chain").click()
     expect(page.get_by_text(re.compile("The chain holds"))).to_be_visible()
@@ -284,7 +284,7 @@ def test_an_auditor_computes_the_chain_in_the_browser_and_finds_a_noted_head(loo
     lines = [json.loads(line) for line in saved.value.path().read_text().splitlines()]
     assert lines[0]["text"] is None  # it holds the key of the cap on rows
     assert "cap_key" not in saved.value.path().read_text()
-    assert found["head"] in {line["hash"] for line in lines}
+    assert answer["head"] in {line["hash"] for line in lines}
 
 
 def test_a_changed_entry_breaks_the_chain(look):

@@ -95,14 +95,14 @@ def test_on_a_slow_network_the_newest_price_is_shown_and_no_question_is_asked_tw
 
 def test_two_analysts_at_once_pay_once_for_one_question(look, server):
     ada, ben = look("ada"), look("ben")
-    for one in (ada, ben):
-        one.write("SELECT emergency, avg(age) FROM stays GROUP BY emergency")
-        expect(one.offer).to_contain_text("of the budget")
+    for visit in (ada, ben):
+        visit.write("SELECT emergency, avg(age) FROM stays GROUP BY emergency")
+        expect(visit.offer).to_contain_text("of the budget")
     before = spent(server)
-    for one in (ada, ben):
-        one.page.get_by_role("button", name="Ask", exact=True).click()
-    for one in (ada, ben):
-        expect(one.page.get_by_text("The answer is below.")).to_be_visible()
+    for visit in (ada, ben):
+        visit.page.get_by_role("button", name="Ask", exact=True).click()
+    for visit in (ada, ben):
+        expect(visit.page.get_by_text("The answer is below.")).to_be_visible()
     assert ada.answer.locator("tbody").inner_text() == ben.answer.locator("tbody").inner_text()
     assert spent(server) == before + 1
 

@@ -53,12 +53,12 @@ def test_codes_stand_for_the_values_in_order_then_for_missing_and_outside(attrib
 
 @pytest.mark.parametrize("attribute", EACH)
 def test_the_grid_gives_the_value_of_each_code(attribute: Attribute) -> None:
-    found = numeric_grid(attribute)
+    grid = numeric_grid(attribute)
     if isinstance(attribute, Category | Date):
-        assert found is None
+        assert grid is None
     else:
-        assert found is not None
-        values = [found[0] + code * found[1] for code in range(attribute.size)]
+        assert grid is not None
+        values = [grid[0] + code * grid[1] for code in range(attribute.size)]
         assert values == [code_label(attribute, code) for code in range(attribute.size)]
 
 

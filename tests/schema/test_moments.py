@@ -15,7 +15,7 @@ HOURS = Timestamp("seen", dt.datetime(2024, 1, 30), dt.datetime(2024, 3, 1, 23),
 
 
 def test_a_step_may_be_written_in_words_or_in_seconds() -> None:
-    assert [step_seconds(own) for own in ("1 hour", "hour", "30 Minutes", "1 day", 60)] == [
+    assert [step_seconds(step) for step in ("1 hour", "hour", "30 Minutes", "1 day", 60)] == [
         3600,
         3600,
         1800,
@@ -38,9 +38,9 @@ def test_groups_of_times_are_labelled_as_people_write_them() -> None:
 
 def test_another_step_is_another_schema() -> None:
     halves = Timestamp("seen", HOURS.lower, HOURS.upper, "30 minutes")
-    one, two = (Schema.of("t", own, size=9) for own in (HOURS, halves))
-    assert one.digest != two.digest
-    assert not two.extends(one)
+    hourly, two = (Schema.of("t", attribute, size=9) for attribute in (HOURS, halves))
+    assert hourly.digest != two.digest
+    assert not two.extends(hourly)
 
 
 @pytest.mark.parametrize("unit", ["minute", "hour", "day", "week", "month", "quarter", "year"])

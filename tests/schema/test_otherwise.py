@@ -43,7 +43,7 @@ COMPLETE: tuple[Attribute, ...] = (
 
 def two_readings(attribute: Attribute, code: int, codes: np.ndarray) -> list[int]:
     """The codes of the same column with `<missing>` and `<outside>`, with these two put into one cell by hand."""
-    return [code if own >= attribute.size else own for own in codes.tolist()]
+    return [code if cell >= attribute.size else cell for cell in codes.tolist()]
 
 
 @settings(deadline=None)
@@ -54,7 +54,7 @@ def test_whatever_is_no_value_counts_as_the_named_one_and_values_as_themselves(a
     expected = two_readings(attribute, code, encode(attribute, values))
     assert encode(complete, values).tolist() == expected
     assert [encode_value(complete, value) for value in values] == expected
-    assert all(0 <= own < complete.cells for own in expected)
+    assert all(0 <= number < complete.cells for number in expected)
 
 
 @settings(deadline=None)
@@ -93,9 +93,9 @@ def test_there_are_as_many_cells_as_values_and_no_others(attribute: Attribute) -
 
 
 def test_the_named_value_is_kept_in_the_type_of_the_column() -> None:
-    found = [attribute.otherwise for attribute in COMPLETE]
-    assert found == ["other", 18, Fraction(15, 2), LAST, False]
-    assert [type(value) for value in found] == [str, int, Fraction, dt.date, bool]
+    values = [attribute.otherwise for attribute in COMPLETE]
+    assert values == ["other", 18, Fraction(15, 2), LAST, False]
+    assert [type(value) for value in values] == [str, int, Fraction, dt.date, bool]
     assert [pickle.loads(pickle.dumps(attribute)) for attribute in COMPLETE] == list(COMPLETE)  # noqa: S301
 
 
@@ -169,9 +169,9 @@ def test_to_name_a_value_or_another_one_makes_another_schema(attribute: Attribut
     ways = (attribute, completed(attribute, 0), completed(attribute, 1))
     schemas = [Schema.of("stays", way, size=10) for way in ways]
     assert len({schema.digest for schema in schemas}) == 3
-    for one in schemas:
-        longer = Schema.of("stays", *one.domain, Boolean("late", otherwise=True), size=10)
-        assert [longer.extends(other) for other in schemas] == [other is one for other in schemas]
+    for shorter in schemas:
+        longer = Schema.of("stays", *shorter.domain, Boolean("late", otherwise=True), size=10)
+        assert [longer.extends(other) for other in schemas] == [other is shorter for other in schemas]
     with pytest.raises(InvalidArgument, match="declare it differently"):
         schemas[0].domain.merge(schemas[1].domain)
 
@@ -189,7 +189,9 @@ OTHERWISE = (
 @pytest.mark.parametrize(("old", "new", "name", "value"), OTHERWISE)
 def test_a_dataset_file_names_the_value_in_its_column(old: str, new: str, name: str, value: object) -> None:
     plain = load_schema(TomlTable.parse(STAYS, file="stays.toml"))
-    found = load_schema(TomlTable.parse(STAYS.replace(old, new, 1), file="stays.toml"))
-    assert found.domain[name] == dataclasses.replace(plain.domain[name], otherwise=value)
-    assert found.domain[name] != plain.domain[name]
-    assert [own for own in found.domain if own.name != name] == [own for own in plain.domain if own.name != name]
+    schema = load_schema(TomlTable.parse(STAYS.replace(old, new, 1), file="stays.toml"))
+    assert schema.domain[name] == dataclasses.replace(plain.domain[name], otherwise=value)
+    assert schema.domain[name] != plain.domain[name]
+    assert [attribute for attribute in schema.domain if attribute.name != name] == [
+        attribute for attribute in plain.domain if attribute.name != name
+    ]

@@ -53,8 +53,8 @@ def test_a_file_read_from_disk_may_begin_with_a_byte_order_mark_and_end_its_line
 def test_a_mistake_is_told_with_its_line_and_what_to_write(old: str, new: str, line: int, words: str) -> None:
     assert STAYS.count(old) >= 1
     fault = refusal(STAYS.replace(old, new, 1))
-    told = [mistake for mistake in fault.mistakes if words in mistake.message]
-    assert [mistake.line for mistake in told] == [line], str(fault)
+    matching = [mistake for mistake in fault.mistakes if words in mistake.message]
+    assert [mistake.line for mistake in matching] == [line], str(fault)
     assert f"stays.toml:{line}: " in str(fault)
     assert str(fault).endswith("Nothing was charged.")
 

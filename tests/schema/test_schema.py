@@ -161,6 +161,6 @@ def test_a_dataset_file_names_the_column_in_the_data():
     columns.b = {kind = "boolean", source = "b c"}
     """
     schema = load_schema(TomlTable.parse(text, file="stays.toml"))
-    assert [source_column_name(own) for own in schema.domain] == ["hours-per-week", ">50K", "b c"]
+    assert [source_column_name(attribute) for attribute in schema.domain] == ["hours-per-week", ">50K", "b c"]
     with pytest.raises(InvalidFile, match="source is a whole number"):
         load_schema(TomlTable.parse(text.replace('"b c"', "7"), file="stays.toml"))

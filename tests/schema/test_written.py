@@ -66,14 +66,14 @@ def test_lists_of_tables_are_read_one_by_one_with_their_own_lines() -> None:
     assert [analyst.text("name", example="name") for analyst in analysts] == ["ada", "alan"]
     for analyst in analysts:
         analyst.close()
-    assert [found[:2] for found in mistakes(root)] == [(13, "analysts[1].extra")]
+    assert [mistake[:2] for mistake in mistakes(root)] == [(13, "analysts[1].extra")]
 
 
 def test_a_list_of_tables_that_is_none_is_a_mistake() -> None:
     root = written("a = 1\nb = [\n{},\n3]")
     assert root.tables("a", example="[[a]]") is None
     assert root.tables("b", example="[[b]]") is None
-    assert [found[:2] for found in mistakes(root)] == [(1, "a"), (4, "b[1]")]
+    assert [mistake[:2] for mistake in mistakes(root)] == [(1, "a"), (4, "b[1]")]
 
 
 def test_keys_that_nobody_asked_for_are_mistakes_once_a_table_is_closed() -> None:

@@ -102,8 +102,8 @@ def curator(
 def of(rows: Sequence[Row], neighbours: Neighbours = Neighbours.ADD_REMOVE, **options: Any) -> Curator:  # noqa: ANN401
     """A curator of rows; a δ of 0 makes all noise Laplace, and without rungs every question is measured."""
     engine, delta = options.get("engine", "memory"), options.get("delta", "1e-6")
-    told, kept = source(rows, engine=engine, neighbours=neighbours), ledger(neighbours, delta=delta)
-    return curator(told, kept, neighbours, rungs=options.get("rungs", OPTIONAL_RUNGS))
+    data, kept = source(rows, engine=engine, neighbours=neighbours), ledger(neighbours, delta=delta)
+    return curator(data, kept, neighbours, rungs=options.get("rungs", OPTIONAL_RUNGS))
 
 
 def charge(asked: Curator, question: object, **price: object) -> Event | str | None:

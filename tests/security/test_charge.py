@@ -45,8 +45,10 @@ def test_b1_a_paraphrase_is_told_the_same_answer_at_no_charge(text: str):
 
 def test_b1_a_thousand_times_the_same_question_is_one_charge_and_one_answer():
     asked = scene.of(scene.CROWD)
-    told = {tuple(asked.ask(text, epsilon="1/10").measured.values) for text in (PARAPHRASES[0], PARAPHRASES[6]) * 500}
-    assert len(told) == len(asked.history) == 1
+    answers = {
+        tuple(asked.ask(text, epsilon="1/10").measured.values) for text in (PARAPHRASES[0], PARAPHRASES[6]) * 500
+    }
+    assert len(answers) == len(asked.history) == 1
 
 
 def test_b1_an_answer_that_is_sharper_is_a_new_charge_and_then_told_to_those_who_ask_for_less():
@@ -61,10 +63,10 @@ def test_b1_an_answer_that_is_sharper_is_a_new_charge_and_then_told_to_those_who
 def corpus(count: int) -> list[str]:
     """All statements that the tests of SQL list, soups of tokens, and questions without end."""
     generator = random.Random(20_251_116)  # noqa: S311  made-up questions
-    found = [text for name in ("accepted.sql", "refused.sql") for text, _ in blocks(name)]
-    found += [soup.text(generator) for _ in range(count // 5)]
-    found += itertools.islice(scene.questions(generator), count)
-    return generator.sample(found, count)
+    texts = [text for name in ("accepted.sql", "refused.sql") for text, _ in blocks(name)]
+    texts += [soup.text(generator) for _ in range(count // 5)]
+    texts += itertools.islice(scene.questions(generator), count)
+    return generator.sample(texts, count)
 
 
 def compare(neighbours: Neighbours, count: int) -> tuple[int, int]:
@@ -74,13 +76,13 @@ def compare(neighbours: Neighbours, count: int) -> tuple[int, int]:
         for person, delta in zip(scene.PERSONS.values(), itertools.cycle(("0", "1e-6")), strict=False)
     ]
     charged = refused = 0
-    for text, (one, other) in zip(corpus(count), itertools.cycle(pairs), strict=False):
-        first = scene.charge(one, text, epsilon="1/100")
+    for text, (curator, other) in zip(corpus(count), itertools.cycle(pairs), strict=False):
+        first = scene.charge(curator, text, epsilon="1/100")
         assert first == scene.charge(other, text, epsilon="1/100"), text
         charged, refused = charged + (not isinstance(first, str)), refused + isinstance(first, str)
-    for one, other in pairs:
-        assert one.budget.spent == other.budget.spent
-        assert [entry.share for entry in one.history] == [entry.share for entry in other.history]
+    for curator, other in pairs:
+        assert curator.budget.spent == other.budget.spent
+        assert [entry.share for entry in curator.history] == [entry.share for entry in other.history]
     return charged, refused
 
 

@@ -66,8 +66,8 @@ def reachable(thing: object, known: set[int]) -> Iterator[object]:
         *getattr(thing, "__dict__", {})
     }
     inner += [getattr(thing, name, None) for name in names]
-    for one in inner:
-        yield from reachable(one, known)
+    for child in inner:
+        yield from reachable(child, known)
 
 
 def test_no_exact_value_is_reachable_from_an_answer_a_release_or_the_ledgers_lines():
@@ -76,10 +76,10 @@ def test_no_exact_value_is_reachable_from_an_answer_a_release_or_the_ledgers_lin
     answer = asked.ask("SELECT count(*) FROM stays", epsilon="1e-9")
     _ = answer.rows, answer.population, answer.simultaneous(), answer.rounded()
     things = [answer, *asked._dataset.ledger.releases(), asked.history, asked.budget]
-    found = [one for thing in things for one in reachable(thing, set())]
-    assert len(found) > 50
-    assert answer.value.value in found
-    assert EXACT not in found
+    objects = [item for thing in things for item in reachable(thing, set())]
+    assert len(objects) > 50
+    assert answer.value.value in objects
+    assert EXACT not in objects
     assert not any(str(EXACT) in line.text for line in asked._dataset.ledger.lines())
 
 
@@ -128,8 +128,8 @@ def test_a_watch_does_not_show_its_noise():
 def test_one_key_that_eight_threads_ask_with_is_one_charge_and_one_answer():
     asked = scene.of(ROWS)
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: tuple(asked.ask(TEXTS[0], epsilon=1, key="k").measured.values), range(40)))
-    assert len(set(told)) == len(asked.history) == 1
+        answers = list(pool.map(lambda _: tuple(asked.ask(TEXTS[0], epsilon=1, key="k").measured.values), range(40)))
+    assert len(set(answers)) == len(asked.history) == 1
 
 
 def test_threads_never_share_a_release():
@@ -137,6 +137,6 @@ def test_threads_never_share_a_release():
     asked = scene.of(ROWS, delta="0")
     measuring = Curator(asked._dataset, rungs=frozenset())
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda key: measuring.ask(TEXTS[0], epsilon="1e-9", key=str(key)).receipt, range(40)))
+        receipts = list(pool.map(lambda key: measuring.ask(TEXTS[0], epsilon="1e-9", key=str(key)).receipt, range(40)))
     kept = [release for _, release in asked._dataset.ledger.releases()]
-    assert len(set(told)) == len({release.values for release in kept}) == 40
+    assert len(set(receipts)) == len({release.values for release in kept}) == 40

@@ -58,12 +58,12 @@ def test_n1_n2_no_bit_of_the_double_that_is_shown_tells_more_than_the_price(neig
     text, times = "SELECT sum(stay) FROM stays", 500
     outputs, certified = [], certified_epsilon if delta == "0" else certified_mu
     for rows in scene.tables(neighbours, ("female", 1, 5.0, None, True)):
-        told: list[float] = []
+        values: list[float] = []
         for _ in range(20):
             asked = scene.of(rows, neighbours, delta=delta)
             answers = asked.ask_many([asked.read(text)] * times, epsilon=times, fresh=True)  # type: ignore[list-item]
-            told += [float(answer.value) for answer in answers]
-        outputs.append(np.array(told).view(np.int64))
+            values += [float(answer.value) for answer in answers]
+        outputs.append(np.array(values).view(np.int64))
     event = last_event(asked._dataset.ledger)
     rho = float(event.rho()) / times
     price = 1.0 if delta == "0" else math.sqrt(2 * rho) * (1 + 2 * rho / 22)  # as in the audit of Gaussian noise
@@ -101,12 +101,12 @@ def test_n4_a_sum_at_the_edge_of_a_word_moves_by_one_row_and_no_more(engine: str
     totals = []
     for rows in range(7, 10):
         values = [sign * root] * rows
-        told = (
+        data = (
             MemorySource(domain, {"x": values})
             if engine == "memory"
             else DuckDBSource.frame(domain, pd.DataFrame({"x": values}), threads=1)
         )
-        totals.append(int(gate.read_exact(told, query)[0]))
+        totals.append(int(gate.read_exact(data, query)[0]))
     assert [total * unit for total in totals] == [rows * (sign * root) ** power for rows in range(7, 10)]
 
 
@@ -123,13 +123,13 @@ def test_n5_a_row_moves_a_sum_by_its_own_value_however_large_the_others_are(engi
         totals = [
             int(
                 gate.read_exact(
-                    MemorySource(declared, {"x": own})
+                    MemorySource(declared, {"x": column})
                     if engine == "memory"
-                    else DuckDBSource.frame(declared, pd.DataFrame({"x": own}), threads=1),
+                    else DuckDBSource.frame(declared, pd.DataFrame({"x": column}), threads=1),
                     query,
                 )[0]
             )
-            for own in (values, values[:-1])
+            for column in (values, values[:-1])
         ]
         assert totals[0] - totals[1] == min(math.floor(row * 8), 8 * 10**6)
 
@@ -145,8 +145,8 @@ def test_n6_neither_the_order_of_rows_nor_the_number_of_threads_moves_an_answer(
     for threads in (1, 2, 8):
         generator.shuffle(rows)
         frame = pd.DataFrame(scene.columns(rows), dtype=object)
-        for told in (scene.source(rows), DuckDBSource.frame(scene.schema(), frame, threads=threads)):
-            assert [exact(told, text) for text in TEXTS] == expected
+        for data in (scene.source(rows), DuckDBSource.frame(scene.schema(), frame, threads=threads)):
+            assert [exact(data, text) for text in TEXTS] == expected
 
 
 SPECIAL = [
@@ -178,10 +178,10 @@ SPECIAL = [
 def test_n7_a_special_value_counts_as_what_is_documented(engine: str, column: str, value: object, documented: object):
     place = scene.NAMES.index(column)
     ordinary = scene.PERSONS["an ordinary row"]
-    tables = [[*scene.CROWD, (*ordinary[:place], own, *ordinary[place + 1 :])] for own in (value, documented)]
-    one, other = (scene.source(rows, engine=engine) for rows in tables)
+    tables = [[*scene.CROWD, (*ordinary[:place], field, *ordinary[place + 1 :])] for field in (value, documented)]
+    data, other = (scene.source(rows, engine=engine) for rows in tables)
     for text in TEXTS:
-        assert exact(one, text) == exact(other, text), text
+        assert exact(data, text) == exact(other, text), text
 
 
 MEANT = [

@@ -63,9 +63,9 @@ def test_b9_every_byte_but_noisy_numbers_is_the_same_on_neighbours(
 ):
     first, second = (scene.of(rows, neighbours, delta=delta) for rows in scene.tables(neighbours, person))
     for text in SHOWN:
-        one, other = (scene.outline(asked.ask(text, epsilon="1/10")) for asked in (first, second))
-        assert one == other, text
-        assert "#" in one
+        outline, other = (scene.outline(asked.ask(text, epsilon="1/10")) for asked in (first, second))
+        assert outline == other, text
+        assert "#" in outline
 
 
 @EVERYONE
@@ -73,8 +73,8 @@ def test_b9_engines_that_read_the_same_rows_show_the_same_bytes(person: scene.Ro
     rows = (*scene.CROWD, person)
     memory, duckdb = (scene.of(rows, engine=engine) for engine in ("memory", "duckdb"))
     for text in SHOWN[2:5]:
-        one, other = (scene.outline(asked.ask(text, epsilon="1/10")) for asked in (memory, duckdb))
-        assert one == other, text
+        outline, other = (scene.outline(asked.ask(text, epsilon="1/10")) for asked in (memory, duckdb))
+        assert outline == other, text
 
 
 @BOTH
@@ -82,8 +82,8 @@ def test_b9_engines_that_read_the_same_rows_show_the_same_bytes(person: scene.Ro
 def test_b9_what_would_fail_on_a_row_fails_on_the_text_alone(neighbours: Neighbours, person: scene.Row):
     first, second = (scene.of(rows, neighbours) for rows in scene.tables(neighbours, person))
     for text in (*FAILING, *CATALOGUE):
-        one, other = (scene.charge(asked, text, epsilon="1/10") for asked in (first, second))
-        assert one == other, text
+        charge, other = (scene.charge(asked, text, epsilon="1/10") for asked in (first, second))
+        assert charge == other, text
 
 
 def test_b11_nothing_but_declared_metadata_can_be_asked_for():
@@ -106,8 +106,8 @@ def test_b11_bounds_groups_prices_and_offers_come_from_the_schema(person: scene.
     empty, full = (scene.of(rows) for rows in ([scene.CROWD[0]], [*scene.CROWD, person] * 3))
     assert empty.schema == full.schema
     for text in SHOWN:
-        one, other = (str(asked.quote(text, within="10%")) for asked in (empty, full))
-        assert one == other
+        quote, other = (str(asked.quote(text, within="10%")) for asked in (empty, full))
+        assert quote == other
 
 
 @EVERYONE
@@ -131,13 +131,13 @@ def test_b11_the_types_that_a_frame_happens_to_have_are_not_shown(person: scene.
 def test_b10_every_declared_group_is_answered_with_noise_and_no_other(engine: str, neighbours: Neighbours):
     """40 asks of ε = 1: an empty group that is 0 each time has probability below 10^-13."""
     asked = Curator(scene.of(scene.CROWD, neighbours, engine=engine, delta="0")._dataset, rungs=frozenset())
-    found = Counter[str]()
+    nonzero = Counter[str]()
     for number in range(40):
         answer = asked.ask("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon=1, key=str(number))
         assert [row.keys[0] for row in answer.rows] == ["female", "male", "other", "<missing>", "<outside>"]
-        found.update(str(row.keys[0]) for row in answer.rows if row.estimates[0].value != 0)
-    assert found["other"] > 0
-    assert found["<outside>"] > 0
+        nonzero.update(str(row.keys[0]) for row in answer.rows if row.estimates[0].value != 0)
+    assert nonzero["other"] > 0
+    assert nonzero["<outside>"] > 0
 
 
 @BOTH

@@ -23,8 +23,8 @@ GROUPS = f'SELECT sex AS "{EVIL}sex", count(*) AS "n{EVIL}" FROM stays GROUP BY 
 
 
 def harmless(text: str) -> None:
-    found = STEERING.findall(text)
-    assert found == []
+    matches = STEERING.findall(text)
+    assert matches == []
 
 
 @pytest.mark.parametrize("question", [COUNT, GROUPS])
@@ -33,9 +33,9 @@ def test_answers_offers_and_the_history_steer_nothing(question: str, tmp_path: P
     asked = curator(kept=kept, analyst="ada")
     offer, answer = asked.quote(question, within=40), asked.ask(question, within=40)
     shown = [offer, answer, asked.history, kept.state(), asked.choose(GROUPS, epsilon=1)]
-    for one in shown:
-        harmless(str(one))
-        harmless(repr(one).replace("\\x", ""))
+    for item in shown:
+        harmless(str(item))
+        harmless(repr(item).replace("\\x", ""))
     harmless(offer._repr_html_())
     harmless(answer._repr_html_())
     harmless(answer.to_json())
@@ -52,8 +52,8 @@ def test_labels_and_names_that_a_description_shows_cannot_steer():
         with pytest.raises(InvalidRequest, match="printable") as refused:
             declare()
         harmless(str(refused.value))
-    found = curator().describe()
-    for text in (str(found), found._repr_html_(), found.to_json()):
+    description = curator().describe()
+    for text in (str(description), description._repr_html_(), description.to_json()):
         harmless(text)
 
 

@@ -148,8 +148,8 @@ async def connected(path: Path, name: str = "ada", role: str = "analyst") -> Asy
 
 def document(reply: Reply) -> dict[str, Any]:
     """The JSON of a reply."""
-    found: dict[str, Any] = json.loads(reply.body)
-    return found
+    content: dict[str, Any] = json.loads(reply.body)
+    return content
 
 
 async def wait_until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:

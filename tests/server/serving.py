@@ -49,12 +49,12 @@ class Running:
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Return the lines of an event in the log."""
-        found = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
-        return [line for line in found if line["event"] == event]
+        entries = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [line for line in entries if line["event"] == event]
 
     def parts(self) -> dict[str, int]:
         """Return the process ids of the parts."""
-        found = {}
+        pids = {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:
                 parent = int(path.read_text().rpartition(")")[2].split()[1])
@@ -65,8 +65,8 @@ class Running:
             if parent == self.process.pid and "-m" in words and started:
                 module, settings = words[words.index("-m") + 1 : words.index("-m") + 3]
                 name = "core" if module.endswith("core") else json.loads(settings).get("door", "sql")
-                found[name] = int(path.parent.name)
-        return found
+                pids[name] = int(path.parent.name)
+        return pids
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -110,7 +110,7 @@ def serving(
                 line = process.stdout.readline()
                 assert line, log.read_text()
                 text += line
-            found = [
+            matches = [
                 re.search(pattern, text)
                 for pattern in (
                     r"at (\S+)",
@@ -120,7 +120,7 @@ def serving(
                     r"SQL door: (\S+)/health",
                 )
             ]
-            yield Running(process, folder, log, tokens, *(one[1] if one else "" for one in found))
+            yield Running(process, folder, log, tokens, *(hit[1] if hit else "" for hit in matches))
         finally:
             process.terminate()
             try:

@@ -23,20 +23,20 @@ COUNT = "SELECT count(*) FROM stays"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("data")
-    make_dataset(found, analysts={"ada": "1/2", "bob": "1/2"})
-    make_dataset(found, "closing", analysts={"ada": "1"})
+    path = tmp_path_factory.mktemp("data")
+    make_dataset(path, analysts={"ada": "1/2", "bob": "1/2"})
+    make_dataset(path, "closing", analysts={"ada": "1"})
     make_dataset(
-        found, "drafted", extra='[review]\nfrom_data = ["columns.stay.upper"]\nconfirmed_by = ""\n', ledger=False
+        path, "drafted", extra='[review]\nfrom_data = ["columns.stay.upper"]\nconfirmed_by = ""\n', ledger=False
     )
-    (found / "broken.toml").write_text('dataset = "broken"\nformat = 1\n')
-    return found
+    (path / "broken.toml").write_text('dataset = "broken"\nformat = 1\n')
+    return path
 
 
 @pytest.fixture(scope="module")
 def core(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCore]:
-    with running_core(folder, tmp_path_factory.mktemp("core")) as found:
-        yield found
+    with running_core(folder, tmp_path_factory.mktemp("core")) as running:
+        yield running
 
 
 def test_an_answer_is_measured_once_then_free_and_the_key_gives_it_again(core: RunningCore):
@@ -48,8 +48,8 @@ def test_an_answer_is_measured_once_then_free_and_the_key_gives_it_again(core: R
             recalled = await ada.call("recall", key="once")
         answers = [document(reply) for reply in (first, again, other, recalled)]
         assert [reply.status for reply in (first, again, other, recalled)] == [200] * 4
-        assert [one["source"] for one in answers] == ["measured", "replayed", "replayed", "replayed"]
-        assert len({json.dumps(one["rows"]) for one in answers}) == 1
+        assert [answer["source"] for answer in answers] == ["measured", "replayed", "replayed", "replayed"]
+        assert len({json.dumps(answer["rows"]) for answer in answers}) == 1
         assert Fraction(first.headers["Dodona-Price"]) > 0
         assert {reply.headers["Dodona-Price"] for reply in (again, other, recalled)} == {"0"}
         assert {reply.headers["Dodona-Receipt"] for reply in (first, again, other, recalled)} == {answers[0]["receipt"]}
@@ -90,7 +90,7 @@ def test_views_are_wider_and_a_view_that_is_missing_after_a_charge_says_so(core:
                 view="any_choice",
                 max_price="20%",
             )
-        worst = {view: one["accuracy"][0]["worst"] for view, one in views.items()}
+        worst = {view: answer["accuracy"][0]["worst"] for view, answer in views.items()}
         assert worst["single"] < worst["simultaneous"]
         assert worst["single"] < min(worst["population"], worst["any_choice"])
         assert wrong.status == 400
@@ -135,10 +135,10 @@ def test_a_batch_is_charged_once_and_tells_its_progress(core: RunningCore):
             recalled = await ada.call("recall", key="batch")
             after = document(await ada.call("budget"))["charges"]
         answers = document(reply)["answers"]
-        assert [one["question"] for one in answers] == questions
+        assert [answer["question"] for answer in answers] == questions
         assert moves[-1] == (10, 10)
         assert after - before == 1
-        assert [one["rows"] for one in document(again)["answers"]] == [one["rows"] for one in answers]
+        assert [answer["rows"] for answer in document(again)["answers"]] == [answer["rows"] for answer in answers]
         assert recalled.status == 200
 
     asyncio.run(run())
@@ -206,7 +206,7 @@ def test_weights_are_charged_once_and_a_repetition_returns_the_recorded_answers(
         assert after - before == 1
         assert first["answers"] == again["answers"]
         assert again["price"]["share"] == "0"
-        assert [abs(one["value"] - 1000) < first["within"] + 100 for one in first["answers"]] == [True, True]
+        assert [abs(answer["value"] - 1000) < first["within"] + 100 for answer in first["answers"]] == [True, True]
         assert (other.status, document(other)["code"]) == (400, "key-reused")
 
     asyncio.run(run())
@@ -234,8 +234,8 @@ def test_a_synthetic_release_is_a_job_whose_rows_are_fetched_in_three_forms(core
             after = document(await ada.call("budget"))["charges"]
             words = {"columns": ["sex", "urgent"], "share": "0.01"}
             about = [
-                await ada.call("synthesize", **words, **one, key=f"words {place}")
-                for place, one in enumerate(({"workload": "2-way"}, {"target": "sex"}, {"workload": "two"}, {}))
+                await ada.call("synthesize", **words, **options, key=f"words {place}")
+                for place, options in enumerate(({"workload": "2-way"}, {"target": "sex"}, {"workload": "two"}, {}))
             ]
         assert begun.status == 202
         assert early.status in {200, 409}  # it may be done by then
@@ -244,7 +244,7 @@ def test_a_synthetic_release_is_a_job_whose_rows_are_fetched_in_three_forms(core
         assert tables[0].equals(tables[1])
         assert len(csv.body.decode().splitlines()) == tables[0].num_rows + 1
         assert (other.status, dear.status, unknown.status) == (400, 403, 404)
-        assert [one.status for one in about] == [202, 202, 400, 400]
+        assert [reply.status for reply in about] == [202, 202, 400, 400]
         assert "2-way" in document(about[2])["detail"]
 
     asyncio.run(run())
@@ -257,7 +257,7 @@ def test_an_analyst_sees_of_others_charges_the_time_and_the_share_and_an_auditor
             await ada.as_caller("bob").call(
                 "ask", question="SELECT count(*) FROM stays WHERE age = 42", key="unseen", fresh=True
             )
-            own = document(await ada.call("history", limit=1000))
+            history = document(await ada.call("history", limit=1000))
             full = document(await ada.as_caller("eva", "auditor").call("history", limit=1000))
             pages, after = [], 0
             while True:
@@ -269,16 +269,16 @@ def test_an_analyst_sees_of_others_charges_the_time_and_the_share_and_an_auditor
             mine = document(await ada.call("budget"))
             theirs = document(await ada.as_caller("eva", "auditor").call("budget"))
         assert pages == full["charges"]
-        assert {one["analyst"] for one in full["charges"]} >= {"ada", "bob"}
-        for seen, everything in zip(own["charges"], full["charges"], strict=True):
+        assert {charge["analyst"] for charge in full["charges"]} >= {"ada", "bob"}
+        for seen, everything in zip(history["charges"], full["charges"], strict=True):
             assert everything["key"] is None  # a key is for whoever chose it
             if everything["analyst"] == "ada":
                 assert seen == everything | {"key": seen["key"]}
                 assert seen["key"]
             else:
                 assert seen == {k: everything[k] for k in ("number", "time", "share")}
-        assert [one["name"] for one in mine["analysts"]] == ["ada"]
-        assert [one["name"] for one in theirs["analysts"]] == ["ada", "bob"]
+        assert [analyst["name"] for analyst in mine["analysts"]] == ["ada"]
+        assert [analyst["name"] for analyst in theirs["analysts"]] == ["ada", "bob"]
 
     asyncio.run(run())
 
@@ -309,7 +309,7 @@ def test_owners_act_on_their_own_socket_alone(core: RunningCore, folder: Path):
             assert document(by_analyst)["code"] == "role-refused"
             assert document(await closing.call("raise", epsilon="300"))["epsilon"] == "300"
             admitted = document(await closing.call("admit", analyst="carl", share="1/4"))
-            assert {one["name"]: one["share"] for one in admitted["analysts"]}["carl"] == "1/4"
+            assert {analyst["name"]: analyst["share"] for analyst in admitted["analysts"]}["carl"] == "1/4"
             assert document(await closing.call("stop", analyst="carl"))["analysts"][1]["stopped"] is True
             checked = document(await closing.call("check"))
             assert checked["rows"] == 2000
@@ -318,7 +318,7 @@ def test_owners_act_on_their_own_socket_alone(core: RunningCore, folder: Path):
             assert (after.status, document(after)["code"]) == (403, "not-permitted")
             drafted = Line(olga.link, olga.caller, "drafted")
             confirmed = document(await drafted.call("confirm"))
-            assert [one["name"] for one in confirmed["confirmed"]] == ["columns.stay.upper"]
+            assert [item["name"] for item in confirmed["confirmed"]] == ["columns.stay.upper"]
 
     asyncio.run(run())
     assert 'confirmed_by = "olga"' in (folder / "drafted.toml").read_text()
@@ -408,10 +408,15 @@ def test_datasets_are_listed_and_described_for_those_who_may(core: RunningCore):
         everything = await link.call("datasets", dataset=None, caller=Caller("ada", "analyst"), arguments={})
         described = await link.call("describe", dataset="stays", caller=Caller("ada", "analyst", "1%"), arguments={})
         await link.close()
-        assert [one["dataset"] for one in document(reply)["datasets"]] == ["stays"]
-        assert [one["dataset"] for one in document(everything)["datasets"]] == ["broken", "closing", "drafted", "stays"]
-        found = document(described)
-        assert [one["name"] for one in found["columns"]] == ["age", "sex", "stay", "urgent"]
-        assert (found["role"], found["limits"]["max_price"]) == ("analyst", "1%")
+        assert [entry["dataset"] for entry in document(reply)["datasets"]] == ["stays"]
+        assert [entry["dataset"] for entry in document(everything)["datasets"]] == [
+            "broken",
+            "closing",
+            "drafted",
+            "stays",
+        ]
+        description = document(described)
+        assert [column["name"] for column in description["columns"]] == ["age", "sex", "stay", "urgent"]
+        assert (description["role"], description["limits"]["max_price"]) == ("analyst", "1%")
 
     asyncio.run(run())

@@ -33,7 +33,7 @@ def charges_by_key(file: Path) -> Counter[tuple[str | None, str | None]]:
     with open_dataset_ledger(file) as ledger:
         ledger.verify()
         entries = [entry_from_json(line.text, number=line.number) for line in ledger.lines()]
-    return Counter((one.analyst, one.key) for one in entries if isinstance(one, Charged))
+    return Counter((entry.analyst, entry.key) for entry in entries if isinstance(entry, Charged))
 
 
 def test_sixty_four_callers_who_ask_the_same_at_once_are_charged_once(tmp_path: Path):
@@ -44,14 +44,14 @@ def test_sixty_four_callers_who_ask_the_same_at_once_are_charged_once(tmp_path: 
             callers = [line.as_caller(f"a{number % 8}") for number in range(64)]
             question = "SELECT count(*) FROM stays WHERE age >= 30"
             return await asyncio.gather(
-                *(one.call("ask", question=question, within="5%", key=f"k{n}") for n, one in enumerate(callers))
+                *(caller.call("ask", question=question, within="5%", key=f"k{n}") for n, caller in enumerate(callers))
             )
 
     with running_core(tmp_path / "data", tmp_path) as core:
         replies = asyncio.run(run(core.analysts))
     assert {reply.status for reply in replies} == {200}
     first, *others = [document(reply)["rows"] for reply in replies]
-    assert all(one == first for one in others)
+    assert all(reply == first for reply in others)
     assert sum(Fraction(reply.headers["Dodona-Price"]) > 0 for reply in replies) == 1
     assert charges_by_key(file).total() == 1
 
@@ -110,7 +110,7 @@ def test_workers_that_are_killed_under_load_lose_nothing_and_charge_nothing_twic
     assert set(charged.values()) == {1}
     assert all(who in charged for who in answered)
     failed = {who: document(reply) for who, reply in outcomes.items() if reply.status != 200}
-    assert {one["code"] for one in failed.values()} <= {"answer-interrupted", "worker-lost"}
+    assert {failure["code"] for failure in failed.values()} <= {"answer-interrupted", "worker-lost"}
     for who, problem in failed.items():
         assert problem["charged"] is (who in charged)
     assert set(charged) <= set(outcomes)
@@ -346,11 +346,11 @@ def test_a_release_goes_on_after_the_core_was_killed(tmp_path: Path):
         core.process.kill()
         core.process.wait()
     with running_core(tmp_path / "data", tmp_path) as core:
-        found = asyncio.run(finish(core.analysts))
+        job = asyncio.run(finish(core.analysts))
     charged = charges_by_key(file)
     assert set(charged.values()) == {1}
-    assert isinstance(found["release"], dict)
-    assert found["release"]["charges"] == charged.total()
+    assert isinstance(job["release"], dict)
+    assert job["release"]["charges"] == charged.total()
 
 
 def test_only_users_who_are_named_may_connect(tmp_path: Path):

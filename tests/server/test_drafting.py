@@ -26,10 +26,10 @@ def server(tmp_path_factory):
     outside.write_text("a\n1\n")
     (folder / "link.csv").symlink_to(outside)
     (folder / ".hidden.csv").write_text("a\n1\n")
-    with serving(folder) as found:
-        with Accounts.open(found.accounts) as accounts:
+    with serving(folder) as running:
+        with Accounts.open(running.accounts) as accounts:
             accounts.grant("bob", "visits", "owner")
-        yield found
+        yield running
 
 
 def code(reply: httpx.Response) -> str:
@@ -39,21 +39,21 @@ def code(reply: httpx.Response) -> str:
 def test_a_draft_is_made_corrected_confirmed_and_served(server):
     with server.client("grace", door="owners") as grace:
         listed = grace.get("/drafts").json()
-        assert {one["name"] for one in listed["files"]} - {"counts.csv"} == {
+        assert {file["name"] for file in listed["files"]} - {"counts.csv"} == {
             "stays.parquet",
             "visits.parquet",
             "sub/wards.csv",
         }
         made = grace.post("/drafts/wards", json={"source": "sub/wards.csv", "protects": "row", "epsilon": "2"})
         assert made.status_code == 201, made.text
-        review = {one["name"]: one["value"] for one in made.json()["review"]}
+        review = {item["name"]: item["value"] for item in made.json()["review"]}
         assert review["columns.ward.labels"] == '["a", "b", "c"]'
         assert made.json()["private"].startswith("PRIVATE")
         assert "wards" in grace.get("/drafts").json()["drafts"]
         values = {"columns.ward.labels": '["a", "b", "c", "d"]', "columns.age.upper": "110"}
         changed = grace.put("/drafts/wards/values", json={"values": values})
         assert changed.status_code == 200, changed.text
-        assert {one["name"]: one["value"] for one in changed.json()["review"]}.items() >= values.items()
+        assert {item["name"]: item["value"] for item in changed.json()["review"]}.items() >= values.items()
         early = grace.post("/drafts/wards/ledger")
         assert early.status_code == 400  # nothing is served before it is confirmed
         assert grace.post("/datasets/wards/confirmation").status_code == 200

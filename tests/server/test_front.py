@@ -38,9 +38,9 @@ def key(name: str) -> dict[str, str]:
 def problem(reply: httpx.Response, status: int, code: str) -> dict[str, object]:
     """Assert that a reply is a problem of this kind that charged nothing."""
     assert (reply.status_code, reply.headers["content-type"]) == (status, PROBLEM), reply.text
-    found: dict[str, object] = reply.json()
-    assert (found["type"], found["status"], found["charged"]) == (f"/errors/{code}", status, False)
-    return found
+    body: dict[str, object] = reply.json()
+    assert (body["type"], body["status"], body["charged"]) == (f"/errors/{code}", status, False)
+    return body
 
 
 # --- Asking. ---
@@ -96,7 +96,7 @@ def test_a_batch_tells_its_progress_and_then_its_answers(server):
     assert set(names[:-1]) == {"progress"}
     assert json.loads(events[-2][1].removeprefix("data: ")) == {"done": 3, "of": 3}
     answers = json.loads(events[-1][1].removeprefix("data: "))["answers"]
-    assert [one["rows"] for one in answers] == [one["rows"] for one in plain.json()["answers"]]
+    assert [answer["rows"] for answer in answers] == [answer["rows"] for answer in plain.json()["answers"]]
 
 
 def test_a_batch_that_is_refused_at_once_is_a_problem_and_not_a_stream(server):
@@ -111,7 +111,7 @@ def test_a_batch_that_is_refused_at_once_is_a_problem_and_not_a_stream(server):
 def test_reading_is_free(server):
     before = len(history(server))
     with server.client() as ada:
-        assert [one["dataset"] for one in ada.get("/datasets").json()["datasets"]] == ["stays"]
+        assert [entry["dataset"] for entry in ada.get("/datasets").json()["datasets"]] == ["stays"]
         columns = ada.get("/datasets/stays").json()["columns"]
         assert [column["name"] for column in columns] == ["age", "sex", "stay", "urgent"]
         assert "left" in ada.get("/datasets/stays/budget").json()
@@ -173,7 +173,7 @@ def test_a_token_is_for_its_datasets_and_its_price_alone(server):
         None,
     ) as client:
         client.headers["Authorization"] = f"Bearer {narrow}"
-        assert [one["dataset"] for one in client.get("/datasets").json()["datasets"]] == ["visits"]
+        assert [entry["dataset"] for entry in client.get("/datasets").json()["datasets"]] == ["visits"]
         problem(client.get("/datasets/stays"), 403, "role-missing")
         body = {"question": "SELECT count(*) FROM stays WHERE age = 3", "within": 1}
         problem(client.post("/datasets/visits/answers", json=body, headers=key("dear")), 403, "token-cap")
@@ -181,9 +181,9 @@ def test_a_token_is_for_its_datasets_and_its_price_alone(server):
 
 def test_another_persons_dataset_reads_like_one_that_is_not_there(server):
     with server.client("ada") as ada:
-        found = problem(ada.get("/datasets/visits"), 403, "role-missing")
-        assert found == problem(ada.get("/datasets/nowhere"), 403, "role-missing")
-        assert "yours are listed at /api/v1/datasets" in str(found["detail"])
+        refusal = problem(ada.get("/datasets/visits"), 403, "role-missing")
+        assert refusal == problem(ada.get("/datasets/nowhere"), 403, "role-missing")
+        assert "yours are listed at /api/v1/datasets" in str(refusal["detail"])
     with server.client("grace") as owner:
         problem(owner.get("/datasets/nowhere"), 404, "dataset-unknown")
 
@@ -256,7 +256,7 @@ def test_an_owner_manages_accounts_at_the_owners_port(server):
         assert owner.put("/accounts/dora/grants/visits", json={"role": "auditor"}).status_code == 200
         assert owner.delete("/accounts/dora/grants/stays").status_code == 204
         assert owner.delete("/accounts/dora").status_code == 204
-        shown = {one["name"]: one for one in owner.get("/accounts").json()["accounts"]}
+        shown = {account["name"]: account for account in owner.get("/accounts").json()["accounts"]}
     assert shown["dora"]["stopped"] is not None
     assert shown["dora"]["grants"] == {"visits": "auditor"}
 
@@ -367,13 +367,13 @@ def test_a_bad_body_is_a_problem(server, content, status, code):
 
 
 def test_a_mistake_in_a_field_is_told_once_and_in_words_of_the_interface(server):
-    found = problem(send(server, b'{"question": "x", "within": [[1]], "epsilon": {}}'), 400, "invalid-request")
-    assert found["detail"] == (
+    refusal = problem(send(server, b'{"question": "x", "within": [[1]], "epsilon": {}}'), 400, "invalid-request")
+    assert refusal["detail"] == (
         'body.within: How far off it may be: 50, "1%", or one for each column. '
         "body.epsilon: What it may cost alone, instead of `within`."
     )
-    found = problem(send(server, b'{"questoin": "x"}'), 400, "invalid-request")
-    assert found["detail"] == "body.question: Field required. body.questoin: Extra inputs are not permitted."
+    refusal = problem(send(server, b'{"questoin": "x"}'), 400, "invalid-request")
+    assert refusal["detail"] == "body.question: Field required. body.questoin: Extra inputs are not permitted."
     assert problem(send(server, b'{"question": "x"}'), 400, "invalid-sql")["title"] == "Invalid SQL"
 
 
@@ -399,8 +399,8 @@ def test_a_key_is_needed_and_is_short_and_printable(server, name):
     with server.client() as ada:
         headers = {"Idempotency-Key": name.encode("latin-1")}
         problem(ada.post(ANSWERS, json={"question": QUESTION}, headers=headers), 400, "key-missing")
-        found = problem(ada.post(ANSWERS, json={"question": QUESTION}), 400, "key-missing")
-    assert "the header Idempotency-Key" in str(found["detail"])
+        refusal = problem(ada.post(ANSWERS, json={"question": QUESTION}), 400, "key-missing")
+    assert "the header Idempotency-Key" in str(refusal["detail"])
 
 
 def test_unknown_addresses_and_methods_are_problems(server):
@@ -465,8 +465,8 @@ def test_the_log_holds_no_question_no_value_and_no_secret(server):
         problem(ada.post(ANSWERS, json={"question": bad}, headers=key("k2")), 400, "invalid-sql")
 
     def asked() -> list[dict[str, Any]]:
-        own = {"act": "ask", "account": "ada", "dataset": "stays"}
-        return [line for line in server.lines("request") if own.items() <= line.items()]
+        fields = {"act": "ask", "account": "ada", "dataset": "stays"}
+        return [line for line in server.lines("request") if fields.items() <= line.items()]
 
     wait_until(lambda: {line["status"] for line in asked()} >= {200, 400})
     assert any(line.get("code") == "invalid-sql" for line in asked())

@@ -157,7 +157,9 @@ def test_an_owner_publishes_what_the_cap_leaves_out_and_answers_mention_it(serve
         assert again.json() == first.json() | {"price": {"share": "0"}}
         # Workers look at their folder once a second.
         wait_until(lambda: first.json()["left_out"] in bob.get(visits).json()["unit"]["left_out"])
-        charged = [one for one in owner.get(f"{visits}/history").json()["charges"] if one["analyst"] == "grace"]
+        charged = [
+            charge for charge in owner.get(f"{visits}/history").json()["charges"] if charge["analyst"] == "grace"
+        ]
         assert len(charged) == 1
     with server.client("grace") as analysts_door:
         assert analysts_door.post(f"{visits}/publications", json=body, headers=key("q")).status_code == 404

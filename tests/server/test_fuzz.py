@@ -130,22 +130,22 @@ class Fuzz:
 
     def judge(self, case: Case, reply: requests.Response) -> None:
         self.statuses[reply.status_code] = self.statuses.get(reply.status_code, 0) + 1
-        told = f"{case.method} {case.path}: {reply.status_code} {reply.text[:500]}"
-        assert reply.status_code not in {500, 501, 502, 504}, told
-        assert reply.headers["x-content-type-options"] == "nosniff", told
+        summary = f"{case.method} {case.path}: {reply.status_code} {reply.text[:500]}"
+        assert reply.status_code not in {500, 501, 502, 504}, summary
+        assert reply.headers["x-content-type-options"] == "nosniff", summary
         if reply.status_code >= 400:
-            assert reply.headers["content-type"] == PROBLEM, told
-            found = reply.json()
-            assert {"type", "title", "status", "detail", "charged"} <= found.keys(), told
-            assert found["status"] == reply.status_code, told
-            assert "Traceback" not in reply.text, told
+            assert reply.headers["content-type"] == PROBLEM, summary
+            problem = reply.json()
+            assert {"type", "title", "status", "detail", "charged"} <= problem.keys(), summary
+            assert problem["status"] == reply.status_code, summary
+            assert "Traceback" not in reply.text, summary
             self._remember_key(case, reply)
             return
         self._remember_key(case, reply)
         documented = set(case.operation.definition.raw["responses"])
-        assert str(reply.status_code) in documented, told
+        assert str(reply.status_code) in documented, summary
         if not case.path.endswith("/rehearsals"):  # on made-up rows, which have a ledger of their own
-            self._remember(reply, told)
+            self._remember(reply, summary)
 
     def _remember(self, reply: requests.Response, told: str) -> None:
         """Remember the receipts of a reply: of the header, and of every answer in its body."""
@@ -162,19 +162,21 @@ class Fuzz:
         dataset, key = (case.path_parameters or {}).get("dataset"), reply.request.headers.get(KEY)
         refused = reply.status_code >= 400 and not reply.json()["charged"]
         if key is not None and not refused:
-            own = str(dataset), key.decode("latin-1") if isinstance(key, bytes) else key
-            (self.started if case.path.endswith("/releases") else self.paid).add(own)
+            request = str(dataset), key.decode("latin-1") if isinstance(key, bytes) else key
+            (self.started if case.path.endswith("/releases") else self.paid).add(request)
 
     def check_ledger(self) -> None:
         """Hold the ledgers to what was answered since the last check, and verify their chains."""
         with self.server.client(self.person) as sender, self.server.client("grace") as owner:
             for name in DATASETS:
                 assert owner.post(f"/datasets/{name}/ledger/verification").json()["verified"] is True
-                own = [one for one in charges(sender, name, self.read[name]) if one.get("analyst") == self.person]
-                silent = [one for one in own if (name, one["key"]) not in self.paid]
-                steps = [one for one in silent if one["text"].startswith("release ")]
-                self.steps |= {(name, one["key"].split()[1]) for one in steps}
-                silent = [one for one in silent if one not in steps]
+                recorded = [
+                    charge for charge in charges(sender, name, self.read[name]) if charge.get("analyst") == self.person
+                ]
+                silent = [charge for charge in recorded if (name, charge["key"]) not in self.paid]
+                steps = [charge for charge in silent if charge["text"].startswith("release ")]
+                self.steps |= {(name, charge["key"].split()[1]) for charge in steps}
+                silent = [charge for charge in silent if charge not in steps]
                 assert not silent, f"charged, though no reply said so: {silent[:5]}"
         assert len(self.steps) <= len(self.started), "a synthetic release was charged that nobody began"
         self._read_charges()
@@ -192,9 +194,9 @@ class Fuzz:
     def _read_charges(self) -> None:
         with self.server.client("grace") as owner:
             for name in DATASETS:
-                for one in charges(owner, name, self.read[name]):
-                    self.charged.add(one["receipt"])
-                    self.read[name] = one["number"]
+                for charge in charges(owner, name, self.read[name]):
+                    self.charged.add(charge["receipt"])
+                    self.read[name] = charge["number"]
 
 
 def charges(client: httpx.Client, dataset: str, after: int | None) -> Iterator[dict[str, Any]]:
@@ -215,7 +217,7 @@ def objects(value: object) -> Iterator[dict[str, Any]]:
 
 def cases(door: str) -> list[Any]:
     schema = schemathesis.openapi.from_dict(describe(make_application(door)))  # type: ignore[arg-type]
-    return [found.ok() for found in schema.get_all_operations()]
+    return [operation.ok() for operation in schema.get_all_operations()]
 
 
 def run(fuzz: Fuzz, operations: list[Any], examples: int, seed: int) -> None:
@@ -258,7 +260,7 @@ def test_no_request_to_the_analysts_port_is_a_bug_or_an_uncharged_release(server
     assert sum(fuzz.statuses.values()) >= 20
     assert set(fuzz.statuses) & {200, 201, 204}
     if examples >= ENOUGH:
-        assert [name for name, found in fuzz.charges.items() if name.endswith(SPENDING) and not found] == []
+        assert [name for name, count in fuzz.charges.items() if name.endswith(SPENDING) and not count] == []
 
 
 @pytest.mark.slow
@@ -266,7 +268,7 @@ def test_no_request_to_the_analysts_port_is_a_bug_or_an_uncharged_release(server
 def test_no_request_to_the_owners_port_is_a_bug(server, examples):
     known = {operation.label for operation in cases("analysts")}
     fuzz = Fuzz(server, "owners", "grace", seed=7)
-    run(fuzz, [one for one in cases("owners") if one.label not in known], examples, seed=7)
+    run(fuzz, [operation for operation in cases("owners") if operation.label not in known], examples, seed=7)
     assert sum(fuzz.statuses.values()) >= 20
 
 

@@ -42,8 +42,8 @@ def ask(server: Running, key: str, **asked: object) -> httpx.Response:
 
 def problem(reply: httpx.Response) -> tuple[int, str, bool | None]:
     assert reply.headers["content-type"] == "application/problem+json"
-    found = reply.json()
-    return reply.status_code, found["code"], found["charged"]
+    body = reply.json()
+    return reply.status_code, body["code"], body["charged"]
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ from dodona.server.saved import LARGEST_CONTENT, NothingSaved, SavedItems, TooMu
 
 @pytest.fixture
 def accounts(tmp_path):
-    with Accounts.create(tmp_path / "accounts.sqlite") as found:
-        found.add("ada")
-        found.add("ben")
-        yield found
+    with Accounts.create(tmp_path / "accounts.sqlite") as store:
+        store.add("ada")
+        store.add("ben")
+        yield store
 
 
 def test_what_is_saved_is_found_replaced_and_removed(accounts):
@@ -20,7 +20,7 @@ def test_what_is_saved_is_found_replaced_and_removed(accounts):
     notes.put("r1", {"text": "first"})
     notes.put("r1", {"text": "second <b>"})
     notes.put("r0", {"text": "other"})
-    assert [(one.name, one.content) for one in notes.list()] == [
+    assert [(note.name, note.content) for note in notes.list()] == [
         ("r0", {"text": "other"}),
         ("r1", {"text": "second <b>"}),
     ]
@@ -60,4 +60,4 @@ def test_there_is_a_most_and_what_the_page_writes_by_itself_makes_room(accounts)
         notes.put("n3", {})
     notes.put("n2", {"text": "replacing is no growth"})
     asked.put("n3", {})
-    assert [one.name for one in asked.list()] == ["n1", "n2", "n3"]
+    assert [entry.name for entry in asked.list()] == ["n1", "n2", "n3"]

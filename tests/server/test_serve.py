@@ -178,8 +178,8 @@ def test_the_cores_limits_come_from_a_file_and_mistakes_in_it_are_refused(tmp_pa
     file = tmp_path / "limits.txt"
     file.write_text("paid_workers = 2\nquantum = 0.1\nfree_seconds = 5\n[quanta]\nstays = 0.2\n")
     settings = ServeSettings(tmp_path, tmp_path, limits=file)
-    found = json.loads(settings.core())["limits"]
-    assert found == {
+    limits = json.loads(settings.core())["limits"]
+    assert limits == {
         "paid_workers": 2,
         "quantum": 0.1,
         "free_seconds": 5,
@@ -274,8 +274,8 @@ def serve_as_two_users(tmp_path: Path) -> None:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
     return port
 
 
@@ -326,15 +326,15 @@ def test_the_demonstration_is_one_command_to_a_page_and_an_answer():
                 line = process.stdout.readline()
                 assert line
                 text += line
-            found = re.search(r" at (http\S+)", text)
+            link = re.search(r" at (http\S+)", text)
             tokens = dict(re.findall(r"^  (\w+)\s+(dodona_\w+)$", text, re.MULTILINE))
-            assert found is not None
+            assert link is not None
             assert set(tokens) == {"ada", "ben", "iris", "grace"}
-            assert "<title>Dodona</title>" in httpx.get(found[1]).text
+            assert "<title>Dodona</title>" in httpx.get(link[1]).text
             headers = {"Authorization": f"Bearer {tokens['ada']}", "Idempotency-Key": "first"}
             body = {"question": "SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis"}
             reply = httpx.post(
-                f"{found[1]}{API}/datasets/hospital-stays/answers", json=body, headers=headers, timeout=60
+                f"{link[1]}{API}/datasets/hospital-stays/answers", json=body, headers=headers, timeout=60
             )
             assert reply.status_code == 200
             assert len(reply.json()["rows"]) == 12

@@ -154,7 +154,9 @@ def leaving_times(count: int, *, quantum: float, act: str) -> tuple[Codes, Codes
 
 
 def _coded(took: dict[int, float]) -> tuple[Codes, Codes]:
-    codes = [np.array([int(took[n] / QUANTUM * _CODES + 0.01) for n in sorted(took) if n % 2 == own]) for own in (0, 1)]
+    codes = [
+        np.array([int(took[n] / QUANTUM * _CODES + 0.01) for n in sorted(took) if n % 2 == parity]) for parity in (0, 1)
+    ]
     return codes[0].astype(np.int64), codes[1].astype(np.int64)
 
 

@@ -35,9 +35,9 @@ SECRET = "row 17: Miller"  # noqa: S105  what must not be told
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    own, other = socket.socketpair()
-    with own, other:
-        yield own, other
+    end, other = socket.socketpair()
+    with end, other:
+        yield end, other
 
 
 def header(act: str = "ask") -> bytes:
@@ -126,9 +126,9 @@ def test_an_unexpected_error_becomes_a_constant_reply_that_is_true_about_the_cha
     worker._functions["ask"] = fail
     with caplog.at_level(logging.DEBUG):
         worker.take(Kind.CALL, 9, 0, header())
-    found = receive(pair[1])
-    assert found is not None
-    kind, job, _, frame = found
+    message = receive(pair[1])
+    assert message is not None
+    kind, job, _, frame = message
     ((_, body),) = FrameReader().feed(frame)
     assert (kind, job) == (Kind.REPLY, 9)
     assert (json.loads(body)["code"], json.loads(body)["charged"]) == ("failed", charged)
@@ -140,9 +140,9 @@ def test_an_unexpected_error_becomes_a_constant_reply_that_is_true_about_the_cha
 def replied(worker: Worker, pair: tuple[socket.socket, socket.socket], act: str = "ask") -> dict[str, object]:
     """Carry out a call, and return what is replied."""
     worker.take(Kind.CALL, 9, 0, header(act))
-    found = receive(pair[1])
-    assert found is not None
-    ((_, body),) = FrameReader().feed(found[3])
+    message = receive(pair[1])
+    assert message is not None
+    ((_, body),) = FrameReader().feed(message[3])
     document: dict[str, object] = json.loads(body)
     return document
 
@@ -199,9 +199,9 @@ def test_a_broken_invariant_ends_the_service_of_its_dataset_and_of_no_other(
 
     worker._functions["budget"] = fail
     worker.take(Kind.CALL, 9, 0, header("budget"))
-    found = receive(pair[1])
-    assert found is not None
-    assert found[0] is Kind.BROKEN
+    message = receive(pair[1])
+    assert message is not None
+    assert message[0] is Kind.BROKEN
 
     class Stub:
         def __init__(self, core: Core) -> None:
@@ -227,7 +227,7 @@ def test_a_broken_invariant_ends_the_service_of_its_dataset_and_of_no_other(
         core.hear(cast("WorkerProcess", stub), Kind.BROKEN, 1, make_reply_frame(5, problem_reply(InvariantBroken("x"))))
         core.arrive(cast("Front", front), header("budget"))
         core.arrive(cast("Front", front), header("budget").replace(b"stays", b"other"))
-        return [json.loads(found)["status"] for frame in front.frames for found, _ in FrameReader().feed(frame)]
+        return [json.loads(envelope)["status"] for frame in front.frames for envelope, _ in FrameReader().feed(frame)]
 
     assert asyncio.run(run()) == [500, 503]  # the other dataset's call went to the worker
 
@@ -284,7 +284,7 @@ def test_frames_and_envelopes_are_read_however_they_are_cut():
         cut = [stream[start : start + size] for start in range(0, len(stream), size)]
         assert [frame for part in cut for frame in reader.feed(part)] == frames
         cut = [packed[start : start + size] for start in range(0, len(packed), size)]
-        assert [one for part in cut for one in letters.feed(part)] == envelopes
+        assert [envelope for part in cut for envelope in letters.feed(part)] == envelopes
 
 
 def test_a_frame_that_announces_too_much_is_refused_before_it_is_read():

@@ -43,13 +43,13 @@ def test_row_39_the_printed_sample_size_leaves_noise_above_one(failing, scale):
     assert queries * math.sqrt(logarithm / printed) / within == pytest.approx(scale, abs=0.01)
     assert queries * math.sqrt(logarithm / right) / within == pytest.approx(1)
     # With constants: noise of the lecture's own form stays the same along the right sample size.
-    found = [
+    scales = [
         lecture_noise(
             rows=round(40 * queries**2 * -math.log(each / 2) / within**2), queries=queries, within=within, failing=each
         )
         for each in (1e-2, 1e-6, 1e-30)
     ]
-    assert max(found) / min(found) < 1.1
+    assert max(scales) / min(scales) < 1.1
 
 
 def test_row_40_the_exponential_is_not_below_its_tangent_and_the_conclusion_holds():
@@ -84,9 +84,9 @@ def test_row_41_the_one_of_the_bounded_difference_cannot_always_be_dropped(queri
     with pytest.raises(Refused):
         lecture_noise(rows=2000, queries=1, within=0.07, failing=0.05)
     allowed = {"rows": 10_000, "queries": 1, "within": 0.07, "failing": 0.05}
-    found = lecture_noise(**allowed)
-    assert found <= 1 / math.sqrt(2 * math.pi)
-    stability = gaussian_stability(rows=10_000, scale=found)
+    noise = lecture_noise(**allowed)
+    assert noise <= 1 / math.sqrt(2 * math.pi)
+    stability = gaussian_stability(rows=10_000, scale=noise)
     assert expected_gap(stability=stability, rows=10_000, failing=0.05) <= 0.07
 
 

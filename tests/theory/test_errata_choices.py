@@ -146,8 +146,8 @@ def test_row_24_gaussian_noisy_max_tells_more_the_more_candidates_there_are(expo
     sigma = math.sqrt(2 * math.log(1.25e6))  # the classical σ for (1, 10^-6)
     moved = gaussian_half_wins(10**exponent, sigma)
     assert math.log(0.5 / moved) == pytest.approx(loss, abs=6e-3)
-    told = 0.5 - math.e * moved  # how far the chance on one table passes e^ε times that on the other
-    assert (told > 1e-6) == (exponent > 2)
+    excess = 0.5 - math.e * moved  # how far the chance on one table passes e^ε times that on the other
+    assert (excess > 1e-6) == (exponent > 2)
     # Laplace noise of scale 2 is 1-private for any number of candidates.
     assert math.log(0.5 / laplace_half_wins(10**exponent, 2.0)) <= 1
 

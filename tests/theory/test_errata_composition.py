@@ -117,9 +117,9 @@ def test_erratum_16_the_mean_is_bounded_by_the_power_and_not_by_another_epsilon(
     epsilon, other = 1.0, 0.01
     assert kullback_leibler(*response(epsilon)) > epsilon * other
     assert kullback_leibler(*response(epsilon)) <= textbook_drift([mechanism_group(1)])
-    found = advanced([mechanism_group("0.1", times=100)], slack="1e-6").epsilon
+    composed = advanced([mechanism_group("0.1", times=100)], slack="1e-6").epsilon
     deviation = math.sqrt(2 * 100 * math.log(10**6)) * 0.1
-    assert float(found) == pytest.approx(deviation + 100 * 0.1 * math.expm1(0.1), rel=1e-9)
+    assert float(composed) == pytest.approx(deviation + 100 * 0.1 * math.expm1(0.1), rel=1e-9)
 
 
 def test_erratum_22_one_direction_is_not_enough() -> None:

@@ -32,8 +32,8 @@ def test_row_37_what_a_database_costs_holds_the_logarithms_of_questions_and_cell
     rows = sufficient_rows(questions, 0.14)
     near = math.sqrt(math.log(2 * questions) / (2 * rows))
     epsilon = 2 * (rows * math.log(CELLS) - math.log(failing)) / (TABLE * (WITHIN - near))
-    told = database_error(TABLE, universe=CELLS, questions=questions, rows=rows, epsilon=epsilon)
-    assert told == pytest.approx(WITHIN, rel=1e-9)
+    error = database_error(TABLE, universe=CELLS, questions=questions, rows=rows, epsilon=epsilon)
+    assert error == pytest.approx(WITHIN, rel=1e-9)
     assert epsilon > 100 * printed
     assert misses(epsilon, rows) <= failing
 

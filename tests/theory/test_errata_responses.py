@@ -92,7 +92,7 @@ def test_row_25_yes_without_the_truth_is_two_heads() -> None:
         for truth in (False, True)
     }
     assert not said["heads", "tails", False]
-    lies = [coins for coins, told in said.items() if told and not coins[2]]
+    lies = [coins for coins, answer in said.items() if answer and not coins[2]]
     assert lies == [("heads", "heads", False)]
     assert Fraction(len(lies), 4) == Fraction(1, 4)
     assert 1 - Coins().honesty == 0.25

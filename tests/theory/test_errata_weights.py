@@ -58,8 +58,8 @@ def test_row_9_telling_the_value_that_was_compared_breaks_privacy():
     assert price == 0.5
     losses = []
     for many in (1, 10, 100):
-        one, other = [0] * many + [0], [1] * many + [0]
-        chances = [compared_value_told(mechanism, values, 0, 0) for values in (one, other)]
+        first, other = [0] * many + [0], [1] * many + [0]
+        chances = [compared_value_told(mechanism, values, 0, 0) for values in (first, other)]
         losses.append(abs(math.log(chances[0] / chances[1])))
     assert losses == sorted(losses)
     assert losses[1] > price + 1 / 8  # also past the price of a further answer with the question's noise
@@ -70,8 +70,8 @@ def test_row_9_telling_the_value_that_was_compared_breaks_privacy():
     )
     for many in (10, 100):
         tables = [laws.sparse_law(mechanism, [move] * many + [0], [0] * (many + 1), gaps=0) for move in (0, 1)]
-        told = tuple(["below"] * many + [0])
-        assert abs(math.log(tables[0][told] / tables[1][told])) <= price
+        outcome = tuple(["below"] * many + [0])
+        assert abs(math.log(tables[0][outcome] / tables[1][outcome])) <= price
     assert float(fresh.event(Unit.each_row(Neighbours.REPLACE)).epsilon or 0) == 2 * price + 1 / 8
 
 
@@ -104,12 +104,12 @@ def test_row_38_the_signs_of_the_notes_are_turned_round():
     epsilon = 0.5
     for value in range(-3, 5):
         ratio = (abs(value - 1) - abs(value)) * epsilon
-        found = math.log(
+        loss = math.log(
             float(laws.laplace(np.float64(value), 1 / epsilon))
             / float(laws.laplace(np.float64(value - 1), 1 / epsilon))
         )
-        assert found == pytest.approx(ratio)
-        assert found == pytest.approx(epsilon if value <= 0 else -epsilon)
+        assert loss == pytest.approx(ratio)
+        assert loss == pytest.approx(epsilon if value <= 0 else -epsilon)
     # At kε² = 0 nothing can be promised: 1 - e^{-kε²}/2 would be a half, 1 - e^{-kε²/2} is nothing.
     assert 1 - math.exp(-0.0) / 2 == 0.5
     assert 1 - math.exp(-0.0 / 2) == 0
@@ -160,6 +160,6 @@ def test_row_44_without_a_cap_updates_go_on_and_a_threshold_below_four_steps_can
     far = hypothesis.tilted(query, 1.0)  # a step of 1 at a gap of .02
     assert data.divergence(far) > data.divergence(hypothesis)
     for rows in (10**3, 10**5, 10**7):
-        found = square_root(rows, universe=2, questions=2, epsilon=100, delta="1e-6")
-        scale = float(found.checker.test.question_scale) / rows
-        assert found.checker.threshold / rows >= max(4 * found.step, 2 * scale * math.log(2 / 0.05))
+        planned = square_root(rows, universe=2, questions=2, epsilon=100, delta="1e-6")
+        scale = float(planned.checker.test.question_scale) / rows
+        assert planned.checker.threshold / rows >= max(4 * planned.step, 2 * scale * math.log(2 / 0.05))

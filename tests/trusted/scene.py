@@ -28,15 +28,15 @@ class Recording:
         self._behind, self._calls, self._fails = behind, calls, fails
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
-        found, step = getattr(self._behind, name), name.removesuffix("_once")
+        method, step = getattr(self._behind, name), name.removesuffix("_once")
         if step not in TOLD:
-            return found
+            return method
 
         def told(*arguments: object, **named: object) -> object:
             self._calls.append(step)
             if step == self._fails:
                 raise OSError(step)
-            return found(*arguments, **named)
+            return method(*arguments, **named)
 
         return told
 

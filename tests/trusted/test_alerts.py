@@ -77,12 +77,12 @@ def test_however_it_is_opened_again_no_more_is_used_than_was_paid_for(neighbours
     moved, unit = Sensitivity.count(neighbours), schema_of(neighbours).unit
     mechanism = SparseVector.for_privacy(1, moved, questions=10, positives=positives)
     receipt = paid(ledger, mechanism.event(moved), watch_purpose(mechanism))
-    count, told = Query.count(schema_of(neighbours).domain), 0
+    count, alerted = Query.count(schema_of(neighbours).domain), 0
     for opening in range(2 * positives + 2):
         alerts = Alerts(mechanism, receipt, ledger=ledger, source=source, unit=unit)
         for level in (FAR, -FAR, FAR) if opening % 2 else (FAR,):
             try:
-                told += alerts.ask(count, level).above
+                alerted += alerts.ask(count, level).above
             except Halted:
                 break
     used = ledger.armings(receipt)
@@ -91,7 +91,7 @@ def test_however_it_is_opened_again_no_more_is_used_than_was_paid_for(neighbours
         mechanism.question_scale
     )
     assert loss <= 1
-    assert told <= used.alerts <= positives
+    assert alerted <= used.alerts <= positives
     assert Alerts(mechanism, receipt, ledger=ledger, source=source, unit=unit).left == 0
 
 
@@ -102,11 +102,11 @@ def test_two_who_have_it_open_share_what_was_paid_for(neighbours: Neighbours):
     mechanism = SparseVector.for_privacy(1, moved, questions=10, positives=20)
     receipt = paid(ledger, mechanism.event(moved), watch_purpose(mechanism))
     first, second = (Alerts(mechanism, receipt, ledger=ledger, source=source, unit=unit) for _ in range(2))
-    count, told = Query.count(schema_of(neighbours).domain), 0
+    count, alerted = Query.count(schema_of(neighbours).domain), 0
     with suppress(Halted):
         for _ in range(20):
-            told += first.ask(count, -FAR).above + second.ask(count, -FAR).above
-    assert 10 < told < 20
+            alerted += first.ask(count, -FAR).above + second.ask(count, -FAR).above
+    assert 10 < alerted < 20
     assert first.left <= 1
 
 

@@ -44,11 +44,11 @@ def test_a_receipt_for_something_else_buys_no_choice(law: type[Exponential | Per
     ledger, source, calls = scene(Neighbours.REPLACE)
     unit = schema_of(Neighbours.REPLACE).unit
     two = Selection(SEXES, law(scale=1), 2)
-    one, wider = Selection(SEXES, law(scale=1)), Selection(SEXES, law(scale=2), 2)
+    single, wider = Selection(SEXES, law(scale=1)), Selection(SEXES, law(scale=2), 2)
     for event, purpose in (
-        (one.event(Unit.each_row(Neighbours.REPLACE)), two.purpose),
+        (single.event(Unit.each_row(Neighbours.REPLACE)), two.purpose),
         (wider.event(Unit.each_row(Neighbours.REPLACE)), two.purpose),
-        (two.event(Unit.each_row(Neighbours.REPLACE)), one.purpose),
+        (two.event(Unit.each_row(Neighbours.REPLACE)), single.purpose),
     ):
         with pytest.raises(Unpaid):
             release_choice(two, paid(ledger, event, purpose), ledger=ledger, source=source, unit=unit)

@@ -54,17 +54,17 @@ def test_every_value_has_noise_of_its_own_and_of_its_blocks_law():
     query = COUNT.stacked(*[COUNT] * (3 * times - 1))
     drawn = np.array(add_noise([0] * (3 * times), measured(query, *(law for law in laws for _ in range(times)))))
     narrow, broad, again = drawn.reshape(3, times)
-    for own, other in ((narrow, again), (again, narrow)):
-        assert 0.35 < (own == 0).mean() < 0.57  # 0.462
-        assert (own != other).mean() > 0.5  # 0.70
+    for noise, other in ((narrow, again), (again, narrow)):
+        assert 0.35 < (noise == 0).mean() < 0.57  # 0.462
+        assert (noise != other).mean() > 0.5  # 0.70
     assert 42 < broad.std() < 58
 
 
 def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_it_is_recorded():
     ledger, source, calls = scene()
-    one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
-    released = release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    measurement = measured(COUNT, Laplace(scale=1))
+    receipt = paid(ledger, measurement.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    released = release_measurement(measurement, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls == ["reserve", "redeem", "exact", "record"]
     assert ledger.releases() == ((receipt, released),)
 
@@ -72,10 +72,10 @@ def test_nothing_is_read_before_the_receipt_is_used_and_nothing_is_told_before_i
 @pytest.mark.parametrize("step", ["redeem", "record"])
 def test_a_ledger_that_fails_ends_the_release(step: str):
     ledger, source, calls = scene(fails=step)
-    one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    measurement = measured(COUNT, Laplace(scale=1))
+    receipt = paid(ledger, measurement.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
     with pytest.raises(OSError, match=step):
-        release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(measurement, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert ("exact" in calls) == (step == "record")
 
 
@@ -83,8 +83,8 @@ def test_a_ledger_that_fails_ends_the_release(step: str):
 def test_a_receipt_for_less_than_the_query_costs_buys_nothing(neighbours: Neighbours):
     """Whatever planned it: the distance is computed again, under the unit's own relation."""
     ledger, source, calls = scene(neighbours)
-    one = measured(SEXES, Laplace(scale=1))
-    right = one.event(Unit.each_row(neighbours))
+    measurement = measured(SEXES, Laplace(scale=1))
+    right = measurement.event(Unit.each_row(neighbours))
     assert right == LaplaceEvent(1 if neighbours is Neighbours.ADD_REMOVE else 2, 1, neighbours)
     wrong = LaplaceEvent(3 - right.distance, 1, neighbours)
     for event, purpose, version in (
@@ -95,17 +95,17 @@ def test_a_receipt_for_less_than_the_query_costs_buys_nothing(neighbours: Neighb
     ):
         receipt = paid(ledger, event, purpose, version=version)
         with pytest.raises(Unpaid, match="The charge stands"):
-            release_measurement(one, receipt, ledger=ledger, source=source, unit=schema_of(neighbours).unit)
+            release_measurement(measurement, receipt, ledger=ledger, source=source, unit=schema_of(neighbours).unit)
     assert set(calls) == {"reserve"}
 
 
 def test_a_receipt_buys_one_release():
     ledger, source, calls = scene()
-    one = measured(COUNT, Laplace(scale=1))
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
-    release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+    measurement = measured(COUNT, Laplace(scale=1))
+    receipt = paid(ledger, measurement.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    release_measurement(measurement, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     with pytest.raises(ReceiptReused):
-        release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(measurement, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert calls.count("exact") == 1
 
 
@@ -130,15 +130,15 @@ class Failing:
 @pytest.mark.parametrize("times", [1, 3, 4])
 def test_a_receipt_under_which_nothing_was_read_may_be_used_again_and_buys_one_release(times: int):
     ledger, source, _ = scene()
-    one, failing = measured(COUNT, Laplace(scale=1)), Failing(source, times)
-    receipt = paid(ledger, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    measurement, failing = measured(COUNT, Laplace(scale=1)), Failing(source, times)
+    receipt = paid(ledger, measurement.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
     for _ in range(times):
         with pytest.raises(SourceFailed, match="The charge stands"):
-            release_measurement(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+            release_measurement(measurement, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
     if times <= 3:
-        release_measurement(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+        release_measurement(measurement, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
     with pytest.raises(ReceiptReused):
-        release_measurement(one, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
+        release_measurement(measurement, receipt, ledger=ledger, source=failing, unit=SCHEMA.unit)
     assert ledger.state().charges == 1
     assert ledger.state().releases == (1 if times <= 3 else 0)
 
@@ -146,11 +146,11 @@ def test_a_receipt_under_which_nothing_was_read_may_be_used_again_and_buys_one_r
 def test_a_receipt_of_another_ledger_buys_nothing():
     other, *_ = scene()
     ledger, source, calls = scene()
-    one = measured(COUNT, Laplace(scale=1))
-    paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), "something that was asked before")
-    receipt = paid(other, one.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
+    measurement = measured(COUNT, Laplace(scale=1))
+    paid(other, measurement.event(Unit.each_row(Neighbours.ADD_REMOVE)), "something that was asked before")
+    receipt = paid(other, measurement.event(Unit.each_row(Neighbours.ADD_REMOVE)), query_digest(COUNT))
     with pytest.raises(ReceiptMismatch):
-        release_measurement(one, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
+        release_measurement(measurement, receipt, ledger=ledger, source=source, unit=SCHEMA.unit)
     assert "exact" not in calls
 
 
@@ -230,8 +230,8 @@ def test_noise_stands_in_the_order_of_its_runs_and_no_draw_is_used_twice():
 
 def test_nothing_is_read_under_a_receipt_that_is_not_used():
     ledger, source, calls = scene()
-    one = measured(COUNT, Laplace(scale=1))
-    event = one.event(Unit.each_row(Neighbours.ADD_REMOVE))
+    measurement = measured(COUNT, Laplace(scale=1))
+    event = measurement.event(Unit.each_row(Neighbours.ADD_REMOVE))
     receipt = paid(ledger, event, query_digest(COUNT))
     unused = _Gate(receipt, event, query_digest(COUNT), ledger=ledger, source=source)
     with pytest.raises(Unpaid):

@@ -117,8 +117,8 @@ def test_children_of_children_share_no_block():
     stream.words(WORDS)
 
     def draw() -> NDArray[np.uint64]:
-        own = stream.words(WORDS)
-        return np.concatenate([own, *in_children(3, lambda: stream.words(WORDS)), stream.words(WORDS)])
+        words = stream.words(WORDS)
+        return np.concatenate([words, *in_children(3, lambda: stream.words(WORDS)), stream.words(WORDS)])
 
     drawn = in_children(4, draw)
     assert [batch.size for batch in drawn] == [5 * WORDS] * 4

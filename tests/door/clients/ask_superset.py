@@ -32,14 +32,14 @@ with app.test_client() as client:
     passed("add database", reply.status_code == 201, reply)
     database = reply.json["id"]
     reply = client.get(f"/api/v1/database/{database}/tables/?q=(schema_name:public)", headers=headers)
-    passed("list tables", [one["value"] for one in reply.json["result"]] == ["stays"], reply)
+    passed("list tables", [row["value"] for row in reply.json["result"]] == ["stays"], reply)
     reply = post("/api/v1/dataset/", {"database": database, "schema": "public", "table_name": "stays"})
     passed("add dataset", reply.status_code == 201, reply)
     dataset = reply.json["id"]
     reply = client.get(f"/api/v1/dataset/{dataset}", headers=headers)
     passed(
         "columns and types",
-        {"age", "admitted"} <= {one["column_name"] for one in reply.json["result"]["columns"]},
+        {"age", "admitted"} <= {column["column_name"] for column in reply.json["result"]["columns"]},
         reply,
     )
 

@@ -31,15 +31,15 @@ def test_a_sum_that_is_told_with_discrete_noise_is_within_the_bound_and_a_step(l
     """S is one of the values, S + Z is told: P(|E[Z | S + Z]| > a) is summed exactly."""
     noise = np.arange(-150, 151)
     weights = np.array([law.probability(int(z)) for z in noise])
-    told, mean = {}, {}
+    mass, mean = {}, {}
     for value in values:
         for z, weight in zip(noise, weights, strict=True):
-            told[value + z] = told.get(value + z, 0) + weight / len(values)
+            mass[value + z] = mass.get(value + z, 0) + weight / len(values)
             mean[value + z] = mean.get(value + z, 0) + z * weight / len(values)
     bound = averaged_gaussian if isinstance(law, Gaussian) else averaged_laplace
     for failing in (0.3, 0.05, 0.001, 1e-6):
         within = bound(scale=float(law.scale), answers=1, failing=failing) + 1
-        beyond = sum(chance for place, chance in told.items() if chance > 0 and abs(mean[place] / chance) > within)
+        beyond = sum(chance for place, chance in mass.items() if chance > 0 and abs(mean[place] / chance) > within)
         assert beyond <= failing
 
 
@@ -60,8 +60,8 @@ def test_discrete_noise_reaches_no_further_than_continuous_noise_and_a_step(law)
 
 
 def test_many_answers_share_what_may_fail():
-    one = averaged_gaussian(scale=1, answers=1, failing=0.001)
-    assert averaged_gaussian(scale=1, answers=100, failing=0.1) == pytest.approx(one)
+    single = averaged_gaussian(scale=1, answers=1, failing=0.001)
+    assert averaged_gaussian(scale=1, answers=100, failing=0.1) == pytest.approx(single)
     assert averaged_laplace(scale=1, answers=100, failing=0.1) == pytest.approx(1 + math.log(1000))
 
 
@@ -86,9 +86,9 @@ def test_verdicts_of_discrete_noise_are_within_the_bound_and_two_steps(threshold
         cut = int(np.searchsorted(-beyond, -failing))
         share = beyond[cut] if cut < len(beyond) else 0.0
         worst = float((law[cut:] * values[cut:]).sum()) + (failing - share) * values[cut - 1]
-        found = averaged_verdicts(failing=failing, **arguments) + 2
-        assert worst / failing <= found
-        assert found <= 1.5 * worst / failing + 12
+        bound = averaged_verdicts(failing=failing, **arguments) + 2
+        assert worst / failing <= bound
+        assert bound <= 1.5 * worst / failing + 12
 
 
 @pytest.mark.parametrize("wrong", [0, 1, -0.1, math.nan])

@@ -55,15 +55,15 @@ def test_a_row_that_is_replaced_moves_a_sum_by_no_more_than_is_paid_for(values, 
 @given(some.lists(some.floats(0, 1), min_size=1, max_size=50), some.integers(0, 20))
 def test_rounding_moves_a_mean_by_at_most_half_a_step(values, power):
     steps = 1 << power
-    found = grid_sum(np.array(values), steps) / (steps * len(values))
-    assert abs(found - math.fsum(values) / len(values)) <= rounding_error(steps) + 1e-12
+    mean = grid_sum(np.array(values), steps) / (steps * len(values))
+    assert abs(mean - math.fsum(values) / len(values)) <= rounding_error(steps) + 1e-12
 
 
 @given(some.integers(0, 1000), some.integers(1, 100))
 def test_a_level_is_at_most_half_its_width_from_the_share(total, levels):
-    found = round_to_level(total, 1000, levels=levels)
-    assert abs(found - total / 1000) <= 0.5 / levels + 1e-12
-    assert found in {(2 * level + 1) / (2 * levels) for level in range(levels)}
+    rounded = round_to_level(total, 1000, levels=levels)
+    assert abs(rounded - total / 1000) <= 0.5 / levels + 1e-12
+    assert rounded in {(2 * level + 1) / (2 * levels) for level in range(levels)}
 
 
 def test_steps_are_fine_and_sums_stay_small_enough_for_noise_to_be_drawn():

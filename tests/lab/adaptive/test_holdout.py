@@ -122,24 +122,24 @@ def test_verdicts_have_the_noise_of_the_sparse_vector_and_corrections_noise_of_t
     assert drawn == [Laplace(scale=test.threshold_scale)]
     holdout.ask(half)
     assert drawn[1:] == [Laplace(scale=test.question_scale)]
-    told = holdout.ask(learned_by_heart)
+    reply = holdout.ask(learned_by_heart)
     # The threshold's noise is drawn again, and a fresh one is put on the sum.
     assert drawn[2:] == [Laplace(scale=test.question_scale), Laplace(scale=test.threshold_scale), answer]
-    assert told.value == 0
+    assert reply.value == 0
 
 
 def test_a_design_without_noise_adds_up():
     case = HoldoutParameters(rows=1000, queries=500, overfits=2, failing=0.05)
-    found = rounding_design(case, 0.25)
-    assert found is not None
-    levels = found.levels
+    design = rounding_design(case, 0.25)
+    assert design is not None
+    levels = design.levels
     assert levels is not None
     ways = log_sparse_transcripts(500, positives=2, levels=levels)
     sampled = union_bound_within(1000, ways=ways, failing=0.05)
-    threshold = found.threshold / case.whole
+    threshold = design.threshold / case.whole
     assert threshold + sampled + 2 * rounding_error(case.steps) <= 0.25
     assert threshold + sampled > 0.2499
-    assert 0.5 / levels + sampled + rounding_error(case.steps) == found.corrected <= 0.25
+    assert 0.5 / levels + sampled + rounding_error(case.steps) == design.corrected <= 0.25
     assert rounding_design(case, 0.05) is None
     # The only correction is the last thing that is told, so it may be told finely.
     single = rounding_design(HoldoutParameters(rows=1000, queries=500, overfits=1, failing=0.05), 0.25)
@@ -151,36 +151,36 @@ def test_a_design_without_noise_adds_up():
 @pytest.mark.parametrize(("overfits", "law"), [(1, Laplace), (40, Gaussian)])
 def test_a_design_with_noise_keeps_its_error_at_the_price_of_the_noise_that_is_drawn(overfits, law):
     case = HoldoutParameters(rows=10**5, queries=500, overfits=overfits, failing=0.05)
-    found = noise_design(case, 0.25)
-    assert found is not None
-    assert found.test is not None
-    assert found.test.positives == overfits
-    assert found.test.restarts
-    assert isinstance(found.answer, law)
+    design = noise_design(case, 0.25)
+    assert design is not None
+    assert design.test is not None
+    assert design.test.positives == overfits
+    assert design.test.restarts
+    assert isinstance(design.answer, law)
     moves = Sensitivity.scores(case.steps, Neighbours.REPLACE)
-    tests = found.test.event(moves)
+    tests = design.test.event(moves)
     if law is Laplace:
-        each = case.steps / found.test.threshold_scale + 2 * case.steps / found.test.question_scale
-        gap = pure_transfer(float(overfits * (each + case.steps / found.answer.scale)))
+        each = case.steps / design.test.threshold_scale + 2 * case.steps / design.test.question_scale
+        gap = pure_transfer(float(overfits * (each + case.steps / design.answer.scale)))
     else:
-        rho = float(tests.rho()) + overfits * case.steps**2 / (2 * float(found.answer.scale) ** 2)
+        rho = float(tests.rho()) + overfits * case.steps**2 / (2 * float(design.answer.scale) ** 2)
         gap = concentrated_transfer(rho, failing=0.05 * 0.6)
     assert gap < 0.25
     # Corrections: the mean of their noise given all that was told, at the part that they have.
     from dodona.lab.adaptive.averaged import averaged_gaussian, averaged_laplace, averaged_verdicts
 
     bound, part = (averaged_laplace, 0.5) if law is Laplace else (averaged_gaussian, 0.2)
-    noise = bound(scale=float(found.answer.scale), answers=overfits, failing=0.05 * part)
+    noise = bound(scale=float(design.answer.scale), answers=overfits, failing=0.05 * part)
     assert gap + (noise + 1) / case.whole + rounding_error(case.steps) <= 0.25 * (1 + 1e-6)
     verdicts = averaged_verdicts(
-        threshold=float(found.test.threshold_scale),
-        question=float(found.test.question_scale),
+        threshold=float(design.test.threshold_scale),
+        question=float(design.test.question_scale),
         thresholds=overfits,
         questions=500,
         failing=0.05 * part,
     )
-    assert gap + (found.threshold + verdicts + 2) / case.whole + 2 * rounding_error(case.steps) <= 0.25 * (1 + 1e-6)
-    assert gap + (found.threshold + verdicts) / case.whole > 0.249
+    assert gap + (design.threshold + verdicts + 2) / case.whole + 2 * rounding_error(case.steps) <= 0.25 * (1 + 1e-6)
+    assert gap + (design.threshold + verdicts) / case.whole > 0.249
 
 
 def test_the_better_method_is_chosen_and_more_overfits_are_for_noise():

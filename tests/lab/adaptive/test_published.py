@@ -38,8 +38,8 @@ def test_the_gap_by_information_is_the_best_part_of_its_formula():
     rows, queries, scale, failing = 10_000, 50, 0.02, 0.03
     rho = queries / (2 * (rows * scale) ** 2)
     plain = min((2 * rho * rows - math.log1p(-part)) / part for part in np.linspace(0.01, 0.999, 5000))
-    found = information_gap(rows=rows, queries=queries, scale=scale, failing=failing)
-    assert found == pytest.approx(math.sqrt(plain / (4 * rows * failing)), rel=1e-5)
+    gap = information_gap(rows=rows, queries=queries, scale=scale, failing=failing)
+    assert gap == pytest.approx(math.sqrt(plain / (4 * rows * failing)), rel=1e-5)
 
 
 def test_the_published_form_of_jung_holds_and_ours_is_sharper():
@@ -52,12 +52,12 @@ def test_the_published_form_of_jung_holds_and_ours_is_sharper():
 
 
 def test_the_noise_of_jung_costs_more_than_its_quantile():
-    found = jung_noise(scale=0.01, answers=100, failing=0.02)
+    noise = jung_noise(scale=0.01, answers=100, failing=0.02)
     chances = np.geomspace(1e-6, 1, 4000)
     from statistics import NormalDist
 
     plain = min(c - 0.01 * NormalDist().inv_cdf(min(0.5, c * 0.02 / 200)) for c in chances)
-    assert found == pytest.approx(plain, rel=1e-4)
+    assert noise == pytest.approx(plain, rel=1e-4)
 
 
 @pytest.mark.parametrize("scale", ["1/2", "1", "7"])

@@ -46,61 +46,61 @@ def test_the_best_route_answers_so_many_and_not_more(rows, queries):
 
 def test_the_number_of_queries_is_the_largest_that_is_met():
     for route in (Route.SPLITTING, Route.ROUNDING, Route.GAUSSIAN, Route.ADDED_STABILITY):
-        found = most_queries(route, rows=10**4, within=0.1)
-        assert found == 0 or certificate(route, rows=10**4, queries=found).within <= 0.1
-        assert certificate(route, rows=10**4, queries=found + 1).within > 0.1
+        most = most_queries(route, rows=10**4, within=0.1)
+        assert most == 0 or certificate(route, rows=10**4, queries=most).within <= 0.1
+        assert certificate(route, rows=10**4, queries=most + 1).within > 0.1
     assert most_queries(Route.SPLITTING, rows=10**4, within=0.1, values=Values.YES_NO) == 38
 
 
 @pytest.mark.parametrize("rows", [50, 1000, 10**5])
 @pytest.mark.parametrize("queries", [1, 5, 40])
 def test_the_best_certificate_is_no_wider_than_that_of_any_route(rows, queries):
-    found = best_certificate(rows=rows, queries=queries)
+    best = best_certificate(rows=rows, queries=queries)
     for route in Route:
-        assert found.within <= certificate(route, rows=rows, queries=queries).within + 1e-9
+        assert best.within <= certificate(route, rows=rows, queries=queries).within + 1e-9
 
 
 def test_a_gaussian_certificate_adds_up():
     """Some share of what may fail, at the scale that is drawn, gives the error: looked for plainly."""
-    found = certificate(Route.GAUSSIAN, rows=10**5, queries=1000)
-    scale, noise = found.scale, found.noise
+    guarantee = certificate(Route.GAUSSIAN, rows=10**5, queries=1000)
+    scale, noise = guarantee.scale, guarantee.noise
     assert isinstance(noise, Gaussian)
-    assert float(noise.scale) == pytest.approx(scale * 10**5 * found.resolution)
+    assert float(noise.scale) == pytest.approx(scale * 10**5 * guarantee.resolution)
     apart = 1000 / (16 * float(noise.scale) ** 2)
     widths = []
     for share in (index / 200 for index in range(20, 190)):
         failing = 0.05 - apart
         transfer = gaussian_transfer(math.sqrt(1000) / (10**5 * scale), failing=failing * share)
         widths.append(transfer + averaged_gaussian(scale=scale, answers=1000, failing=failing * (1 - share)))
-    assert found.within == pytest.approx(min(widths) + 0.5 / found.resolution, rel=1e-4)
-    assert found.within > min(widths)
+    assert guarantee.within == pytest.approx(min(widths) + 0.5 / guarantee.resolution, rel=1e-4)
+    assert guarantee.within > min(widths)
 
 
 def test_a_concentrated_certificate_rests_on_the_price_of_the_discrete_law():
-    found = certificate(Route.CONCENTRATED, rows=10**4, queries=68)
-    assert isinstance(found.noise, Gaussian)
-    rho = 68 * found.resolution**2 / (2 * float(found.noise.scale) ** 2)
+    guarantee = certificate(Route.CONCENTRATED, rows=10**4, queries=68)
+    assert isinstance(guarantee.noise, Gaussian)
+    rho = 68 * guarantee.resolution**2 / (2 * float(guarantee.noise.scale) ** 2)
     widths = [
         concentrated_transfer(rho, failing=0.05 * share)
-        + averaged_gaussian(scale=found.scale, answers=68, failing=0.05 * (1 - share))
+        + averaged_gaussian(scale=guarantee.scale, answers=68, failing=0.05 * (1 - share))
         for share in (index / 200 for index in range(20, 190))
     ]
-    assert found.within == pytest.approx(min(widths), rel=1e-3)
-    assert found.within > min(widths)
+    assert guarantee.within == pytest.approx(min(widths), rel=1e-3)
+    assert guarantee.within > min(widths)
 
 
 def test_a_laplace_answer_costs_no_less_than_its_event():
     for steps, scale in ((1, 2.0), (4, 3.0), (2**20, 1e9), (2**20, 5e6), (100, 10**6)):
         event = LaplaceEvent(steps, Laplace(scale=scale).scale, Neighbours.REPLACE)
-        found = _laplace_price(steps, scale)
-        assert float(event.rho()) <= found <= float(event.rho()) * (1.01 if steps > 100 else 2.1)
+        price = _laplace_price(steps, scale)
+        assert float(event.rho()) <= price <= float(event.rho()) * (1.01 if steps > 100 else 2.1)
 
 
 def test_a_certificate_is_of_public_numbers_and_says_itself():
-    found = certificate(Route.GAUSSIAN, rows=10**4, queries=85)
-    assert str(found) == "±0.09978 for 85 questions at 0.95, by gaussian"
-    assert found == certificate(Route.GAUSSIAN, rows=10**4, queries=85)
-    assert found.rows_each == 10**4
+    guarantee = certificate(Route.GAUSSIAN, rows=10**4, queries=85)
+    assert str(guarantee) == "±0.09978 for 85 questions at 0.95, by gaussian"
+    assert guarantee == certificate(Route.GAUSSIAN, rows=10**4, queries=85)
+    assert guarantee.rows_each == 10**4
     assert certificate(Route.SPLITTING, rows=100, queries=7).rows_each == 14
     assert certificate(Route.SPLITTING, rows=100, queries=7).scale == 0
     assert {route.theorem for route in Route} == {
@@ -130,7 +130,7 @@ def test_what_is_no_number_is_refused(name, wrong):
 
 def test_the_noise_of_one_answer_is_below_the_sampling_error():
     """A sanity check by another road: k = 85 answers of the best noise, at 2.7 standard errors of the sample."""
-    found = certificate(Route.GAUSSIAN, rows=10**4, queries=85)
-    assert 0.5 / math.sqrt(10**4) < found.scale < 3 * 0.5 / math.sqrt(10**4)
-    assert -NormalDist().inv_cdf(0.025 / 85) * math.sqrt(found.scale**2 + 0.25 / 10**4) < found.within
+    guarantee = certificate(Route.GAUSSIAN, rows=10**4, queries=85)
+    assert 0.5 / math.sqrt(10**4) < guarantee.scale < 3 * 0.5 / math.sqrt(10**4)
+    assert -NormalDist().inv_cdf(0.025 / 85) * math.sqrt(guarantee.scale**2 + 0.25 / 10**4) < guarantee.within
     assert set(SERVED) <= set(Route)

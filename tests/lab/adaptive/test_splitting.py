@@ -36,13 +36,13 @@ def test_no_share_is_further_off_than_the_binomial_bound_whatever_its_probabilit
 @pytest.mark.parametrize(("rows", "gap"), [(20, 0.21), (100, 0.1), (263, 0.1)])
 def test_the_binomial_bound_is_nearly_the_worst_probability(rows, gap):
     counts = np.arange(rows + 1)
-    found = max(
+    worst = max(
         float(binom.pmf(counts, rows, p)[np.abs(counts / rows - p) > gap + 1e-12].sum())
         for p in np.concatenate([np.linspace(0, 0.5, 601), counts / rows - gap - 1e-9, counts / rows + gap + 1e-9])
         if 0 <= p <= 1
     )
-    assert found <= worst_tail(rows, gap) * (1 + 1e-9)
-    assert worst_tail(rows, gap) <= 1.1 * found
+    assert worst <= worst_tail(rows, gap) * (1 + 1e-9)
+    assert worst_tail(rows, gap) <= 1.1 * worst
 
 
 def test_hoeffding_s_bound_covers_values_between_0_and_1():
@@ -94,15 +94,15 @@ def test_the_sparse_tree_counts_every_question_that_may_be_asked(queries, positi
         for history in product(range(levels + 1), repeat=asked)
         if sum(answer > 0 for answer in history) < positives
     )
-    found = math.exp(log_sparse_transcripts(queries, positives=positives, levels=levels))
-    assert nodes <= found * (1 + 1e-9)
-    assert found <= 2.5 * nodes
+    bound = math.exp(log_sparse_transcripts(queries, positives=positives, levels=levels))
+    assert nodes <= bound * (1 + 1e-9)
+    assert bound <= 2.5 * nodes
 
 
 def test_every_question_of_a_tree_is_within_the_bound_together():
     """Twelve coins, eight questions about different coins of each row: the union, exactly, is below what may fail."""
     rows, questions, failing = 12, 8, 0.2
     within = union_bound_within(rows, ways=math.log(questions), failing=failing)
-    one = float(binom.pmf(np.arange(rows + 1), rows, 0.5)[np.abs(np.arange(rows + 1) / rows - 0.5) > within].sum())
-    assert questions * one <= failing
+    tail = float(binom.pmf(np.arange(rows + 1), rows, 0.5)[np.abs(np.arange(rows + 1) / rows - 0.5) > within].sum())
+    assert questions * tail <= failing
     assert within == hoeffding_within(rows, failing=failing / questions)

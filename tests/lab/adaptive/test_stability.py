@@ -33,16 +33,16 @@ def test_the_stability_of_gaussian_noise_is_the_total_variation_of_two_normal_la
         places = np.arange(-12, 12 + distance, 1e-3)
         laws = [np.exp(-((places - shift) ** 2) / 2) / math.sqrt(2 * math.pi) * 1e-3 for shift in (0, distance)]
         exact = float(np.abs(laws[0] - laws[1]).sum()) / 2
-        found = gaussian_stability(rows=rows, scale=scale, queries=queries)
-        assert found == pytest.approx(exact, abs=2e-7)
-        assert found <= math.sqrt(queries) / (math.sqrt(2 * math.pi) * rows * scale) * (1 + 1e-9)
+        stability = gaussian_stability(rows=rows, scale=scale, queries=queries)
+        assert stability == pytest.approx(exact, abs=2e-7)
+        assert stability <= math.sqrt(queries) / (math.sqrt(2 * math.pi) * rows * scale) * (1 + 1e-9)
 
 
 def two_steps(first: np.ndarray, second: np.ndarray) -> float:
     """TV of two adaptive steps; second[o] holds the two laws after the first answer o."""
-    one = {(a, b): first[0][a] * second[a][0][b] for a, b in product(range(3), repeat=2)}
+    joint = {(a, b): first[0][a] * second[a][0][b] for a, b in product(range(3), repeat=2)}
     other = {(a, b): first[1][a] * second[a][1][b] for a, b in product(range(3), repeat=2)}
-    return total_variation(one, other)
+    return total_variation(joint, other)
 
 
 def test_adaptive_steps_are_no_further_apart_than_composed_and_that_is_at_most_the_sum():
@@ -51,9 +51,9 @@ def test_adaptive_steps_are_no_further_apart_than_composed_and_that_is_at_most_t
     for _ in range(400):
         first, second = chance.dirichlet(np.full(3, 0.5), 2), chance.dirichlet(np.full(3, 0.5), (3, 2))
         parts = [total_variation(*first), max(total_variation(*each) for each in second)]
-        found = two_steps(first, second)
-        assert found <= compose_stabilities(parts) <= add_stabilities(parts)
-        ratios.append(found / compose_stabilities(parts))
+        distance = two_steps(first, second)
+        assert distance <= compose_stabilities(parts) <= add_stabilities(parts)
+        ratios.append(distance / compose_stabilities(parts))
     assert max(ratios) > 0.9
 
 
@@ -73,8 +73,8 @@ def test_private_worlds_are_as_stable_as_stated():
     for world in worlds(3, 60):
         exact = world.delta(0.0)
         for epsilon in (0.05, 0.5, 1.0, 2.0):
-            found = stability_of_privacy(epsilon=epsilon, delta=min(1.0, world.delta(epsilon)))
-            ratios.append(exact / found)
+            bound = stability_of_privacy(epsilon=epsilon, delta=min(1.0, world.delta(epsilon)))
+            ratios.append(exact / bound)
     assert max(ratios) <= 1 + 1e-9
     for epsilon in (0.1, 1.0, 5.0):
         kept = 1 / (1 + math.exp(-epsilon))

@@ -48,8 +48,8 @@ def test_no_world_has_a_larger_gap_than_its_privacy_curve_allows():
 def test_the_search_along_a_curve_is_as_good_as_a_plain_look():
     for world in some_worlds()[:40]:
         for gap, chance in world.tails()[:2]:
-            found = curve_transfer(world.delta, failing=chance * (1 - 1e-9))
-            assert gap <= found <= least(world, chance * (1 - 1e-9)) * 1.02
+            bound = curve_transfer(world.delta, failing=chance * (1 - 1e-9))
+            assert gap <= bound <= least(world, chance * (1 - 1e-9)) * 1.02
 
 
 def test_no_world_has_a_larger_gap_than_its_concentrated_price_allows():
@@ -65,9 +65,9 @@ def test_no_world_has_a_larger_gap_than_its_concentrated_price_allows():
 
 
 def test_no_world_has_a_larger_gap_than_its_pure_price_allows():
-    found = [(world.gaps[world.told > 0].max(), world.loss) for world in some_worlds() if world.loss < math.inf]
-    assert len(found) > 80
-    assert max(gap / pure_transfer(loss) for gap, loss in found if loss > 0) <= 1 + 1e-12
+    pairs = [(world.gaps[world.told > 0].max(), world.loss) for world in some_worlds() if world.loss < math.inf]
+    assert len(pairs) > 80
+    assert max(gap / pure_transfer(loss) for gap, loss in pairs if loss > 0) <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
@@ -88,8 +88,8 @@ def test_the_bound_of_a_pair_is_nearly_attained_between_leak_and_ratio():
     """One row of nine letters; the answer is a set of three that more likely holds it: gap 1/3 at every set."""
     sets = list(combinations(range(9), 3))
     low = 0.1 / len(sets) / 2
-    told = np.array([[4 * low if letter in each else low for each in sets] for letter in range(9)])
-    world = World(np.full(9, 1 / 9), 1, np.column_stack([told, 1 - told.sum(axis=1)]))
+    channel = np.array([[4 * low if letter in each else low for each in sets] for letter in range(9)])
+    world = World(np.full(9, 1 / 9), 1, np.column_stack([channel, 1 - channel.sum(axis=1)]))
     gap, chance = world.gaps[0], float(world.told[:-1].sum())
     assert gap == pytest.approx(1 / 3)
     bound = least(world, chance)

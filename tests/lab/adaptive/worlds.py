@@ -42,9 +42,9 @@ class World:
         """The laws of answers of all ordered pairs of samples that differ in one row."""
         pairs = [
             (i, j)
-            for i, one in enumerate(self.samples)
+            for i, sample in enumerate(self.samples)
             for j, other in enumerate(self.samples)
-            if sum(a != b for a, b in zip(one, other, strict=True)) == 1
+            if sum(a != b for a, b in zip(sample, other, strict=True)) == 1
         ]
         first, second = zip(*pairs, strict=True)
         return self.answers[list(first)], self.answers[list(second)]
@@ -96,12 +96,12 @@ def worlds(seed: int, count: int) -> list[World]:
     """Made-up worlds of five kinds in turn: random, rare, row by row, Gaussian, and adaptive in two steps."""
     chance = np.random.default_rng(seed)
     kinds = (_random, _rare, _row_by_row, _gaussian, _adaptive)
-    found = []
+    worlds = []
     for number in range(count):
         rows, letters = int(chance.integers(1, 4)), int(chance.integers(2, 5 if number % 2 else 4))
         law = chance.dirichlet(np.full(letters, chance.choice([0.5, 2.0])))
-        found.append(kinds[number % len(kinds)](chance, law, rows))
-    return found
+        worlds.append(kinds[number % len(kinds)](chance, law, rows))
+    return worlds
 
 
 def _random(chance, law, rows) -> World:
@@ -120,11 +120,11 @@ def _row_by_row(chance, law, rows) -> World:
     """Each row answers for itself, at random with some probability."""
     letters, loss = len(law), np.exp(chance.uniform(0.05, 2.0))
     kept = (np.eye(letters) * (loss - 1) + 1) / (loss - 1 + letters)
-    told = [
+    channel = [
         [np.prod([kept[a, b] for a, b in zip(s, o, strict=True)]) for o in product(range(letters), repeat=rows)]
         for s in product(range(letters), repeat=rows)
     ]
-    return World(law, rows, np.array(told))
+    return World(law, rows, np.array(channel))
 
 
 def _gaussian(chance, law, rows) -> World:
@@ -140,7 +140,7 @@ def _adaptive(chance, law, rows) -> World:
     """A noisy bit about one set of letters, and then one about a set that depends on the first answer."""
     sets = chance.random((3, len(law))) < 0.5
     loss = chance.uniform(0.1, 1.5)
-    told = []
+    channel = []
     for sample in product(range(len(law)), repeat=rows):
         each = []
         for first, second in product((0, 1), repeat=2):
@@ -149,5 +149,5 @@ def _adaptive(chance, law, rows) -> World:
                 yes = 1 / (1 + np.exp(-loss * (2 * chosen[list(sample)].sum() - rows) / 2))
                 probability *= yes if bit else 1 - yes
             each.append(probability)
-        told.append(each)
-    return World(law, rows, np.array(told))
+        channel.append(each)
+    return World(law, rows, np.array(channel))

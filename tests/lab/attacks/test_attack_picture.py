@@ -17,36 +17,36 @@ from dodona.lab.attacks.target import seeded_generator
 @pytest.fixture(scope="module")
 def points() -> tuple[Sweep, list[str]]:
     heard: list[str] = []
-    found = sweep_noise(
+    sweep = sweep_noise(
         seeded_generator(1),
         progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"),
         people=24,
         tables=2,
     )
-    return found, heard
+    return sweep, heard
 
 
 @pytest.mark.slow
 def test_there_is_a_point_for_each_noise_and_epsilon(points: tuple[Sweep, list[str]]):
-    found, heard = points
-    assert [point.epsilon for point in found.noised] == [math.inf] * len(SCALES)
-    assert tuple(point.epsilon for point in found.served) == EPSILONS
-    assert tuple(point.epsilon for point in found.alone) == ALONE
-    assert tuple(point.epsilon for point in found.together) == TOGETHER
-    assert (found.people, found.questions, found.tables) == (24, 96, 2)
+    sweep, heard = points
+    assert [point.epsilon for point in sweep.noised] == [math.inf] * len(SCALES)
+    assert tuple(point.epsilon for point in sweep.served) == EPSILONS
+    assert tuple(point.epsilon for point in sweep.alone) == ALONE
+    assert tuple(point.epsilon for point in sweep.together) == TOGETHER
+    assert (sweep.people, sweep.questions, sweep.tables) == (24, 96, 2)
     assert heard[-1].startswith(f"{len(heard)}/{len(heard)} ")
 
 
 @pytest.mark.slow
 def test_less_is_recovered_the_more_noise_there_is(points: tuple[Sweep, list[str]]):
     """Noise without an account comes from a seed; that of Dodona is 100 times smaller at ε = 100."""
-    found, _ = points
-    assert found.noised[0].noise == 0
-    assert found.noised[0].share == 1
-    assert found.noised[-1].share < 0.75
-    for point, scale in zip(found.noised[1:], SCALES[1:], strict=True):
+    sweep, _ = points
+    assert sweep.noised[0].noise == 0
+    assert sweep.noised[0].share == 1
+    assert sweep.noised[-1].share < 0.75
+    for point, scale in zip(sweep.noised[1:], SCALES[1:], strict=True):
         assert point.noise == pytest.approx(scale * math.sqrt(2), rel=0.3)
-    assert found.served[0].noise > 20 * found.served[-1].noise
+    assert sweep.served[0].noise > 20 * sweep.served[-1].noise
 
 
 @pytest.mark.slow

@@ -57,9 +57,9 @@ def test_the_noise_can_still_be_taken_out():
     ],
 )
 def test_what_is_as_it_should_be(target: TargetKind, recovered: int, luck: float, *, passed: bool):
-    found = result(target, recovered, luck)
-    assert found.passed is passed
-    assert failures([found]) == (() if passed else (found,))
+    outcome = result(target, recovered, luck)
+    assert outcome.passed is passed
+    assert failures([outcome]) == (() if passed else (outcome,))
 
 
 def test_a_part_of_a_name_chooses_attacks():
@@ -88,7 +88,7 @@ def test_what_cannot_be_tried_is_refused_before_anything_is(changed: dict[str, o
 
 def test_leaving_attacks_out_changes_no_table():
     chosen = {attack.name: attack for attack in attacks()}["linkage"]
-    drawn = [attack_generator(one, chosen, TargetKind.DODONA).random() for one in (request(), request("linkage"))]
+    drawn = [attack_generator(asked, chosen, TargetKind.DODONA).random() for asked in (request(), request("linkage"))]
     assert drawn[0] == drawn[1]
     assert drawn[0] != attack_generator(request(), chosen, TargetKind.EXACT).random()
 
@@ -101,12 +101,14 @@ def test_every_attack_passes_and_the_mutant_is_broken(names: tuple[str, ...]):
     heard: list[str] = []
     wanted = request(*names)
     results = run_attacks(wanted, progress=lambda done, total, name: heard.append(f"{done}/{total} {name}"))
-    assert [(one.attack, one.target) for one in results] == [(name, kind) for name in names for kind in TargetKind]
-    assert min(one.outcome.total for one in results) >= 100
+    assert [(attack_result.attack, attack_result.target) for attack_result in results] == [
+        (name, kind) for name in names for kind in TargetKind
+    ]
+    assert min(attack_result.outcome.total for attack_result in results) >= 100
     assert failures(results) == ()
-    for one in results:
-        if one.target in {TargetKind.EXACT, TargetKind.MUTANT}:
-            assert one.outcome.share >= 0.99
+    for attack_result in results:
+        if attack_result.target in {TargetKind.EXACT, TargetKind.MUTANT}:
+            assert attack_result.outcome.share >= 0.99
     steps = 3 * len(names) + 1
     assert heard[-1] == f"{steps}/{steps} the mutant without noise"
     shown = report.rows(results)

@@ -80,14 +80,14 @@ def test_the_same_question_in_other_words_is_told_again_and_buys_nothing():
     with DodonaTarget(random_secrets(50, seeded_generator(4)), PURE) as target:
         first = target.individual_counts()
         assert target.left == 0
-        told = [first]
+        answers = [first]
         for _ in range(7):
             try:
-                told.append(target.individual_counts())
+                answers.append(target.individual_counts())
             except Refused:
                 continue
-        assert len(told) > 4
-        assert all((answer == first).all() for answer in told)
+        assert len(answers) > 4
+        assert all((answer == first).all() for answer in answers)
 
 
 def test_the_whole_budget_is_spent_and_then_no_more_is_told():
@@ -133,13 +133,13 @@ def test_asking_under_new_keys_is_free_only_where_nothing_new_is_told():
     secrets = random_secrets(150, seeded_generator(8))
     schema = Schema.of("people", Integer("id", 0, 149), Boolean("secret"), size=150, neighbours="replace")
     frame = pa.table({"id": np.arange(150), "secret": secrets.astype(np.bool_)})
-    told = []
+    answers = []
     with open_table(frame, schema, PURE) as curator:
         for number in range(10):
             answer = curator.ask(
                 "SELECT id, count(*) FROM people WHERE secret GROUP BY id", epsilon="1/10", key=str(number)
             )
-            told.append(tuple(float(row.estimates[0].value) for row in answer.rows[:150]))
+            answers.append(tuple(float(row.estimates[0].value) for row in answer.rows[:150]))
             spent = 1 - curator.budget.left
-            assert spent >= len(set(told)) * Fraction(1, 10) - Fraction(1, 10**5)
-    assert within(guess_bits(np.mean(told, axis=0)), secrets, PURE)
+            assert spent >= len(set(answers)) * Fraction(1, 10) - Fraction(1, 10**5)
+    assert within(guess_bits(np.mean(answers, axis=0)), secrets, PURE)

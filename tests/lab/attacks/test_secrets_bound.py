@@ -21,27 +21,27 @@ def tables(people: int, values: int) -> list[tuple[int, ...]]:
 
 def delta_of(law: dict[tuple[int, ...], np.ndarray], epsilon: float) -> float:
     """The smallest δ at which tables that differ in one secret are (ε, δ)-indistinguishable."""
-    found = 0.0
-    for first, one in law.items():
+    delta = 0.0
+    for first, chances in law.items():
         for second, other in law.items():
             if sum(a != b for a, b in zip(first, second, strict=True)) == 1:
-                found = max(found, float(np.maximum(one - math.exp(epsilon) * other, 0).sum()))
-    return found
+                delta = max(delta, float(np.maximum(chances - math.exp(epsilon) * other, 0).sum()))
+    return delta
 
 
 def best_tail(law: dict[tuple[int, ...], np.ndarray], people: int, values: int, least: int) -> float:
     """The largest probability, over all ways to guess, of so many right guesses, when all tables are as likely."""
     every = tables(people, values)
     right = np.array([[sum(a == b for a, b in zip(t, g, strict=True)) >= least for t in every] for g in every])
-    told = np.array([law[table] for table in every]) / len(every)
-    return float((right.astype(float) @ told).max(axis=0).sum())
+    joint = np.array([law[table] for table in every]) / len(every)
+    return float((right.astype(float) @ joint).max(axis=0).sum())
 
 
 def best_share(law: dict[tuple[int, ...], np.ndarray], people: int, values: int) -> float:
     every = tables(people, values)
     right = np.array([[sum(a == b for a, b in zip(t, g, strict=True)) / people for t in every] for g in every])
-    told = np.array([law[table] for table in every]) / len(every)
-    return float((right @ told).max(axis=0).sum())
+    joint = np.array([law[table] for table in every]) / len(every)
+    return float((right @ joint).max(axis=0).sum())
 
 
 def responses(people: int, values: int, epsilon: float) -> dict[tuple[int, ...], np.ndarray]:
@@ -51,7 +51,7 @@ def responses(people: int, values: int, epsilon: float) -> dict[tuple[int, ...],
     lie = 1 / (math.exp(epsilon) + values - 1)
     return {
         table: np.array(
-            [math.prod(truth if a == b else lie for a, b in zip(table, told, strict=True)) for told in every]
+            [math.prod(truth if a == b else lie for a, b in zip(table, answer, strict=True)) for answer in every]
         )
         for table in every
     }
@@ -97,8 +97,8 @@ def test_telling_now_and_then_reaches_the_bound_with_delta(values: int):
     epsilon, delta = 1.0, 0.07
     response = responses(1, values, epsilon)
     law = {
-        table: np.concatenate((delta * np.eye(values)[table[0]], (1 - delta) * told))
-        for table, told in response.items()
+        table: np.concatenate((delta * np.eye(values)[table[0]], (1 - delta) * chances))
+        for table, chances in response.items()
     }
     assert delta_of(law, epsilon) == pytest.approx(delta)
     allowed = largest_share(epsilon, delta=delta, values=values)
@@ -107,10 +107,10 @@ def test_telling_now_and_then_reaches_the_bound_with_delta(values: int):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.1", 0), ("1", 0), ("1", "1e-6"), ("3", "0.1")])
 def test_one_secret_of_two_is_what_a_budget_means_to_one_person(epsilon: str, delta: str):
-    one = Exposure(epsilon, delta=delta)
-    share = largest_share(float(one.epsilon), delta=float(one.delta))
-    assert share == pytest.approx(one.guess, abs=1e-12)
-    assert 2 * share - 1 == pytest.approx(one.advantage, abs=1e-12)
+    exposure = Exposure(epsilon, delta=delta)
+    share = largest_share(float(exposure.epsilon), delta=float(exposure.delta))
+    assert share == pytest.approx(exposure.guess, abs=1e-12)
+    assert 2 * share - 1 == pytest.approx(exposure.advantage, abs=1e-12)
 
 
 def test_luck_is_a_binomial_tail_and_delta_is_added():

@@ -107,8 +107,8 @@ def test_crowds_of_other_numbers_are_refused(people: int, number: int, said: str
 def test_averages_of_many_marks_tell_who_is_in_the_table(scale: float):
     generator = seeded_generator(5)
     study = tracing.random_study(40, marks=1000, generator=generator)
-    told = tracing.exact_counts if scale == 0 else tracing.noisy_counts(laplace_noise(scale, generator))
-    assert np.mean(tracing.attack(study, told) == study.member) >= 0.97
+    counts = tracing.exact_counts if scale == 0 else tracing.noisy_counts(laplace_noise(scale, generator))
+    assert np.mean(tracing.attack(study, counts) == study.member) >= 0.97
 
 
 def test_averages_of_few_marks_do_not():

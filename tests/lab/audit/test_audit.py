@@ -80,7 +80,7 @@ def test_a_right_mechanism_that_is_slow_stays_below_its_claim(trial: Trial, fork
 @pytest.mark.distribution
 @pytest.mark.parametrize(
     "mutant",
-    [pytest.param(one, id=one.name, marks=pytest.mark.soak if one.name in LONG else ()) for one in MUTANTS],
+    [pytest.param(mutant, id=mutant.name, marks=pytest.mark.soak if mutant.name in LONG else ()) for mutant in MUTANTS],
 )
 def test_a_mutant_is_caught(mutant: Mutant, forked: Run):
     """2·10^5 samples a table, 5·10^4 of clear ones, or a share of that."""
@@ -89,7 +89,9 @@ def test_a_mutant_is_caught(mutant: Mutant, forked: Run):
 
 @pytest.mark.soak
 @pytest.mark.distribution
-@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one.name in CLEAR], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in MUTANTS if mutant.name in CLEAR], ids=lambda mutant: mutant.name
+)
 def test_a_mutant_that_is_clear_is_caught(mutant: Mutant, forked: Run):
     """A share of 2·10^5 samples a table."""
     assert_caught(mutant, REDUCED, run=forked)

@@ -66,8 +66,8 @@ def test_a_symbol_tells_equal_lines_apart() -> None:
     assert apply(replace_lines("m", "    y = x / RATE", "    y = x", symbol="half"), HOUSE) == HOUSE.replace(
         "y = x / RATE  # of all", "y = x"
     )
-    told = apply(replace_lines("m", "y = x / RATE", "y = x\nz = y", symbol="Half.told"), HOUSE)
-    assert told == HOUSE.replace("        y = x / RATE\n", "        y = x\n        z = y\n")
+    patched = apply(replace_lines("m", "y = x / RATE", "y = x\nz = y", symbol="Half.told"), HOUSE)
+    assert patched == HOUSE.replace("        y = x / RATE\n", "        y = x\n        z = y\n")
     assert apply(replace_lines("m", "RATE = 2", "RATE = 3", symbol="RATE"), HOUSE) == HOUSE.replace(
         "RATE = 2", "RATE = 3"
     )

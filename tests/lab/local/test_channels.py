@@ -99,7 +99,7 @@ def test_drawn_reports_follow_the_chances(name: str, looks: int):
                 bins.append([0.0, 0.0])
             bins[-1][0] += float(law.probability(outcome, key)) * count
             bins[-1][1] += seen.get(outcome, 0)
-        return float(chi2.sf(sum((found - wanted) ** 2 / wanted for wanted, found in bins), len(bins) - 1))
+        return float(chi2.sf(sum((observed - wanted) ** 2 / wanted for wanted, observed in bins), len(bins) - 1))
 
     assert surprise(channel) > ALARM
     assert surprise(other) < ALARM

@@ -83,7 +83,7 @@ def laws(question: SurveyQuestion, history: tuple[int, ...]) -> dict[tuple[int, 
     second = None if question.each is None else channel.second_response(odds_below(question.each))
     labels = range(len(TREES))
     values = sorted(set(history))
-    found: dict[tuple[int, ...], Fraction] = {}
+    law: dict[tuple[int, ...], Fraction] = {}
     for permanent in itertools.product(labels, repeat=len(values)):
         drawn = dict(zip(values, permanent, strict=True))
         probability = Fraction(1)
@@ -94,8 +94,8 @@ def laws(question: SurveyQuestion, history: tuple[int, ...]) -> dict[tuple[int, 
             for value, said in zip(history, words, strict=True):
                 same = said == drawn[value]
                 given *= Fraction(same) if second is None else (second.keep if same else second.lend)
-            found[words] = found.get(words, Fraction(0)) + given
-    return found
+            law[words] = law.get(words, Fraction(0)) + given
+    return law
 
 
 def ratio(one: dict[tuple[int, ...], Fraction], two: dict[tuple[int, ...], Fraction]) -> Fraction | None:
@@ -114,12 +114,12 @@ def test_histories_that_change_at_the_same_moments_differ_by_at_most_the_stated_
     def moments(history: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(history.index(value) for value in history)
 
-    found = {history: laws(question, history) for history in histories}
+    by_history = {history: laws(question, history) for history in histories}
     worst = Fraction(1)
-    for one, two in itertools.combinations(histories, 2):
-        if moments(one) == moments(two):
-            cost = len(set(one)) * question.permanent.epsilon
-            words = ratio(found[one], found[two])
+    for first, two in itertools.combinations(histories, 2):
+        if moments(first) == moments(two):
+            cost = len(set(first)) * question.permanent.epsilon
+            words = ratio(by_history[first], by_history[two])
             assert words is not None
             assert is_within(words, cost)
             worst = max(worst, words)
@@ -139,8 +139,8 @@ def test_without_a_second_look_a_change_can_show_for_sure_and_with_one_it_costs_
     assert words is not None
     assert is_within(words, stated)
     every = [laws(LOOKED, history) for history in itertools.product(range(3), repeat=3)]
-    for one, two in itertools.combinations(every, 2):
-        words = ratio(one, two)
+    for first, two in itertools.combinations(every, 2):
+        words = ratio(first, two)
         assert words is not None
         assert is_within(words, stated)
 

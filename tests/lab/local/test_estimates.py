@@ -38,8 +38,8 @@ EVERY = pytest.mark.parametrize("support", SUPPORTS.values(), ids=SUPPORTS)
 
 def law(meaning: int, respondents: int, support: SupportProbabilities):
     """The law of the number of marks, if so many of the respondents mean the label."""
-    own, others = meaning * support.trials, (respondents - meaning) * support.trials
-    kept = binom.pmf(np.arange(own + 1), own, float(support.keep))
+    meant, others = meaning * support.trials, (respondents - meaning) * support.trials
+    kept = binom.pmf(np.arange(meant + 1), meant, float(support.keep))
     lent = binom.pmf(np.arange(others + 1), others, float(support.lend))
     return np.convolve(kept, lent)
 
@@ -142,7 +142,9 @@ def test_tails_of_many_trials_agree_with_thirty_digits(marks: int):
             total += probability
             if number + 1 >= marks - few:
                 below[marks - number - 1] = total
-        wanted = mpmath.fsum(mpmath.binomial(few, own) * mpmath.mpf(keep) ** few * below[own] for own in range(few + 1))
+        wanted = mpmath.fsum(
+            mpmath.binomial(few, kept) * mpmath.mpf(keep) ** few * below[kept] for kept in range(few + 1)
+        )
         assert min(wanted, 1 - wanted) > 1e-7
         assert abs(_at_most(marks, few, many, (keep, lend)) / wanted - 1) < 1e-10
 
@@ -188,20 +190,24 @@ def estimates(marks: tuple[int, ...] = (300, 150, 80, 52), respondents: int = 1_
 
 
 def test_intervals_that_hold_at_once_are_wider_and_those_of_the_population_too():
-    found = estimates()
-    one, all_at_once, population = found["beech"], found.simultaneous()["beech"], found.population["beech"]
-    assert to_float(all_at_once.high) > to_float(one.high) > to_float(one.low) > to_float(all_at_once.low)
-    assert to_float(population.high) > to_float(one.high)
-    assert found.simultaneous().simultaneous() == found.simultaneous()
-    assert found.shares() == {label: found[label] for label in found.labels}
+    estimated = estimates()
+    single, all_at_once, population = (
+        estimated["beech"],
+        estimated.simultaneous()["beech"],
+        estimated.population["beech"],
+    )
+    assert to_float(all_at_once.high) > to_float(single.high) > to_float(single.low) > to_float(all_at_once.low)
+    assert to_float(population.high) > to_float(single.high)
+    assert estimated.simultaneous().simultaneous() == estimated.simultaneous()
+    assert estimated.shares() == {label: estimated[label] for label in estimated.labels}
 
 
 def test_counts_are_shares_of_the_respondents():
-    found = estimates()
-    assert found.count("beech").low == to_float(found["beech"].low) * 1_000
-    assert float(found.count("beech")) == pytest.approx(float(found["beech"]) * 1_000)
+    estimated = estimates()
+    assert estimated.count("beech").low == to_float(estimated["beech"].low) * 1_000
+    assert float(estimated.count("beech")) == pytest.approx(float(estimated["beech"]) * 1_000)
     with pytest.raises(InvalidArgument, match="shares"):
-        found.population.count("beech")
+        estimated.population.count("beech")
 
 
 def test_consistent_shares_are_none_below_nought_and_one_in_all():
@@ -214,21 +220,21 @@ def test_consistent_shares_are_none_below_nought_and_one_in_all():
 
 
 def test_heavy_hitters_are_sure_only_above_their_share():
-    found = estimates((300, 150, 80, 52))
-    heavy = found.heavy("1/4")
+    estimated = estimates((300, 150, 80, 52))
+    heavy = estimated.heavy("1/4")
     assert heavy.sure == ("oak",)
     assert heavy.possible == ("oak", "beech")
-    assert found.heavy(0).sure == tuple(label for label, _ in found)
-    assert found.heavy(1).sure == ()
+    assert estimated.heavy(0).sure == tuple(label for label, _ in estimated)
+    assert estimated.heavy(1).sure == ()
 
 
 def test_estimates_are_told_as_text_and_as_json():
-    found = estimates()
-    words = json.loads(found.to_json())
+    estimated = estimates()
+    words = json.loads(estimated.to_json())
     assert words["respondents"] == 1_000
-    assert [row["label"] for row in words["shares"]] == list(found.labels)
-    assert str(found).splitlines()[0] == "tree, 1,000 respondents"
-    assert len(str(found).splitlines()) == 5
+    assert [row["label"] for row in words["shares"]] == list(estimated.labels)
+    assert str(estimated).splitlines()[0] == "tree, 1,000 respondents"
+    assert len(str(estimated).splitlines()) == 5
 
 
 def test_a_label_that_was_not_counted_and_a_confidence_of_one_are_refused():

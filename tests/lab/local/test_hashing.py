@@ -19,9 +19,9 @@ def test_vectors_and_integers_have_the_same_hashes(buckets: int):
     edges = [[top, top, top], [0, 0, 0], [1, 0, 0], [top, top, 1], [1, 1, top]]
     seeds = np.concatenate([draw_functions(2_000), np.array(edges, dtype=np.uint64)])
     for key in ((top, top), (0, 0), (1, 0), fingerprint("oak"), (0, top)):
-        found = hash_keys(seeds, np.array(key, dtype=np.uint64), buckets)
-        assert found.tolist() == [hash_key(seed, key, buckets) for seed in seeds.tolist()]
-        assert int(found.max()) < buckets
+        hashed = hash_keys(seeds, np.array(key, dtype=np.uint64), buckets)
+        assert hashed.tolist() == [hash_key(seed, key, buckets) for seed in seeds.tolist()]
+        assert int(hashed.max()) < buckets
 
 
 @pytest.mark.parametrize("prime", [7, 31, 127])
@@ -56,9 +56,9 @@ def test_drawn_functions_spread_two_labels_over_all_pairs_of_buckets(keys):
 @pytest.mark.distribution
 def test_functions_of_two_rows_are_drawn_apart():
     """400,000 respondents with two functions each: the pair of buckets of one label, at 10^-9."""
-    one, two = np.hsplit(draw_functions(400_000, 2), 2)
+    first, two = np.hsplit(draw_functions(400_000, 2), 2)
     key = np.array(fingerprint("oak"), dtype=np.uint64)
-    seen = np.bincount((2 * hash_keys(one, key, 2) + hash_keys(two, key, 2)).astype(np.int64), minlength=4)
+    seen = np.bincount((2 * hash_keys(first, key, 2) + hash_keys(two, key, 2)).astype(np.int64), minlength=4)
     assert chi2.sf(np.sum((seen - 1e5) ** 2 / 1e5), 3) > ALARM
 
 

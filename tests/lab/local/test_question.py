@@ -57,8 +57,8 @@ def test_a_report_travels_as_json_and_is_counted(question: SurveyQuestion):
     again = Report.from_json(report.to_json())
     assert again == report
     assert json.loads(report.to_json())["format"] == 1
-    found = question.collect([again, report], candidates=candidates_of(question))
-    assert found.respondents == 2
+    estimated = question.collect([again, report], candidates=candidates_of(question))
+    assert estimated.respondents == 2
 
 
 @EVERY
@@ -84,11 +84,11 @@ def test_many_answers_are_estimated_within_the_stated_error(question: SurveyQues
     """20,000 respondents, one label meant by 60%: at 1 - 10^-9 for each of at most four labels."""
     other = "no" if question.name == "ill" else "ash"
     values = [answer_to(question)] * 12_000 + [other] * 8_000
-    found = question.collect(question.batches(values), candidates=candidates_of(question), confidence=1 - 1e-9)
+    estimated = question.collect(question.batches(values), candidates=candidates_of(question), confidence=1 - 1e-9)
     within = question.accuracy(1 - 1e-9, respondents=20_000).within
     for label, share in ((answer_to(question), 0.6), (other, 0.4)):
-        assert abs(float(found[label]) - share) <= within
-        assert found[label].low <= share <= found[label].high
+        assert abs(float(estimated[label]) - share) <= within
+        assert estimated[label].low <= share <= estimated[label].high
     assert within < 0.6, "the error that is stated must mean something here"
 
 
@@ -299,11 +299,11 @@ def test_a_survey_adds_up_what_its_questions_cost():
 
 def test_a_survey_is_answered_whole_and_collected_by_question():
     responses = [survey().respond({"ill": True, "tree": "oak", "page": "beech"}) for _ in range(30)]
-    found = survey().collect(responses, candidates={"page": TREES}, confidence=0.9)
-    assert list(found) == ["ill", "tree", "page"]
-    assert {estimates.respondents for estimates in found.values()} == {30}
-    assert found["page"].labels == tuple(TREES)
-    assert {estimates.confidence for estimates in found.values()} == {0.9}
+    by_question = survey().collect(responses, candidates={"page": TREES}, confidence=0.9)
+    assert list(by_question) == ["ill", "tree", "page"]
+    assert {estimates.respondents for estimates in by_question.values()} == {30}
+    assert by_question["page"].labels == tuple(TREES)
+    assert {estimates.confidence for estimates in by_question.values()} == {0.9}
 
 
 @pytest.mark.parametrize(

@@ -27,17 +27,17 @@ def test_very_many_questions_in_turn_go_to_weights_where_they_can_be_kept():
 
 
 def test_known_questions_on_few_cells_go_to_the_histogram():
-    found = forecast(plan(cells=64))
-    assert found.best(Adaptivity.TOGETHER).method.name == "histogram"
-    said = sentences(found)
+    outlook = forecast(plan(cells=64))
+    assert outlook.best(Adaptivity.TOGETHER).method.name == "histogram"
+    said = sentences(outlook)
     assert list(said) == ["If questions may depend on answers", "If all questions are known"]
     assert said["If all questions are known"].startswith("The whole histogram:")
 
 
 @pytest.mark.slow
 def test_a_better_promise_that_cannot_be_run_is_named_as_such():
-    found = forecast(plan(rows=10**6, questions=10**6, cells=2**40))
-    assert found.best().method.name == "gaussian-exact"
+    outlook = forecast(plan(rows=10**6, questions=10**6, cells=2**40))
+    assert outlook.best().method.name == "gaussian-exact"
     few = forecast(plan(rows=10**5, questions=10**6, cells=2**40))
     assert "times better, but it cannot be run here" in advice(few, Adaptivity.TOGETHER)
 
@@ -52,15 +52,17 @@ def test_where_nothing_is_promised_the_rows_that_would_do_are_told():
 
 @pytest.mark.parametrize("task", Task)
 def test_promises_are_sorted_and_reported_whole(task):
-    found = forecast(plan(positives=4), task)
-    errors = [promise.within for promise in found.promises]
+    outlook = forecast(plan(positives=4), task)
+    errors = [promise.within for promise in outlook.promises]
     assert errors == sorted(errors)
-    assert len(rows(found)) == len(found.promises)
-    told = summary(found)
-    assert [one["mechanism"] for one in told["promises"]] == [one.method.name for one in found.promises]
-    assert set(told["left_out"]).isdisjoint(one["mechanism"] for one in told["promises"])
-    assert told["advice"]
-    assert told["person"]["guess"] == pytest.approx(0.731059, rel=1e-5)
+    assert len(rows(outlook)) == len(outlook.promises)
+    report = summary(outlook)
+    assert [promise["mechanism"] for promise in report["promises"]] == [
+        promise.method.name for promise in outlook.promises
+    ]
+    assert set(report["left_out"]).isdisjoint(promise["mechanism"] for promise in report["promises"])
+    assert report["advice"]
+    assert report["person"]["guess"] == pytest.approx(0.731059, rel=1e-5)
 
 
 def test_a_setting_is_told_in_a_line():
@@ -88,9 +90,9 @@ def test_the_lectures_conjunctions_with_real_constants():
     assert 0.3 < within["blr-textbook"] < 1
     assert within["blr"] < within["blr-textbook"] / 4
     assert within["pmw"] < within["pmw-textbook"]
-    told = lecture_orders(20, rows=10**6, epsilon=1)
-    assert told.laplace > 1
-    assert told.blr < within["blr"] < 10 * told.blr
+    orders = lecture_orders(20, rows=10**6, epsilon=1)
+    assert orders.laplace > 1
+    assert orders.blr < within["blr"] < 10 * orders.blr
     needs = rows_needed(setting, within=0.1)
     assert needs["laplace-basic"] > 100 * needs["blr"]
     assert min(needs, key=needs.get) == "mwem-mean"

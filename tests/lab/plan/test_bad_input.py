@@ -105,11 +105,11 @@ def test_more_questions_than_are_composed_exactly_are_left_to_zcdp():
 
 
 def test_what_is_left_out_of_a_forecast_has_a_reason():
-    found = forecast(Setting(rows=1000, questions=10, epsilon=1))
-    reasons = {method.name: reason for method, reason in found.left_out}
+    outlook = forecast(Setting(rows=1000, questions=10, epsilon=1))
+    reasons = {method.name: reason for method, reason in outlook.left_out}
     assert "cells" in reasons["pmw"]
     assert "delta" in reasons["gaussian-zcdp"]
-    assert {promise.method.name for promise in found.promises}.isdisjoint(reasons)
+    assert {promise.method.name for promise in outlook.promises}.isdisjoint(reasons)
 
 
 @pytest.mark.share(3)
@@ -134,6 +134,6 @@ def test_what_is_left_out_of_a_forecast_has_a_reason():
 @pytest.mark.slow
 def test_extreme_settings_have_a_forecast(sides, neighbours):
     """Whatever is accepted is planned: each promise is a number from 0 up, infinite where nothing is left."""
-    found = forecast(Setting(**{**RIGHT, **sides}, neighbours=neighbours))
-    assert len(found.promises) + len(found.left_out) == 18
-    assert all(promise.within >= 0 for promise in found.promises)
+    outlook = forecast(Setting(**{**RIGHT, **sides}, neighbours=neighbours))
+    assert len(outlook.promises) + len(outlook.left_out) == 18
+    assert all(promise.within >= 0 for promise in outlook.promises)

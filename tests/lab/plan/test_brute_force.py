@@ -39,7 +39,7 @@ def _marks(number: int) -> list[pytest.MarkDecorator]:
 
 POINT = pytest.mark.parametrize(
     "setting",
-    [pytest.param(one, id=str(number), marks=_marks(number)) for number, one in enumerate(settings())],
+    [pytest.param(setting, id=str(number), marks=_marks(number)) for number, setting in enumerate(settings())],
 )
 
 
@@ -95,21 +95,21 @@ def test_mechanisms_that_learn_the_table_promise_what_brute_force_finds(setting)
 @POINT
 def test_selections_and_thresholds_promise_what_brute_force_finds(setting):
     epsilon, delta, beta, rows, adaptivity = _sides(setting)
-    told, sides = setting.positives, 1 if setting.neighbours is Neighbours.ADD_REMOVE else 2
+    positives, sides = setting.positives, 1 if setting.neighbours is Neighbours.ADD_REMOVE else 2
     chosen = sides / epsilon * math.log(adaptivity / beta)
     assert promise_for(setting, "exponential").within == pytest.approx(chosen / rows, rel=1e-9)
     noisy = sides / epsilon * (math.log(1 / beta) + math.log(max(adaptivity - 1, 1) / beta))
     assert promise_for(setting, "noisy-max").within == pytest.approx((noisy + 2) / rows, rel=1e-9)
-    logs = math.log(adaptivity) + math.log(2 * told / beta)
-    factor = 8 * told if delta == 0 else math.sqrt(512 * told * math.log(1 / delta))
+    logs = math.log(adaptivity) + math.log(2 * positives / beta)
+    factor = 8 * positives if delta == 0 else math.sqrt(512 * positives * math.log(1 / delta))
     assert promise_for(setting, "sparse-textbook").within == pytest.approx(logs * factor / epsilon / rows, rel=1e-9)
-    one = brute.sparse(epsilon, adaptivity, 1, told, sides, beta)
-    errors = [one, brute.sparse(epsilon / told, adaptivity, told, 1, sides, beta)]
+    single = brute.sparse(epsilon, adaptivity, 1, positives, sides, beta)
+    errors = [single, brute.sparse(epsilon / positives, adaptivity, positives, 1, sides, beta)]
     if delta > 0:
         price = brute.rho(epsilon, delta)
         errors += [
-            brute.sparse(brute.tanh_loss(price), adaptivity, 1, told, sides, beta),
-            brute.sparse(brute.tanh_loss(price / told), adaptivity, told, 1, sides, beta),
+            brute.sparse(brute.tanh_loss(price), adaptivity, 1, positives, sides, beta),
+            brute.sparse(brute.tanh_loss(price / positives), adaptivity, positives, 1, sides, beta),
         ]
     assert near(promise_for(setting, "sparse").within, (min(errors) + 2) / rows, steps=0, rows=rows)
 

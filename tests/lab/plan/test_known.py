@@ -62,10 +62,10 @@ def test_where_gaussian_noise_promises_nothing_weights_do():
 def test_a_synthetic_table_is_promised_as_it_is_run_on_toy_universes():
     """The best of all sizes that can be walked through; more rows than that would promise more, and cannot be run."""
     setting = Setting(rows=10**5, questions=6, cells=4, epsilon=1)
-    found = promise_for(setting, "blr-run")
-    assert found.runs
-    assert found.law.startswith("one of ")
-    assert promise_for(setting, "blr").within < found.within < promise_for(setting, "blr-textbook").within
+    promised = promise_for(setting, "blr-run")
+    assert promised.runs
+    assert promised.law.startswith("one of ")
+    assert promise_for(setting, "blr").within < promised.within < promise_for(setting, "blr-textbook").within
     assert promise_for(Setting(rows=10**5, questions=6, cells=1024, epsilon=1), "blr-run").within > 1
     with pytest.raises(Unsuitable, match="more cells"):
         promise_for(setting_of(10**5, 10**3, 20), "blr-run")

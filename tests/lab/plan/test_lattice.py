@@ -83,7 +83,7 @@ def test_residuals_promise_what_is_drawn():
     assert float(ratio) == pytest.approx(least, rel=2e-3)
     scale = float(ratio) / (2 * brute.rho(1.0, 1e-6))
     spread = [math.sqrt(kind / (use / 16)) for kind, use in zip(kinds, used, strict=True)]
-    unit = sum(use / 16 * own for use, own in zip(used, spread, strict=True))
+    unit = sum(use / 16 * variance for use, variance in zip(used, spread, strict=True))
     generator = np.random.default_rng(6)
     drawn = {
         chosen: generator.normal(scale=math.sqrt(spread[len(chosen)] / unit * scale), size=4000) for chosen in subsets

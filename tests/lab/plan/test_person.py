@@ -13,8 +13,8 @@ from dodona.lab.plan import Exposure
 def worst(epsilon, delta):
     """Return the two laws of the worst (ε, δ)-private mechanism: four outcomes (Kairouz, Oh, Viswanath)."""
     power = math.exp(epsilon)
-    told = np.array([delta, (1 - delta) * power / (1 + power), (1 - delta) / (1 + power), 0])
-    return told, told[::-1]
+    law = np.array([delta, (1 - delta) * power / (1 + power), (1 - delta) / (1 + power), 0])
+    return law, law[::-1]
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 4])

@@ -13,7 +13,7 @@ PLAN = Setting(rows=10**4, questions=20, cells=16, epsilon=1, delta="1e-6", posi
     "over",
     [
         PlanParameter.QUESTIONS,
-        *(pytest.param(one, marks=pytest.mark.slow) for one in (PlanParameter.ROWS, PlanParameter.EPSILON)),
+        *(pytest.param(parameter, marks=pytest.mark.slow) for parameter in (PlanParameter.ROWS, PlanParameter.EPSILON)),
     ],
 )
 def test_a_picture_has_a_line_for_each_family(over, tmp_path):

@@ -17,7 +17,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 @pytest.fixture
 def accounts(place: Place) -> Iterator[Accounts]:
     """Accounts with one analyst of one dataset."""
-    with place.create() as found:
-        found.add("ada", email="ada@example.org")
-        found.grant("ada", "hospital", "analyst")
-        yield found
+    with place.create() as store:
+        store.add("ada", email="ada@example.org")
+        store.grant("ada", "hospital", "analyst")
+        yield store

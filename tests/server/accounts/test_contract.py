@@ -37,9 +37,9 @@ def test_opening_never_creates_and_creating_keeps_what_is_there(place: Place):
     with place.create() as first:
         first.add("ada")
     with place.create() as again:
-        assert [one.name for one in again.list()] == ["ada"]
+        assert [account.name for account in again.list()] == ["ada"]
     with place.open() as again:
-        assert [one.name for one in again.list()] == ["ada"]
+        assert [account.name for account in again.list()] == ["ada"]
 
 
 def test_a_token_says_whose_it_is_and_what_it_is_for(accounts: Accounts):
@@ -65,7 +65,7 @@ def test_only_the_whole_right_token_is_accepted(accounts: Accounts):
     wrong += ["x" * 10**6, "\udcff", "\0", text.replace(PREFIX, "dodonA_")]
     for place, letter in enumerate(text):
         wrong.append(f"{text[:place]}{'a' if letter != 'a' else 'b'}{text[place + 1 :]}")
-    assert [found for found in map(accounts.authenticate_token, wrong) if found is not None] == []
+    assert [identity for identity in map(accounts.authenticate_token, wrong) if identity is not None] == []
     assert accounts.authenticate_token(text) is not None
 
 
@@ -85,7 +85,7 @@ def test_a_token_expires(accounts: Accounts, place: Place):
     place.time.pass_by(1)
     assert accounts.authenticate_token(token.text) is None
     assert accounts.authenticate_token(for_ever.text) is not None
-    assert [one for one, _ in accounts.verifiers("ada")] == [for_ever.info.id]
+    assert [token_id for token_id, _ in accounts.verifiers("ada")] == [for_ever.info.id]
 
 
 @pytest.mark.parametrize("act", ["revoke", "stop", "withdraw"])
@@ -110,13 +110,13 @@ def test_a_role_holds_for_its_dataset_and_a_named_one_before_every(accounts: Acc
     accounts.grant("ada", "*", "auditor")
     accounts.grant("ada", "school", "owner")
     accounts.grant("ada", "school", "analyst")
-    found = accounts.identify("ada")
-    assert found is not None
-    assert [found.role(name) for name in ("hospital", "school", "other")] == ["analyst", "analyst", "auditor"]
-    assert found.require("other", "owner", "auditor") == "auditor"
+    identity = accounts.identify("ada")
+    assert identity is not None
+    assert [identity.role(name) for name in ("hospital", "school", "other")] == ["analyst", "analyst", "auditor"]
+    assert identity.require("other", "owner", "auditor") == "auditor"
     with pytest.raises(RoleMissing, match="role owner or analyst"):
-        found.require("other", "owner", "analyst")
-    assert not found.manages_accounts
+        identity.require("other", "owner", "analyst")
+    assert not identity.manages_accounts
     with pytest.raises(InvalidArgument, match="role"):
         accounts.grant("ada", "school", "god")
 
@@ -129,10 +129,10 @@ def test_the_scope_of_a_token_narrows_what_the_account_may(accounts: Accounts):
     assert narrow is not None
     assert wide is not None
     assert person is not None
-    assert [one.role("hospital") for one in (narrow, wide, person)] == [None, "analyst", "analyst"]
-    assert [one.role("school") for one in (narrow, wide, person)] == ["owner", "owner", "owner"]
-    assert [one.manages_accounts for one in (narrow, wide, person)] == [False, True, True]
-    assert [one.may_issue_tokens for one in (narrow, wide, person)] == [False, True, True]
+    assert [identity.role("hospital") for identity in (narrow, wide, person)] == [None, "analyst", "analyst"]
+    assert [identity.role("school") for identity in (narrow, wide, person)] == ["owner", "owner", "owner"]
+    assert [identity.manages_accounts for identity in (narrow, wide, person)] == [False, True, True]
+    assert [identity.may_issue_tokens for identity in (narrow, wide, person)] == [False, True, True]
     nothing = accounts.authenticate_token(accounts.create_token("ada", "nothing", datasets=[]).text)
     assert nothing is not None
     assert nothing.role("school") is None

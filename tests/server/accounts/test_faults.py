@@ -36,20 +36,20 @@ def test_a_fault_is_noticed(number: int, forked: Run):
 
 def plain_compares(text: str) -> list[str]:
     """Return the comparisons by == or != of what may be a secret."""
-    found = []
+    comparisons = []
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Compare) and any(isinstance(one, ast.Eq | ast.NotEq) for one in node.ops):
+        if isinstance(node, ast.Compare) and any(isinstance(operator, ast.Eq | ast.NotEq) for operator in node.ops):
             names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
             names |= {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
             if any(SECRET.search(name) for name in names):
-                found.append(ast.unparse(node))
-    return found
+                comparisons.append(ast.unparse(node))
+    return comparisons
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_secrets_are_compared_in_constant_time_alone(module: str):
     text = (SOURCE / "dodona" / "server" / f"{module}.py").read_text(encoding="utf-8")
-    assert [one for one in plain_compares(text) if one not in HARMLESS] == []
+    assert [comparison for comparison in plain_compares(text) if comparison not in HARMLESS] == []
 
 
 @pytest.mark.parametrize(

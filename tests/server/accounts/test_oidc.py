@@ -60,9 +60,9 @@ def clocks() -> Time:
 
 @pytest.fixture
 def accounts(tmp_path: Path, clocks: Time) -> Iterator[Accounts]:
-    with Accounts.create(tmp_path / "accounts.db", clock=clocks.clock()) as found:
-        found.add("ada", email="ada@example.org")
-        yield found
+    with Accounts.create(tmp_path / "accounts.db", clock=clocks.clock()) as store:
+        store.add("ada", email="ada@example.org")
+        yield store
 
 
 class Browser:
@@ -354,8 +354,8 @@ def test_a_statement_that_the_provider_did_not_sign_is_refused(
     issuer: str, accounts: Accounts, forge: Callable[[str, dict[str, Any]], str]
 ):
     def change(body: bytes) -> httpx.Response:
-        found = json.loads(body)
-        return httpx.Response(200, json=found | {"id_token": forge(issuer, reading(found["id_token"]))})
+        document = json.loads(body)
+        return httpx.Response(200, json=document | {"id_token": forge(issuer, reading(document["id_token"]))})
 
     with pytest.raises(LoginFailed, match="does not verify"):
         attacked(issuer, accounts, "/token", change)
@@ -394,11 +394,11 @@ def test_a_statement_for_another_party_time_or_login_is_refused(
 
     async def whole(*, wrong: bool) -> None:
         def forge(body: bytes) -> httpx.Response:
-            found = json.loads(body)
-            claims = reading(found["id_token"]) | (change if wrong else {})
+            document = json.loads(body)
+            claims = reading(document["id_token"]) | (change if wrong else {})
             claims = {name: value for name, value in claims.items() if value is not None}
             return httpx.Response(
-                200, json=found | {"id_token": jwt.encode({"alg": "RS256", "kid": "forged"}, claims, keys)}
+                200, json=document | {"id_token": jwt.encode({"alg": "RS256", "kid": "forged"}, claims, keys)}
             )
 
         async with httpx.AsyncClient(trust_env=False, transport=Between("/token", forge)) as client:

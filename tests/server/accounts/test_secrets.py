@@ -85,7 +85,7 @@ def test_a_verifier_accepts_the_proof_of_who_knows_the_secret_and_of_nobody_else
         salted = hashlib.pbkdf2_hmac("sha256", secret.encode(), salt, 4096)
         key = hmac.digest(salted, b"Client Key", "sha256")
         signature = hmac.digest(hashlib.sha256(key).digest(), message, "sha256")
-        return bytes(one ^ other for one, other in zip(key, signature, strict=True))
+        return bytes(byte ^ other for byte, other in zip(key, signature, strict=True))
 
     assert verifier.accepts(proof("the secret"), message)
     assert not verifier.accepts(proof("the secret"), message + b"x")

@@ -180,7 +180,7 @@ def test_an_account_has_a_bounded_number_of_sessions(sessions: Sessions, account
     for _ in range(MOST_SESSIONS + 3):
         started.append(sessions.begin("ada"))
         place.time.pass_by(1)
-    alive = [sessions.authenticate(one.text) is not None for one in started]
+    alive = [sessions.authenticate(session.text) is not None for session in started]
     assert alive == [False] * 3 + [True] * MOST_SESSIONS
     assert accounts.store.read("SELECT count(*) FROM dodona_sessions") == [(MOST_SESSIONS,)]
 
@@ -209,16 +209,16 @@ def attempt(throttle: Throttle, account: str, address: str) -> int:
 
 def play(throttle: Throttle, clocks: Time, attempts: list[tuple[str, str]]) -> list[int]:
     """Return the waits of attempts, each made again as soon as it may be."""
-    found = []
+    waits = []
     for account, address in attempts:
         wait = attempt(throttle, account, address)
-        found.append(wait)
+        waits.append(wait)
         if wait:
             clocks.pass_by(wait - 0.01)
             assert attempt(throttle, account, address) == 1
             clocks.pass_by(0.01)
             assert attempt(throttle, account, address) == 0
-    return found
+    return waits
 
 
 @pytest.fixture
@@ -233,14 +233,14 @@ def throttle(clocks: Time) -> Throttle:
 
 def test_failures_of_an_account_wait_longer_and_longer_up_to_a_minute(throttle: Throttle, clocks: Time):
     names = ("ada", "Ada", "ADA")
-    found = play(throttle, clocks, [(names[one % 3], f"192.0.2.{one}") for one in range(16)])
-    assert found == [0] * (ACCOUNT_PACE.free + 1) + [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    waits = play(throttle, clocks, [(names[number % 3], f"192.0.2.{number}") for number in range(16)])
+    assert waits == [0] * (ACCOUNT_PACE.free + 1) + [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
     assert attempt(throttle, "bob", "198.51.100.1") == 0
 
 
 def test_failures_of_an_address_wait_whatever_names_it_tries(throttle: Throttle, clocks: Time):
-    found = play(throttle, clocks, [(f"name{one}", f"2001:db8::{one:x}") for one in range(24)])
-    assert found == [0] * (ADDRESS_PACE.free + 1) + [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
+    waits = play(throttle, clocks, [(f"name{number}", f"2001:db8::{number:x}") for number in range(24)])
+    assert waits == [0] * (ADDRESS_PACE.free + 1) + [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]
     assert attempt(throttle, "name99", "2001:db8:0:1::1") == 0
 
 
@@ -289,8 +289,8 @@ def test_a_flood_of_names_takes_no_memory_and_ends_no_wait(clocks: Time):
         while wait := attempt(throttle, "ada", "192.0.2.1"):
             clocks.pass_by(wait)
     before = size(throttle)
-    for one in range(5000):
-        attempt(throttle, f"name{one}", f"2001:db8:{one:x}::1")
+    for number in range(5000):
+        attempt(throttle, f"name{number}", f"2001:db8:{number:x}::1")
     assert attempt(throttle, "ada", "192.0.2.2") > 0
     assert size(throttle) == before
 

@@ -53,11 +53,11 @@ def at_once(work: Callable[[Say], None]) -> list[str]:
         work(say)
 
     children = [forked(child) for _ in range(PROCESSES)]
-    for one in children:
-        assert one.first_word() == "ready"
+    for process in children:
+        assert process.first_word() == "ready"
     os.close(gate)
     os.close(opener)
-    return sorted(word for one in children for word in one.finish())
+    return sorted(word for process in children for word in process.finish())
 
 
 def test_processes_that_create_the_accounts_at_once_create_them_once(place: Place):
@@ -153,10 +153,10 @@ def test_a_revocation_holds_in_processes_that_use_the_token_all_the_time(account
             say(f"let in again {1000 - again.count(None)} times")
 
     children = [forked(work) for _ in range(2)]
-    for one in children:
-        assert one.first_word() == "ready"
+    for process in children:
+        assert process.first_word() == "ready"
     accounts.revoke("ada", token.info.id)
-    assert [one.finish() for one in children] == [["let in again 0 times"]] * 2
+    assert [process.finish() for process in children] == [["let in again 0 times"]] * 2
 
 
 def test_a_database_whose_connections_break_is_used_again(tmp_path: Path):
@@ -241,12 +241,12 @@ def test_accounts_are_opened_on_a_full_disk_and_what_expired_ends_when_there_is_
         with Accounts(store, clock=time.clock()) as full:
             assert full.authenticate_token(token.text) is not None
             full.flush()
-            assert [one.ended for one in full.tokens("ada")] == [None, None]
+            assert [info.ended for info in full.tokens("ada")] == [None, None]
             store._writer.execute("PRAGMA query_only = 0")
             time.pass_by(60)
             assert full.authenticate_token(token.text) is not None
             full.flush()
-            assert sorted(one.ended is None for one in full.tokens("ada")) == [False, True]
+            assert sorted(info.ended is None for info in full.tokens("ada")) == [False, True]
 
 
 def test_opening_accounts_writes_nothing(tmp_path: Path):
@@ -343,7 +343,7 @@ def test_the_group_may_use_accounts_in_a_folder_that_was_given_to_it(tmp_path: P
         folder.chmod(mode)
         store = create_store(folder / "accounts.db")
         store.write(lambda run: run("UPDATE dodona_accounts_state SET revision = revision + 1", ()))
-        assert {stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()} == {expected}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {expected}
         store.close()
 
 
@@ -375,11 +375,11 @@ def test_no_secret_is_in_the_files_the_logs_or_a_repr(
         token = accounts.create_token("ada", "laptop")
         accounts.set_password("ada", PASSWORD)
         session = sessions.begin("ada")
-        found = [accounts.authenticate_token(token.text), sessions.authenticate(session.text)]
+        identities = [accounts.authenticate_token(token.text), sessions.authenticate(session.text)]
         accounts.authenticate_password("ada", PASSWORD)
         accounts.authenticate_password("ada", f"{PASSWORD} wrong")
         accounts.flush()
-        shown = repr([accounts, token, session, found, accounts.tokens("ada"), accounts.list(), accounts._known])
+        shown = repr([accounts, token, session, identities, accounts.tokens("ada"), accounts.list(), accounts._known])
         shown += repr(accounts.verifiers("ada"))
         kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     everything = shown + caplog.text + "".join(capfd.readouterr())

@@ -114,12 +114,12 @@ def texts_outside_data(value: object) -> Iterator[str]:
         case str():
             yield value
         case dict():
-            for name, own in value.items():
+            for name, part in value.items():
                 if name != "data":
-                    yield from texts_outside_data(own)
+                    yield from texts_outside_data(part)
         case list():
-            for own in value:
-                yield from texts_outside_data(own)
+            for part in value:
+                yield from texts_outside_data(part)
 
 
 @scripted
@@ -138,9 +138,9 @@ async def test_a_label_that_gives_orders_stays_data(evil: Path) -> None:
             wrong = await agent.refused(
                 "ask", dataset="stays", question="SELECT count(*) FROM stays WHERE sex = 'x'", max_price="1%"
             )
-            told = [INSTRUCTIONS, *(str(tool) for tool in (await agent.client.list_tools()).tools)]
-            told += [str(one) for one in (await agent.client.list_resource_templates()).resource_templates]
-            told += [str(one) for one in (await agent.client.list_prompts()).prompts]
+            texts = [INSTRUCTIONS, *(str(tool) for tool in (await agent.client.list_tools()).tools)]
+            texts += [str(template) for template in (await agent.client.list_resource_templates()).resource_templates]
+            texts += [str(prompt) for prompt in (await agent.client.list_prompts()).prompts]
             (resource,) = (await agent.client.read_resource("dodona://datasets/stays/schema")).contents
     replies.append(json.loads(resource.text))
     assert any(EVIL in str(reply["data"]) for reply in replies if "data" in reply)  # it is there, as data
@@ -148,7 +148,7 @@ async def test_a_label_that_gives_orders_stays_data(evil: Path) -> None:
         assert not any(EVIL in text for text in texts_outside_data(reply))
         assert "data" not in reply or reply["notice"] == NOTICE
     assert wrong["notice"] == NOTICE  # an error may quote a label
-    assert not any(EVIL in text for text in told)
+    assert not any(EVIL in text for text in texts)
 
 
 @scripted
@@ -174,10 +174,10 @@ async def test_an_agent_sees_no_question_of_others_and_no_answer_under_their_key
     async with over_http(server.analysts, server.tokens["bob"]) as bob:
         first = await bob.call("ask", **asked)
     async with over_http(server.analysts, server.tokens["ada"]) as ada:
-        own = await ada.call("history", dataset="stays", limit=50)
+        history = await ada.call("history", dataset="stays", limit=50)
         visits = await ada.refused("history", dataset="visits")
         replayed = await ada.call("ask", **asked)
-    assert private not in str(own)
+    assert private not in str(history)
     assert visits["code"] == "role-missing"
     assert (replayed["source"], replayed["price"]["share"]) == ("replayed", "0")  # answers are shared, charges are not
     assert replayed["data"]["rows"] == first["data"]["rows"]
@@ -194,10 +194,10 @@ async def test_an_agent_on_a_file_sees_the_questions_of_its_analyst_alone(tmp_pa
     with dodona.open(path, analyst="ada") as curator:
         curator.ask(COUNT.format(age=14), within=60)
         async with beside(curator, AgentCaps()) as agent:
-            own = await agent.call("history", dataset="stays")
+            history = await agent.call("history", dataset="stays")
             left = await agent.call("budget", dataset="stays")
-    assert [one["question"] for one in own["data"]] == [COUNT.format(age=14)]
-    assert left["spent_today"] == own["data"][0]["price"]
+    assert [charge["question"] for charge in history["data"]] == [COUNT.format(age=14)]
+    assert left["spent_today"] == history["data"][0]["price"]
 
 
 @scripted
@@ -277,5 +277,5 @@ def _call(server: Running, token: str, arguments: dict[str, object], *, whole: b
     text = reply.text
     if reply.headers["content-type"].startswith("text/event-stream"):
         text = next(line[6:] for line in text.splitlines() if line.startswith("data: {"))
-    found = json.loads(text)
-    return found if whole else found["result"]
+    response = json.loads(text)
+    return response if whole else response["result"]

@@ -94,9 +94,9 @@ async def test_a_price_above_the_agents_or_the_owners_word_is_refused(curator, p
     caps = AgentCaps(question=price / 2, day=Fraction(1), consent=Fraction(1)) if cap == "question" else FREE_HAND
     async with beside(curator, caps) as agent:
         refusal = await agent.refused("ask", **question(1, max_price=most))
-        told = await agent.call("quote", dataset="stays", question=COUNT.format(age=1), within=WITHIN)
+        offer = await agent.call("quote", dataset="stays", question=COUNT.format(age=1), within=WITHIN)
     assert refusal["code"] == "agent-cap"
-    assert told["allowed"] is (cap == "max_price")
+    assert offer["allowed"] is (cap == "max_price")
     assert spent(curator) == 0
 
 
@@ -146,9 +146,9 @@ async def test_explain_needs_no_consent_as_it_is_free(curator, price) -> None:
     person = Person("decline")
     caps = AgentCaps(question=Fraction(1), day=Fraction(1), consent=Fraction(0))
     async with beside(curator, caps, person) as agent:
-        told = await agent.call("ask", **question(1, question=f"EXPLAIN {COUNT.format(age=1)}"))
+        explanation = await agent.call("ask", **question(1, question=f"EXPLAIN {COUNT.format(age=1)}"))
     assert person.asked == []
-    assert format_percent(price) in str(told)
+    assert format_percent(price) in str(explanation)
     assert spent(curator) == 0
 
 
@@ -183,8 +183,8 @@ class Recorder:
         return {}
 
     async def charges(self, _: str) -> AsyncIterator[Document]:
-        for one in self.own:
-            yield one
+        for charge in self.own:
+            yield charge
 
 
 ASKED = AgentQuestion(dataset="stays", text="SELECT count(*) FROM stays", within="1%")
@@ -216,7 +216,7 @@ async def test_another_question_has_another_key() -> None:
         AgentQuestion(dataset="stays", text=ASKED.text, within="2%"),
         AgentQuestion(dataset="stays", text=ASKED.text, within="1%", confidence=0.9),
     ]
-    assert len({one.key(0) for one in (ASKED, *others)}) == 5
+    assert len({variant.key(0) for variant in (ASKED, *others)}) == 5
 
 
 @scripted
@@ -254,14 +254,14 @@ async def test_an_agent_that_cancels_every_call_gets_no_more_than_its_day(curato
 async def test_two_doors_at_once_take_no_more_than_one_day(path, price) -> None:
     caps = AgentCaps(question=price, day=price * 7 / 2, consent=Fraction(1))
     with closing(dodona.open(path, analyst="ada")) as first, closing(dodona.open(path, analyst="ada")) as second:
-        async with beside(first, caps) as one, beside(second, caps) as other:
+        async with beside(first, caps) as door, beside(second, caps) as other:
             asked = [agent.attempt("ask", **question(2 * age + place))
-                     for age in range(1, 6) for place, agent in enumerate((one, other))]  # fmt: skip
+                     for age in range(1, 6) for place, agent in enumerate((door, other))]  # fmt: skip
             replies = await asyncio.gather(*asked)
         assert sum(answered for answered, _ in replies) == 3
         refused = [reply for answered, reply in replies if not answered]
-        assert {one["code"] for one in refused} <= {"agent-cap", "day-spent"}
-        assert not any(one["charged"] for one in refused)
+        assert {refusal["code"] for refusal in refused} <= {"agent-cap", "day-spent"}
+        assert not any(refusal["charged"] for refusal in refused)
         assert spent(first) == 3 * price
 
 
@@ -290,10 +290,10 @@ async def test_an_answer_that_was_paid_for_is_shown_whatever_fails_then(curator,
 @scripted
 async def test_a_bug_is_a_constant_text_that_does_not_claim_to_know_what_was_charged(curator) -> None:
     async with beside(curator, FREE_HAND, kind=Broken) as agent:
-        answered, told = await agent.attempt("ask", **question(1))
+        answered, problem = await agent.attempt("ask", **question(1))
     assert not answered
-    assert (told["code"], told["charged"]) == ("internal-fault", None)
-    assert "SELECT" not in str(told)
+    assert (problem["code"], problem["charged"]) == ("internal-fault", None)
+    assert "SELECT" not in str(problem)
 
 
 @pytest.mark.parametrize("cap", ["-1%", "101%", "much", "nan"])

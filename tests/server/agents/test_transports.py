@@ -79,8 +79,8 @@ async def test_an_agent_finds_its_way_from_the_datasets_to_an_answer(door: tuple
         wide = again["data"]["rows"][0][1]
         assert wide["high"] - wide["low"] > estimate["high"] - estimate["low"]
 
-        own = (await agent.call("history", dataset="stays"))["data"]
-        assert [one["question"] for one in own].count(asked["question"]) == 1
+        charges = (await agent.call("history", dataset="stays"))["data"]
+        assert [charge["question"] for charge in charges].count(asked["question"]) == 1
         assert (await agent.call("budget", dataset="stays"))["left"] == again["left"]
 
         dear = await agent.call("quote", **asked, within=25)
@@ -145,12 +145,12 @@ async def test_the_day_of_an_account_is_one_over_all_doors(tmp_path: Path) -> No
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         caps = ("--question", "1", "--day", str(day), "--consent", "1")
         async with (
-            over_http(server.analysts, token) as one,
+            over_http(server.analysts, token) as first,
             over_http(server.analysts, token) as other,
             over_stdio(*caps, environment=settings | kept) as third,
         ):
             calls = [agent.attempt("ask", **asked, question=COUNT.format(age=3 * age + place))
-                     for age in range(1, 4) for place, agent in enumerate((one, other, third))]  # fmt: skip
+                     for age in range(1, 4) for place, agent in enumerate((first, other, third))]  # fmt: skip
             replies = await asyncio.gather(*calls)
         assert sum(answered for answered, _ in replies) == 3
         assert {reply["code"] for answered, reply in replies if not answered} <= {"agent-cap", "day-spent"}
@@ -193,8 +193,8 @@ def test_a_server_without_the_sdk_says_what_to_install() -> None:
         "try: asyncio.run(AgentsDoor(None, AgentCaps())._start())\n"
         "except AgentsMissing as missing: print(missing)\n"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert "dodona[mcp]" in told.stdout
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert "dodona[mcp]" in completed.stdout
 
 
 @pytest.mark.parametrize(

@@ -86,13 +86,13 @@ class Meaning:
             sums = list(accumulate(weights))
             if whole:
                 sums = [2 * s - 1 for s in sums]
-            found = [s / sums[-1] for s in sums]
+            probabilities = [s / sums[-1] for s in sums]
         else:
             ratio = real.exp(-rational(Fraction(1 << shift) / noise.scale))
             tail = 2 / (1 + ratio) if whole else real.mpf(1)
             last = math.ceil(float((DEPTH + 4) * 0.7 * float(noise.scale) / 2**shift)) + 3
-            found = [1 - tail * power for power in accumulate([ratio] * last, mul)]
-        for p in found:
+            probabilities = [1 - tail * power for power in accumulate([ratio] * last, mul)]
+        for p in probabilities:
             if 1 - p < real.ldexp(1, -DEPTH - 2):
                 return
             yield p

@@ -18,12 +18,12 @@ from tests.trusted.samplers.oracle import DEPTH, Noise, fixed, meaning_of, ratio
 
 def exponents(rng: np.random.Generator, count: int) -> list[Fraction]:
     """Rationals of every size from 10^-80 to 10^12, with terms of up to hundreds of bits."""
-    found = [Fraction(n, d) for n in (1, 2, 7, 63, 64, 65, 127, 128, 700) for d in (1, 2, 3, 10**6)]
-    while len(found) < count:
+    rationals = [Fraction(n, d) for n in (1, 2, 7, 63, 64, 65, 127, 128, 700) for d in (1, 2, 3, 10**6)]
+    while len(rationals) < count:
         denominator = int.from_bytes(rng.bytes(int(rng.integers(1, 40)))) + 1
         size = Fraction(10) ** int(rng.integers(-80, 12))
-        found.append(size * Fraction(int(rng.integers(1, 1 << 60)) * denominator + 1, denominator) / (1 << 60))
-    return found
+        rationals.append(size * Fraction(int(rng.integers(1, 1 << 60)) * denominator + 1, denominator) / (1 << 60))
+    return rationals
 
 
 def test_power_floor_is_the_floor_of_the_power():
@@ -70,10 +70,10 @@ def test_the_decimal_context_of_the_caller_changes_nothing(context: Context):
     words = np.full(2, 77, dtype=np.uint64)
     with localcontext(context):
         replay = Replay([5] * 12 + [1, 200])
-        found = contest_winners(
+        winner = contest_winners(
             np.zeros(2), lambda _: Fraction(0), words[np.newaxis], replay.more, draw=ContestLaw.GUMBEL
         )[0]
-    assert found == 0
+    assert winner == 0
 
 
 @pytest.mark.slow
@@ -85,10 +85,10 @@ def test_thresholds_are_the_floors_of_the_cumulative_probabilities(name: str):
         law, meaning = product_law(noise), meaning_of(noise)
         assert law.shift == noise.shift
         for bits in (63, 127, 191):
-            found = law_thresholds(law, bits)
+            thresholds = law_thresholds(law, bits)
             last = (1 << bits) - 1
             wanted = [bound for bound in meaning.level(bits) if bound < last]
-            assert list(found) == [*wanted, last], (noise, bits)
+            assert list(thresholds) == [*wanted, last], (noise, bits)
 
 
 def test_flips_compare_every_word_with_the_power():
@@ -110,8 +110,8 @@ def test_flips_compare_every_word_with_the_power():
             plans += [([second, third - 1], True), ([second, third + 1], False)]
         replay = Replay([word for plan, _ in plans for word in plan])
         drawn = np.array(words + [first] * len(plans), dtype=np.uint64)
-        found = sampling.flips(exponent, drawn, replay.more).tolist()
-        assert found == [word < first for word in words] + [below for _, below in plans], exponent
+        flips = sampling.flips(exponent, drawn, replay.more).tolist()
+        assert flips == [word < first for word in words] + [below for _, below in plans], exponent
         assert replay.left == []
 
 

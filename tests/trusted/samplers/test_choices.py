@@ -60,8 +60,8 @@ def noisy_max(scores: list[int], scale: float, reach: int = 400) -> np.ndarray:
         for other in range(len(scores)):
             if other != index:
                 none = np.vstack([leaders * below[other], np.zeros(values.size)])
-                one = np.vstack([np.zeros(values.size), leaders * at[other]])
-                leaders = none + one
+                tied = np.vstack([np.zeros(values.size), leaders * at[other]])
+                leaders = none + tied
         chances[index] = (leaders.sum(axis=1) / np.arange(1, leaders.shape[0] + 1)).sum()
     return chances
 
@@ -85,9 +85,9 @@ def test_a_contest_is_won_as_often_as_its_law_says(draw: ContestLaw, scores: lis
 @pytest.mark.parametrize("draw", list(ContestLaw))
 def test_single_choices_follow_the_same_law(draw: ContestLaw):
     """10,000 calls on an array of integers with a unit of 1/2."""
-    one = sampling.choose if draw is ContestLaw.GUMBEL else sampling.permute_and_flip
+    sampler = sampling.choose if draw is ContestLaw.GUMBEL else sampling.permute_and_flip
     scores = np.array([0, 2, 4])
-    counts = np.bincount([one(scores, unit="1/2") for _ in range(10_000)], minlength=3)
+    counts = np.bincount([sampler(scores, unit="1/2") for _ in range(10_000)], minlength=3)
     assert p_value(counts, LAWS[draw]([0, 1, 2])) > ALARM
     assert p_value(counts, LAWS[draw]([0, 1.2, 2.4])) < ALARM
 
@@ -126,8 +126,8 @@ def test_bernoulli_is_true_as_often_as_the_power_says(exponent: str, off: float)
 def test_truths_are_told_as_often_as_the_logistic_function_says(epsilon: str):
     """10^6 answers; an epsilon 50% larger is refused."""
     loss = Fraction(epsilon)
-    told = int(sampling.truths(loss, SYSTEM.words(1_000_000), SYSTEM.word).sum())
-    counts = np.array([told, 1_000_000 - told])
+    truths = int(sampling.truths(loss, SYSTEM.words(1_000_000), SYSTEM.word).sum())
+    counts = np.array([truths, 1_000_000 - truths])
     assert p_value(counts, coin(1 / (1 + math.exp(-loss)))) > ALARM
     assert p_value(counts, coin(1 / (1 + math.exp(-loss * 1.5)))) < ALARM
 

@@ -32,8 +32,8 @@ class Every:
     def words(self, count: int) -> NDArray[np.uint64]:
         """The next digit of every coin in the words that are still open."""
         if count < self.open.shape[0]:
-            told = math.floor(self.chance * 2**self.asked)  # what all digits so far must be
-            self.open = self.numbers[(self.numbers >> (self.digits - self.asked) == told).any(axis=1)]
+            prefix = math.floor(self.chance * 2**self.asked)  # what all digits so far must be
+            self.open = self.numbers[(self.numbers >> (self.digits - self.asked) == prefix).any(axis=1)]
         assert self.open.shape[0] == count
         self.asked += 1
         assert self.asked <= self.digits
@@ -50,9 +50,9 @@ def test_of_all_numbers_with_so_many_digits_exactly_those_below_the_chance_are_o
         stream = Every(Fraction(number, 1 << digits), digits)
         if layout == "low":
             stream.numbers = stream.open = np.ascontiguousarray(np.arange(1 << digits).reshape(64, -1).T)
-        found = toss_coins(stream.chance, stream.numbers.shape[0], stream=cast("Keystream", stream))
-        told = np.unpackbits(found.view(np.uint8), bitorder="little").reshape(stream.numbers.shape)
-        assert (told == (stream.numbers < number)).all()
+        coins = toss_coins(stream.chance, stream.numbers.shape[0], stream=cast("Keystream", stream))
+        bits = np.unpackbits(coins.view(np.uint8), bitorder="little").reshape(stream.numbers.shape)
+        assert (bits == (stream.numbers < number)).all()
 
 
 def test_a_sure_coin_draws_nothing_and_a_fair_one_a_single_digit():

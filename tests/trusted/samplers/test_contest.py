@@ -55,8 +55,8 @@ def agree(rng: np.random.Generator, rounds: int) -> tuple[int, int]:
         replay = Replay(tape.given)
         doubles = np.array([float(gap) for gap in gaps])
         drawn = np.array([words], dtype=np.uint64)
-        found = contest_winners(doubles, gaps.__getitem__, drawn, replay.more, draw=law)[0]
-        assert found == wanted, (gaps, words, tape.given, gumbel)
+        winner = contest_winners(doubles, gaps.__getitem__, drawn, replay.more, draw=law)[0]
+        assert winner == wanted, (gaps, words, tape.given, gumbel)
         assert replay.left == [], (gaps, words, tape.given, gumbel)
         deep += bool(tape.given)
         given += len(tape.given)

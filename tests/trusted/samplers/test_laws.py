@@ -68,8 +68,8 @@ def test_the_textbook_samplers_follow_the_same_laws(noise: Noise):
             if (word := pool.pop()) < (1 << 60) // count * count:
                 return word % count
 
-    one = getattr(textbook, noise.name)
-    drawn = np.array([one(noise.scale, randbelow) for _ in range(20_000)])
+    sampler = getattr(textbook, noise.name)
+    drawn = np.array([sampler(noise.scale, randbelow) for _ in range(20_000)])
     bins = bins_of(noise, drawn.size)
     counts = bins.counts(drawn)
     assert p_value(counts, bins.chances(noise)) > ALARM

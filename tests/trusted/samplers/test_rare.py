@@ -20,16 +20,16 @@ def tied(word: int, rarity: Fraction) -> int:
     """The word with which a candidate of this rarity ties with a common one of that word: E/r = E'."""
     with mp.workprec(400):
         uniform = mp.ldexp(mp.mpf(2 * word + 1), -65)
-        found = -mp.expm1(mp.log1p(-uniform) * rarity.denominator / rarity.numerator)
-        return min(int(mp.floor(mp.ldexp(found, 64))), ALL)
+        tie = -mp.expm1(mp.log1p(-uniform) * rarity.denominator / rarity.numerator)
+        return min(int(mp.floor(mp.ldexp(tie, 64))), ALL)
 
 
 def leader(words: list[int], rare: list[Fraction], bits: int) -> int:
     """The smallest of -ln(1 - U)·rarity, with 600 bits."""
     with mp.workprec(600):
         keys = [
-            -mp.log1p(-mp.ldexp(mp.mpf(2 * word + 1), -bits - 1)) * one.numerator / one.denominator
-            for word, one in zip(words, rare, strict=True)
+            -mp.log1p(-mp.ldexp(mp.mpf(2 * word + 1), -bits - 1)) * rarity.numerator / rarity.denominator
+            for word, rarity in zip(words, rare, strict=True)
         ]
         return keys.index(min(keys))
 
@@ -42,7 +42,7 @@ def test_near_ties_of_rare_and_common_candidates_are_decided_by_all_bits():
         common = int(chance.integers(1 << 40, ALL, dtype=np.uint64))
         rarity = RARITIES[int(chance.integers(len(RARITIES)))]
         near = min(max(tied(common, rarity) + int(chance.integers(-1, 2)), 0), ALL)
-        further = [int(one) for one in chance.integers(0, ALL, size=8, dtype=np.uint64)]
+        further = [int(number) for number in chance.integers(0, ALL, size=8, dtype=np.uint64)]
         asked: list[int] = []
 
         def more(left: list[int] = further, seen: list[int] = asked) -> int:
@@ -52,11 +52,11 @@ def test_near_ties_of_rare_and_common_candidates_are_decided_by_all_bits():
         rare = [Fraction(1), rarity]
         gaps = np.log(np.array(rare, dtype=np.float64))
         words = np.array([[common, near]], dtype=np.uint64)
-        found = contest_winners(gaps, lambda _: Fraction(0), words, more, draw=ContestLaw.GUMBEL, rare=rare)[0]
-        own = [common, near]
+        winner = contest_winners(gaps, lambda _: Fraction(0), words, more, draw=ContestLaw.GUMBEL, rare=rare)[0]
+        extended = [common, near]
         for first, second in zip(asked[::2], asked[1::2], strict=True):
-            own = [own[0] << 64 | first, own[1] << 64 | second]
-        assert found == leader(own, rare, 64 * (1 + len(asked) // 2))
+            extended = [extended[0] << 64 | first, extended[1] << 64 | second]
+        assert winner == leader(extended, rare, 64 * (1 + len(asked) // 2))
         deep += bool(asked)
     assert deep > 100
 

@@ -52,11 +52,11 @@ def coarse(bits: int) -> list[int]:
     """Return floor(2^bits · P(top ≤ k)), where P(top) ∝ exp(-top²/2048), as a sum of hundreds of digits."""
     weights = [real.exp(-real.mpf(k * k) / 2048) for k in range(2400)]
     total = real.fsum(weights)
-    found, reached = [], real.mpf(0)
+    thresholds, reached = [], real.mpf(0)
     for weight in weights:
         reached += weight
-        found.append(int(real.floor(real.ldexp(reached / total, bits))))
-    return found
+        thresholds.append(int(real.floor(real.ldexp(reached / total, bits))))
+    return thresholds
 
 
 def meant(scale: Fraction, words: tuple[int, ...], more: Callable[[], int], digits: int) -> int | None:
@@ -125,9 +125,9 @@ def compared(scale: Fraction, number: int, rng: np.random.Generator) -> tuple[in
     exact = 0
     for kernel in KERNELS:
         replay = Replay(tape.given)
-        found = decide_values(law, words, replay.more, kernel=kernel)
-        wrong = np.flatnonzero(found != np.array(wanted))
-        assert wrong.size == 0, (scale, kernel.__name__, chosen[wrong[0]], found[wrong[0]], wanted[wrong[0]])
+        decided = decide_values(law, words, replay.more, kernel=kernel)
+        wrong = np.flatnonzero(decided != np.array(wanted))
+        assert wrong.size == 0, (scale, kernel.__name__, chosen[wrong[0]], decided[wrong[0]], wanted[wrong[0]])
         assert replay.left == []
         exact += kernel(prepare_rounded(law), words)[1].size
     return exact, len(tape.given)
@@ -199,12 +199,12 @@ def test_many_scales_at_once_have_the_values_of_each_alone():
     words = np.array([case.words for _, case in chosen], dtype=np.uint64).T.copy()
     which = np.array([number for number, _ in chosen])
     tape = Tape(rng)
-    found = decide_rounded(laws, which, words, tape.more)
+    values = decide_rounded(laws, which, words, tape.more)
     replay, doubtful = Replay(tape.given), numpy_values(RoundedTable.of(laws, which), words)[1]
     for column, (number, case) in enumerate(chosen):
         more = replay.more if column in doubtful else Replay(()).more
         value = laws[number].decide(case.words, more)
-        assert found[column] == (REJECTED if value is None else value)
+        assert values[column] == (REJECTED if value is None else value)
     assert 40 <= doubtful.size <= len(chosen) - 40
 
 

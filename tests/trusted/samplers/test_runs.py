@@ -42,7 +42,7 @@ def meant(scale, first, second, more):
         context.prec = DIGITS
         tail = Decimal(more) / Decimal(1 << 64)
         uniform = (Decimal(first >> 1) + tail) / (1 << 63)
-        top = sum(1 for own in tops() if own <= uniform)
+        top = sum(1 for edge in tops() if edge <= uniform)
         shift = gaussian_law(scale**2).shift
         offset, fraction = second >> 64 - shift, second & ((1 << 64 - shift) - 1)
         magnitude = (top << shift) + offset
@@ -57,12 +57,12 @@ def bad_words(scale, number, rng):
     """Yield words whose fractions are near what decides, and words at thresholds of the table."""
     shift = gaussian_law(scale**2).shift
     bits = 64 - shift
-    bounds = [int(own * (1 << 63)) for own in tops()[:40]]
+    bounds = [int(edge * (1 << 63)) for edge in tops()[:40]]
     for _ in range(number):
         first = int(rng.integers(0, 1 << 64, dtype=np.uint64)) if rng.random() < 0.7 else 0
         if not first:
             first = (int(rng.choice(bounds)) + int(rng.integers(-1, 2))) << 1 | int(rng.integers(2))
-        top = sum(1 for own in bounds if own <= first >> 1) if first >> 1 < bounds[-1] else 40
+        top = sum(1 for bound in bounds if bound <= first >> 1) if first >> 1 < bounds[-1] else 40
         offset = int(rng.integers(0, 1 << shift)) if rng.random() < 0.8 else 0
         magnitude = (top << shift) + offset
         excess = Fraction(magnitude**2) / (2 * scale**2) - Fraction(top**2, 2048)
@@ -73,19 +73,21 @@ def bad_words(scale, number, rng):
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_doubles_and_integers_agree_with_decimals_on_words_chosen_badly(scale):
     rng = np.random.default_rng(5)
-    laws = [gaussian_law(own**2) for own in SCALES]
+    laws = [gaussian_law(sigma**2) for sigma in SCALES]
     cases = list(bad_words(scale, 300, rng))
     words = np.array(cases, dtype=np.uint64).T.copy()
     which = np.full(len(cases), SCALES.index(scale))
     ready, more = UnevenLaws.of(laws), int(rng.integers(1, 1 << 63))
-    found = decide_uneven(ready, which, words, lambda: more)
+    values = decide_uneven(ready, which, words, lambda: more)
     assert uneven_values(ready, which, words)[1].size >= 100  # so many were left to integers
     wanted = [meant(scale, first, second, more) for first, second in cases]
-    assert found.tolist() == wanted
+    assert values.tolist() == wanted
 
 
 def test_no_scale_is_wider_than_the_table():
-    for law in (gaussian_law(Fraction(own) ** 2) for own in ("32.001", "33", "47.3", "63.999", "64", "64.001", "1e12")):
+    for law in (
+        gaussian_law(Fraction(sigma) ** 2) for sigma in ("32.001", "33", "47.3", "63.999", "64", "64.001", "1e12")
+    ):
         assert law.shift > 0
         assert law.quadratic * 4**law.shift >= TOPS.quadratic
 
@@ -94,11 +96,11 @@ def test_no_scale_is_wider_than_the_table():
 def test_each_of_many_scales_follows_its_law_and_not_one_two_percent_off():
     scales = [Fraction(33), Fraction(57), Fraction(65), Fraction(1000), Fraction(10**9, 7)]
     draws = 400_000
-    drawn = draw_uneven([gaussian_law(own**2) for own in scales], [draws] * len(scales), SYSTEM)
-    for scale, own in zip(scales, drawn.reshape(len(scales), -1), strict=True):
+    drawn = draw_uneven([gaussian_law(sigma**2) for sigma in scales], [draws] * len(scales), SYSTEM)
+    for scale, values in zip(scales, drawn.reshape(len(scales), -1), strict=True):
         noise = Noise("gaussian", scale)
         bins = bins_of(noise, draws)
-        counts, truth = bins.counts(own), bins.chances(noise)
+        counts, truth = bins.counts(values), bins.chances(noise)
         assert p_value(counts, truth) > ALARM
         for wrong in (scale * Fraction(102, 100), scale / Fraction(102, 100)):
             chances = bins.chances(replace(noise, scale=wrong))
@@ -108,19 +110,21 @@ def test_each_of_many_scales_follows_its_law_and_not_one_two_percent_off():
 
 def test_runs_come_in_their_order_whatever_their_scale_and_law():
     """Noise above 10 scales has a probability below 10^-20, and two values below 10^-6 of a scale one of 10^-12."""
-    noises = [Gaussian(scale=Fraction(10) ** (2 * own - 3)) for own in range(8)] + [Laplace(scale=Fraction(10) ** 11)]
+    noises = [Gaussian(scale=Fraction(10) ** (2 * power - 3)) for power in range(8)] + [
+        Laplace(scale=Fraction(10) ** 11)
+    ]
     runs = [(noise, count) for count in (1, 3, 2) for noise in noises]
     values = draw_runs(runs)
     assert len(values) == 6 * len(noises)
     start = 0
     for noise, count in runs:
-        own = np.abs(values[start : start + count])
-        assert (own <= 10 * float(noise.scale)).all() or isinstance(noise, Laplace)
-        assert count == 1 or noise.scale < 100 or own.max() > float(noise.scale) / 1e6
+        magnitudes = np.abs(values[start : start + count])
+        assert (magnitudes <= 10 * float(noise.scale)).all() or isinstance(noise, Laplace)
+        assert count == 1 or noise.scale < 100 or magnitudes.max() > float(noise.scale) / 1e6
         start += count
 
 
 def test_many_scales_below_one_step_are_drawn_one_by_one():
     """Noise of scale 1/100 is 0 but for a probability below e^-5000."""
-    noises = [Gaussian(scale=Fraction(1, 100 + own)) for own in range(12)]
+    noises = [Gaussian(scale=Fraction(1, 100 + number)) for number in range(12)]
     assert draw_runs([(noise, 2) for noise in noises]).tolist() == [0] * 24

@@ -42,9 +42,9 @@ def compared(noise: Noise, cases: list[Case], rng: np.random.Generator, law: Dis
     count = Count(len(cases), 0, len(tape.given))
     for kernel in KERNELS:
         replay = Replay(tape.given)
-        found = decide_values(law, words, replay.more, kernel=kernel)
-        wrong = np.flatnonzero(found != wanted)
-        assert wrong.size == 0, (noise, kernel.__name__, cases[wrong[0]], found[wrong[0]], wanted[wrong[0]])
+        decided = decide_values(law, words, replay.more, kernel=kernel)
+        wrong = np.flatnonzero(decided != wanted)
+        assert wrong.size == 0, (noise, kernel.__name__, cases[wrong[0]], decided[wrong[0]], wanted[wrong[0]])
         assert replay.left == [], (noise, kernel.__name__)
         count.exact += kernel(prepare_table(law), words)[1].size
     return count
