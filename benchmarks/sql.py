@@ -44,8 +44,8 @@ def measure(say: Say) -> dict[str, object]:
         figures |= asking.count_overhead(table.counted(folder))
         say("ten thousand counts in one batch")
         source, cells = table.narrow()
-        found, last = asking.batch(source)
-        figures |= found
+        timings, last = asking.batch(source)
+        figures |= timings
         say("coverage of every aggregate")
         held = coverage.measure() | {"batch of counts": round(asking.held(last, cells), 4)}
         say("GROUP BY over ten million rows, beside plain DuckDB, OpenDP and diffprivlib")
@@ -72,22 +72,22 @@ def _groups_held(path: Path) -> float:
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
-    found = []
+    rows = []
     seconds = cast("dict[str, dict[str, float]]", figures["groupby_cpu_ms"])
     peaks = cast("dict[str, dict[str, float]]", figures["groupby_peak_mb"])
     for name, unit, kinds in (("CPU", "ms", seconds), ("memory", "MB", peaks)):
-        for column, own in kinds.items():
-            found.append(Row(f"GROUP BY {column}, {name}", unit, own["dodona"], own["duckdb"], "less"))
+        for column, by_engine in kinds.items():
+            rows.append(Row(f"GROUP BY {column}, {name}", unit, by_engine["dodona"], by_engine["duckdb"], "less"))
         for peer, called in grouping.PEERS.items():
-            own = kinds["number"]
-            found.append(Row(f"GROUP BY number, {name}, {called}", unit, own["dodona"], own[peer], "less"))
+            by_engine = kinds["number"]
+            rows.append(Row(f"GROUP BY number, {name}, {called}", unit, by_engine["dodona"], by_engine[peer], "less"))
     counts = cast("dict[str, float]", figures["count_ms"])
-    found.append(Row("COUNT with WHERE, 1 million rows", "ms", counts["ask"], counts["duckdb"], "less"))
-    found.append(Row("COUNT, beside the engine", "ms", counts["beside the engine"], None, "less"))
+    rows.append(Row("COUNT with WHERE, 1 million rows", "ms", counts["ask"], counts["duckdb"], "less"))
+    rows.append(Row("COUNT, beside the engine", "ms", counts["beside the engine"], None, "less"))
     batches = cast("dict[str, float]", figures["batch_10k_cpu_s_all"])
-    found += [Row(f"10,000 counts in a batch, {name}", "s", value, None, "less") for name, value in batches.items()]
+    rows += [Row(f"10,000 counts in a batch, {name}", "s", value, None, "less") for name, value in batches.items()]
     texts = cast("dict[str, float]", figures["parse_ms_all"])
-    found += [Row(f"reading SQL, {name}", "ms", value, None, "less") for name, value in texts.items()]
+    rows += [Row(f"reading SQL, {name}", "ms", value, None, "less") for name, value in texts.items()]
     held = cast("dict[str, float]", figures["coverage"])
-    found += [Row(f"coverage, {name}", "", value, None, "more") for name, value in held.items()]
-    return [*found, Row("lines for a noisy count by group", "", cast("int", figures["lines"]), None, "less")]
+    rows += [Row(f"coverage, {name}", "", value, None, "more") for name, value in held.items()]
+    return [*rows, Row("lines for a noisy count by group", "", cast("int", figures["lines"]), None, "less")]

@@ -72,13 +72,13 @@ Say = Callable[[str], None]
 
 def corpus() -> list[tuple[str, bool]]:
     """Return the statements, and whether each is to be answered."""
-    found = []
+    statements = []
     for block in (Path(__file__).parent / "sqlcorpus.sql").read_text("utf-8").split("\n\n"):
         lines = block.strip("\n").split("\n")
         text = "\n".join(line for line in lines if not line.startswith("-- "))
         if text:
-            found.append((text, not any(line.startswith("-- refused:") for line in lines)))
-    return found
+            statements.append((text, not any(line.startswith("-- refused:") for line in lines)))
+    return statements
 
 
 def measure(say: Say) -> dict[str, object]:
@@ -172,7 +172,7 @@ def _outer_half() -> dict[str, object]:
 
 def rows(figures: dict[str, object]) -> list[Row]:
     """Return the figures as rows of a table."""
-    found = [
+    rows = [
         Row("answered, of the answerable", "", cast("float", figures["answered"]), None, "more"),
         Row("answered as one plain SELECT", "", cast("float", figures["answered_as_one_select"]), None, "more"),
         Row("reading a statement", "ms", cast("float", figures["compile_ms"]), None, "less"),
@@ -181,4 +181,4 @@ def rows(figures: dict[str, object]) -> list[Row]:
         Row("its intervals, 1,000 rows", "ms", cast("float", figures["intervals_ms"]), None, "less"),
     ]
     held = cast("dict[str, float]", figures["coverage"])
-    return [*found, *(Row(f"coverage, {name}", "", value, None, "more") for name, value in held.items())]
+    return [*rows, *(Row(f"coverage, {name}", "", value, None, "more") for name, value in held.items())]

@@ -97,13 +97,13 @@ _SHARES = (0.25, 0.2, 0.15, 0.12, 0.1, 0.1, 0.05, 0.03)  # two wards are equal; 
 def _table() -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     """Return the true table: rows by ward, sex and age, with nothing missing or outside."""
     generator = np.random.default_rng(7)
-    found = np.zeros((10, 4, 102), dtype=np.int64)
+    counts = np.zeros((10, 4, 102), dtype=np.int64)
     for ward, share in enumerate(_SHARES):
         for sex, part in enumerate((0.55, 0.45)):
             rows = round(_SIZE * share * part)
             ages = np.clip(generator.normal(35 + 4 * ward, 15, rows), 0, 99).astype(np.int64)
-            found[ward, sex, :100] += np.bincount(ages, minlength=100)
-    return found
+            counts[ward, sex, :100] += np.bincount(ages, minlength=100)
+    return counts
 
 
 def _exact(question: Question, cells: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
@@ -112,12 +112,12 @@ def _exact(question: Question, cells: np.ndarray[tuple[int, ...], np.dtype[np.in
 
     codes = np.nonzero(cells)
     axes = {name: np.repeat(code, cells[codes]) for name, code in zip(_SCHEMA.domain.names, codes, strict=True)}
-    found = []
+    numbers = []
     for block in question.query.blocks:
         groups = np.broadcast_to(group_numbers(block.keys, axes), (len(axes["ward"]),))
         weights = np.broadcast_to(block_weights(block, axes), (len(axes["ward"]),))
-        found += np.bincount(groups, weights, minlength=block.values).astype(np.int64).tolist()
-    return found
+        numbers += np.bincount(groups, weights, minlength=block.values).astype(np.int64).tolist()
+    return numbers
 
 
 def _answer(question: Question, values: list[int], noises: tuple[Laplace | Gaussian, ...]) -> Answer:
@@ -127,13 +127,13 @@ def _answer(question: Question, values: list[int], noises: tuple[Laplace | Gauss
 def measure(cells: int = CELLS, kinds: tuple[str, ...] | None = None) -> dict[str, float]:
     """Return the share of intervals that hold the exact value, for each kind of expression, over two laws of noise."""
     table = _table()
-    found = {}
+    shares = {}
     for number, (kind, text) in enumerate(KINDS.items()):
         if kinds is None or kind in kinds:
             laws: list[Laplace | Gaussian] = [Laplace(scale=20), Gaussian(scale=30)]
             held = [_coverage(text, law, table, cells, seed=number + 100 * place) for place, law in enumerate(laws)]
-            found[kind] = round(sum(held) / len(held), 4)
-    return found
+            shares[kind] = round(sum(held) / len(held), 4)
+    return shares
 
 
 def _coverage(
@@ -154,15 +154,19 @@ def _coverage(
     exact = [_exact(part, table) for part in asked.parts]
     noises = [tuple(_scaled(law, block.weight) for block in part.query.blocks) for part in asked.parts]
     truth = _values(
-        ComputedAnswer.compute(asked, [_answer(*one) for one in zip(asked.parts, exact, noises, strict=True)])
+        ComputedAnswer.compute(
+            asked, [_answer(*arguments) for arguments in zip(asked.parts, exact, noises, strict=True)]
+        )
     )
     held = total = 0
     while total < cells:
         parts = []
-        for part, values, own in zip(asked.parts, exact, noises, strict=True):
-            noise = [_draw(generator, one, block.values) for one, block in zip(own, part.query.blocks, strict=True)]
+        for part, values, laws in zip(asked.parts, exact, noises, strict=True):
+            noise = [
+                _draw(generator, scaled, block.values) for scaled, block in zip(laws, part.query.blocks, strict=True)
+            ]
             noisy = np.asarray(values) + np.concatenate(noise)
-            parts.append(_answer(part, [int(value) for value in noisy], own))
+            parts.append(_answer(part, [int(value) for value in noisy], laws))
         answer = ComputedAnswer.compute(asked, parts)
         for name, cell in _told(answer).items():
             wanted = truth.get(name)

@@ -69,25 +69,25 @@ def main(words: list[str], say: Callable[[str], None]) -> None:
     parser.add_argument("--aim", help="an interpreter with dpmm 0.1.9, to run AIM beside it once; left out without it")
     given = parser.parse_args(words)
     tables = made_up() if given.data is None else read_tables(given.data)
-    found: dict[str, object] = {}
+    figures: dict[str, object] = {}
     for name, table in tables.items():
         if given.table and name not in given.table:
             continue
         for epsilon in given.epsilon:
             say(f"{name} at ε = {epsilon}")
             runs = [measure(table, epsilon, given.accountant) for _ in range(given.seeds)]
-            own = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
+            means = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
             if given.aim is not None:
-                own |= measure_aim(table, epsilon, given.aim)
-            found[f"{name} {epsilon}"] = own
+                means |= measure_aim(table, epsilon, given.aim)
+            figures[f"{name} {epsilon}"] = means
             if not given.json:
-                print(f"{name:>10} {epsilon:>4}  " + "  ".join(f"{key} {value:.5f}" for key, value in own.items()))
-    found["accountant"] = given.accountant
+                print(f"{name:>10} {epsilon:>4}  " + "  ".join(f"{key} {value:.5f}" for key, value in means.items()))
+    figures["accountant"] = given.accountant
     if given.aim is None:
         say("AIM was not run: --aim names an interpreter that has dpmm")
-    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if given.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
 
 
 def measure(table: CodedTable, epsilon: str, accountant: str = "gaussian") -> dict[str, float]:
@@ -96,10 +96,10 @@ def measure(table: CodedTable, epsilon: str, accountant: str = "gaussian") -> di
     rows, gap = release(table, epsilon, accountant)
     spent = time.process_time() - began
     distance, cell = compare(table, rows)
-    found = {"mean_tv": distance, "max_cell": cell, "cpu_s": spent, "gap": gap}
+    figures = {"mean_tv": distance, "max_cell": cell, "cpu_s": spent, "gap": gap}
     if table.target is not None and (area := classifier_area(table, epsilon, accountant)) is not None:
-        found["auc"], found["auc_real"] = area
-    return found
+        figures["auc"], figures["auc_real"] = area
+    return figures
 
 
 def compare(table: CodedTable, rows: NDArray[np.int64]) -> tuple[float, float]:
@@ -130,11 +130,11 @@ def release(table: CodedTable, epsilon: str, accountant: str = "gaussian") -> tu
     """Return the rows of a release of all three-way marginals for a whole budget, and the gap of its fit."""
     names = [f"column_{place + 1}" for place in range(len(table.shape))]
     labels = [[f"{code}" for code in range(size)] for size in table.shape]
-    attributes = [Category(name, own, otherwise=own[0]) for name, own in zip(names, labels, strict=True)]
+    attributes = [Category(name, values, otherwise=values[0]) for name, values in zip(names, labels, strict=True)]
     schema = Schema.of("rows", *attributes, size=len(table.codes))
     columns = {
-        name: np.array(own)[table.codes[:, place]].tolist()
-        for place, (name, own) in enumerate(zip(names, labels, strict=True))
+        name: np.array(values)[table.codes[:, place]].tolist()
+        for place, (name, values) in enumerate(zip(names, labels, strict=True))
     }
     terms = LedgerTerms(
         datasets={"rows": schema.digest},
@@ -165,8 +165,8 @@ def classifier_area(table: CodedTable, epsilon: str, accountant: str) -> tuple[f
     made, _ = release(CodedTable(trained, table.shape), epsilon, accountant)
     areas = []
     for rows in (made, trained):
-        others = [own for own in range(len(table.shape)) if own != place]
-        coder = OneHotEncoder(categories=[np.arange(table.shape[own]) for own in others])
+        others = [other for other in range(len(table.shape)) if other != place]
+        coder = OneHotEncoder(categories=[np.arange(table.shape[other]) for other in others])
         model = LogisticRegression(max_iter=1000).fit(coder.fit_transform(rows[:, others]), rows[:, place])
         areas.append(
             float(roc_auc_score(tested[:, place], model.predict_proba(coder.transform(tested[:, others]))[:, 1]))
@@ -205,18 +205,18 @@ def _read(folder: Path, name: str) -> tuple[NDArray[np.int64], dict[str, int]]:
 def made_up(rows: int = 20_000) -> dict[str, CodedTable]:
     """Return tables whose columns hang together, made from a fixed seed."""
     chance = np.random.default_rng(20261117)
-    found = {}
+    tables = {}
     for name, shape in (("narrow", (2, 2, 5, 6, 7, 9)), ("binary", (2,) * 12)):
         hidden = chance.integers(0, 4, rows)
         columns = []
         for size in shape:
             laws = chance.dirichlet(np.full(size, 0.5), 4).cumsum(axis=1)
             columns.append((chance.random(rows)[:, None] > laws[hidden]).sum(axis=1).clip(0, size - 1))
-        found[name] = CodedTable(np.stack(columns, axis=1).astype(np.int64), shape)
-    return found
+        tables[name] = CodedTable(np.stack(columns, axis=1).astype(np.int64), shape)
+    return tables
 
 
 def _shares(codes: NDArray[np.int64], shape: tuple[int, ...], places: tuple[int, ...]) -> NDArray[np.float64]:
-    own = tuple(shape[place] for place in places)
-    numbers = np.ravel_multi_index([codes[:, place] for place in places], own)
-    return np.bincount(numbers, minlength=int(np.prod(own))) / len(codes)
+    sizes = tuple(shape[place] for place in places)
+    numbers = np.ravel_multi_index([codes[:, place] for place in places], sizes)
+    return np.bincount(numbers, minlength=int(np.prod(sizes))) / len(codes)

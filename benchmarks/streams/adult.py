@@ -39,7 +39,7 @@ def products(path: Path, *, turns: int = TURNS, epsilon: dict[str, str]) -> Stre
     shape = tuple(COLUMNS.values())
     listed, asked = _distinct(drawn(shape, turns=turns))
     labels = [tuple(str(code) for code in range(size)) for size in shape]
-    declared = [Category(name, own, otherwise=own[0]) for name, own in zip(_NAMES, labels, strict=True)]
+    declared = [Category(name, values, otherwise=values[0]) for name, values in zip(_NAMES, labels, strict=True)]
     return Stream(
         name="adult-3",
         schema=Schema.of("adult", *declared, size=len(codes), neighbours="replace"),
@@ -59,16 +59,16 @@ def read(path: Path) -> NDArray[np.int64]:
 
     try:
         table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
-        found = np.stack([table.column(name).to_numpy().astype(np.int64) for name in COLUMNS], axis=1)
+        codes = np.stack([table.column(name).to_numpy().astype(np.int64) for name in COLUMNS], axis=1)
     except (KeyError, OSError, ValueError) as fault:
         raise InvalidRequest(
             f"The file {path} is not read as the Adult table: {fault}. Give a CSV or Parquet file with whole codes in "
             f"the columns {', '.join(COLUMNS)}."
         ) from fault
     for place, (name, size) in enumerate(COLUMNS.items()):
-        if found[:, place].min() < 0 or found[:, place].max() >= size:
+        if codes[:, place].min() < 0 or codes[:, place].max() >= size:
             raise InvalidRequest(f"The column {name} has codes outside 0 to {size - 1}. Give the table as codes.")
-    return found
+    return codes
 
 
 def drawn(shape: tuple[int, ...], *, turns: int, seed: int = SEED) -> list[Product]:
@@ -77,12 +77,12 @@ def drawn(shape: tuple[int, ...], *, turns: int, seed: int = SEED) -> list[Produ
     A set is drawn again while it is empty or has all values.
     """
     generator = np.random.default_rng(seed)
-    found = []
+    questions = []
     for _ in range(turns):
         size = int(generator.integers(1, _WAYS + 1))
         places = sorted(generator.choice(len(shape), size, replace=False).tolist())
-        found.append(Product(tuple((place, _half(generator, shape[place])) for place in places)))
-    return found
+        questions.append(Product(tuple((place, _half(generator, shape[place])) for place in places)))
+    return questions
 
 
 def _half(generator: np.random.Generator, size: int) -> int:
@@ -93,6 +93,6 @@ def _half(generator: np.random.Generator, size: int) -> int:
 
 
 def _distinct(products: list[Product]) -> tuple[list[Product], NDArray[np.int64]]:
-    found: dict[Product, int] = {}
-    asked = np.array([found.setdefault(product, len(found)) for product in products], dtype=np.int64)
-    return list(found), asked
+    numbers: dict[Product, int] = {}
+    asked = np.array([numbers.setdefault(product, len(numbers)) for product in products], dtype=np.int64)
+    return list(numbers), asked

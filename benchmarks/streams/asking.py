@@ -54,20 +54,20 @@ class Asked:
         if self.total is not None:
             what = f"{'avg' if self.average else 'sum'}({table.columns[self.total].name})"
         what += "" if name is None else f" AS {name}"
-        conditions = [_condition(table.columns[own.place], own.codes, wording) for own in self.where]
+        conditions = [_condition(table.columns[code_set.place], code_set.codes, wording) for code_set in self.where]
         if wording % 2:
             conditions.reverse()
-        found = f"SELECT {', '.join([*names, what])} FROM {table.name}"  # noqa: S608  made up here
-        found += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return found + (f" GROUP BY {', '.join(names)}" if names else "")
+        statement = f"SELECT {', '.join([*names, what])} FROM {table.name}"  # noqa: S608  made up here
+        statement += f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return statement + (f" GROUP BY {', '.join(names)}" if names else "")
 
     def truth(self, table: CodedTable) -> NDArray[np.float64]:
         """Return the exact answer of each group, the last key varying fastest."""
         meant = np.ones(table.rows, dtype=np.bool_)
-        for own in self.where:
-            inside = np.zeros(table.columns[own.place].size, dtype=np.bool_)
-            inside[list(own.codes)] = True
-            meant &= inside[table.codes[own.place]]
+        for code_set in self.where:
+            inside = np.zeros(table.columns[code_set.place].size, dtype=np.bool_)
+            inside[list(code_set.codes)] = True
+            meant &= inside[table.codes[code_set.place]]
         shape = [table.columns[key].size for key in self.keys]
         group = np.zeros(table.rows, dtype=np.int64)
         for key, size in zip(self.keys, shape, strict=True):

@@ -68,19 +68,19 @@ class Baselines:
     @cached_property
     def _singles(self) -> dict[prices.Law, tuple[Noise, Trail]]:
         """The noise of one question, and what questions cost until each of some turns."""
-        found: dict[prices.Law, tuple[Noise, Trail]] = {}
+        by_law: dict[prices.Law, tuple[Noise, Trail]] = {}
         fresh = self.stream.fresh()
         for law in (Laplace, Gaussian):
             noise = prices.single(law, **self._asked_of)
             event = noise.event(prices.COUNT)
-            found[law] = (
+            by_law[law] = (
                 noise,
                 [
                     (turn, cost_of({event: int(fresh[turn - 1])}, budget=self.budget).certified)
                     for turn in turns(len(self.stream.asked))
                 ],
             )
-        return found
+        return by_law
 
     def _histogram(self, law: prices.Law) -> Run:
         noise, cost = self._histograms[law]
@@ -92,11 +92,11 @@ class Baselines:
 
     @cached_property
     def _histograms(self) -> dict[prices.Law, tuple[Noise, Cost]]:
-        found: dict[prices.Law, tuple[Noise, Cost]] = {}
+        by_law: dict[prices.Law, tuple[Noise, Cost]] = {}
         for law in (Laplace, Gaussian):
             noise = prices.histogram(law, cells=self.stream.cells.size, **self._asked_of)
-            found[law] = noise, cost_of([noise.event(prices.HISTOGRAM)], budget=self.budget)
-        return found
+            by_law[law] = noise, cost_of([noise.event(prices.HISTOGRAM)], budget=self.budget)
+        return by_law
 
     def _residuals(self) -> Run:
         parts, cost = self._residual_parts
@@ -107,10 +107,10 @@ class Baselines:
         known = noise_of(parts)
         errors = np.zeros(len(questions))
         for scope, numbers in questions.scopes.items():
-            told = known.marginal([classes[place] for place in scope])
-            if told is None:
+            marginal = known.marginal([classes[place] for place in scope])
+            if marginal is None:
                 raise KeyError(scope)
-            errors[numbers] = questions.summed(told[0], scope, numbers)
+            errors[numbers] = questions.summed(marginal[0], scope, numbers)
         return self._at_once(cost, errors)
 
     @cached_property
@@ -137,8 +137,8 @@ class Baselines:
         if cells.size > MOST_CELLS_RUN:
             return Run(cost=cost, max_error=None, beyond=None, coverage=None, rungs={}, trail=trail)
         mechanism = study_weights(design, cells, draw=lambda law: direct.run(law, 0))
-        told = np.array([mechanism.ask(stream.questions.mask(number)).value for number in stream.asked.tolist()])
-        errors = np.abs(told * stream.rows - stream.truths()[stream.asked])
+        answers = np.array([mechanism.ask(stream.questions.mask(number)).value for number in stream.asked.tolist()])
+        errors = np.abs(answers * stream.rows - stream.truths()[stream.asked])
         worst = np.zeros(len(stream.questions))
         np.maximum.at(worst, stream.asked, errors)
         rungs = {"measured": mechanism.updates, "model": len(stream.asked) - mechanism.updates}
@@ -160,7 +160,7 @@ def noise_of(parts: tuple[ResidualVariance, ...]) -> ExactResiduals:
     generator = np.random.default_rng()
     rows: dict[Residual, NDArray[np.float64]] = {}
     for residual, variance in parts:
-        squares = [np.array([j * (j + 1.0) for j in range(1, own.number)]) for own in residual.classes]
+        squares = [np.array([j * (j + 1.0) for j in range(1, classing.number)]) for classing in residual.classes]
         lengths = reduce(np.multiply.outer, squares, np.array(float(variance)))
         rows[residual] = generator.standard_normal(residual.shape) * np.sqrt(lengths)
     public = ExactResiduals.counting(0)

@@ -27,8 +27,8 @@ def mixture(attributes: int, *, rows: int = ROWS, seed: int = 0) -> NDArray[np.b
     weights = generator.dirichlet(np.ones(_CLUSTERS))
     likely = generator.beta(0.5, 0.5, (_CLUSTERS, attributes))
     cluster = generator.choice(_CLUSTERS, rows, p=weights)
-    found: NDArray[np.bool_] = generator.random((rows, attributes)) < likely[cluster]
-    return found
+    bits: NDArray[np.bool_] = generator.random((rows, attributes)) < likely[cluster]
+    return bits
 
 
 def pool(attributes: int) -> list[Product]:
@@ -61,8 +61,8 @@ def _masks(cells: int) -> NDArray[np.bool_]:
 
 def _numbered(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the number of each row's cell; the first attribute is its highest bit."""
-    found: NDArray[np.int64] = bits @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1])
-    return found
+    numbers: NDArray[np.int64] = bits @ (1 << np.arange(bits.shape[1], dtype=np.int64)[::-1])
+    return numbers
 
 
 def _stream(
@@ -74,7 +74,7 @@ def _stream(
     return Stream(
         name=name,
         schema=Schema.of("mixture", *declared, size=ROWS, neighbours="replace"),
-        columns={one.name: bits[:, place] for place, one in enumerate(declared)},
+        columns={attribute.name: bits[:, place] for place, attribute in enumerate(declared)},
         cells=np.bincount(_numbered(bits), minlength=1 << attributes).reshape((2,) * attributes),
         questions=questions,
         asked=asked,

@@ -37,9 +37,9 @@ def cost_of(events: Iterable[Event] | Mapping[Event, int], *, budget: str) -> Co
     known = gathered(events)
     if not known:
         return NOTHING
-    losses = [None if one.epsilon is None else times * one.epsilon for one, times in known.items()]
+    losses = [None if event.epsilon is None else times * event.epsilon for event, times in known.items()]
     pure = None if None in losses else sum((loss for loss in losses if loss is not None), Fraction(0))
-    rho = sum(times * float(one.rho()) for one, times in known.items())
+    rho = sum(times * float(event.rho()) for event, times in known.items())
     zcdp = rho + 2 * math.sqrt(rho * -math.log(DELTA))
     match budget:
         case "pure":
@@ -52,29 +52,29 @@ def cost_of(events: Iterable[Event] | Mapping[Event, int], *, budget: str) -> Co
 def gathered(events: Iterable[Event] | Mapping[Event, int]) -> Counter[Event]:
     """Return how often each event is there; those of Gaussian noise, whose prices just add, as one of their sum."""
     counted = Counter(dict(events)) if isinstance(events, Mapping) else Counter(events)
-    found: Counter[Event] = Counter()
+    counts: Counter[Event] = Counter()
     ratio = Fraction(0)
     relation = None
     for event, times in counted.items():
-        for one, often in _parts(event):
-            match one:
+        for part, often in _parts(event):
+            match part:
                 case GaussianEvent():
-                    ratio += times * often * one.squared_distance / one.variance
-                    relation = one.neighbours
+                    ratio += times * often * part.squared_distance / part.variance
+                    relation = part.neighbours
                 case UnevenGaussianEvent():
-                    ratio += times * often * one.ratio
-                    relation = one.neighbours
+                    ratio += times * often * part.ratio
+                    relation = part.neighbours
                 case _:
-                    found[one] += times * often
+                    counts[part] += times * often
     if relation is not None:
-        found[UnevenGaussianEvent(_short(ratio), relation)] = 1
-    return found
+        counts[UnevenGaussianEvent(_short(ratio), relation)] = 1
+    return counts
 
 
 def _parts(event: Event) -> tuple[tuple[Event, int], ...]:
     if not isinstance(event, ComposedEvent):
         return ((event, 1),)
-    return tuple((one, times * often) for part, times in event.parts for one, often in _parts(part))
+    return tuple((leaf, times * often) for part, times in event.parts for leaf, often in _parts(part))
 
 
 def _short(ratio: Fraction) -> Fraction:

@@ -67,25 +67,27 @@ def main(arguments: Sequence[str]) -> None:
         folder=given.pictures,
         rungs=() if given.whole else tuple(sorted(OPTIONAL_RUNGS)),
     )
-    found: dict[str, dict[str, object]] = {}
+    figures: dict[str, dict[str, object]] = {}
     try:
         for name in asked.streams:
             if name in WIDE:
-                found[name] = wide_run.measured(
+                figures[name] = wide_run.measured(
                     name, given.length, asked.data, asked.budget, wide_run.RUNGS, prepared=asked.prepared
                 )
             else:
-                found[name] = _measured(name, asked)
+                figures[name] = _measured(name, asked)
             if not given.json:
-                (wide_run.show if name in WIDE else _show)(name, found[name])
+                (wide_run.show if name in WIDE else _show)(name, figures[name])
     except DodonaError as fault:
         parser.exit(1, f"{fault}\n")
-    print(json.dumps(found))
+    print(json.dumps(figures))
 
 
 def _parser() -> argparse.ArgumentParser:
-    about = {name: one.about for name, one in STREAMS.items()} | {name: one.about for name, one in WIDE.items()}
-    listed = "\n".join(f"  {name:12} {own}" for name, own in about.items())
+    about = {name: stream.about for name, stream in STREAMS.items()} | {
+        name: stream.about for name, stream in WIDE.items()
+    }
+    listed = "\n".join(f"  {name:12} {description}" for name, description in about.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks streams",
         description="What a stream of questions costs: the ladder beside simple ways. " + NOTE,
@@ -156,20 +158,20 @@ def _runs(stream: Stream, asked: Asked) -> dict[str, list[Run]]:
     for rung in asked.rungs:
         off = frozenset((rung, *_NEEDS.get(rung, ())))
         climbs[f"{LADDER}-without-{rung}"] = replace(whole, epsilon=_AMPLE[asked.budget], rungs=OPTIONAL_RUNGS - off), 1
-    found: dict[str, list[Run]] = {}
+    runs: dict[str, list[Run]] = {}
     source = source_of(stream)
     with _progress() as progress:
         for way, (how, times) in climbs.items():
             task = progress.add_task(f"{stream.name} {way}", total=len(stream.asked) * times)
             advance = partial(progress.advance, task)
-            found[way] = [climbed(stream, source, how, advance) for _ in range(times)]
+            runs[way] = [climbed(stream, source, how, advance) for _ in range(times)]
         for way, run in Baselines(stream, asked.budget).named():
             task = progress.add_task(f"{stream.name} {way}", total=len(asked.seeds))
-            found[way] = []
+            runs[way] = []
             for _ in asked.seeds:
-                found[way].append(run())
+                runs[way].append(run())
                 progress.advance(task, 1)
-    return found
+    return runs
 
 
 def _progress() -> Progress:
@@ -182,29 +184,31 @@ def _show(name: str, figures: dict[str, object]) -> None:
     """Print one stream as a table."""
     table = Table(title=f"{name}: {STREAMS[name].about}", title_justify="left")
     came = Table(title="where answers came from", title_justify="left")
-    for one in (table, came):
-        one.add_column("way", no_wrap=True)
+    for view in (table, came):
+        view.add_column("way", no_wrap=True)
     for column in ("ε", "zCDP", "pure", "error", "beyond", "held", "µs"):
         table.add_column(column, justify="right", no_wrap=True)
     came.add_column("a run, on average")
     baselines = figures["baselines"]
     ways = {LADDER: figures, **(baselines if isinstance(baselines, dict) else {})}
-    for way, own in ways.items():
-        losses = (_mean(own[f"{kind}_epsilon"]) for kind in ("certified", "zcdp", "pure"))
-        rest = (own[kind] for kind in ("max_error", "beyond_alpha", "coverage", "us_per_free_answer"))
+    for way, entry in ways.items():
+        losses = (_mean(entry[f"{kind}_epsilon"]) for kind in ("certified", "zcdp", "pure"))
+        rest = (entry[kind] for kind in ("max_error", "beyond_alpha", "coverage", "us_per_free_answer"))
         table.add_row(way, *(_digits(value) for value in (*losses, *rest)))
-        came.add_row(way, ", ".join(f"{rung} {count:.6g}" for rung, count in own["rungs"].items()))
+        came.add_row(way, ", ".join(f"{rung} {count:.6g}" for rung, count in entry["rungs"].items()))
     Console().print(table)
     Console().print(came)
     prefixes = figures.get("prefixes")
     if isinstance(prefixes, dict):
-        told = Table(title=f"{name}: ε until a turn, beside what was best in hindsight", title_justify="left")
+        prefix_table = Table(title=f"{name}: ε until a turn, beside what was best in hindsight", title_justify="left")
         for column in ("questions", "ladder", "best", "ε of the best", "ratio"):
-            told.add_column(column, justify="right")
-        for turn, own in prefixes.items():
-            best = own["best"]
-            told.add_row(turn, _digits(_mean(own["ladder"])), best, _digits(own[best]), _digits(_mean(own["ratio"])))
-        Console().print(told)
+            prefix_table.add_column(column, justify="right")
+        for turn, entry in prefixes.items():
+            best = entry["best"]
+            prefix_table.add_row(
+                turn, _digits(_mean(entry["ladder"])), best, _digits(entry[best]), _digits(_mean(entry["ratio"]))
+            )
+        Console().print(prefix_table)
 
 
 def _mean(values: object) -> float | None:

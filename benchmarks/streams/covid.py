@@ -34,8 +34,8 @@ _POSITIVES = (
 
 def likely() -> NDArray[np.float64]:
     """Return the probability of each cell."""
-    found = [(1 - _POSITIVE) * _product(_NEGATIVES), _POSITIVE * _product(_POSITIVES)]
-    return np.stack(found)
+    halves = [(1 - _POSITIVE) * _product(_NEGATIVES), _POSITIVE * _product(_POSITIVES)]
+    return np.stack(halves)
 
 
 def pool() -> list[Product]:
@@ -50,11 +50,11 @@ def products(exponent: int, *, epsilon: dict[str, str]) -> Stream:
     cells = np.random.default_rng(0).multinomial(ROWS, likely().reshape(-1)).reshape(SHAPE)
     codes = np.unravel_index(np.repeat(np.arange(cells.size), cells.reshape(-1)), SHAPE)
     labels = [tuple(str(code) for code in range(size)) for size in SHAPE]
-    declared = [Category(name, own, otherwise=own[0]) for name, own in zip(_NAMES, labels, strict=True)]
+    declared = [Category(name, values, otherwise=values[0]) for name, values in zip(_NAMES, labels, strict=True)]
     return Stream(
         name=f"covid-{exponent}",
         schema=Schema.of("tests", *declared, size=ROWS, neighbours="replace"),
-        columns={name: np.array(own)[at] for name, own, at in zip(_NAMES, labels, codes, strict=True)},
+        columns={name: np.array(values)[at] for name, values, at in zip(_NAMES, labels, codes, strict=True)},
         cells=cells,
         questions=Products(SHAPE, [every[place] for place in places]),
         asked=asked,
@@ -66,5 +66,5 @@ def products(exponent: int, *, epsilon: dict[str, str]) -> Stream:
 
 def _product(laws: tuple[tuple[float, ...], ...]) -> NDArray[np.float64]:
     gender, age, ethnicity = (np.array(law) / sum(law) for law in laws)
-    found: NDArray[np.float64] = np.einsum("a,b,c->abc", gender, age, ethnicity)
-    return found
+    joint: NDArray[np.float64] = np.einsum("a,b,c->abc", gender, age, ethnicity)
+    return joint

@@ -108,13 +108,13 @@ class _Seen:
 
     def run(self, cost: Cost, trail: Trail) -> Run:
         """Return it all."""
-        told = np.abs(self._errors[~np.isnan(self._errors)])
+        errors = np.abs(self._errors[~np.isnan(self._errors)])
         answers = self.rungs.total() - self.rungs[REFUSED]
         rungs = {name: count for name, count in self.rungs.items() if count}
         return Run(
             cost=cost,
-            max_error=float(told.max()) / self._stream.rows if told.size else None,
-            beyond=float((told > self._stream.within).mean()) if told.size else None,
+            max_error=float(errors.max()) / self._stream.rows if errors.size else None,
+            beyond=float((errors > self._stream.within).mean()) if errors.size else None,
             coverage=self._held / answers if answers else None,
             rungs=rungs,
             microseconds=median(self._free) / 1e3 if self._free else None,
@@ -149,14 +149,14 @@ class Spending:
 
     def trail(self, budget: str, last: int) -> Trail:
         """Return the ε until some turns; turns between which nothing was charged share one."""
-        found: list[tuple[int, float]] = []
+        trail: list[tuple[int, float]] = []
         before, known = -1, 0.0
         for turn in turns(last):
-            charged = sum(1 for own, _ in self._charges if own <= turn)
+            charged = sum(1 for charged_at, _ in self._charges if charged_at <= turn)
             if charged != before:
                 before, known = charged, self.cost(budget, until=turn).certified
-            found.append((turn, known))
-        return found
+            trail.append((turn, known))
+        return trail
 
 
 def _ledger(stream: Stream, way: Way) -> Ledger:

@@ -89,7 +89,9 @@ def _named(axes: Axes, ends: Sequence[tuple[str, str, float, float]]) -> None:
     placed = sorted(
         (float(inverse.transform(axes.transData.transform((x, y)))[1]), name, colour, y) for name, colour, x, y in ends
     )
-    for height, (wanted, name, colour, value) in zip(apart([one[0] for one in placed], _APART), placed, strict=True):
+    for height, (wanted, name, colour, value) in zip(
+        apart([label[0] for label in placed], _APART), placed, strict=True
+    ):
         axes.plot(
             [1.0, 1.025],
             [wanted, height],
@@ -109,8 +111,8 @@ def apart(wanted: Sequence[float], least: float) -> list[float]:
     [0.0, 0.375, 0.625]
     """
     groups: list[tuple[float, int]] = []  # the mean of neighbours that had to be put together, and how many they are
-    for place, own in enumerate(wanted):
-        mean, size = own - place * least, 1
+    for place, position in enumerate(wanted):
+        mean, size = position - place * least, 1
         while groups and groups[-1][0] >= mean:
             before, number = groups.pop()
             mean, size = (before * number + mean * size) / (number + size), number + size

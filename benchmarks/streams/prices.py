@@ -82,8 +82,8 @@ def _characteristic(law: Law, scale: float, angles: NDArray[np.float64]) -> NDAr
     """Return E cos(angle·x), of integer noise."""
     if law is Laplace:
         ratio = math.exp(-1 / scale)
-        found: NDArray[np.float64] = (1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angles) + ratio**2)
-        return found
+        values: NDArray[np.float64] = (1 - ratio) ** 2 / (1 - 2 * ratio * np.cos(angles) + ratio**2)
+        return values
     turns = 2 * math.pi * np.arange(-_NEIGHBOURING, _NEIGHBOURING + 1)  # Poisson's sum: a normal law around each turn
     bells: NDArray[np.float64] = np.exp(-((angles[:, None] + turns) ** 2) * scale**2 / 2).sum(axis=1)
     normed: NDArray[np.float64] = bells / bells[0]
@@ -141,8 +141,8 @@ def _undominated(shape: Sequence[int], kinds: Sequence[tuple[int, ...]]) -> list
     ).T
     shares = shares[:, 1:]  # without attributes it is the number of rows
     kept = []
-    for place, own in enumerate(shares):
-        above = (shares >= own).all(axis=1) & (shares > own).any(axis=1)
+    for place, share in enumerate(shares):
+        above = (shares >= share).all(axis=1) & (shares > share).any(axis=1)
         if not above.any():
             kept.append(kinds[place])
     return kept

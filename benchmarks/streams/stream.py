@@ -59,10 +59,10 @@ class Products:
     @cached_property
     def scopes(self) -> Mapping[tuple[int, ...], list[int]]:
         """The numbers of the questions on each set of attributes, those left out of which all values are meant."""
-        found: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+        by_scope: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for number, product in enumerate(self.listed):
-            found[tuple(place for place, _ in self.narrowed(product))].append(number)
-        return found
+            by_scope[tuple(place for place, _ in self.narrowed(product))].append(number)
+        return by_scope
 
     def narrowed(self, product: Product) -> tuple[tuple[int, int], ...]:
         """Return the sets of a question that leave a value out."""
@@ -75,18 +75,18 @@ class Products:
 
     def mask(self, number: int) -> NDArray[np.bool_]:
         """Return which cells a question means."""
-        found = np.ones(self.shape, dtype=np.bool_)
+        mask = np.ones(self.shape, dtype=np.bool_)
         for place, codes in self.listed[number].sets:
             axes = [-1 if other == place else 1 for other in range(len(self.shape))]
-            found &= _bits([codes], self.shape[place]).astype(np.bool_).reshape(axes)
-        return found.reshape(-1)
+            mask &= _bits([codes], self.shape[place]).astype(np.bool_).reshape(axes)
+        return mask.reshape(-1)
 
     def totals(self, cells: Cells) -> NDArray[np.float64]:
         """Return the sums, from one marginal for each set of attributes."""
-        found = np.empty(len(self.listed))
+        totals = np.empty(len(self.listed))
         for scope, numbers in self.scopes.items():
-            found[numbers] = self.summed(self.marginal(cells, scope), scope, numbers)
-        return found
+            totals[numbers] = self.summed(self.marginal(cells, scope), scope, numbers)
+        return totals
 
     def marginal(self, cells: Cells, scope: tuple[int, ...]) -> Cells:
         """Return the cells of some attributes, summed over all others."""
@@ -99,11 +99,11 @@ class Products:
         if not scope:
             return np.full(len(numbers), float(marginal))
         listed = [self.narrowed(self.listed[number]) for number in numbers]
-        found = np.asarray(marginal, dtype=np.float64)[None]
+        cells = np.asarray(marginal, dtype=np.float64)[None]
         letters = ascii_lowercase[: len(scope)]
         masks = [_bits([sets[axis][1] for sets in listed], self.shape[place]) for axis, place in enumerate(scope)]
         inputs = ",".join([letters, *(f"z{letter}" for letter in letters)])
-        summed: NDArray[np.float64] = np.einsum(f"{inputs}->z", found[0], *masks, optimize=True)
+        summed: NDArray[np.float64] = np.einsum(f"{inputs}->z", cells[0], *masks, optimize=True)
         return summed
 
 
@@ -124,8 +124,8 @@ class Subsets:
 
     def mask(self, number: int) -> NDArray[np.bool_]:
         """Return which cells a question means."""
-        found: NDArray[np.bool_] = self.masks[number]
-        return found
+        mask: NDArray[np.bool_] = self.masks[number]
+        return mask
 
     def totals(self, cells: Cells) -> NDArray[np.float64]:
         """Return the sums."""
@@ -170,11 +170,11 @@ class Stream:
 
     def query(self, number: int) -> Query:
         """Return a question; it is made once."""
-        found = self._queries.get(number)
-        if found is None:
-            found = Query.count(self.schema.domain, self.questions.predicate(number, self.schema.domain))
-            self._queries[number] = found
-        return found
+        query = self._queries.get(number)
+        if query is None:
+            query = Query.count(self.schema.domain, self.questions.predicate(number, self.schema.domain))
+            self._queries[number] = query
+        return query
 
     def truths(self) -> NDArray[np.float64]:
         """Return the exact answer to each distinct question."""
@@ -193,15 +193,15 @@ def drawn(pool: int, *, turns: int, exponent: float, seed: int = 1) -> NDArray[n
     generator = np.random.default_rng(seed)
     order = generator.permutation(pool)
     weights = 1.0 / np.arange(1, pool + 1) ** exponent
-    found: NDArray[np.int64] = order[generator.choice(pool, turns, p=weights / weights.sum())]
-    return found
+    places: NDArray[np.int64] = order[generator.choice(pool, turns, p=weights / weights.sum())]
+    return places
 
 
 def distinct(places: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]:
     """Return the places that occur, in the order in which they first do, and for each turn the number of its place."""
-    found: dict[int, int] = {}
-    asked = np.array([found.setdefault(place, len(found)) for place in places.tolist()], dtype=np.int64)
-    return list(found), asked
+    numbers: dict[int, int] = {}
+    asked = np.array([numbers.setdefault(place, len(numbers)) for place in places.tolist()], dtype=np.int64)
+    return list(numbers), asked
 
 
 def _bits(codes: Sequence[int], number: int) -> NDArray[np.float64]:

@@ -71,7 +71,7 @@ class CodedTable:
 
     def frame(self) -> dict[str, NDArray[np.int64] | NDArray[np.bool_] | NDArray[np.str_]]:
         """Return the values of all columns."""
-        return {own.name: own.values(codes) for own, codes in zip(self.columns, self.codes, strict=True)}
+        return {column.name: column.values(codes) for column, codes in zip(self.columns, self.codes, strict=True)}
 
 
 def made_up(columns: Sequence[Column], *, rows: int = ROWS, seed: int = 0) -> CodedTable:
@@ -79,16 +79,16 @@ def made_up(columns: Sequence[Column], *, rows: int = ROWS, seed: int = 0) -> Co
     generator = np.random.default_rng(seed)
     cluster = generator.choice(_CLUSTERS, rows, p=generator.dirichlet(np.ones(_CLUSTERS)))
     codes = []
-    for own in columns:
-        if own.ordered:
-            middle, width = generator.uniform(0, own.size, _CLUSTERS), generator.uniform(0.05, 0.2, _CLUSTERS)
-            around = generator.normal(middle[cluster], width[cluster] * own.size)
-            codes.append(np.clip(around, 0, own.size - 1).astype(np.int64))
+    for column in columns:
+        if column.ordered:
+            middle, width = generator.uniform(0, column.size, _CLUSTERS), generator.uniform(0.05, 0.2, _CLUSTERS)
+            around = generator.normal(middle[cluster], width[cluster] * column.size)
+            codes.append(np.clip(around, 0, column.size - 1).astype(np.int64))
         else:
             drawn = np.empty(rows, dtype=np.int64)
-            for number, law in enumerate(generator.dirichlet(np.full(own.size, 0.5), _CLUSTERS)):
+            for number, law in enumerate(generator.dirichlet(np.full(column.size, 0.5), _CLUSTERS)):
                 members = np.flatnonzero(cluster == number)
-                drawn[members] = generator.choice(own.size, len(members), p=law)
+                drawn[members] = generator.choice(column.size, len(members), p=law)
             codes.append(drawn)
     return CodedTable("made_up", tuple(columns), tuple(codes))
 

@@ -72,9 +72,9 @@ def run_stream(  # noqa: PLR0913  likewise
     for turn, (asked, wording) in enumerate(stream.asked, 1):
         seen.ask(curator, asked, wording)
         spending.follow(turn)
-    found = seen.figures() | {"peak_mb": round(_peak(), 1), "peak_before_mb": round(base, 1)}
+    figures = seen.figures() | {"peak_mb": round(_peak(), 1), "peak_before_mb": round(base, 1)}
     turns = sorted({*(turn for turn in PREFIXES if turn < length), length})
-    return found | {"prefixes": {str(turn): _prefix(stream, spending, turn, budget) for turn in turns}}
+    return figures | {"prefixes": {str(turn): _prefix(stream, spending, turn, budget) for turn in turns}}
 
 
 def _prepare(stream: WideStream, curator: Curator) -> None:
@@ -149,7 +149,7 @@ class _Seen:
 
     def figures(self) -> dict[str, object]:
         """Return it all, times in milliseconds."""
-        free = [one for source, own in self._times.items() if source in FREE for one in own]
+        free = [milliseconds for source, times in self._times.items() if source in FREE for milliseconds in times]
         bought = self._times.get("measured", [])
         return {
             "rungs": dict(self._rungs),
@@ -198,11 +198,11 @@ def show(name: str, figures: dict[str, object]) -> None:
     """Print one stream as a table."""
     table = Table(title=f"{name}: {WIDE[name].about}", title_justify="left")
     prefixes = cast("dict[str, dict[str, object]]", figures["prefixes"])
-    names = list(dict.fromkeys(way for own in prefixes.values() for way in own))
+    names = list(dict.fromkeys(way for prefix in prefixes.values() for way in prefix))
     for column in ("questions", *names):
         table.add_column(column, justify="right", no_wrap=True)
-    for turn, own in prefixes.items():
-        table.add_row(turn, *("-" if own.get(way) is None else f"{own[way]:.4g}" for way in names))
+    for turn, prefix in prefixes.items():
+        table.add_row(turn, *("-" if prefix.get(way) is None else f"{prefix[way]:.4g}" for way in names))
     Console().print(table)
     times = ", ".join(f"{kind} {figures[kind]} (at most {most:g})" for kind, most in BOUNDS.items())
     Console().print(f"{times}; {figures['rungs']}; held {figures['coverage']}; errors {figures['errors']}")

@@ -80,10 +80,10 @@ def measured_moments(ages: np.ndarray, noises: tuple, copies: int, *, drawn: tup
 
 
 def tree_partitions(fan_out: int = 16) -> list[Partition]:
-    found = [Partition.of(AGE)]
-    while len(found[0].cuts) > fan_out:
-        found.insert(0, Partition("age", AGE.size, found[0].cuts[::fan_out]))
-    return found
+    partitions = [Partition.of(AGE)]
+    while len(partitions[0].cuts) > fan_out:
+        partitions.insert(0, Partition("age", AGE.size, partitions[0].cuts[::fan_out]))
+    return partitions
 
 
 def measured_tree(ages: np.ndarray, noise, copies: int, *, level: Fraction, fan_out: int = 16):

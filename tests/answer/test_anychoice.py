@@ -68,15 +68,15 @@ def test_the_bounds_are_not_far_from_what_one_law_needs(number):
 def test_the_bounds_of_one_draw_hold_for_the_exact_discrete_laws(scale):
     """The moment generating functions of |z|/b and (z/σ)², summed over the law itself, and both tails."""
     laplace, gaussian = Laplace(scale=scale), Gaussian(scale=scale)
-    own = float(scale)
-    steps, near = (np.arange(-math.ceil(far * own) - 3, math.ceil(far * own) + 4) for far in (60, 14))
+    width = float(scale)
+    steps, near = (np.arange(-math.ceil(far * width) - 3, math.ceil(far * width) + 4) for far in (60, 14))
     for s in (0.1, 0.4):
-        assert sum(laplace.probability(int(k)) * math.exp(s * abs(k) / own) for k in steps) <= 1 / (1 - s) + 1e-9
-        squares = sum(gaussian.probability(int(k)) * math.exp(s * (k / own) ** 2) for k in near)
+        assert sum(laplace.probability(int(k)) * math.exp(s * abs(k) / width) for k in steps) <= 1 / (1 - s) + 1e-9
+        squares = sum(gaussian.probability(int(k)) * math.exp(s * (k / width) ** 2) for k in near)
         assert squares <= (1 - 2 * s) ** -0.5 + 1e-9
     for x in (0.3, 1.0, 2.5, 6.0):
-        assert sum(laplace.probability(int(k)) for k in steps if abs(k) > x * own) <= 2 * math.exp(-x) + 1e-12
-        assert sum(gaussian.probability(int(k)) for k in near if abs(k) > x * own) <= 2 * math.exp(-x * x / 2) + 1e-12
+        assert sum(laplace.probability(int(k)) for k in steps if abs(k) > x * width) <= 2 * math.exp(-x) + 1e-12
+        assert sum(gaussian.probability(int(k)) for k in near if abs(k) > x * width) <= 2 * math.exp(-x * x / 2) + 1e-12
 
 
 def test_more_draws_reach_farther_and_what_may_fail_is_never_spent_twice():
@@ -84,8 +84,8 @@ def test_more_draws_reach_farther_and_what_may_fail_is_never_spent_twice():
         bound_combinations(DrawCounts(laplace=number, gaussian=number), FAILING)
         for number in (1, 2, 3, 4, 7, 8, 100, 10**6)
     ]
-    assert [one.squares for one in reaches] == sorted(one.squares for one in reaches)
-    assert [one.sums for one in reaches] == sorted(one.sums for one in reaches)
+    assert [reach.squares for reach in reaches] == sorted(reach.squares for reach in reaches)
+    assert [reach.sums for reach in reaches] == sorted(reach.sums for reach in reaches)
     assert sum(1 / (level * (level + 1)) for level in range(1, 100_000)) < 1
 
 
@@ -106,12 +106,18 @@ def test_a_prediction_has_no_interval_for_any_choice():
 def test_descriptions_of_all_counts_of_a_small_domain_leave_room_for_one_another():
     """Kraft's inequality: all sets of each column in all orders, all groupings by up to two columns, all values."""
     domain = Domain((Boolean("a", otherwise=False), Integer("b", 0, 2, bins=[0, 1, 2], otherwise=0)))
-    sets = [[Among(own.name, own.cells, codes) for codes in range(1 << own.cells)] for own in domain]
-    conditions = [And(()), *(And((one,)) for own in sets for one in own)]
-    conditions += [And((one, other)) for one in sets[0] for other in sets[1]]
-    conditions += [And((other, one)) for one in sets[0] for other in sets[1]]
+    sets = [
+        [Among(attribute.name, attribute.cells, codes) for codes in range(1 << attribute.cells)] for attribute in domain
+    ]
+    conditions = [And(()), *(And((clause,)) for clauses in sets for clause in clauses)]
+    conditions += [And((clause, other)) for clause in sets[0] for other in sets[1]]
+    conditions += [And((other, clause)) for clause in sets[0] for other in sets[1]]
     partitions = [Partition.of(domain["a"]), Partition.of(domain["b"]), Partition("b", 3, (0, 1, 2), 0)]
-    grouped = [(), *((one,) for one in partitions), *((one, other) for one in partitions for other in partitions)]
+    grouped = [
+        (),
+        *((partition,) for partition in partitions),
+        *((partition, other) for partition in partitions for other in partitions),
+    ]
     total = 0.0
     for where in conditions:
         for keys in grouped:
@@ -122,13 +128,13 @@ def test_descriptions_of_all_counts_of_a_small_domain_leave_room_for_one_another
 
 def test_what_is_no_count_of_a_set_for_each_column_has_no_description():
     domain = Domain((Boolean("a"), Integer("b", 0, 9)))
-    one, other = Among("b", 12, 1), Among("a", 4, 2)
+    clause, other = Among("b", 12, 1), Among("a", 4, 2)
     for block in (
-        Block(Or((one, other))),
-        Block(And((one, Among("b", 12, 3)))),
-        Block(one, (), ValueWeight("b", 10, 0, 1)),
-        Block(one, (Partition("b", 10, (0, 7)),)),
+        Block(Or((clause, other))),
+        Block(And((clause, Among("b", 12, 3)))),
+        Block(clause, (), ValueWeight("b", 10, 0, 1)),
+        Block(clause, (Partition("b", 10, (0, 7)),)),
     ):
         assert description_length(block, domain) == math.inf
-    short, long = Block(one), Block(Among("b", 12, 0b101101))
+    short, long = Block(clause), Block(Among("b", 12, 0b101101))
     assert description_length(short, domain) < description_length(long, domain) < math.inf

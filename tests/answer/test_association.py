@@ -32,9 +32,9 @@ NOISES = [(Laplace, (2, 30, 30, 300, 300, 300)), (Gaussian, (3, 40, 40, 500, 500
 def asked(measure: str, groups: int) -> tuple[Question, Association]:
     schema = Schema.of("t", Integer("x", 0, 40), Number("y", 0, "12.5", "0.5"), Integer("k", 0, groups - 3), size=1000)
     question = compile_sql(f"SELECT k, {measure}(y, x) FROM t GROUP BY k", schema)  # noqa: S608
-    found = question.columns[1].expression
-    assert isinstance(found, Association)
-    return question, found
+    expression = question.columns[1].expression
+    assert isinstance(expression, Association)
+    return question, expression
 
 
 def sums(question: Question, x: np.ndarray, y: np.ndarray) -> list[int]:
@@ -76,7 +76,7 @@ def test_noise_at_the_ends_of_what_holds_together_leaves_the_exact_value_inside(
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_many_rows_tell_it_closely(measure) -> None:
-    x, y = (np.tile(own, 200) for own in DATA["falling"])
+    x, y = (np.tile(series, 200) for series in DATA["falling"])
     question, association = asked(measure, 4)
     noises = tuple(Laplace(scale=2) for _ in question.query.blocks)
     values = np.repeat(sums(question, x, y), 4)

@@ -127,10 +127,10 @@ def test_arithmetic_of_blocks_takes_nothing_to_be_independent() -> None:
         assert cell.within == pytest.approx(wide * half_width(noise, failing))
     ratio = Arithmetic("/", Total(0), Total(1))
     cell = told(question(ratio, blocks=blocks), [[5000.0], [2000.0]], [noise, noise]).value
-    one = half_width(noise, 0.025)
+    width = half_width(noise, 0.025)
     assert (cell.low, cell.high) == (
-        pytest.approx((5000 - one) / (2000 + one)),
-        pytest.approx((5000 + one) / (2000 - one)),
+        pytest.approx((5000 - width) / (2000 + width)),
+        pytest.approx((5000 + width) / (2000 - width)),
     )
 
 
@@ -191,9 +191,9 @@ def test_answers_from_a_noisy_histogram_hold_as_often_as_they_say(noise) -> None
     factors = np.zeros((GROUPS, 200))
     factors[:, :60], factors[0, 40:130], factors[1, 20:] = 0.25, 1.0, -0.5
     drawn = np.asarray(direct.run(noise, np.zeros(200 * tables, dtype=np.int64))).reshape(tables, 200)
-    laws = [NoiseSum.of(own, noise) for own in factors]
+    laws = [NoiseSum.of(row, noise) for row in factors]
     if isinstance(noise, Gaussian):
-        laws = [GaussianSumBound.of(own, float(noise.scale)) for own in factors]
+        laws = [GaussianSumBound.of(row, float(noise.scale)) for row in factors]
     asked = question(Total(0), blocks=(COUNTS,), keys=KEYS)
     answer = answer_from(make_derived_values(asked, [np.zeros(GROUPS)], [laws]), confidence=1 - failing, price=FREE)
     errors = np.abs(drawn @ factors.T)
@@ -208,10 +208,10 @@ def test_answers_from_a_noisy_histogram_hold_as_often_as_they_say(noise) -> None
 def test_building_an_answer_computes_nothing() -> None:
     """The best of some runs, and five times what is asked for."""
     asked = question(Total(0))
-    found = []
+    seconds = []
     for _ in range(50):
         start = time.perf_counter()
         answer_from(make_derived_values(asked, ((1.5,),), (WHOLE,)), source="derived", price=FREE)
-        found.append(time.perf_counter() - start)
-    assert min(found) < 1e-4
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 1e-4
     assert isinstance(told(asked, ((1.5,),), (WHOLE,)).measured, DerivedValues)

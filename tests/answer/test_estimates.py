@@ -45,8 +45,8 @@ def test_quantiles_have_one_estimate_at_every_confidence(level) -> None:
 
 def test_a_population_has_the_estimate_of_its_table() -> None:
     for expression, measured in ((MEAN, sums(NOISES[0])), counts(Fraction(1, 2))):
-        found = population_band(expression, measured, failing=0.05, size=None)
-        assert np.array_equal(found.value, evaluate(expression, measured, 0.05).value)
+        band = population_band(expression, measured, failing=0.05, size=None)
+        assert np.array_equal(band.value, evaluate(expression, measured, 0.05).value)
 
 
 def _hold_one_estimate(bands) -> None:

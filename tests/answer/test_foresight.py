@@ -34,6 +34,6 @@ def forecast(level: Fraction, noise) -> float:
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 @pytest.mark.parametrize("scale", [10, 60, 200])
 def test_intervals_are_seldom_wider_and_not_all_much_narrower_than_foreseen(level, law, scale) -> None:
-    shown, told = widths(level, law(scale=scale)), forecast(level, law(scale=scale))
-    assert np.mean(shown <= told + 1e-9) >= 0.915
-    assert np.quantile(shown, 0.9) >= told / 2.5 - 1
+    shown, foreseen = widths(level, law(scale=scale)), forecast(level, law(scale=scale))
+    assert np.mean(shown <= foreseen + 1e-9) >= 0.915
+    assert np.quantile(shown, 0.9) >= foreseen / 2.5 - 1

@@ -22,12 +22,12 @@ def summed(noises: list) -> tuple[np.ndarray, int]:
     """The exact law of a sum, and its largest value."""
     law, reach = np.ones(1), 0
     for noise in noises:
-        own = 40 * math.ceil(float(noise.scale)) + 40
-        law, reach = np.convolve(law, law_of(noise, own)), reach + own
+        radius = 40 * math.ceil(float(noise.scale)) + 40
+        law, reach = np.convolve(law, law_of(noise, radius)), reach + radius
     return law, reach
 
 
-@pytest.mark.parametrize("noises", [[one] * 5 for one in NOISES] + [[NOISES[0], NOISES[1], NOISES[3]]])
+@pytest.mark.parametrize("noises", [[noise] * 5 for noise in NOISES] + [[NOISES[0], NOISES[1], NOISES[3]]])
 @pytest.mark.parametrize("failing", [0.2, 0.025, 1e-4, 1e-7])
 def test_the_quantile_of_a_sum_is_that_of_the_convolved_laws(noises, failing) -> None:
     law, reach = summed(noises)
@@ -64,9 +64,9 @@ def beyond(parts: list, number: float) -> float:
 @pytest.mark.parametrize("noise", NOISES)
 def test_the_tail_of_one_draw_is_that_of_its_law(noise) -> None:
     law, steps = law_of(noise, 800), np.arange(-60, 61)
-    found = upper_tail(type(noise).__name__, float(noise.scale), steps.astype(float))
+    tails = upper_tail(type(noise).__name__, float(noise.scale), steps.astype(float))
     exact = [law[800 + step + 1 :].sum() for step in steps]
-    assert found == pytest.approx(exact, abs=1e-12)
+    assert tails == pytest.approx(exact, abs=1e-12)
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.3, 0.5, 1.0, 2.7, 40.0, 900.0])

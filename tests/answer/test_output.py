@@ -62,8 +62,8 @@ def test_text_is_a_table_with_what_the_numbers_mean() -> None:
 
 
 def test_json_has_a_form_that_stays() -> None:
-    told = json.loads(wards().to_json())
-    assert list(told) == [
+    document = json.loads(wards().to_json())
+    assert list(document) == [
         "format",
         "question",
         "columns",
@@ -87,17 +87,22 @@ def test_json_has_a_form_that_stays() -> None:
         "reused",
         "keys",
     ]
-    assert told["columns"][:2] == [
+    assert document["columns"][:2] == [
         {"name": "ward", "kind": "label", "key": 0},
         {"name": "n", "kind": "estimate", "lower": 0.0},
     ]
-    assert told["keys"][0]["values"][:2] == ["<b>east</b>", "west & south"]
-    assert told["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
-    assert told["rows"][2][3] == {"value": None, "low": None, "high": None}
-    assert told["price"] == {"share": "1/80", "epsilon": pytest.approx(0.25)}
-    assert (told["receipt"], told["head"], told["version"], told["against"]) == ("abc", "def", "2026-10", "table")
-    assert told["accuracy"][0] == {"column": "n", "worst": 15.0, "typical": 15.0}
-    assert told["accuracy"][2]["worst"] is None
+    assert document["keys"][0]["values"][:2] == ["<b>east</b>", "west & south"]
+    assert document["rows"][0][:2] == ["<b>east</b>", {"value": 800, "low": 785, "high": 815}]
+    assert document["rows"][2][3] == {"value": None, "low": None, "high": None}
+    assert document["price"] == {"share": "1/80", "epsilon": pytest.approx(0.25)}
+    assert (document["receipt"], document["head"], document["version"], document["against"]) == (
+        "abc",
+        "def",
+        "2026-10",
+        "table",
+    )
+    assert document["accuracy"][0] == {"column": "n", "worst": 15.0, "typical": 15.0}
+    assert document["accuracy"][2]["worst"] is None
 
 
 def test_frames_hold_values_and_both_ends() -> None:
@@ -232,8 +237,8 @@ def test_days_are_drawn_along_the_time_and_what_has_none_is_written_below() -> N
 
 
 def test_one_value_needs_no_plot() -> None:
-    one = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("n", Total(0)),))
-    assert "<svg" not in answer_from(MeasuredValues(one, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
+    question = Question(text="", query=Query.count(DOMAIN), columns=(AnswerColumn("n", Total(0)),))
+    assert "<svg" not in answer_from(MeasuredValues(question, (5,), (Laplace(scale=1),)), price=PRICE)._repr_html_()
 
 
 def test_an_offer_is_readable_and_escaped() -> None:

@@ -77,9 +77,9 @@ def noises(law, scale) -> tuple:
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 def test_predicted_errors_grow_with_the_noise(name, law) -> None:
     scales = (1, 3, 10, 30, 100, 300, 1000)
-    found = [predict_half_width(ASKED, BY_NAME[name], noises(law, s), confidence=0.95, rows=20_000) for s in scales]
-    assert all(a <= b * (1 + 1e-9) for a, b in pairwise(found))
-    assert 0 <= found[0] < found[-1]
+    widths = [predict_half_width(ASKED, BY_NAME[name], noises(law, s), confidence=0.95, rows=20_000) for s in scales]
+    assert all(a <= b * (1 + 1e-9) for a, b in pairwise(widths))
+    assert 0 <= widths[0] < widths[-1]
 
 
 @pytest.mark.parametrize("name", ["n", "days", "mean", "median", "deviation"])
@@ -104,9 +104,9 @@ def test_a_predicted_average_is_what_is_shown_of_a_group_at_the_worst_place() ->
     values = [2_000] * 10 + [55 * 2_000] * 10 + [0] * (ASKED.query.values - 20)
     answer = answer_from(MeasuredValues(ASKED, values, made), price=FREE)
     place = answer.columns.index("mean")
-    found = predict_half_width(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=20_000)
-    assert found == pytest.approx(answer.rows[0].cells[place].within)
-    assert found == pytest.approx(3 * 440 / 2_000, rel=0.35)
+    predicted = predict_half_width(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=20_000)
+    assert predicted == pytest.approx(answer.rows[0].cells[place].within)
+    assert predicted == pytest.approx(3 * 440 / 2_000, rel=0.35)
 
 
 def test_of_very_few_rows_no_more_than_the_public_range_is_predicted() -> None:

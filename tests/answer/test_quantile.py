@@ -19,15 +19,15 @@ def impulses(fan_out: int) -> np.ndarray:
     """What each single count, level by level, adds to (rows below each boundary) - 0.3 · rows: found by trying."""
     quantile, measured = measured_tree(DATA["skewed"], Laplace(scale=2), 2, level=HALF, fan_out=fan_out)
     partitions = tree_partitions(fan_out)
-    found = []
+    effects = []
     for number, partition in enumerate(partitions):
         for group in range(partition.groups - 2):
             values = np.zeros(len(measured.values), dtype=np.int64)
             start = 4 * sum(other.groups for other in partitions[:number])
             values[start + group] = 1  # of the first copy
             tree = histogram_tree(quantile, MeasuredValues(measured.question, values, measured.noises))
-            found.append((tree.below - 0.3 * tree.rows[:, None])[0])
-    return np.array(found)
+            effects.append((tree.below - 0.3 * tree.rows[:, None])[0])
+    return np.array(effects)
 
 
 @pytest.mark.parametrize("fan_out", [4, 16, 200])
@@ -87,8 +87,8 @@ def test_a_value_is_given_up_just_when_its_noise_is_beyond_the_quantile_of_its_l
 def test_boundaries_that_no_group_is_near_are_decided_without_their_law() -> None:
     quantile, measured = measured_tree(np.repeat(np.arange(111), 40), Gaussian(scale=5), 3, level=HALF)
     tree = histogram_tree(quantile, measured)
-    found = boundary_noise_quantiles(tree, tree.below - tree.rows[:, None] / 2, level=0.5, failing=0.025)
-    assert 0 < np.count_nonzero(found) < 40
+    quantiles = boundary_noise_quantiles(tree, tree.below - tree.rows[:, None] / 2, level=0.5, failing=0.025)
+    assert 0 < np.count_nonzero(quantiles) < 40
 
 
 def test_levels_that_do_not_refine_each_other_are_left_out() -> None:

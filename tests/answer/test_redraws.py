@@ -25,10 +25,10 @@ SEED = b"redraws"
 @pytest.mark.parametrize("law", [Laplace(scale=7), Gaussian(scale=7)])
 def test_redraws_have_the_law_of_the_noise_and_come_in_pairs(law):
     """The variance of 10,000 pairs is within 6 deviations of the law's: a false alarm in 10^8."""
-    found = SeededNumbers(SEED).noise(law, DRAWS, 3)
-    assert np.array_equal(found[: DRAWS // 2], -found[DRAWS // 2 :])
-    assert np.array_equal(found, np.rint(found))
-    share = float(np.mean(np.abs(found) <= law.accuracy(0.9).within))
+    draws = SeededNumbers(SEED).noise(law, DRAWS, 3)
+    assert np.array_equal(draws[: DRAWS // 2], -draws[DRAWS // 2 :])
+    assert np.array_equal(draws, np.rint(draws))
+    share = float(np.mean(np.abs(draws) <= law.accuracy(0.9).within))
     exact = 1 - 0.1  # at least, as the noise is discrete
     assert exact - 0.013 < share < exact + 0.04
 
@@ -36,49 +36,49 @@ def test_redraws_have_the_law_of_the_noise_and_come_in_pairs(law):
 def test_endless_and_huge_redraws_have_intervals_without_a_warning():
     drawn = np.full((10, 2), [np.inf, 1e200])
     drawn[::2, 1] = -1e200
-    found = result_band(np.array([np.inf, 0.0]), drawn, (), 0.05)
-    assert (found.band.low[0], found.band.high[0]) == (-np.inf, np.inf)
-    assert found.band.low[1] <= -1e200 < 1e200 <= found.band.high[1]
+    result = result_band(np.array([np.inf, 0.0]), drawn, (), 0.05)
+    assert (result.band.low[0], result.band.high[0]) == (-np.inf, np.inf)
+    assert result.band.low[1] <= -1e200 < 1e200 <= result.band.high[1]
 
 
 def test_redraws_depend_on_the_seed_alone():
-    one, same, other = (SeededNumbers(seed).normal(5, 2) for seed in (SEED, SEED, b"another"))
-    assert np.array_equal(one, same)
-    assert not np.array_equal(one, other)
+    first, same, other = (SeededNumbers(seed).normal(5, 2) for seed in (SEED, SEED, b"another"))
+    assert np.array_equal(first, same)
+    assert not np.array_equal(first, other)
 
 
 def test_uniform_numbers_are_uniform():
     """Of 100,000 numbers the shares of ten parts are within 0.006 of a tenth: six deviations."""
-    found = SeededNumbers(SEED).uniform(100_000)
-    assert found.min() > 0
-    assert found.max() < 1
-    assert np.abs(np.histogram(found, 10, (0, 1))[0] / 100_000 - 0.1).max() < 0.006
+    numbers = SeededNumbers(SEED).uniform(100_000)
+    assert numbers.min() > 0
+    assert numbers.max() < 1
+    assert np.abs(np.histogram(numbers, 10, (0, 1))[0] / 100_000 - 0.1).max() < 0.006
 
 
 def test_what_noise_does_not_change_has_no_width():
     value = np.array([3.0, np.nan])
     drawn = np.tile(value, (102, 1))
-    found = result_band(value, drawn, (), 0.05)
-    assert found.steady.tolist() == [True, True]
-    assert found.band.low[0] == found.band.high[0] == 3.0
-    assert not found.approximate.any()
+    result = result_band(value, drawn, (), 0.05)
+    assert result.steady.tolist() == [True, True]
+    assert result.band.low[0] == result.band.high[0] == 3.0
+    assert not result.approximate.any()
 
 
 def test_a_result_that_too_few_redraws_have_gets_no_interval():
     drawn = np.full((102, 1), np.nan)
     drawn[:40, 0] = np.arange(40)
-    found = result_band(np.array([20.0]), drawn, (), 0.05)
-    assert np.isinf(found.band.low[0])
-    assert np.isinf(found.band.high[0])
+    result = result_band(np.array([20.0]), drawn, (), 0.05)
+    assert np.isinf(result.band.low[0])
+    assert np.isinf(result.band.high[0])
 
 
 def test_a_biased_result_is_covered_by_the_mirror_images_of_its_redraws():
     """|x| at 0: redraws are never below 0, but the exact value may be."""
     noise = SeededNumbers(SEED).normal(500, 1)
     both = np.concatenate([noise, -noise, [[-3.0], [3.0]]])
-    found = result_band(np.array([0.5]), np.abs(0.5 - both), (), 0.05)
-    assert found.band.low[0] <= 0
-    assert found.approximate[0]
+    result = result_band(np.array([0.5]), np.abs(0.5 - both), (), 0.05)
+    assert result.band.low[0] <= 0
+    assert result.approximate[0]
 
 
 @pytest.mark.parametrize("kind", ["percent of total", "largest", "absolute change"])
@@ -115,11 +115,11 @@ def derived(sql: str, errors: np.ndarray, law: ErrorLaw = LAW) -> Estimate:
 )
 def test_a_sum_of_values_that_share_one_draw_is_held(value: str, signs: list[int], law: ErrorLaw) -> None:
     """The worst joint law: one draw moves all values in the directions that move the result."""
-    found = derived(f"SELECT {value} AS v FROM x", np.zeros(8), law)  # noqa: S608  written above
+    estimate = derived(f"SELECT {value} AS v FROM x", np.zeros(8), law)  # noqa: S608  written above
     worst = sum(map(abs, signs)) * half_width(law, 0.05)
-    assert found.value - found.low >= 0.999 * worst
-    assert found.high - found.value >= 0.999 * worst
-    assert found.high - found.value <= 2 * worst  # Chernoff's bound is not far from the quantile
+    assert estimate.value - estimate.low >= 0.999 * worst
+    assert estimate.high - estimate.value >= 0.999 * worst
+    assert estimate.high - estimate.value <= 2 * worst  # Chernoff's bound is not far from the quantile
 
 
 @pytest.mark.parametrize("signs", [[1, -1] + [0] * 6, [1] * 8, [1] + [-1] * 7])
@@ -129,8 +129,8 @@ def test_a_ratio_of_values_that_share_one_draw_is_held(signs: list[int]) -> None
     value = "max(n) FILTER (WHERE ward = 'a') / sum(n)"
     held = 0
     for draw in draws:
-        found = derived(f"SELECT {value} AS v FROM x", draw * np.array(signs))  # noqa: S608  written above
-        held += found.low <= 1 / 8 <= found.high
+        estimate = derived(f"SELECT {value} AS v FROM x", draw * np.array(signs))  # noqa: S608  written above
+        held += estimate.low <= 1 / 8 <= estimate.high
     assert held >= 49
 
 

@@ -33,13 +33,13 @@ def chances(scale: float) -> np.ndarray:
 
 def summed(scales: list[float], factors: list[int]) -> np.ndarray:
     """The law of Σ factor·x, on the integers around the middle."""
-    found = np.ones(1)
+    law = np.ones(1)
     for scale, factor in zip(scales, factors, strict=True):
-        own = chances(scale)
-        spread = np.zeros((own.size - 1) * factor + 1)
-        spread[::factor] = own
-        found = np.convolve(found, spread)
-    return found
+        probabilities = chances(scale)
+        spread = np.zeros((probabilities.size - 1) * factor + 1)
+        spread[::factor] = probabilities
+        law = np.convolve(law, spread)
+    return law
 
 
 def beyond(law: np.ndarray, distance: float) -> float:
@@ -58,18 +58,18 @@ def test_a_sum_of_rounded_draws_is_beyond_its_quantile_as_rarely_as_is_said(scal
     law = summed(scales, factors)
     terms = tuple(NoiseTerm(float(factor), LAW, scale) for scale, factor in zip(scales, factors, strict=True))
     variance, reach = sum(term.normal_variance for term in terms), float(max(factors))
-    found = {
+    quantiles = {
         "few facts": gaussian_sum_quantile(variance, reach, failing),
         "series": series_quantile(terms, failing),
         "convolution": convolution_quantile(terms, failing),
         "law": NoiseSum(terms).quantile(2 * failing) if failing < 0.4 else math.inf,
     }
-    for name, quantile in found.items():
+    for name, quantile in quantiles.items():
         assert beyond(law, quantile) <= failing * (1 + 1e-9), name
     if failing >= 1e-4:
         least = next(step for step in range(law.size) if beyond(law, step) <= failing)
-        assert found["convolution"] == pytest.approx(least, rel=0.02, abs=1.01)
-        assert found["few facts"] <= least + 6 * reach + 0.05 * math.sqrt(variance)
+        assert quantiles["convolution"] == pytest.approx(least, rel=0.02, abs=1.01)
+        assert quantiles["few facts"] <= least + 6 * reach + 0.05 * math.sqrt(variance)
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.2, 0.3, 0.5, 0.8, 1.0, 2.0, 3.9, 4.0, 10.0])

@@ -19,8 +19,8 @@ FAILING = [0.1, 0.025, 5e-4, 1e-6]
 
 def weights(law: str, scale: float, reach: int) -> np.ndarray:
     steps = np.arange(-reach, reach + 1)
-    found = np.exp(-np.abs(steps) / scale) if law == "Laplace" else np.exp(-((steps / scale) ** 2) / 2)
-    return found / found.sum()
+    masses = np.exp(-np.abs(steps) / scale) if law == "Laplace" else np.exp(-((steps / scale) ** 2) / 2)
+    return masses / masses.sum()
 
 
 @cache
@@ -33,8 +33,8 @@ def lattice(terms: tuple[NoiseTerm, ...], points: int) -> np.ndarray:
         law = np.zeros(points)
         np.add.at(law, np.arange(-reach, reach + 1) * factor % points, weights(term.law, term.scale, reach))
         product *= np.maximum(np.fft.rfft(law).real, 0.0) ** term.times
-    found = np.fft.irfft(product, points)
-    return np.concatenate([found[points // 2 :], found[: points // 2]])
+    masses = np.fft.irfft(product, points)
+    return np.concatenate([masses[points // 2 :], masses[: points // 2]])
 
 
 def beyond(law: np.ndarray, number: float) -> float:
@@ -65,14 +65,14 @@ NORMAL = [
 def test_a_sum_of_normal_draws_is_beyond_its_quantile_as_rarely_as_is_said(terms, failing) -> None:
     law = lattice(terms, 1 << 17)
     variance, reach = sum(term.variance for term in terms), max(term.factor for term in terms)
-    found = gaussian_sum_quantile(variance, reach, failing)
-    assert beyond(law, found) <= failing
-    assert found <= quantile(law, failing) + 4 * reach
-    assert half_width(GaussianSumBound(variance, reach), 2 * failing) == found
+    bound = gaussian_sum_quantile(variance, reach, failing)
+    assert beyond(law, bound) <= failing
+    assert bound <= quantile(law, failing) + 4 * reach
+    assert half_width(GaussianSumBound(variance, reach), 2 * failing) == bound
     assert GaussianSumBound.of(
         np.concatenate([np.full(term.times, -term.factor) for term in terms]),
         np.concatenate([np.full(term.times, term.scale) for term in terms]),
-    ).quantile(2 * failing) == pytest.approx(found)
+    ).quantile(2 * failing) == pytest.approx(bound)
 
 
 VERY_MANY = [
@@ -93,10 +93,10 @@ VERY_MANY = [
 def test_a_sum_of_very_many_draws_is_beyond_its_quantile_as_rarely_as_is_said(terms, failing) -> None:
     """Within 0.3% of the true quantile, where Chernoff's bound is off by a tenth and more."""
     law = lattice(terms, 1 << 21)
-    found = series_quantile(terms, failing)
-    assert beyond(law, found) <= failing
-    assert quantile(law, failing) <= found <= 1.003 * quantile(law, failing)
-    assert upper_quantile(terms, failing) <= found < 0.95 * chernoff_bound(terms, failing)
+    bound = series_quantile(terms, failing)
+    assert beyond(law, bound) <= failing
+    assert quantile(law, failing) <= bound <= 1.003 * quantile(law, failing)
+    assert upper_quantile(terms, failing) <= bound < 0.95 * chernoff_bound(terms, failing)
     assert half_width(NoiseSum(terms), 2 * failing) == upper_quantile(terms, failing)
 
 
@@ -115,9 +115,9 @@ def test_a_coarse_sum_is_beyond_its_quantile_as_rarely_as_is_said(terms, failing
     """The steps are wide beside the deviation, so what is moved by the smoothing matters."""
     law = lattice(terms, 1 << 13)
     reach = max(term.factor for term in terms)
-    found = series_quantile(terms, failing)
-    assert beyond(law, found) <= failing
-    assert found <= quantile(law, failing) + 5 * reach
+    bound = series_quantile(terms, failing)
+    assert beyond(law, bound) <= failing
+    assert bound <= quantile(law, failing) + 5 * reach
     assert beyond(law, upper_quantile(terms, failing)) <= failing
     # All factors are whole, so the convolution is exact, of how many draws it may be.
     assert upper_quantile(terms, failing) == pytest.approx(quantile(law, failing), abs=1e-6)
@@ -128,18 +128,20 @@ def test_a_coarse_sum_is_beyond_its_quantile_as_rarely_as_is_said(terms, failing
 def test_factors_that_share_no_grid_are_no_difficulty(first, second, failing) -> None:
     """P(aX + bY > q) is summed over the laws of X and Y: 700 draws and 324 draws."""
     terms = (NoiseTerm(first, "Laplace", 20.0, 700), NoiseTerm(second, "Laplace", 35.0, 324))
-    one, two = (lattice((NoiseTerm(1.0, "Laplace", *own),), 1 << 15) for own in ((20.0, 700), (35.0, 324)))
+    x_law, two = (
+        lattice((NoiseTerm(1.0, "Laplace", *parameters),), 1 << 15) for parameters in ((20.0, 700), (35.0, 324))
+    )
     tails = np.append(np.cumsum(two[::-1])[::-1], 0.0)  # P(Y ≥ step)
 
     def exact(number: float) -> float:
         steps = np.arange(-(1 << 14), 1 << 14)
         least = np.floor((number - first * steps) / second + 1e-12).astype(int) + 1
-        return float(one @ tails[np.clip(least + (1 << 14), 0, 1 << 15)])
+        return float(x_law @ tails[np.clip(least + (1 << 14), 0, 1 << 15)])
 
-    found = series_quantile(terms, failing)
-    assert exact(found) <= failing
-    assert exact(found * 0.997) > failing
-    assert upper_quantile(terms, failing) <= found
+    bound = series_quantile(terms, failing)
+    assert exact(bound) <= failing
+    assert exact(bound * 0.997) > failing
+    assert upper_quantile(terms, failing) <= bound
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 3.9, 4.0, 12.0])
@@ -147,10 +149,10 @@ def test_factors_that_share_no_grid_are_no_difficulty(first, second, failing) ->
 def test_transforms_are_those_of_the_laws(name, scale) -> None:
     law, steps = weights(name, scale, 600), np.arange(-600, 601)
     angle = np.linspace(0.001, math.pi / 2, 50)
-    exact = np.array([float(np.cos(one * steps) @ law) for one in angle])
+    exact = np.array([float(np.cos(frequency * steps) @ law) for frequency in angle])
     for factor, times in ((1.0, 1), (0.25, 3)):
-        found = CharacteristicFunction.of((NoiseTerm(factor, name, scale, times),)).log(angle / factor)
-        assert np.exp(found) == pytest.approx(exact**times, abs=1e-13)
+        logarithm = CharacteristicFunction.of((NoiseTerm(factor, name, scale, times),)).log(angle / factor)
+        assert np.exp(logarithm) == pytest.approx(exact**times, abs=1e-13)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0, 4.0, 5.5])
@@ -158,15 +160,15 @@ def test_transforms_fall_and_are_bounded_by_those_of_normal_laws(scale) -> None:
     """Both laws fall on [0, π]; a discrete Gaussian of scale 4 and up is between e^(-σ²u²/2) and e^(-0.96σ²u²/2)."""
     angle, steps = np.linspace(0, math.pi, 400), np.arange(-200, 201)
     for name in ("Laplace", "Gaussian"):
-        found = np.array([float(np.cos(one * steps) @ weights(name, scale, 200)) for one in angle])
-        assert np.all(np.diff(found) <= 1e-15)
+        transforms = np.array([float(np.cos(frequency * steps) @ weights(name, scale, 200)) for frequency in angle])
+        assert np.all(np.diff(transforms) <= 1e-15)
     if scale >= 4:
         turns = 2 * math.pi * np.arange(-3, 4)
         total = np.exp(-((turns * scale) ** 2) / 2).sum()
-        for one in angle:
-            log = math.log(math.fsum(math.exp(-(((one + turn) * scale) ** 2) / 2) for turn in turns) / total)
-            assert -((scale * one) ** 2) / 2 <= log + 1e-9
-            assert log <= -0.96 * (scale * one) ** 2 / 2
+        for frequency in angle:
+            log = math.log(math.fsum(math.exp(-(((frequency + turn) * scale) ** 2) / 2) for turn in turns) / total)
+            assert -((scale * frequency) ** 2) / 2 <= log + 1e-9
+            assert log <= -0.96 * (scale * frequency) ** 2 / 2
 
 
 @pytest.mark.parametrize(("noise", "factors"), [(Laplace(scale=20), (1.0, 0.37)), (Gaussian(scale=9), (1.0, 2.5))])
@@ -174,13 +176,13 @@ def test_drawn_sums_are_beyond_their_half_widths_as_often_as_is_said(noise, fact
     """4,000 sums of 256 draws each; a false alarm in a million runs."""
     sums, failing = 4_000, 0.05
     drawn = np.asarray(direct.run(noise, np.zeros(256 * sums, dtype=np.int64)), dtype=np.float64).reshape(sums, 256)
-    own = np.where(np.arange(256) < 100, *factors)
-    missed = int(np.sum(np.abs(drawn @ own) > half_width(NoiseSum.of(own, noise), failing)))
+    coefficients = np.where(np.arange(256) < 100, *factors)
+    missed = int(np.sum(np.abs(drawn @ coefficients) > half_width(NoiseSum.of(coefficients, noise), failing)))
     low, high = binomial_band(sums, failing)
     assert low <= missed <= high
     if isinstance(noise, Gaussian):
-        bell = half_width(GaussianSumBound.of(own, float(noise.scale)), failing)
-        assert low <= np.sum(np.abs(drawn @ own) > bell) <= high
+        bell = half_width(GaussianSumBound.of(coefficients, float(noise.scale)), failing)
+        assert low <= np.sum(np.abs(drawn @ coefficients) > bell) <= high
 
 
 def test_rare_failures_and_few_draws_are_left_to_other_bounds() -> None:
@@ -236,9 +238,9 @@ def test_bounds_are_quick() -> None:
 
 
 def best(task) -> float:
-    found = []
+    seconds = []
     for _ in range(20):
         start = time.perf_counter()
         task()
-        found.append(time.perf_counter() - start)
-    return min(found)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

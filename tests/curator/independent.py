@@ -75,7 +75,7 @@ def table(  # noqa: PLR0913  a table has this many sides
     for _ in range(turns):
         places = random.choice(columns, size=random.integers(1, 4), replace=False)
         wanted = random.integers(0, 2, len(places))
-        sides = (among(schema.domain[f"c{place}"], [int(own)]) for place, own in zip(places, wanted, strict=True))
+        sides = (among(schema.domain[f"c{place}"], [int(code)]) for place, code in zip(places, wanted, strict=True))
         truth = int(np.all(data[:, places] == wanted.astype(bool), axis=1).sum())
         questions.append((Query.count(schema.domain, conjunction(*sides)), truth))
     source = MemorySource(schema, {f"c{place}": data[:, place].tolist() for place in range(columns)})

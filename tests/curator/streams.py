@@ -41,20 +41,20 @@ class Stream:
     def truth(self, query: Query) -> "NDArray[np.int64]":
         """Return the exact answers, from a plain look at every row."""
         codes, rows = self._codes, self.schema.unit.size
-        found = []
+        counts = []
         for block in query.blocks:
             groups = np.broadcast_to(group_numbers(block.keys, codes), rows)
             weights = np.broadcast_to(block_weights(block, codes), rows)
-            found.append(np.bincount(groups, weights=weights, minlength=block.values))
-        return np.concatenate(found).astype(np.int64)
+            counts.append(np.bincount(groups, weights=weights, minlength=block.values))
+        return np.concatenate(counts).astype(np.int64)
 
     @cached_property
     def _codes(self) -> dict[str, "NDArray[np.int64]"]:
-        return {one.name: encode(one, self.columns[one.name]) for one in self.schema.domain}
+        return {attribute.name: encode(attribute, self.columns[attribute.name]) for attribute in self.schema.domain}
 
     def replaced(self, row: int, other: Mapping[str, Any]) -> "Stream":
         """Return the stream over the neighbouring table in which one row is another one."""
-        columns = {name: [*own[:row], other[name], *own[row + 1 :]] for name, own in self.columns.items()}
+        columns = {name: [*values[:row], other[name], *values[row + 1 :]] for name, values in self.columns.items()}
         return Stream(
             schema=self.schema,
             columns=columns,
@@ -97,8 +97,11 @@ def tables(seed: int, *, rows: int = 20_000, turns: int = 60) -> Stream:
     declared = [Category(name, [f"{name}{code}" for code in range(size)]) for name, size in sizes.items()]
     schema = Schema.of("survey", *declared, Boolean("employed"), size=rows, neighbours="replace")
     columns: dict[str, list[Any]] = {
-        one.name: [one.labels[code] for code in random.choice(one.size, rows, p=_skewed(random, one.size)).tolist()]
-        for one in declared
+        attribute.name: [
+            attribute.labels[code]
+            for code in random.choice(attribute.size, rows, p=_skewed(random, attribute.size)).tolist()
+        ]
+        for attribute in declared
     }
     columns["employed"] = (random.random(rows) < 0.6).tolist()
     pairs = [*combinations(sizes, 2), *((name,) for name in sizes)]
@@ -118,8 +121,11 @@ def drilled(seed: int, *, rows: int = 20_000, turns: int = 200) -> Stream:
     declared = [Category(name, [f"{name} {code}" for code in range(size)]) for name, size in sizes.items()]
     schema = Schema.of("sales", *declared, size=rows)
     columns = {
-        one.name: [one.labels[code] for code in random.choice(one.size, rows, p=_skewed(random, one.size)).tolist()]
-        for one in declared
+        attribute.name: [
+            attribute.labels[code]
+            for code in random.choice(attribute.size, rows, p=_skewed(random, attribute.size)).tolist()
+        ]
+        for attribute in declared
     }
     orders = [random.permutation(list(sizes)).tolist() for _ in range(turns)]
 

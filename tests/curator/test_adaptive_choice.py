@@ -89,8 +89,8 @@ def test_the_largest_of_many_conjunctions_that_are_told_again_is_held_for_any_ch
     trials, chosen = 15, 0
     for _ in range(trials):
         asked = curator(PURE)
-        pairs = [(one, other) for one in range(8) for other in range(one)]
-        texts = [f"SELECT count(*) FROM t WHERE b{one} AND b{other}" for one, other in pairs]  # noqa: S608
+        pairs = [(column, other) for column in range(8) for other in range(column)]
+        texts = [f"SELECT count(*) FROM t WHERE b{column} AND b{other}" for column, other in pairs]  # noqa: S608
         answers = asked.ask_many(texts, within=100, fresh=True)
         best = max(range(len(texts)), key=lambda place: float(answers[place].value))
         again = asked.ask(texts[best], within=100)
@@ -215,9 +215,9 @@ def test_the_count_that_one_bundle_misses_most_is_held_for_any_choice_and_closel
     """
     trials, plain, chosen, truth = 10, 0, 0, GROUPS * EACH // 4
     texts = [
-        f"SELECT count(*) FROM t WHERE {first}b{one} AND {second}b{other}"  # noqa: S608
-        for one in range(8)
-        for other in range(one)
+        f"SELECT count(*) FROM t WHERE {first}b{column} AND {second}b{other}"  # noqa: S608
+        for column in range(8)
+        for other in range(column)
         for first in ("", "NOT ")
         for second in ("", "NOT ")
     ]

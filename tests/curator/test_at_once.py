@@ -36,7 +36,9 @@ WAYS: dict[str, Callable[[Curator], object]] = {
     "one count": lambda asked: asked.ask(OLD, within=40).value.value,
     "groups": lambda asked: [row.cells[1] for row in asked.ask(BY_SEX, within=40).rows],
     "an average": lambda asked: asked.ask("SELECT avg(age) FROM stays", within=4).value.value,
-    "several": lambda asked: [one.value.value for one in asked.ask_many([OLD, f"{OLD} AND emergency"], within=40)],
+    "several": lambda asked: [
+        answer.value.value for answer in asked.ask_many([OLD, f"{OLD} AND emergency"], within=40)
+    ],
     "a bundle": lambda asked: asked.prepare([OLD, f"{OLD} AND emergency"], within=40).questions,
     "a choice": lambda asked: asked.choose(BY_SEX, epsilon=1, count=2).names,
 }
@@ -53,8 +55,8 @@ def test_sixty_four_threads_that_ask_one_new_thing_are_charged_once(way: Callabl
         return repr(way(asked))
 
     with ThreadPoolExecutor(THREADS) as pool:
-        told = set(pool.map(ask, range(THREADS)))
-    assert len(told) == 1
+        answers = set(pool.map(ask, range(THREADS)))
+    assert len(answers) == 1
     assert (kept.state().charges, kept.state().releases) == (1, 1)
 
 
@@ -193,9 +195,9 @@ def test_processes_that_ask_one_new_thing_are_charged_once(tmp_path: Path):
         child.first_word()
     os.close(gate)
     os.close(opener)
-    told = [word.split() for child in children for word in child.finish()]
-    assert len(told) == 12
-    assert len({value for value, _ in told}) == 1
+    answers = [word.split() for child in children for word in child.finish()]
+    assert len(answers) == 12
+    assert len({value for value, _ in answers}) == 1
     with opening.open_ledger(path) as kept:
         assert kept.verify().charges == 1
-        assert sum(Fraction(share) for _, share in told) == kept.state().spent
+        assert sum(Fraction(share) for _, share in answers) == kept.state().spent

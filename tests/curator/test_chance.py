@@ -19,6 +19,6 @@ def test_a_failure_of_chance_carries_no_frame_that_knew_an_exact_value():
     while fault is not None:
         step = fault.__traceback__
         while step is not None:
-            assert EXACT not in [one for one in step.tb_frame.f_locals.values() if isinstance(one, int)]
+            assert EXACT not in [value for value in step.tb_frame.f_locals.values() if isinstance(value, int)]
             step = step.tb_next
         fault = fault.__context__

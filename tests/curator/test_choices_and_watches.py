@@ -142,18 +142,18 @@ def test_a_watch_survives_processes_that_are_killed_and_never_tells_more_than_wa
     path, declared = tmp_path / "stays.ledger", schema()
     terms = LedgerTerms(datasets={"stays": declared.digest}, neighbours=declared.unit.neighbours, budget=Budget(100, 0))
     opening.create_file_ledger(path, terms)
-    told = 0
+    alerts = 0
     for _ in range(4):
         child = forked(partial(_watching, path))
         child.first_word()
         child.kill()
-        told += child.finish().count("told True")
+        alerts += child.finish().count("told True")
     with opening.open_ledger(path) as kept:
         asked = curator(kept=kept)
         watch = asked.above(500, epsilon=20, alerts=40, key="alarm")
         with suppress(Halted):
             for _ in range(41):
-                told += watch.ask("SELECT count(*) FROM stays", threshold=-(10**6)).above
-        assert 0 < told < 40
+                alerts += watch.ask("SELECT count(*) FROM stays", threshold=-(10**6)).above
+        assert 0 < alerts < 40
         assert watch.left == 0
         assert kept.verify().charges == 1

@@ -184,8 +184,8 @@ def test_of_releases_by_two_laws_each_is_replayed_where_it_was_asked_for():
     wishes = ({"epsilon": "0.2"}, {"epsilon": "0.05", "confidence": 0.5})
     first = [asked.ask(text, **wish, max_price=1) for wish in wishes]
     again = [asked.ask(text, **wish, max_price=1) for wish in wishes]
-    assert [one.source for one in first] == ["measured", "measured"]
-    assert [(one.source, one.price.share) for one in again] == [("replayed", 0), ("replayed", 0)]
+    assert [answer.source for answer in first] == ["measured", "measured"]
+    assert [(answer.source, answer.price.share) for answer in again] == [("replayed", 0), ("replayed", 0)]
 
 
 def test_questions_of_one_batch_that_mean_the_same_are_measured_once():
@@ -211,19 +211,19 @@ def test_questions_of_one_batch_that_mean_the_same_are_measured_once():
 def test_questions_of_one_batch_that_differ_in_their_unit_or_their_tolerance_are_two():
     asked = curator()
     texts = ["SELECT sum(stay) AS a FROM stays", "SELECT sum(2 * stay) AS b FROM stays"]
-    one, two = (answer.value for answer in asked.ask_many(texts, within=4000, max_price=1))
-    assert max(one.within, two.within) <= 4000
+    first, two = (answer.value for answer in asked.ask_many(texts, within=4000, max_price=1))
+    assert max(first.within, two.within) <= 4000
     counts = [OLD.replace("count(*)", f"count(*) AS {name}") for name in "ab"]
-    one, two = (answer.value for answer in asked.ask_many(counts, within={"a": 30, "b": 60}, max_price=1))
-    assert one.within <= 30
+    first, two = (answer.value for answer in asked.ask_many(counts, within={"a": 30, "b": 60}, max_price=1))
+    assert first.within <= 30
 
 
 @pytest.mark.filterwarnings("ignore:The ledger is in memory")
 def test_a_count_is_told_again_from_a_sum_of_zeros_and_ones():
     frame = pd.DataFrame({"ill": [0, 1, 1, 0] * 50})
-    told = dodona.open(frame, schema=Schema.of("t", Integer("ill", 0, 1), size=200), budget=Budget(100))
-    first = told.ask("SELECT sum(ill) FROM t", within=10)
-    again = told.ask("SELECT count(*) FROM t WHERE ill = 1", within=10)
+    opened = dodona.open(frame, schema=Schema.of("t", Integer("ill", 0, 1), size=200), budget=Budget(100))
+    first = opened.ask("SELECT sum(ill) FROM t", within=10)
+    again = opened.ask("SELECT count(*) FROM t WHERE ill = 1", within=10)
     assert (again.source, again.value.value) == ("replayed", first.value.value)
 
 

@@ -49,13 +49,13 @@ def test_every_call_that_spends_is_refused_above_its_highest_price_and_charged_b
     stays = capped()
     with pytest.raises(PriceAboveMaximum) as refused:
         call(stays)
-    told = str(refused.value)
+    message = str(refused.value)
     assert isinstance(refused.value, Refused)
     assert refused.value.price > refused.value.most == DEFAULT_MAX_PRICE
-    assert "One call may take 2% here (max_price)" in told
-    assert told.endswith("Nothing was charged.")
+    assert "One call may take 2% here (max_price)" in message
+    assert message.endswith("Nothing was charged.")
     assert (stays.budget.charges, stays.budget.spent) == (0, 0)
-    allowed = told.split('max_price="')[1].split('"', maxsplit=1)[0]
+    allowed = message.split('max_price="')[1].split('"', maxsplit=1)[0]
     if refused.value.price <= 1:
         call(stays, max_price=allowed)
         assert DEFAULT_MAX_PRICE < stays.budget.spent <= Fraction(allowed[:-1]) / 100
@@ -155,14 +155,16 @@ def test_a_large_question_that_costs_more_than_its_epsilon_suggests_is_explained
         stays.above(100, epsilon="0.9")
     with pytest.raises(PriceAboveMaximum) as bounded:
         stays.above(100, epsilon="0.2", max_price="1%")
-    for told, epsilon, part in (
+    for message, epsilon, part in (
         (offer.explanation, "0.2", "20%"),
         (str(refused.value), "0.9", "90%"),
         (str(bounded.value), "0.2", "20%"),
     ):
-        assert f"Its epsilon alone, {epsilon}, would be {part} of the budget; but this budget counts every" in told
-        assert f"every question {cause}" in told
-        assert 'Ask smaller questions, or let the owner create the ledger with accountant "either" or "pure".' in told
+        assert f"Its epsilon alone, {epsilon}, would be {part} of the budget; but this budget counts every" in message
+        assert f"every question {cause}" in message
+        assert (
+            'Ask smaller questions, or let the owner create the ledger with accountant "either" or "pure".' in message
+        )
     assert stays.budget.charges == 0
 
 
@@ -214,11 +216,13 @@ def test_the_usual_tolerance_is_the_smallest_round_one_at_which_a_count_is_ordin
     for size in (1, 50, 1_000, 30_000, 10**6, 10**8):
         person = {} if rows is None else {"id": "patient", "rows": rows}
         unit = Unit(neighbours=Neighbours(neighbours), size=size, **person)
-        told = default_tolerance(unit, budget)
-        part = Fraction(told[:-1])
+        tolerance = default_tolerance(unit, budget)
+        part = Fraction(tolerance[:-1])
         share = count_share(unit, budget, float(part / 100 * size), 0.95)
-        assert share <= ordinary or told == "50%"
-        finer = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 5: Fraction(3, 5)}[int(told.strip("0.%")[0])]
+        assert share <= ordinary or tolerance == "50%"
+        finer = {1: Fraction(1, 2), 2: Fraction(1, 2), 3: Fraction(2, 3), 5: Fraction(3, 5)}[
+            int(tolerance.strip("0.%")[0])
+        ]
         assert count_share(unit, budget, float(finer * part / 100 * size), 0.95) > ordinary
 
 
@@ -247,7 +251,7 @@ def test_what_is_more_than_counts_takes_a_five_hundredth_where_nothing_says_how_
 
 def test_people_are_counted_as_accurately_as_their_own_price_allows():
     unit = Unit(neighbours=Neighbours.ADD_REMOVE, size=6_000, id="patient", rows=15)
-    found = default_accuracy(unit, ONE)
+    accuracy = default_accuracy(unit, ONE)
     single = Unit(neighbours=Neighbours.ADD_REMOVE, size=6_000, id="patient", rows=1)
-    assert (found.rows, found.people) == (default_tolerance(unit, ONE), default_tolerance(single, ONE))
-    assert float(found.people[:-1]) < float(found.rows[:-1])
+    assert (accuracy.rows, accuracy.people) == (default_tolerance(unit, ONE), default_tolerance(single, ONE))
+    assert float(accuracy.people[:-1]) < float(accuracy.rows[:-1])

@@ -50,11 +50,11 @@ def pattern(text):
 
 
 def test_conditions_and_keys_are_told_apart():
-    found = pattern("SELECT kind, count(*) FROM stays WHERE urgent AND age < 9 GROUP BY kind")
-    assert found.names == ("age", "kind", "urgent")
-    assert found.filters == ((1 << 9) - 1, None, 0b10)
-    assert found.several
-    assert found.sets is None
+    count_pattern = pattern("SELECT kind, count(*) FROM stays WHERE urgent AND age < 9 GROUP BY kind")
+    assert count_pattern.names == ("age", "kind", "urgent")
+    assert count_pattern.filters == ((1 << 9) - 1, None, 0b10)
+    assert count_pattern.several
+    assert count_pattern.sets is None
     assert pattern("SELECT kind, count(*) FROM stays WHERE kind <> 'x' GROUP BY kind") is None
     assert pattern("SELECT kind, count(*) FROM stays WHERE urgent OR age < 9 GROUP BY kind") is None
     assert pattern("SELECT kind, count(*) FROM stays GROUP BY kind").filters is None
@@ -80,7 +80,7 @@ def test_groups_of_some_rows_follow_from_a_lattice_as_single_counts_do(neighbour
     assert prepared.price.share == offer.price.share
     alone = sum(curator.quote(text, within=300, fresh=True).price.share for text in workload)
     assert prepared.price.share < alone / 2
-    for where, keys in [*((own, ("ward",)) for own in [*WHERE][::5]), ("urgent", ("kind", "ward"))]:
+    for where, keys in [*((condition, ("ward",)) for condition in [*WHERE][::5]), ("urgent", ("kind", "ward"))]:
         answer = curator.ask(grouped(where, keys), within=300)
         assert answer.source == "derived"
         assert len(answer.rows) == math.prod(len(LABELS[key]) for key in keys)
@@ -91,7 +91,7 @@ def test_groups_of_some_rows_follow_from_a_lattice_as_single_counts_do(neighbour
             assert single.source == "derived"
             assert single.value.value == pytest.approx(estimate.value)
             assert single.value.high == pytest.approx(estimate.high)
-            exact = sum(bool(WHERE[where](one)) and cell.items() <= one.items() for one in rows)
+            exact = sum(bool(WHERE[where](record)) and cell.items() <= record.items() for record in rows)
             assert abs(estimate.value - exact) < 1_000
 
 

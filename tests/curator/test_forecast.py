@@ -183,9 +183,9 @@ def test_what_is_told_again_is_quoted_as_it_was_told(aggregate: str):
 @pytest.mark.filterwarnings("ignore:The ledger is in memory")
 def test_nine_of_ten_quotes_hold_on_random_tables(tables: int, least: float):
     """Of 60 quotes on each seeded table 94% hold or more; that fewer than `least` do is a chance below 10⁻⁷."""
-    found = list(cases(tables, seed=11))
-    assert len(found) > 54 * tables
-    assert np.mean([case.holds for case in found]) >= least
+    quotes = list(cases(tables, seed=11))
+    assert len(quotes) > 54 * tables
+    assert np.mean([case.holds for case in quotes]) >= least
 
 
 @pytest.mark.parametrize("rest", ["", "WHERE flag", "GROUP BY g"])
@@ -193,8 +193,8 @@ def test_a_quotient_of_a_sum_and_a_count_costs_about_what_the_average_costs(rest
     """With one scale of noise on both it cost more than a thousand times as much."""
     key = "g, " if rest.startswith("GROUP") else ""
     average, quotient = (
-        opened().quote(f"SELECT {key}{own} FROM t {rest}", within="2%").price.share  # noqa: S608
-        for own in ("avg(x)", "sum(x) / count(*)")
+        opened().quote(f"SELECT {key}{expression} FROM t {rest}", within="2%").price.share  # noqa: S608
+        for expression in ("avg(x)", "sum(x) / count(*)")
     )
     assert quotient <= 5 * average
 

@@ -70,7 +70,7 @@ def test_every_kind_of_question_is_answered_with_rounded_noise(neighbours: str):
 
 def test_a_count_costs_an_eighth_less_than_at_a_renyi_order():
     text = "SELECT count(*) FROM stays WHERE age > 30"
-    shares = [opened("replace", own).quote(text, within=60).price.share for own in ("gaussian", "renyi")]
+    shares = [opened("replace", accountant).quote(text, within=60).price.share for accountant in ("gaussian", "renyi")]
     assert 0.85 < shares[0] / shares[1] < 0.9
 
 

@@ -109,7 +109,7 @@ def test_a_drill_down_follows_what_it_is_told():
 
 def test_a_neighbour_differs_in_one_row():
     stream = drilled(2)
-    other = {name: own[-1] for name, own in stream.columns.items()}
+    other = {name: values[-1] for name, values in stream.columns.items()}
     near = stream.replaced(0, other)
-    assert {name: own[0] for name, own in near.columns.items()} == other
-    assert all(own[1:] == near.columns[name][1:] for name, own in stream.columns.items())
+    assert {name: values[0] for name, values in near.columns.items()} == other
+    assert all(values[1:] == near.columns[name][1:] for name, values in stream.columns.items())

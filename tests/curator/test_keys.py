@@ -78,15 +78,15 @@ def test_keys_that_are_not_shown_come_last(stays):
 )
 def test_values_have_the_types_of_programs(stays, key, values, arrow):
     answer = stays.ask(f"SELECT {key} AS k, count(*) FROM stays GROUP BY 1", within=100)  # noqa: S608
-    found = [row.values[0] for row in answer.rows]  # noqa: PD011  of a row of ours
+    keys = [row.values[0] for row in answer.rows]  # noqa: PD011  of a row of ours
     if values is not None:
-        assert found == values
-        assert [type(value) for value in found] == [type(value) for value in values]
+        assert keys == values
+        assert [type(value) for value in keys] == [type(value) for value in values]
     table = answer.to_arrow()
-    assert (str(table.schema.field("k").type), table["k"].to_pylist()) == (arrow, found)
-    assert answer.to_polars()["k"].to_list() == found
+    assert (str(table.schema.field("k").type), table["k"].to_pylist()) == (arrow, keys)
+    assert answer.to_polars()["k"].to_list() == keys
     frame = answer.to_pandas()
-    assert frame["k"].isna().tolist() == [value is None for value in found]
+    assert frame["k"].isna().tolist() == [value is None for value in keys]
     assert str(answer.to_arrow(typed=False).schema.field("k").type) == "string"
 
 

@@ -82,7 +82,7 @@ def test_neighbours_are_asked_along_the_same_rungs_at_the_same_charges(budget, n
     if neighbours == "replace":
         other = {"a": ["3", *columns["a"][1:]], "b": ["2", *columns["b"][1:]], "c": [None, *columns["c"][1:]]}
     else:
-        other = {name: own[1:] for name, own in columns.items()}
+        other = {name: values[1:] for name, values in columns.items()}
     asked = questions(schema)
     rungs, bought = trace(schema, columns, budget, asked, within=60, confidence=0.95)
     assert (rungs, bought) == trace(schema, other, budget, asked, within=60, confidence=0.95)
@@ -94,7 +94,7 @@ def test_neighbours_are_asked_along_the_same_rungs_at_the_same_charges(budget, n
 @pytest.mark.parametrize("make", [ranges, tables], ids=["ranges", "tables"])
 def test_whole_streams_take_the_same_way_on_neighbours(budget, make):
     stream = make(3, rows=4_000, turns=30)
-    near = stream.replaced(5, {name: own[-1] if name in "xd" else None for name, own in stream.columns.items()})
+    near = stream.replaced(5, {name: values[-1] if name in "xd" else None for name, values in stream.columns.items()})
     tolerance = {"within": 200, "confidence": 0.95}
     first = trace(stream.schema, stream.columns, budget, stream.questions, **tolerance)
     assert first == trace(near.schema, near.columns, budget, stream.questions, **tolerance)
@@ -111,15 +111,15 @@ def test_a_second_curator_goes_on_where_the_first_one_stopped(budget):
         first = curator_of(schema, columns, ledger)
         before = [first.ask(query, within=60, confidence=0.95) for query in asked[:middle]]
         again = curator_of(schema, columns, ledger)
-        told = [again.ask(query, within=60, confidence=0.95) for query in asked[:middle]]
-        assert all(answer.price.share == 0 for answer in told)
+        repeated = [again.ask(query, within=60, confidence=0.95) for query in asked[:middle]]
+        assert all(answer.price.share == 0 for answer in repeated)
         by_first = [first.ask(query, within=60, confidence=0.95) for query in asked[:middle]]
-        assert [answer.value for answer in by_first] == [answer.value for answer in told]
+        assert [answer.value for answer in by_first] == [answer.value for answer in repeated]
         assert len(before) == middle
         for query in asked[middle:]:
             again.ask(query, within=60, confidence=0.95)
         halves.append(charges(ledger))
-    assert all(own == whole for own in halves)
+    assert all(half == whole for half in halves)
 
 
 class Stopping:
@@ -202,7 +202,7 @@ def test_a_bundle_that_the_ledger_refuses_gives_way_to_the_answer_itself():
     answers = [curator.ask(query, within=60) for query in questions(schema)]
     assert ledger.refused > 0
     assert all(answer.value.within <= 60 for answer in answers)
-    assert ledger.state().charges == ledger.state().releases == sum(one.source == "measured" for one in answers)
+    assert ledger.state().charges == ledger.state().releases == sum(answer.source == "measured" for answer in answers)
 
 
 def test_bundles_without_derivation_are_refused():

@@ -67,9 +67,12 @@ def test_intervals_of_derived_answers_hold_as_often_as_they_say(budget, neighbou
         curator.prepare(asked, within=60, confidence=0.8)
         answers = [curator.ask(query, within=60, confidence=0.8).value for query in asked]
         exact = [truth(columns, a=codes, b=others) for codes, others in sides]
-        off = [not to_float(own.low) <= real <= to_float(own.high) for own, real in zip(answers, exact, strict=True)]
-        assert all(own.within <= 60 for own in answers)
-        assert all(abs(to_float(own.value) - real) < 400 for own, real in zip(answers, exact, strict=True))
+        off = [
+            not to_float(answer.low) <= real <= to_float(answer.high)
+            for answer, real in zip(answers, exact, strict=True)
+        ]
+        assert all(answer.within <= 60 for answer in answers)
+        assert all(abs(to_float(answer.value) - real) < 400 for answer, real in zip(answers, exact, strict=True))
         missed.append(np.mean(off))
     assert np.mean(missed) <= 0.65
 
@@ -103,7 +106,7 @@ def test_a_table_of_the_past_answers_its_counts_in_another_order_of_columns():
     assert ledger.state().spent == before
     shift = {cells[row.keys[::-1]] - to_float(row.estimates[0].value) for row in answer.rows}
     assert max(shift) - min(shift) < 1e-6  # all cells take the same share of the number of rows
-    assert [row.keys for row in answer.rows] == sorted([own[::-1] for own in cells], key=_place(answer))
+    assert [row.keys for row in answer.rows] == sorted([keys[::-1] for keys in cells], key=_place(answer))
 
 
 def _place(answer):
@@ -196,16 +199,16 @@ def test_where_the_bundle_does_not_fit_singles_are_bought_until_nothing_fits(acc
     schema, columns = small()
     tight = ledger_of(schema, Budget(f"{factor * alone:.6f}", delta, accountant))
     curator = curator_of(schema, columns, tight)
-    told, refused = 0, []
+    answered, refused = 0, []
     for query in asked:
         number = len(charges(tight))
         try:
             curator.ask(query, **TOLERANCE)
-            told += 1
+            answered += 1
         except Refused as fault:
             refused.append(str(fault))
             assert len(charges(tight)) == number
-    assert told >= 2
+    assert answered >= 2
     assert refused
     assert all("Nothing was charged" in text for text in refused)
     assert tight.state().spent <= 1

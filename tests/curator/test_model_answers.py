@@ -54,7 +54,7 @@ def test_past_the_budget_the_model_guesses_marked_and_for_nothing():
         assert answer.theorem == "post-processing, public-bounds"
         assert answer.mechanism == "a model's prediction, compared with nothing"
         # at a confidence of 1 - 1e-8 an estimate from few past errors can be as wide as the table: then it says so
-        assert math.isinf(answer.value.within) == any("no interval" in one for one in answer.warnings)
+        assert math.isinf(answer.value.within) == any("no interval" in warning for warning in answer.warnings)
         errors.append(to_float(answer.value.value) - truth)
         widths.append(answer.value.within)
     assert (kept.left(analyst=None), len(curator.history)) == before
@@ -104,9 +104,9 @@ def test_without_the_owners_word_a_question_is_refused_with_the_best_that_is_lef
         deque(map(curator.ask, (query for query, _ in rows.questions)), maxlen=0)
     message = str(refused.value)
     assert message.endswith("Nothing was charged.")
-    found = re.search(r"The best that is left is within ([\d.]+)%", message)
-    assert found is not None
-    part = float(found[1])
+    matched = re.search(r"The best that is left is within ([\d.]+)%", message)
+    assert matched is not None
+    part = float(matched[1])
     unasked = next(query for query, _ in reversed(rows.questions))
     offer = curator.quote(unasked, within=f"{part:.4g}%")
     assert offer.price.share <= kept.left(analyst=None)
@@ -217,7 +217,7 @@ def test_classes_that_are_told_apart_later_share_their_weight_as_before():
 def test_too_many_classes_turn_the_model_off():
     rows = table(0, columns=21, rows=10, turns=0)
     model = PredictionModel(rows.schema.domain)
-    sides = [among(one, [1]) for one in rows.schema.domain]
+    sides = [among(attribute, [1]) for attribute in rows.schema.domain]
     assert 2 ** len(sides) > MOST_MODEL_CELLS
     assert model.predict(Query(rows.schema.domain, tuple(Block(side) for side in sides)), 1.0) is None
     assert model.off

@@ -17,15 +17,15 @@ def opened(columns, rows, *, budget="1000", ledger=None, seed=0):
 
     rng = np.random.default_rng(seed)
     frame = {}
-    for own in columns:
-        codes = rng.integers(0, own.size, rows)
-        match own:
+    for attribute in columns:
+        codes = rng.integers(0, attribute.size, rows)
+        match attribute:
             case Integer():
-                frame[own.name] = codes
+                frame[attribute.name] = codes
             case Boolean():
-                frame[own.name] = codes == 1
+                frame[attribute.name] = codes == 1
             case _:
-                frame[own.name] = np.array(own.labels)[codes]
+                frame[attribute.name] = np.array(attribute.labels)[codes]
     schema, terms = Schema.of("t", *columns, size=rows), Budget(budget, "1e-6")
     if ledger is not None and not ledger.exists():
         dodona.create_ledger(ledger, schema=schema, budget=terms)

@@ -33,8 +33,8 @@ EACH = pytest.mark.parametrize("ask", WAYS.values(), ids=WAYS)
 
 
 def opened(*, fails: str | None = None, source: object = None) -> tuple[Curator, Ledger, list[str]]:
-    ledger, told, calls = scene(fails=fails, source=source)
-    return make_curator(SCHEMA, told, ledger), ledger, calls
+    ledger, recording, calls = scene(fails=fails, source=source)
+    return make_curator(SCHEMA, recording, ledger), ledger, calls
 
 
 @EACH

@@ -67,16 +67,16 @@ def curator(neighbours: str, *, joined: bool = False, delta: str = "1e-6", rows:
 
 def questions() -> list[str]:
     generator = np.random.default_rng(9)
-    found = []
+    statements = []
     for _ in range(60):
         parts = [
-            f"ward IN ({', '.join(repr(own) for own in generator.choice(list('abcd'), 2, replace=False).tolist())})",
+            f"ward IN ({', '.join(repr(ward) for ward in generator.choice(list('abcd'), 2, replace=False).tolist())})",
             f"age {generator.choice(['<', '>='])} {int(generator.integers(1, 7))}",
             f"sex = '{generator.choice(['f', 'm'])}'",
         ]
         chosen = generator.permutation(3)[: int(generator.integers(1, 4))]
-        found.append(f"SELECT count(*) FROM stays WHERE {' AND '.join(parts[place] for place in chosen)}")  # noqa: S608
-    return found
+        statements.append(f"SELECT count(*) FROM stays WHERE {' AND '.join(parts[place] for place in chosen)}")  # noqa: S608
+    return statements
 
 
 def truth(asked: Curator, text: str) -> int:
@@ -115,13 +115,13 @@ def _held(asked: Curator) -> int:
 @BUDGETS
 def test_neighbours_are_charged_alike_for_the_same_stream(neighbours: str, delta: str):
     """The person who joins has fifty rows in one cell."""
-    told = []
+    runs = []
     for joined in (False, True):
         asked = curator(neighbours, joined=joined, delta=delta)
         rungs = [asked.ask(text).source for text in questions()[:30]]
         asked.ask("SELECT ward, count(DISTINCT who) FROM stays GROUP BY ward", within="10%")
-        told.append((rungs, [(entry.event, entry.purpose) for entry in charged(asked)]))
-    assert told[0] == told[1]
+        runs.append((rungs, [(entry.event, entry.purpose) for entry in charged(asked)]))
+    assert runs[0] == runs[1]
 
 
 @BOTH
@@ -148,9 +148,9 @@ def test_choices_watches_and_weights_pay_for_all_rows_of_a_person(neighbours: st
     assert watch.within >= 2.5 * alone.within  # the same price, and three times the noise
     assert watch.ask("SELECT count(*) FROM stays").above
     weights = asked.weights(questions=100, epsilon=20, columns=["ward", "sex"])
-    one = curator(neighbours, delta="0", rows=1).weights(questions=100, epsilon=20, columns=["ward", "sex"])
-    assert weights.price.share == pytest.approx(one.price.share, rel=1e-3)
-    assert weights.design.within > 1.3 * one.design.within
+    single = curator(neighbours, delta="0", rows=1).weights(questions=100, epsilon=20, columns=["ward", "sex"])
+    assert weights.price.share == pytest.approx(single.price.share, rel=1e-3)
+    assert weights.design.within > 1.3 * single.design.within
     event = charged(asked)[-1].event
     assert event == weights.design.event(asked.schema.unit)
     assert float(event.epsilon or 0) <= 20

@@ -38,10 +38,11 @@ def wide(relation="add-remove"):
 
 def opened(declared, accountant="renyi", *, epsilon=10, rows=ROWS):
     columns = {
-        one.name: [
-            (row * (place + 3) // 2) % 2 == 0 if isinstance(one, Boolean) else row % one.size for row in range(rows)
+        attribute.name: [
+            (row * (place + 3) // 2) % 2 == 0 if isinstance(attribute, Boolean) else row % attribute.size
+            for row in range(rows)
         ]
-        for place, one in enumerate(declared.domain)
+        for place, attribute in enumerate(declared.domain)
     }
     budget = Budget(epsilon, 0 if accountant == "pure" else "1e-6", accountant)
     terms = LedgerTerms(datasets={"t": declared.digest}, neighbours=declared.unit.neighbours, budget=budget)
@@ -168,7 +169,7 @@ MIXED = "SELECT a, count(*) AS n, avg(x) AS average FROM t GROUP BY a"
 @pytest.mark.parametrize("within", [{"n": 40, "average": 1}, {"N": 40, "average": "10%"}, [40, 1], ("4%", "10%")])
 def test_each_column_has_a_tolerance_of_its_own(within):
     curator = opened(flags())
-    expected = {one.column: one.within for one in curator.quote(MIXED, within=within).accuracy}
+    expected = {accuracy.column: accuracy.within for accuracy in curator.quote(MIXED, within=within).accuracy}
     assert expected["n"] <= 40
     assert expected["average"] <= 1
     answer = curator.ask(MIXED, within=within)
@@ -286,7 +287,7 @@ def test_a_value_is_in_its_interval_to_the_last_digit(upper):
         assert low == 0.1 or low > 0.1 + 1e-9
         assert high == float(upper) or high < float(upper) - 1e-9
     for seen in (answer, answer.population):
-        assert all(one.low <= one.value <= one.high for row in seen.rows for one in row.estimates)
+        assert all(estimate.low <= estimate.value <= estimate.high for row in seen.rows for estimate in row.estimates)
 
 
 def test_a_quotient_of_nothing_and_nothing_is_free_and_has_no_value():
@@ -305,7 +306,7 @@ def test_what_is_asked_twice_in_one_call_is_measured_once(accountant):
     assert first is second
     assert first.price.share == alone.price.share == twice.budget.spent
     again = twice.ask_many(["SELECT avg(x), count(*) FROM t"] * 2, epsilon=1, max_price=1)
-    assert {one.source for one in again} == {"replayed"}
+    assert {answer.source for answer in again} == {"replayed"}
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)

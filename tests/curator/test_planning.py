@@ -104,7 +104,7 @@ def test_columns_that_differ_in_their_conditions_alone_get_the_noise_that_each_g
     ]
     question = selected(*texts, "median(age)")
     together = planner().plan((question,), request).measurement.noises
-    alone = [planner().plan((selected(own),), request) for own in texts]
+    alone = [planner().plan((selected(text),), request) for text in texts]
     expected = [noise for planned in alone for noise in planned.measurement.noises]
     assert {str(noise) for noise in expected} <= {str(noise) for noise in together}
 
@@ -113,12 +113,12 @@ def test_more_columns_than_are_planned_in_a_few_seconds_are_refused_before_any_i
     request = Request(within="1%", epsilon=None, confidence=0.95)
     columns = [Integer(f"c{place:03}", 0, 100) for place in range(MAX_PLANNED_COLUMNS + 1)]
     schema = Schema.of("wide", *columns, size=50_000)
-    wide = selected(*(f"avg({own.name})" for own in columns), schema=schema)
+    wide = selected(*(f"avg({column.name})" for column in columns), schema=schema)
     with pytest.raises(InvalidRequest, match=f"{MAX_PLANNED_COLUMNS + 1} different averages.* Ask for fewer columns"):
         planner().plan((wide,), request)
     with pytest.raises(InvalidRequest, match="different averages"):
         planner().plan((wide,), Request(within=None, epsilon=Fraction(1, 2), confidence=0.95))
-    medians = selected(*(f"median({own.name})" for own in columns[:26]), schema=schema)
+    medians = selected(*(f"median({column.name})" for column in columns[:26]), schema=schema)
     with pytest.raises(InvalidRequest, match="or 25 quantiles"):
         planner().plan((medians,), request)
     filtered = [f"avg(c000) FILTER (WHERE c001 >= {low})" for low in range(101)]

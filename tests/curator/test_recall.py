@@ -71,7 +71,7 @@ def curator_of(
     )
     if reads is not None:
         ledger = CountingLedger(ledger, reads)
-    source = MemorySource(schema, {own.name: values[own.name] for own in columns})
+    source = MemorySource(schema, {attribute.name: values[attribute.name] for attribute in columns})
     return Curator(Dataset(name="t", schema=schema, source=source, ledger=ledger, default=DEFAULT))
 
 
@@ -139,7 +139,7 @@ def test_a_batch_answers_the_same_under_its_key_where_a_part_of_it_was_free_and_
     curator.ask(total, within=50)
     batch = [average, "SELECT sum(c) FROM t WHERE a = 'x'", total, "SELECT avg(b) FROM t"]
     first = curator.ask_many(batch, within={"avg": "5%", "sum": "5%", "count": "5%"}, key="k")
-    assert [one.source for one in first] == ["replayed", "measured", "replayed", "measured"]
+    assert [answer.source for answer in first] == ["replayed", "measured", "replayed", "measured"]
     for text in batch:
         curator.ask(text, epsilon=1)
     again = curator.ask_many(batch, within={"avg": "5%", "sum": "5%", "count": "5%"}, key="k")
@@ -150,7 +150,7 @@ def bundled_batch(budget: Budget) -> tuple[Curator, list[str], list]:
     """Return a curator who sold a bundle for a batch under the key "k", the batch, and its answers."""
     curator = curator_of(budget, columns=(Category("a", ["x", "y"], otherwise="x"), Category("d", list("pqrs"))))
     sets = ("= 'p'", "= 'q'", "= 'r'", "<> 'q'", "IN ('p', 'q')", "IN ('p', 'r')")
-    batch = [f"SELECT count(*) FROM t WHERE d {own}" for own in sets]  # noqa: S608  written above
+    batch = [f"SELECT count(*) FROM t WHERE d {condition}" for condition in sets]  # noqa: S608  written above
     first = curator.ask_many(batch, within=60, key="k")
     recalled = curator.desk.recall("k")
     assert recalled is not None
@@ -206,7 +206,7 @@ def test_the_key_of_a_batch_is_refused_for_other_questions_that_follow_from_its_
     curator, batch, first = bundled_batch(budget)
     charges = curator.budget.charges
     for other in (batch[:2], [*batch, "SELECT count(*) FROM t WHERE d = 's'"], [batch[0]]):
-        assert {one.source for one in curator.ask_many(other, within=60)} <= {"derived", "replayed"}
+        assert {answer.source for answer in curator.ask_many(other, within=60)} <= {"derived", "replayed"}
         with pytest.raises(KeyReused):
             curator.ask_many(other, within=60, key="k")
     same = ["SELECT count(*) AS n FROM t WHERE d IN ('p')", *batch[1:]]

@@ -34,7 +34,7 @@ WIDE, TABLES = {BundleLevel.LATTICE, BundleLevel.TABLE}, {BundleLevel.SCOPE_TABL
 def columns(*sizes: int):
     """Columns of so many cells each."""
     labels = [[str(code) for code in range(size)] for size in sizes]
-    return Domain(tuple(Category(f"c{place}", own, otherwise="0") for place, own in enumerate(labels)))
+    return Domain(tuple(Category(f"c{place}", values, otherwise="0") for place, values in enumerate(labels)))
 
 
 def pure(event):
@@ -75,7 +75,7 @@ class Market:
         wanted = self.wanted(Block(where), tolerance)
         public = LeastPrices(self.rule.unit, Gaussian, tolerance, wanted.failing)
         least = public.by_level(wanted.pattern, self.knowledge.asked, self.knowledge.residuals, self.price, single)
-        return [(least[own.level], own.price) for own in self.rule.bundles(wanted, self.price)]
+        return [(least[bundle.level], bundle.price) for bundle in self.rule.bundles(wanted, self.price)]
 
     def ask(self, where, tolerance=100.0):
         """Return the level that was bought; None for a single, and for what is free."""
@@ -86,7 +86,7 @@ class Market:
             Measurement(Query(self.domain, (block,)), (widest_noise(law, tolerance, CONFIDENCE),))
             for law in (Laplace, Gaussian)
         ]
-        costs = [self.price(own.event(Unit.each_row(self.neighbours))) for own in singles]
+        costs = [self.price(measurement.event(Unit.each_row(self.neighbours))) for measurement in singles]
         bundle = self.rule.choose(self.wanted(block, tolerance), min(costs), self.price, self.left)
         chosen = singles[costs.index(min(costs))] if bundle is None else bundle.measurement(self.domain, Gaussian)
         cost = self.price(chosen.event(Unit.each_row(self.neighbours)))
@@ -125,7 +125,8 @@ def conditions(draw, domain):
     """A product of sets on up to three columns; now and then a union."""
     chosen = draw(st.lists(st.sampled_from(domain.attributes), min_size=1, max_size=3, unique_by=lambda own: own.name))
     sides = [
-        among(own, draw(st.sets(st.integers(0, own.size - 1), min_size=1, max_size=own.size - 1))) for own in chosen
+        among(attribute, draw(st.sets(st.integers(0, attribute.size - 1), min_size=1, max_size=attribute.size - 1)))
+        for attribute in chosen
     ]
     return disjunction(*sides) if draw(st.integers(0, 9)) == 0 else conjunction(*sides)
 
@@ -153,7 +154,7 @@ def test_everything_spent_is_within_the_factors_of_what_singles_would_have_cost(
 def products(domain, most):
     """All products of one class a column, of up to so many columns."""
     return [
-        conjunction(*(among(own, [1]) for own in chosen))
+        conjunction(*(among(attribute, [1]) for attribute in chosen))
         for size in range(1, most + 1)
         for chosen in combinations(domain.attributes, size)
     ]
@@ -170,7 +171,7 @@ def test_where_bundles_stand_fixed_the_whole_is_within_five_times_the_best_plan(
     for where in products(BINARY, 3):
         market.knowledge.asked.see(market.knowledge.pattern(Block(where)))
     offered = market.rule.bundles(market.wanted(Block(stream[0]), tolerance), price)
-    best, level = min((own.price, own.level.name) for own in offered if own.level in WIDE)
+    best, level = min((bundle.price, bundle.level.name) for bundle in offered if bundle.level in WIDE)
     factor, wide = 2 / 3 if level == BundleLevel.LATTICE.name else 1.0, False
     base, third = factor, 0.0
     for where in stream:
@@ -200,12 +201,12 @@ def test_rent_is_used_once_a_level():
         for others in combinations(range(6), 2)
     ]
     levels = [market.ask(where) for where in stream[:120]]
-    found = [level for level in levels if level is not None]
-    assert found, "nothing was bought"
-    assert len([level for level in found if level in WIDE]) <= 1  # after it everything is free
+    bought = [level for level in levels if level is not None]
+    assert bought, "nothing was bought"
+    assert len([level for level in bought if level in WIDE]) <= 1  # after it everything is free
     for rent in market.knowledge.asked.rents:
         if rent.noise is not None and class_sets(rent.pattern) is not None:
-            assert found[0] in rent.used
+            assert bought[0] in rent.used
 
 
 def test_columns_that_come_one_by_one_do_not_buy_with_the_same_rent():
@@ -243,16 +244,16 @@ def test_a_table_is_widened_to_at_most_twice_its_price_and_to_what_is_left():
         first, second = market.domain.attributes[:2]
         stream = [disjunction(among(first, [code]), among(second, [other])) for code in range(3) for other in range(3)]
         alone = next(
-            own.price
-            for own in market.rule.bundles(market.wanted(Block(stream[0]), 100.0), pure)
-            if own.level is BundleLevel.TABLE
+            bundle.price
+            for bundle in market.rule.bundles(market.wanted(Block(stream[0]), 100.0), pure)
+            if bundle.level is BundleLevel.TABLE
         )
         market.left = left * alone
         levels = [market.ask(where) for where in stream]
         assert BundleLevel.TABLE in levels
         cost = next(cost for level, cost, _ in market.bought if level is BundleLevel.TABLE)
         assert cost <= min(2, left) * alone * (1 + 1e-9)
-        names = {own.attribute for own in market.knowledge.tables[0].classes}
+        names = {classing.attribute for classing in market.knowledge.tables[0].classes}
         assert ({"c0", "c1"} < names) == (cost > alone) == (left > 2)
 
 
@@ -264,7 +265,7 @@ def test_a_bundle_that_does_not_answer_a_count_accurately_enough_is_seen_before_
     other = market.wanted(Block(conjunction(among(first, [1]), among(third, [0]))), 100.0)
     sharper = market.wanted(narrow.block, 60.0)
     offered = list(market.rule.bundles(narrow, gaussian))
-    assert {own.level for own in offered} >= {BundleLevel.SCOPE_LATTICE, BundleLevel.LATTICE, BundleLevel.TABLE}
+    assert {bundle.level for bundle in offered} >= {BundleLevel.SCOPE_LATTICE, BundleLevel.LATTICE, BundleLevel.TABLE}
     for bundle in offered:
         assert market.rule.answers(bundle, [narrow])
         assert not market.rule.answers(bundle, [narrow, other])
@@ -275,10 +276,10 @@ def test_a_bundle_that_does_not_answer_a_count_accurately_enough_is_seen_before_
 def test_of_several_counts_each_is_bought_as_accurately_as_it_is_wanted_and_no_more(neighbours):
     market = Market(columns(3, 4, 5), neighbours, gaussian)
     first, second, third = market.domain.attributes
-    blocks = [Block(conjunction(among(first, [0]), among(own, [1]))) for own in (second, third)]
+    blocks = [Block(conjunction(among(first, [0]), among(attribute, [1]))) for attribute in (second, third)]
 
     def cheapest(*tolerances: float):
-        wanted = [market.wanted(block, own) for block, own in zip(blocks, tolerances, strict=True)]
+        wanted = [market.wanted(block, tolerance) for block, tolerance in zip(blocks, tolerances, strict=True)]
         bundle = min(market.rule.whole(wanted, (gaussian,)), key=lambda own: own.price)
         assert market.rule.answers(bundle, wanted)
         return bundle
@@ -292,7 +293,7 @@ def test_of_several_counts_each_is_bought_as_accurately_as_it_is_wanted_and_no_m
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_the_number_of_rows_is_answered_by_whatever_is_bought_for_it(neighbours, price):
     market = Market(columns(2, 2, 2), neighbours, price)
-    market.ask(conjunction(*(among(own, [1]) for own in market.domain.attributes)))
+    market.ask(conjunction(*(among(attribute, [1]) for attribute in market.domain.attributes)))
     market.ask(EVERYTHING)  # asserts that it is answered
     assert market.free(Block(), 100.0)
 
@@ -303,8 +304,8 @@ def test_a_table_that_is_asked_for_is_bought_as_residuals_where_these_are_much_c
         wanted = market.wanted(Block(keys=(Partition.of(market.domain.attributes[0]),)), 100.0)
         noise = widest_noise(Gaussian, 100.0, CONFIDENCE)
         single = gaussian(Measurement(Query(market.domain, (wanted.block,)), (noise,)).event(market.rule.unit))
-        found = market.rule.choose(wanted, single, gaussian, math.inf)
-        assert (None if found is None else found.level) is level
+        bundle = market.rule.choose(wanted, single, gaussian, math.inf)
+        assert (None if bundle is None else bundle.level) is level
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -341,7 +342,7 @@ def test_nothing_is_designed_before_the_rent_reaches_the_least_price_of_a_bundle
     designs = plan_unit_variance.cache_info()
     assert market.rule.choose(wanted, single, gaussian, math.inf) is None
     assert plan_unit_variance.cache_info() == designs
-    levels = {own.level for own in market.rule.bundles(wanted, gaussian)}
+    levels = {bundle.level for bundle in market.rule.bundles(wanted, gaussian)}
     assert levels == {BundleLevel.LATTICE, BundleLevel.TABLE, BundleLevel.SCOPE_LATTICE}
     assert plan_unit_variance.cache_info() != designs
 

@@ -36,7 +36,7 @@ def test_analysts_of_one_open_dataset_share_what_was_learned_and_pay_for_themsel
     assert (first.source, again.source) == ("measured", "replayed")
     assert bob._ladder.releases is ada._ladder.releases
     assert bob.ask("SELECT count(*) FROM stays WHERE age < 3", within="5%", fresh=True).price.share > 0
-    spent = {one.name: one.spent for one in ada.budget.analysts}
+    spent = {analyst.name: analyst.spent for analyst in ada.budget.analysts}
     assert spent["bob"] > 0
     with pytest.raises(NotPermitted):
         ada.for_analyst("zoe")
@@ -88,8 +88,8 @@ def test_weights_are_recorded_and_told_again_under_their_key(ada: Curator):
     first = ada.ask_by_weights(questions, epsilon="5", max_price="50%", key="w")
     charges = ada.budget.charges
     again = ada.ask_by_weights(questions, epsilon="5", max_price="50%", key="w")
-    assert [one.value for one in again.answers] == [one.value for one in first.answers]
-    assert [one.source for one in again.answers] == [one.source for one in first.answers]
+    assert [answer.value for answer in again.answers] == [answer.value for answer in first.answers]
+    assert [answer.source for answer in again.answers] == [answer.source for answer in first.answers]
     assert (again.price.share, ada.budget.charges) == (0, charges)
     for other in (questions[:1], questions[::-1]):
         with pytest.raises(KeyReused):

@@ -200,10 +200,10 @@ def _times(unit: str, zone: str | None) -> Callable[[str, Draw], Column]:
             day = _day(attribute, generator)
             if unit == "ns" and not 1700 < day.year < 2200:
                 day = dt.date(2000, 1, 1)
-            own = dt.time(*pick(generator, [(0, 0), (23, 59, 59, 999999 if unit != "s" else 0), (12, 30)]))
+            clock = dt.time(*pick(generator, [(0, 0), (23, 59, 59, 999999 if unit != "s" else 0), (12, 30)]))
             if unit == "ms":
-                own = own.replace(microsecond=own.microsecond // 1000 * 1000)
-            return dt.datetime.combine(day, own, tzinfo=None if zone is None else UTC)
+                clock = clock.replace(microsecond=clock.microsecond // 1000 * 1000)
+            return dt.datetime.combine(day, clock, tzinfo=None if zone is None else UTC)
 
         return attribute, pa.timestamp(unit, tz=zone), draw
 

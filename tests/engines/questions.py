@@ -49,29 +49,29 @@ def table(domain: Domain, generator: Draw) -> Predicate:
     chosen: list[Attribute] = []
     for place in generator.permutation(len(domain.attributes))[:3]:
         attribute = domain.attributes[int(place)]
-        if math.prod(own.cells for own in [*chosen, attribute]) <= _MOST_COMBINATIONS:
+        if math.prod(column.cells for column in [*chosen, attribute]) <= _MOST_COMBINATIONS:
             chosen.append(attribute)
-    members = generator.random(tuple(own.cells for own in chosen)) < generator.choice([0.1, 0.5, 0.9])
+    members = generator.random(tuple(column.cells for column in chosen)) < generator.choice([0.1, 0.5, 0.9])
     return among_combinations(chosen, members)
 
 
 def polynomial(domain: Domain, generator: Draw, *, degree: int = 2) -> Polynomial:
     """A random polynomial of two or three columns, with coefficients as large as 64 bits allow, or small ones."""
     chosen = [domain.attributes[int(place)] for place in generator.permutation(len(domain.attributes))[:3]]
-    columns = {own.name: (own.size, own.cells) for own in chosen}
-    largest = math.prod(own.size for own in chosen) ** degree
+    columns = {attribute.name: (attribute.size, attribute.cells) for attribute in chosen}
+    largest = math.prod(attribute.size for attribute in chosen) ** degree
     size = int(pick(generator, [3, max(3, (1 << 58) // largest)]))
     terms = {}
     for _ in range(int(generator.integers(1, 5))):
-        powers = tuple((own.name, int(generator.integers(degree + 1))) for own in chosen)
+        powers = tuple((attribute.name, int(generator.integers(degree + 1))) for attribute in chosen)
         terms[powers] = int(generator.integers(-size, size + 1))
     return Polynomial.of(columns, terms)
 
 
 def comparison(domain: Domain, generator: Draw) -> Predicate:
     """A random comparison of columns, or all other rows."""
-    found = NonNegative(polynomial(domain, generator, degree=1))
-    return found if generator.random() < 0.5 else complement(found)
+    nonnegative = NonNegative(polynomial(domain, generator, degree=1))
+    return nonnegative if generator.random() < 0.5 else complement(nonnegative)
 
 
 def key(domain: Domain, generator: Draw) -> Key:
@@ -113,12 +113,12 @@ def computed(domain: Domain, generator: Draw) -> Weight:
     """A random polynomial, or a random number for each cell of a column."""
     chosen = [domain.attributes[int(place)] for place in generator.permutation(len(domain.attributes))[:2]]
     chosen.sort(key=lambda own: own.name)
-    shape = tuple(own.cells for own in chosen)
+    shape = tuple(attribute.cells for attribute in chosen)
     if generator.random() < 0.5 or math.prod(shape) > MOST_TABLE:
         return PolynomialWeight(polynomial(domain, generator))
     largest = int(pick(generator, [3, 1 << 58]))
     numbers = tuple(map(int, generator.integers(-largest, largest, size=math.prod(shape))))
-    return TableWeight(tuple(own.name for own in chosen), shape, numbers)
+    return TableWeight(tuple(attribute.name for attribute in chosen), shape, numbers)
 
 
 def block(domain: Domain, generator: Draw, *, weights: str = "any") -> Block:

@@ -47,7 +47,8 @@ class Made:
     def as_text(self) -> Made:
         """The same rows as a CSV file holds them: texts, and nothing where a field is empty."""
         texts = {
-            name: [None if v is None or str(v) == "" else str(v) for v in own] for name, own in self.columns.items()
+            name: [None if v is None or str(v) == "" else str(v) for v in column]
+            for name, column in self.columns.items()
         }
         return Made(self.schema, texts, dict.fromkeys(self.types, pa.string()))
 
@@ -138,7 +139,7 @@ def values(source: Source, query: Query) -> list[int]:
 def by_hand(made: Made, query: Query) -> list[int]:
     """Weights · histogram, in Python's own whole numbers, from the public reading of the query alone."""
     codes = {attribute.name: encode(attribute, made.columns[attribute.name]) for attribute in query.domain}
-    found = list[int]()
+    answers = list[int]()
     for block in query.blocks:
         names = sorted(block.attributes)
         axes, shape = product_axes(query.domain, names), product_shape(query.domain, names)
@@ -150,8 +151,8 @@ def by_hand(made: Made, query: Query) -> list[int]:
         sums = [0] * block.values
         for place, number in zip(which.tolist(), times.tolist(), strict=True):
             sums[int(groups[place])] += int(weights[place]) * number
-        found += sums
-    return found
+        answers += sums
+    return answers
 
 
 def made_up(seed: int, *, rows: int = 120) -> Made:

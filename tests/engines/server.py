@@ -46,11 +46,11 @@ def held(table: str, columns: dict[str, list[Any]], types: dict[str, str]) -> st
     """Write rows into a new table, and return its name with its schema."""
     space = f"made_{next(_NUMBERS)}"
     name = f"{space}.{POSTGRES.identifier(table)}"
-    listed = ", ".join(f"{POSTGRES.identifier(own)} {kind}" for own, kind in types.items())
+    listed = ", ".join(f"{POSTGRES.identifier(column)} {kind}" for column, kind in types.items())
     with owner() as connection:
         connection.execute(f"CREATE SCHEMA {space}")
         connection.execute(f"CREATE TABLE {name} ({listed})")
         with connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
-            for row in zip(*(columns[own] for own in types), strict=True):
+            for row in zip(*(columns[column] for column in types), strict=True):
                 copy.write_row(row)
     return f"{space}.{table}"

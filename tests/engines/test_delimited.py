@@ -54,13 +54,13 @@ def columns(form: CsvFormat, generator: np.random.Generator, *, rows: int = 150)
 
     encodable = [text for text in TEXTS if _fits(text, form.encoding)]
     signs = {"n": number, "i": number}
-    found = {name: [own() for _ in range(rows)] for name, own in signs.items()}
-    found |= {
+    texts = {name: [draw() for _ in range(rows)] for name, draw in signs.items()}
+    texts |= {
         "d": [DAYS[int(place)] for place in generator.integers(len(DAYS), size=rows)],
         "c": [encodable[int(place)] for place in generator.integers(len(encodable), size=rows)],
         "b": [["yes", "0", "NA", "?"][int(place)] for place in generator.integers(4, size=rows)],
     }
-    return {name: [text if _fits(text, form.encoding) else "x" for text in own] for name, own in found.items()}
+    return {name: [text if _fits(text, form.encoding) else "x" for text in column] for name, column in texts.items()}
 
 
 def _fits(text: str, encoding: str) -> bool:
@@ -83,7 +83,8 @@ def by_hand(schema: Schema, held: dict[str, list[str]], form: CsvFormat) -> Memo
     """The plain reading: what stands for no value is none, numbers and days are spelled as everywhere else."""
     change = {"n": form.number_text, "i": form.number_text, "d": form.day_text}
     read = {
-        name: [None if text in form.null else change.get(name, str)(text) for text in own] for name, own in held.items()
+        name: [None if text in form.null else change.get(name, str)(text) for text in column]
+        for name, column in held.items()
     }
     return MemorySource(schema, read)
 
@@ -105,7 +106,7 @@ def test_two_readings_of_a_csv_file_agree_whatever_it_is_written_in(form: CsvFor
     generator = np.random.default_rng([len(form.encoding), ord(form.decimal), ord(form.separator)])
     held = columns(form, generator)
     if not form.header:
-        attributes = [_renamed(own, f"column{place + 1}") for place, own in enumerate(ATTRIBUTES)]
+        attributes = [_renamed(attribute, f"column{place + 1}") for place, attribute in enumerate(ATTRIBUTES)]
     else:
         attributes = ATTRIBUTES
     form = CsvFormat(**{**_options(form), "null": ("", "NA", "?")})
@@ -115,7 +116,7 @@ def test_two_readings_of_a_csv_file_agree_whatever_it_is_written_in(form: CsvFor
     source = DuckDBSource.csv(schema, path, form=form)
     expected = by_hand(Schema.of("t", *ATTRIBUTES, size=99), held, form)
     for attribute in ATTRIBUTES:
-        query, plain = (Query.marginal(own.domain, attribute.name) for own in (schema, expected._schema))
+        query, plain = (Query.marginal(declared.domain, attribute.name) for declared in (schema, expected._schema))
         assert values(source, query) == values(expected, plain), attribute.name
 
 
@@ -181,15 +182,15 @@ def test_a_day_may_be_written_by_a_pattern(pattern: str, text: str, day: str) ->
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_two_readings_of_days_by_a_pattern_agree(pattern: str, tmp_path: Path) -> None:
     form, generator = CsvFormat(dates=pattern, separator=";"), np.random.default_rng(7)
-    found = [dt.date(2024, 1, 1) + dt.timedelta(days=int(own)) for own in generator.integers(366, size=200)]
-    texts = [own.strftime(pattern) for own in found] + DAYS + ["20240132", "x20240101", "2024 01 01", "1", " "]
+    days = [dt.date(2024, 1, 1) + dt.timedelta(days=int(offset)) for offset in generator.integers(366, size=200)]
+    texts = [day.strftime(pattern) for day in days] + DAYS + ["20240132", "x20240101", "2024 01 01", "1", " "]
     path = tmp_path / "rows.csv"
     path.write_text("d\n" + "".join(f"{text}\n" for text in texts), encoding="utf-8")
     schema = Schema.of("t", Date("d", dt.date(2024, 1, 1), dt.date(2024, 12, 31)), size=99)
     query = Query.marginal(schema.domain, "d")
     read = values(DuckDBSource.csv(schema, path, form=form), query)
     assert read == values(MemorySource(schema, {"d": [form.day_text(text) for text in texts]}), query)
-    assert sum(read[:366]) >= len(found)
+    assert sum(read[:366]) >= len(days)
 
 
 @pytest.mark.parametrize(
@@ -405,7 +406,9 @@ def test_a_folder_of_csv_files_is_a_column_too(encoding: str, tmp_path: Path) ->
     assert values(source, Query.histogram(PLACED.domain, ["k"])) == [2, 3, 0, 1]
     assert values(source, Query.marginal(PLACED.domain, "age"))[1:6] == [1, 1, 1, 1, 1]
     with closing(DuckDBInspection.csv(place, form)) as seen:
-        assert {name: own.type for name, own in seen.columns.items()} == dict.fromkeys(("age", "year", "k"), "VARCHAR")
+        assert {name: column.type for name, column in seen.columns.items()} == dict.fromkeys(
+            ("age", "year", "k"), "VARCHAR"
+        )
         assert sorted(seen.fetch(f"SELECT year, count(age) FROM {seen.source} GROUP BY year"), key=str) == [  # noqa: S608
             *(("2023", 2), ("2024", 2), (None, 1))
         ]
@@ -422,8 +425,8 @@ def test_folders_of_csv_files_that_do_not_fit_are_refused(tmp_path: Path) -> Non
     with pytest.raises(SourceUnfit, match="not all called by the same columns"):
         DuckDBSource.csv(PLACED, place)
     (tmp_path / "rows" / "year=2024" / "more.csv").unlink()
-    for own in (tmp_path / "rows").glob("**/*.csv"):
-        write(own, {"age": ["5"], "Year": ["2024"]}, form)
+    for path in (tmp_path / "rows").glob("**/*.csv"):
+        write(path, {"age": ["5"], "Year": ["2024"]}, form)
     with pytest.raises(SourceUnfit, match="in its files too"):
         DuckDBSource.csv(PLACED, place)
 

@@ -20,10 +20,14 @@ def conjunctions(domain: Domain, number: int, *, seed: int) -> Query:
     blocks = list[Block]()
     for _ in range(number):
         chosen = generator.choice(len(domain.attributes), 3, replace=False)
-        own = [domain.attributes[int(place)] for place in chosen]
-        full = [(1 << attribute.cells) - 1 for attribute in own]
+        attributes = [domain.attributes[int(place)] for place in chosen]
+        full = [(1 << attribute.cells) - 1 for attribute in attributes]
         blocks.append(
-            Block(conjunction(*(among_mask(a, int(generator.integers(1, f))) for a, f in zip(own, full, strict=True))))
+            Block(
+                conjunction(
+                    *(among_mask(a, int(generator.integers(1, f))) for a, f in zip(attributes, full, strict=True))
+                )
+            )
         )
     return Query(domain, tuple(blocks))
 
@@ -35,11 +39,11 @@ def test_ten_thousand_conjunctions_are_right_each() -> None:
     query = conjunctions(schema.domain, 10_000, seed=2)
     assert plan_histograms(query, rows=schema.unit.size).single == ()
     source = MemorySource(schema, columns)
-    found = values(source, query)
+    counts = values(source, query)
     for place in range(0, 10_000, 97):
-        assert found[place] == int(np.sum(evaluate_predicate(query.blocks[place].where, source._codes)))
+        assert counts[place] == int(np.sum(evaluate_predicate(query.blocks[place].where, source._codes)))
     with_frame = DuckDBSource.frame(schema, _arrow(columns))
-    assert values(with_frame, query) == found
+    assert values(with_frame, query) == counts
 
 
 def test_attributes_that_do_not_fit_into_one_histogram_are_packed_into_several() -> None:
@@ -48,7 +52,7 @@ def test_attributes_that_do_not_fit_into_one_histogram_are_packed_into_several()
     assert len(plan.histograms) > 1
     for names, _ in plan.histograms:
         assert np.prod([schema.domain[name].cells for name in names]) <= MOST_CELLS
-    places = sorted([*plan.single, *(place for _, own in plan.histograms for place in own)])
+    places = sorted([*plan.single, *(place for _, packed in plan.histograms for place in packed)])
     assert places == list(range(6000))
 
 
@@ -99,4 +103,4 @@ def test_a_histogram_shows_nothing() -> None:
 def _arrow(columns: dict[str, np.ndarray]) -> object:
     import pyarrow as pa
 
-    return pa.table({name: pa.array(own, from_pandas=True) for name, own in columns.items()})
+    return pa.table({name: pa.array(column, from_pandas=True) for name, column in columns.items()})

@@ -31,9 +31,9 @@ from tests.engines.scene import made_up, parquet
 
 @pytest.fixture
 def table(tmp_path: Path):
-    found = DuckDBInspection.parquet(write_parquet(tmp_path))
-    yield found
-    found.close()
+    inspection = DuckDBInspection.parquet(write_parquet(tmp_path))
+    yield inspection
+    inspection.close()
 
 
 def test_numbers_are_found_beside_nan_and_infinities(table: DuckDBInspection):
@@ -64,9 +64,9 @@ def test_names_in_quotes_and_types_without_a_form_are_read(table: DuckDBInspecti
 def test_texts_come_in_the_order_of_the_alphabet_and_not_of_their_counts(tmp_path: Path):
     rare_first = pa.table({"x": ["b"] * 9 + ["a"] + [None] * 3})
     pq.write_table(rare_first, tmp_path / "x.parquet")
-    found = DuckDBInspection.parquet(tmp_path / "x.parquet")
-    assert text_counts(found, "x", most=50) == [("a", 1), ("b", 9)]
-    found.close()
+    inspection = DuckDBInspection.parquet(tmp_path / "x.parquet")
+    assert text_counts(inspection, "x", most=50) == [("a", 1), ("b", 9)]
+    inspection.close()
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_texts_come_in_the_order_of_the_alphabet_and_not_of_their_counts(tmp_pat
 )
 def test_times_of_day_are_found_in_texts(texts: list[str | None], timed: int, tmp_path: Path):
     pq.write_table(pa.table({"seen": texts}), tmp_path / "seen.parquet")
-    found = DuckDBInspection.parquet(tmp_path / "seen.parquet")
-    days = profile_column(found, "seen").days
-    found.close()
+    inspection = DuckDBInspection.parquet(tmp_path / "seen.parquet")
+    days = profile_column(inspection, "seen").days
+    inspection.close()
     assert days is not None
     assert (days.count, days.timed) == (3, timed)
 
 
 def test_people_are_counted_by_their_rows(table: DuckDBInspection):
     assert count_rows(table) == ROWS
-    assert sum(own * people for own, people in rows_per_person(table, "patient_id")) == ROWS - ROWS // 50
+    assert sum(rows * people for rows, people in rows_per_person(table, "patient_id")) == ROWS - ROWS // 50
 
 
 def test_a_table_of_a_database_is_found_by_itself_where_there_is_only_one(tmp_path: Path):
@@ -99,19 +99,19 @@ def test_a_table_of_a_database_is_found_by_itself_where_there_is_only_one(tmp_pa
         connection.execute("CREATE SCHEMA old; CREATE TABLE old.stays AS SELECT 1 AS age")
     with pytest.raises(SourceUnfit, match=r"old\.stays"):
         only_table(path)
-    found = DuckDBInspection.held(path, table="old.stays")
-    assert tuple(found.columns) == ("age",)
-    found.close()
+    inspection = DuckDBInspection.held(path, table="old.stays")
+    assert tuple(inspection.columns) == ("age",)
+    inspection.close()
 
 
 def test_an_inspection_can_read_no_other_file(tmp_path: Path):
     (tmp_path / "other.csv").write_text("x\n1\n", encoding="utf-8")
-    found = DuckDBInspection.parquet(write_parquet(tmp_path))
+    inspection = DuckDBInspection.parquet(write_parquet(tmp_path))
     with pytest.raises(SourceUnfit) as caught:
-        found.fetch(f"SELECT * FROM read_csv('{tmp_path / 'other.csv'}')")  # noqa: S608
+        inspection.fetch(f"SELECT * FROM read_csv('{tmp_path / 'other.csv'}')")  # noqa: S608
     assert "other" not in str(caught.value)
     assert caught.value.__context__ is None
-    found.close()
+    inspection.close()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -119,9 +119,9 @@ def test_a_check_counts_what_the_encoding_says(seed: int, tmp_path: Path):
     made = made_up(seed)
     source, _ = parquet(made, tmp_path)
     source.close()  # type: ignore[attr-defined]
-    found = DuckDBInspection.parquet(tmp_path / "rows.parquet")
-    result = check_table(made.schema, found.table(made.schema), found.fetched)
-    found.close()
+    inspection = DuckDBInspection.parquet(tmp_path / "rows.parquet")
+    result = check_table(made.schema, inspection.table(made.schema), inspection.fetched)
+    inspection.close()
     assert result.rows == result.counting == len(next(iter(made.columns.values())))
     for attribute, column in zip(made.schema.domain, result.columns, strict=True):
         bare = _without_landing(attribute)
@@ -149,9 +149,9 @@ def test_a_check_counts_what_is_drawn_to_the_bounds_and_not_what_is_rounded_down
         pa.table({"x": values, "y": values, "who": [1, 1, 1, 2, None, 3, 3, 3, 3, 3]}), tmp_path / "x.parquet"
     )
     schema = Schema.of("t", Integer("x", 0, 10), Number("y", 0, 10, "0.5"), size=10, id="who", rows=2)
-    found = DuckDBInspection.parquet(tmp_path / "x.parquet")
-    result = check_table(schema, found.table(schema), found.fetched)
-    found.close()
+    inspection = DuckDBInspection.parquet(tmp_path / "x.parquet")
+    result = check_table(schema, inspection.table(schema), inspection.fetched)
+    inspection.close()
     whole, grid = result.columns
     assert (whole.missing, whole.below, whole.above) == (2, 2, 2)
     assert (grid.missing, grid.below, grid.above, grid.between) == (2, 2, 3, 1)  # 9.9 counts as 9.5
@@ -172,8 +172,8 @@ def test_a_check_finds_no_number_between_steps_that_it_is_on(tmp_path: Path):
 def test_a_check_of_an_empty_table_counts_nothing(tmp_path: Path):
     pq.write_table(pa.table({"x": pa.array([], pa.int64()), "who": pa.array([], pa.string())}), tmp_path / "x.parquet")
     schema = Schema.of("t", Integer("x", 0, 10), size=10, id="who", rows=2)
-    found = DuckDBInspection.parquet(tmp_path / "x.parquet")
-    result = check_table(schema, found.table(schema), found.fetched)
-    found.close()
+    inspection = DuckDBInspection.parquet(tmp_path / "x.parquet")
+    result = check_table(schema, inspection.table(schema), inspection.fetched)
+    inspection.close()
     assert (result.rows, result.nobody, result.people, result.cut) == (0, 0, 0, 0)
     assert result.columns[0].missing == 0

@@ -126,8 +126,8 @@ def test_the_comment_of_a_kept_table_does_not_hold_the_key(tmp_path: Path) -> No
     source = opened(keep=False)
     keep(source)
     with owner() as connection:
-        (found,) = connection.execute(
+        (comment,) = connection.execute(
             "SELECT obj_description(%s::regclass, 'pg_class')", [f"{source._relations[0][1].space}.kept"]
         ).fetchone()
-    assert found.startswith("dodona kept rows ")
-    assert KEY.hex() not in found
+    assert comment.startswith("dodona kept rows ")
+    assert KEY.hex() not in comment

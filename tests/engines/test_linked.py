@@ -84,42 +84,44 @@ def arrow(own: dict[str, list[Any]]) -> pa.Table:
 
 
 def arrow_frame(tables: Tables, _: Path) -> Source:
-    return DuckDBSource.frame(SCHEMA, {name: arrow(own) for name, own in tables.items()}, key=KEY)
+    return DuckDBSource.frame(SCHEMA, {name: arrow(table) for name, table in tables.items()}, key=KEY)
 
 
 def pandas_frame(tables: Tables, _: Path) -> Source:
-    return DuckDBSource.frame(SCHEMA, {name: arrow(own).to_pandas() for name, own in tables.items()}, key=KEY)
+    return DuckDBSource.frame(SCHEMA, {name: arrow(table).to_pandas() for name, table in tables.items()}, key=KEY)
 
 
 def polars_frame(tables: Tables, _: Path) -> Source:
-    return DuckDBSource.frame(SCHEMA, {name: pl.from_arrow(arrow(own)) for name, own in tables.items()}, key=KEY)
+    return DuckDBSource.frame(SCHEMA, {name: pl.from_arrow(arrow(table)) for name, table in tables.items()}, key=KEY)
 
 
 def parquet(tables: Tables, folder: Path) -> Source:
-    for name, own in tables.items():
-        pa.parquet.write_table(arrow(own), folder / f"{name}.parquet")
+    for name, table in tables.items():
+        pa.parquet.write_table(arrow(table), folder / f"{name}.parquet")
     linked = {name: folder / f"{name}.parquet" for name in ("patients", "tests")}
     return DuckDBSource.parquet(SCHEMA, folder / "visits.parquet", key=KEY, linked=linked)
 
 
 def comma_separated(tables: Tables, folder: Path) -> Source:
-    for name, own in tables.items():
-        arrow(own).to_pandas().astype(object).to_csv(folder / f"{name}.csv", index=False)
+    for name, table in tables.items():
+        arrow(table).to_pandas().astype(object).to_csv(folder / f"{name}.csv", index=False)
     linked = {name: folder / f"{name}.csv" for name in ("patients", "tests")}
     return DuckDBSource.csv(SCHEMA, folder / "visits.csv", key=KEY, linked=linked)
 
 
 def database(tables: Tables, folder: Path) -> Source:
     with duckdb.connect(str(folder / "held.duckdb")) as connection:
-        for name, own in tables.items():
-            connection.register("rows", arrow(own))
+        for name, table in tables.items():
+            connection.register("rows", arrow(table))
             connection.execute(f"CREATE TABLE {name} AS SELECT * FROM rows")  # noqa: S608
     return DuckDBSource.table(SCHEMA, folder / "held.duckdb", key=KEY)
 
 
 def postgres(tables: Tables, _: Path) -> Source:
     kinds = {pa.string(): "text", pa.int64(): "bigint", pa.bool_(): "boolean"}
-    names = {name: held(name, own, {one: kinds[TYPES[one]] for one in own}) for name, own in tables.items()}
+    names = {
+        name: held(name, table, {column: kinds[TYPES[column]] for column in table}) for name, table in tables.items()
+    }
     main = names.pop("visits")
     source = PostgresSource(SCHEMA, shared_server().address, table=main, key=KEY, linked=names)
     OPENED.append(source)
@@ -144,8 +146,8 @@ def on_spark(tables: Tables, folder: Path) -> Source:
     from dodona.engines.spark import SparkSource
     from tests.engines.spark import engine
 
-    for name, own in tables.items():
-        pa.parquet.write_table(arrow(own), folder / f"{name}.parquet")
+    for name, table in tables.items():
+        pa.parquet.write_table(arrow(table), folder / f"{name}.parquet")
     linked = {name: folder / f"{name}.parquet" for name in ("patients", "tests")}
     source = SparkSource.parquet(SCHEMA, folder / "visits.parquet", session=engine(), key=KEY, linked=linked)
     OPENED.append(source)
@@ -153,21 +155,22 @@ def on_spark(tables: Tables, folder: Path) -> Source:
 
 
 ENGINES: dict[str, Callable[[Tables, Path], Source]] = {
-    own.__name__: own for own in (arrow_frame, pandas_frame, polars_frame, parquet, comma_separated, database, postgres)
+    engine.__name__: engine
+    for engine in (arrow_frame, pandas_frame, polars_frame, parquet, comma_separated, database, postgres)
 }
 
 
 def counted(attributes: Domain, own: dict[str, list[Any]], person: str, most: int) -> dict[str, list[dict[str, int]]]:
     """The rows of each person in one table that count, as the page of people says: by the smallest keyed hashes."""
     codes = [encode(attribute, own[attribute.name]).tolist() for attribute in attributes]
-    found: dict[str, list[tuple[int, ...]]] = {}
+    by_person: dict[str, list[tuple[int, ...]]] = {}
     for row, who in zip(zip(*codes, strict=True), own[person], strict=True):
         if who is not None:
-            found.setdefault(who, []).append(row)
+            by_person.setdefault(who, []).append(row)
     kept = {}
-    for who, listed in found.items():
+    for who, listed in by_person.items():
         numbered = [(row, listed[:place].count(row) + 1) for place, row in enumerate(listed)]
-        text = {one: " ".join([KEY.hex(), *map(str, one[0]), str(one[1]), who]) for one in numbered}
+        text = {pair: " ".join([KEY.hex(), *map(str, pair[0]), str(pair[1]), who]) for pair in numbered}
         order = sorted(numbered, key=lambda one: hashlib.md5(text[one].encode(), usedforsecurity=False).hexdigest())
         kept[who] = [dict(zip(attributes.names, row, strict=True)) for row, _ in order[:most]]
     return kept
@@ -175,25 +178,28 @@ def counted(attributes: Domain, own: dict[str, list[Any]], person: str, most: in
 
 def by_hand(tables: Tables) -> list[dict[str, int]]:
     """All counted rows with the columns of all tables, from the words of the page alone."""
-    own = SCHEMA.own
-    visits = counted(own.domain, tables["visits"], "who", 3)
+    schema = SCHEMA.own
+    visits = counted(schema.domain, tables["visits"], "who", 3)
     patients = counted(PATIENTS.domain, tables["patients"], "id", 1)
     tests = counted(TESTS.domain, tables["tests"], "person", 2)
     labels = row_labels("visits", (PATIENTS, TESTS))
-    absent = {one.name: one.size if one.landing is None else one.landing for one in SCHEMA.domain}
-    found = []
+    absent = {
+        attribute.name: attribute.size if attribute.landing is None else attribute.landing
+        for attribute in SCHEMA.domain
+    }
+    joined = []
     for name, people in (("visits", visits), ("patients", patients), ("tests", tests)):
         for who, listed in people.items():
-            one = patients.get(who, [{}])[0]
-            label = name if name == "patients" or not one else f"{name}+patients"
-            found += [{**absent, **one, **row, ROW_OF: labels.index(label)} for row in listed]
-    return found
+            patient = patients.get(who, [{}])[0]
+            label = name if name == "patients" or not patient else f"{name}+patients"
+            joined += [{**absent, **patient, **row, ROW_OF: labels.index(label)} for row in listed]
+    return joined
 
 
 def queries() -> list[Query]:
     domain = SCHEMA.domain
     names = ["ward", "cost", ROW_OF, "sex", "age", "positive"]
-    return [Query.marginal(domain, [one, other]) for one, other in itertools.combinations(names, 2)] + [
+    return [Query.marginal(domain, [name, other]) for name, other in itertools.combinations(names, 2)] + [
         Query(domain, (Block(among(domain[ROW_OF], [0, 1]), (), PeopleWeight()), Block())),
     ]
 
@@ -202,9 +208,9 @@ def check(source: Source, tables: Tables, every: int = 1) -> None:
     table = by_hand(tables)
     for query in queries()[:-1:every]:
         block = query.blocks[0]
-        found = Counter(contribution(block, row)[0] for row in table)
+        counts = Counter(contribution(block, row)[0] for row in table)
         shape = [key.groups for key in block.keys]
-        assert values(source, query) == [found[place] for place in itertools.product(*map(range, shape))]
+        assert values(source, query) == [counts[place] for place in itertools.product(*map(range, shape))]
     with_visits = {who for who in tables["visits"]["who"] if who is not None}
     assert values(source, queries()[-1]) == [len(with_visits), len(table)]
 
@@ -245,12 +251,12 @@ def test_one_row_of_each_person_is_nothing_to_warn_about(tmp_path: Path) -> None
 
 
 def test_ids_that_are_not_written_alike_are_refused() -> None:
-    tables = {name: arrow(own) for name, own in rows().items()}
+    tables = {name: arrow(table) for name, table in rows().items()}
     numbers = pa.array(np.linspace(0, 1, tables["patients"].num_rows))
     tables["patients"] = tables["patients"].set_column(2, "id", numbers)
     with pytest.raises(SourceUnfit, match="no text and no whole number"):
         DuckDBSource.frame(SCHEMA, tables, key=KEY)
-    mixed = {name: arrow(own).to_pandas() for name, own in rows().items()}
+    mixed = {name: arrow(table).to_pandas() for name, table in rows().items()}
     mixed["visits"] = mixed["visits"].assign(who=pd.Series([1, "1"] * 75, dtype=object))
     with pytest.raises(SourceUnfit, match="several types"):
         DuckDBSource.frame(SCHEMA, mixed, key=KEY)
@@ -274,36 +280,36 @@ LABELS = row_labels("visits", SMALL.linked)
 
 def persons() -> list[list[dict[str, int]]]:
     """Everybody whom two tables may have: up to two visits, and up to one row of patients, as counted rows."""
-    found = []
+    people = []
     for visits in [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]:
         for old in (None, 0, 1):
             label = "visits" if old is None else "visits+patients"
-            own = [{"urgent": one, "old": old or 0, ROW_OF: LABELS.index(label)} for one in visits]
-            own += [] if old is None else [{"urgent": 0, "old": old, ROW_OF: LABELS.index("patients")}]
-            found.append(own)
-    return found
+            person = [{"urgent": urgent, "old": old or 0, ROW_OF: LABELS.index(label)} for urgent in visits]
+            person += [] if old is None else [{"urgent": 0, "old": old, ROW_OF: LABELS.index("patients")}]
+            people.append(person)
+    return people
 
 
 def moved(query: Query, own: list[dict[str, int]]) -> Counter[tuple[int, tuple[int, ...]]]:
-    found: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    totals: Counter[tuple[int, tuple[int, ...]]] = Counter()
     for number, block in enumerate(query.blocks):
         if isinstance(block.weight, PeopleWeight):
-            found[number, ()] = int(any(is_meant(block.where, row) for row in own))
+            totals[number, ()] = int(any(is_meant(block.where, row) for row in own))
             continue
         for group, weight in (contribution(block, row) for row in own):
-            found[number, group] += weight
-    return found
+            totals[number, group] += weight
+    return totals
 
 
 @st.composite
 def small_queries(draw: st.DrawFn) -> Query:
     """Blocks over one table, over a join, or over all rows."""
-    row_of, found = SMALL.domain[ROW_OF], []
+    row_of, restricted = SMALL.domain[ROW_OF], []
     for block in draw(st.lists(blocks(SMALL.domain), min_size=1, max_size=3)):
         tables = draw(st.sampled_from([[0, 1], [1], [2], [0, 1, 2]]))
         weight = draw(st.sampled_from([block.weight, PeopleWeight()])) if not block.keys else block.weight
-        found.append(Block(conjunction(block.where, among(row_of, tables)), block.keys, weight, block.unit))
-    return Query(SMALL.domain, tuple(found))
+        restricted.append(Block(conjunction(block.where, among(row_of, tables)), block.keys, weight, block.unit))
+    return Query(SMALL.domain, tuple(restricted))
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))
@@ -312,13 +318,15 @@ def small_queries(draw: st.DrawFn) -> Query:
 def test_no_person_moves_answers_over_several_tables_farther_than_priced(relation: Neighbours, query: Query) -> None:
     unit = SMALL.unit
     priced = unit_sensitivity(query, type(unit)(neighbours=relation, size=10, id="who", rows=3, caps=unit.caps))
-    tables = [moved(query, own) for own in persons()]
+    tables = [moved(query, person) for person in persons()]
     nobody: Counter[tuple[int, tuple[int, ...]]] = Counter()
     pairs = (
-        ((one, nobody) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+        ((table, nobody) for table in tables)
+        if relation is Neighbours.ADD_REMOVE
+        else itertools.combinations(tables, 2)
     )
-    for one, other in pairs:
-        steps = [one[place] - other[place] for place in one.keys() | other.keys()] or [0]
+    for first, other in pairs:
+        steps = [first[place] - other[place] for place in first.keys() | other.keys()] or [0]
         assert sum(map(abs, steps)) <= priced.l1
         assert sum(step * step for step in steps) <= priced.l2_squared
         assert max(map(abs, steps)) <= priced.linf

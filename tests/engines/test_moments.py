@@ -52,24 +52,24 @@ def drawn(attribute: Timestamp, kind: str, generator: np.random.Generator) -> An
     """A time at a step, just before it or just after it; also far away, and as a text."""
     step = int(generator.integers(-2, attribute.size + 2))
     away = dt.timedelta(microseconds=int(pick(generator, [0, 0, 1, -1, 999_999, 30_000_000])))
-    found = pick(generator, [attribute.lower + dt.timedelta(seconds=step * attribute.step) + away] * 9 + FAR)
+    moment = pick(generator, [attribute.lower + dt.timedelta(seconds=step * attribute.step) + away] * 9 + FAR)
     if kind == "day":
-        return found.date()
+        return moment.date()
     if kind in {"s", "ms"}:
-        found = found.replace(microsecond=0 if kind == "s" else found.microsecond // 1000 * 1000)
+        moment = moment.replace(microsecond=0 if kind == "s" else moment.microsecond // 1000 * 1000)
     if kind in {"zoned", "new york"}:
-        return found.replace(tzinfo=dt.UTC)
-    return pick(generator, [found.isoformat(" "), found.isoformat(), *TEXTS]) if kind == "text" else found
+        return moment.replace(tzinfo=dt.UTC)
+    return pick(generator, [moment.isoformat(" "), moment.isoformat(), *TEXTS]) if kind == "text" else moment
 
 
 def made(kind: str, seed: int) -> Made:
     """A table with a column of each kind of step, all stored in one type."""
     generator = np.random.default_rng([seed, list(KINDS).index(kind)])
-    attributes = [own if seed % 2 == 0 else completed(own, 3) for own in ATTRIBUTES]
+    attributes = [attribute if seed % 2 == 0 else completed(attribute, 3) for attribute in ATTRIBUTES]
     columns = {
-        own.name: [None if generator.random() < 0.1 else drawn(own, kind, generator) for _ in range(60)]
-        for own in attributes
-        if isinstance(own, Timestamp)
+        attribute.name: [None if generator.random() < 0.1 else drawn(attribute, kind, generator) for _ in range(60)]
+        for attribute in attributes
+        if isinstance(attribute, Timestamp)
     }
     return Made(Schema.of("seen", *attributes, size=60), columns, dict.fromkeys(columns, KINDS[kind]))
 
@@ -80,7 +80,7 @@ def made(kind: str, seed: int) -> Made:
 def test_every_engine_reads_a_time_into_its_cell(backend, kind: str, seed: int, tmp_path: Path) -> None:
     source, held = backend(made(kind, seed), tmp_path)
     domain, generator = held.schema.domain, np.random.default_rng(seed)
-    keyed = tuple(Block(keys=(Partition.every(own, 1),)) for own in domain)
+    keyed = tuple(Block(keys=(Partition.every(attribute, 1),)) for attribute in domain)
     query = Query(domain, (*keyed, *(block(domain, generator) for _ in range(3))))
     assert values(source, query) == by_hand(held, query)
     source.close()

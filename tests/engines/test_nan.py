@@ -42,7 +42,7 @@ def test_rows_without_a_number_count_alike_whatever_the_other_rows_are(backend, 
     blocks += [] if isinstance(attribute, Boolean) else Query.sum(domain, "x").blocks
     blocks += [Block(among(domain["x"], [attribute.size]))] if attribute.otherwise is None else []
     query = Query(domain, tuple(blocks))
-    found = []
+    runs = []
     large = [1e6] if not isinstance(attribute, Boolean) else [0.5]
     for place, further in enumerate(([], large, [None], [None, *large])):
         (tmp_path / str(place)).mkdir()
@@ -53,13 +53,13 @@ def test_rows_without_a_number_count_alike_whatever_the_other_rows_are(backend, 
         assert answers == by_hand(held, query)
         for block in query.blocks:  # each by itself too: what is asked alone is planned in another way
             assert values(source, Query(domain, (block,))) == by_hand(held, Query(domain, (block,)))
-        found.append(answers)
+        runs.append(answers)
         source.close()
-    for first, second in ((found[0], found[1]), (found[2], found[3])):
-        assert sum(one != other for one, other in zip(first, second, strict=True)) <= 2
+    for first, second in ((runs[0], runs[1]), (runs[2], runs[3])):
+        assert sum(value != other for value, other in zip(first, second, strict=True)) <= 2
 
 
-@pytest.mark.parametrize("backend", [own for name, own in BACKENDS.items() if name != "csv"])
+@pytest.mark.parametrize("backend", [backend for name, backend in BACKENDS.items() if name != "csv"])
 @pytest.mark.parametrize("last", [None, NAN])
 def test_people_whose_id_is_nan_are_nobody(backend, last: float | None, tmp_path: Path) -> None:
     """In a CSV file it is the text `nan`, which is somebody's name."""

@@ -33,9 +33,9 @@ def test_a_row_more_moves_a_sum_by_its_weight_across_every_edge(backend, edge: i
         folder.mkdir()
         made = Made(schema, {"x": [1] * rows, "b": [True] * rows}, {"x": pa.int64(), "b": pa.bool_()})
         source, _ = backend(made, folder)
-        found = values(source, query)
+        sums = values(source, query)
         source.close()
-        assert found == [rows * most, -rows * most]
+        assert sums == [rows * most, -rows * most]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -68,7 +68,7 @@ def test_neither_the_order_of_rows_nor_the_number_of_threads_changes_a_value(see
     assert any(expected)
     for _ in range(30):
         order = generator.permutation(400)
-        turned = Made(made.schema, {n: [own[i] for i in order] for n, own in made.columns.items()}, made.types)
+        turned = Made(made.schema, {n: [column[i] for i in order] for n, column in made.columns.items()}, made.types)
         assert values(MemorySource(made.schema, turned.columns), query) == expected
     for threads in (1, 2, 8):
         path = tmp_path / "groups.parquet"

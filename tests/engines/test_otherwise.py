@@ -45,7 +45,7 @@ def blocks(attribute: Attribute) -> list[Block]:
     sets = [1 << code, everything ^ 1 << code, 1 << (code + 1) % size, everything ^ 1 << (code + 1) % size]
     cuts = (0, *sorted({max(1, size // 2), max(1, size - 1)}))
     return [
-        *(Block(among_mask(attribute, own)) for own in sets),
+        *(Block(among_mask(attribute, mask)) for mask in sets),
         Block(keys=(Partition.of(attribute),)),
         Block(keys=(Partition.every(attribute, 3),)),
         Block(keys=(Partition.cut(attribute, cuts),)),

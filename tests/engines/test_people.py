@@ -51,13 +51,13 @@ def kept_by_hand(made: Made, key: bytes = KEY) -> dict[str, list[tuple[int, ...]
     for row, who in zip(zip(*codes, strict=True), made.columns["who"], strict=True):
         if who is not None:
             rows[who].append(row)
-    found = {}
-    for who, own in rows.items():
-        numbered = [(row, own[:place].count(row) + 1) for place, row in enumerate(own)]
+    kept = {}
+    for who, listed in rows.items():
+        numbered = [(row, listed[:place].count(row) + 1) for place, row in enumerate(listed)]
         text = {(row, n): " ".join([key.hex(), *map(str, row), str(n), written(who)]) for row, n in numbered}
         order = sorted(numbered, key=lambda one: hashlib.md5(text[one].encode(), usedforsecurity=False).hexdigest())
-        found[who] = [row for row, _ in order[: made.schema.unit.rows]]
-    return found
+        kept[who] = [row for row, _ in order[: made.schema.unit.rows]]
+    return kept
 
 
 def written(who: object) -> str:  # noqa: PLR0911  one for each type
@@ -81,11 +81,11 @@ def written(who: object) -> str:  # noqa: PLR0911  one for each type
 
 def by_hand(made: Made) -> list[int]:
     """The histogram of the rows that count."""
-    found = [0] * 24
-    for own in kept_by_hand(made).values():
-        for i, s in own:
-            found[i * 4 + s] += 1
-    return found
+    counts = [0] * 24
+    for kept in kept_by_hand(made).values():
+        for i, s in kept:
+            counts[i * 4 + s] += 1
+    return counts
 
 
 @BACKEND
@@ -164,7 +164,7 @@ def test_another_key_keeps_other_rows(backend, tmp_path: Path) -> None:
     source, held = backend(people(2, 2), tmp_path)
     assert values(source, Query.histogram(held.schema.domain, ["i", "s"])) == by_hand(held)
     other = kept_by_hand(held, bytes(32))
-    assert sum(other[who] != own for who, own in kept_by_hand(held).items()) > 20
+    assert sum(other[who] != kept for who, kept in kept_by_hand(held).items()) > 20
 
 
 @pytest.mark.parametrize("key", [None, b"", b"short"])
@@ -172,9 +172,9 @@ def test_people_need_a_key(key: bytes | None) -> None:
     schema = Schema.of("t", Integer("i", 0, 3), size=9, id="who", rows=1)
     with pytest.raises(InvalidArgument, match="give 32 bytes"):
         MemorySource(schema, {"i": [0], "who": ["ada"]}, key=key)
-    with pytest.raises(InvalidArgument, match="give 32 bytes") as told:
+    with pytest.raises(InvalidArgument, match="give 32 bytes") as caught:
         DuckDBSource.frame(schema, pa.table({"i": [0], "who": ["ada"]}), key=key)
-    assert "short" not in str(told.value)
+    assert "short" not in str(caught.value)
 
 
 def orders(people: int, seed: int) -> tuple[Schema, dict[str, Any]]:
@@ -201,10 +201,10 @@ def test_the_rows_that_count_are_a_fair_sample_of_each_persons_rows() -> None:
     order = np.lexsort((day, who))
     place = np.arange(len(who)) - np.repeat(np.cumsum(rows) - rows, rows)
     earliest = np.bincount(day[order][place < 5], minlength=1095)
-    for one in range(3):
-        expected = (5 * np.bincount(who, weights=day // 365 == one) / rows).sum()
-        assert abs(kept[365 * one : 365 * (one + 1)].sum() - expected) < room
-        assert abs(earliest[365 * one : 365 * (one + 1)].sum() - expected) > 3 * room
+    for year in range(3):
+        expected = (5 * np.bincount(who, weights=day // 365 == year) / rows).sum()
+        assert abs(kept[365 * year : 365 * (year + 1)].sum() - expected) < room
+        assert abs(earliest[365 * year : 365 * (year + 1)].sum() - expected) > 3 * room
 
 
 def test_equal_rows_of_a_person_count_as_often_as_others() -> None:
@@ -228,8 +228,8 @@ def test_taking_a_person_away_takes_no_more_than_their_rows(backend, tmp_path: P
     (tmp_path / "all").mkdir()
     whole = np.array(values(backend(made, tmp_path / "all")[0], query))
     for who in ("p1", "p2", "p3"):
-        kept = [place for place, own in enumerate(made.columns["who"]) if own != who]
-        fewer = Made(made.schema, {n: [own[i] for i in kept] for n, own in made.columns.items()}, made.types)
+        kept = [place for place, person in enumerate(made.columns["who"]) if person != who]
+        fewer = Made(made.schema, {n: [column[i] for i in kept] for n, column in made.columns.items()}, made.types)
         (tmp_path / who).mkdir()
         rest = np.array(values(backend(fewer, tmp_path / who)[0], query))
         assert np.all(rest <= whole)
@@ -246,8 +246,8 @@ def test_rows_of_nobody_do_not_count(backend, tmp_path: Path) -> None:
 
 def counted_by_hand(made: Made, meant: set[int]) -> tuple[int, list[int]]:
     """How many people have a row that counts, and is meant, in all and by their second column."""
-    groups = [{s for i, s in own if i in meant} for own in kept_by_hand(made).values()]
-    return sum(map(bool, groups)), [sum(code in own for own in groups) for code in range(4)]
+    groups = [{s for i, s in kept if i in meant} for kept in kept_by_hand(made).values()]
+    return sum(map(bool, groups)), [sum(code in group for group in groups) for code in range(4)]
 
 
 @BACKEND
@@ -259,8 +259,8 @@ def test_people_are_counted_once_however_many_rows_they_have(backend, cap: int, 
         where = among(domain["i"], meant)
         alone, groups = counted_by_hand(held, meant)
         both = Query.people(domain, (), where).stacked(Query.people(domain, "s", where), Query.count(domain, where))
-        found = values(source, both)
-        assert found[:5] == [alone, *groups]
+        counts = values(source, both)
+        assert counts[:5] == [alone, *groups]
         assert values(source, Query.people(domain, "s", where)) == groups
 
 
@@ -275,7 +275,9 @@ def test_a_person_with_ten_thousand_rows_moves_no_more_than_the_cap(backend, cap
         "s": generator.choice(["a", "b"], many).tolist(),
         "who": ["busy"] * many,
     }
-    whole = Made(without.schema, {name: [*own, *added[name]] for name, own in without.columns.items()}, without.types)
+    whole = Made(
+        without.schema, {name: [*column, *added[name]] for name, column in without.columns.items()}, without.types
+    )
     domain = without.schema.domain
     query = Query.histogram(domain, ["i", "s"]).stacked(Query.sum(domain, "i"), Query.people(domain, "s"))
     (tmp_path / "without").mkdir()
@@ -296,8 +298,8 @@ def test_changed_ids_change_the_fingerprint(backend, tmp_path: Path) -> None:
     swap = {"p1": "p2", "p2": "p1"}
     ids = {
         "same": made.columns["who"],
-        "merged": ["p1" if own == "p2" else own for own in made.columns["who"]],
-        "swapped": [swap.get(own, own) for own in made.columns["who"]],
+        "merged": ["p1" if person == "p2" else person for person in made.columns["who"]],
+        "swapped": [swap.get(person, person) for person in made.columns["who"]],
     }
     prints = set()
     for name, who in ids.items():
@@ -316,14 +318,14 @@ def person_queries(made: Made) -> list[Query]:
     total = person_column("sum", among(domain["i"], range(4)), value, bounds=total_bounds(value, cap))
     coarse = person_column("sum", few, value, unit=Fraction(1, 4), bounds=(0, cap), width=2)
     least, greatest = copied_column(domain["s"], "least"), copied_column(domain["i"], "greatest", some)
-    found = []
+    queries = []
     for where in (EVERYTHING, few):
         table = PersonTable(where, (count, total, coarse, least, greatest))
-        keys = [Partition.of(own) for own in table.domain]
-        found += [Query(domain, (Block(keys=(key,), table=table),)) for key in keys]
+        keys = [Partition.of(attribute) for attribute in table.domain]
+        queries += [Query(domain, (Block(keys=(key,), table=table),)) for key in keys]
         wide = among(coarse.attribute, range(1, coarse.attribute.cells))
         sums = ValueWeight(total.attribute.name, total.attribute.size, 3, 2, 2)
-        found.append(
+        queries.append(
             Query(
                 domain,
                 (
@@ -335,7 +337,7 @@ def person_queries(made: Made) -> list[Query]:
                 ),
             )
         )
-    return found
+    return queries
 
 
 @BACKEND

@@ -158,8 +158,8 @@ def test_names_are_looked_up_where_they_were_said_to_be_and_nowhere_else():
         connection.execute("CREATE TABLE public.div (i int)")
         connection.execute("CREATE FUNCTION public.div(numeric, numeric) RETURNS numeric LANGUAGE sql RETURN 77")
         try:
-            found = source._session.run(lambda own: own.execute("SHOW search_path").fetchall())
-            assert found == [("pg_catalog, pg_temp",)]
+            search_path = source._session.run(lambda own: own.execute("SHOW search_path").fetchall())
+            assert search_path == [("pg_catalog, pg_temp",)]
             assert values(source, Query.sum(AGE.domain, "age")) == [6]
         finally:
             connection.execute("DROP FUNCTION public.div(numeric, numeric)")
@@ -281,12 +281,12 @@ def test_a_view_that_fails_on_a_row_is_found_when_it_is_opened():
 
 def rows_sent(heard: bytes) -> int:
     """How many rows of COPY are in what a server said: each is a message of its own, and so is the end."""
-    place = found = 0
+    place = count = 0
     while place < len(heard):
         (length,) = struct.unpack_from(">i", heard, place + 1)
-        found += heard[place : place + 1] == b"d"
+        count += heard[place : place + 1] == b"d"
         place += 1 + length
-    return found - 1
+    return count - 1
 
 
 @pytest.mark.parametrize("capped", [False, True])
@@ -320,7 +320,7 @@ def test_a_person_with_ten_thousand_rows_moves_an_answer_by_the_cap_at_most():
     many = {"age": [row % 10 for row in range(10_000)], "who": ["ada"] * 10_000}
     both = {name: others[name] + many[name] for name in others}
     types = {"age": "integer", "who": "text"}
-    without, within = (values(opened(held("ages", own, types), PEOPLE), AGES) for own in (others, both))
+    without, within = (values(opened(held("ages", columns, types), PEOPLE), AGES) for columns in (others, both))
     moved = np.array(within) - np.array(without)
     assert sum(without) == 200
     assert moved.sum() == 2
@@ -381,9 +381,9 @@ def test_a_connection_that_ends_in_the_middle_of_a_question_fails_it_and_the_nex
 def test_a_connection_that_was_lost_between_questions_is_replaced_before_the_next():
     table = ages()
     source = opened(table)
-    ((own,),) = source._session.run(lambda connection: connection.execute("SELECT pg_backend_pid()").fetchall())
+    ((pid,),) = source._session.run(lambda connection: connection.execute("SELECT pg_backend_pid()").fetchall())
     with owner() as connection:
-        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (own,))
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
     assert values(source, COUNT) == [3]
     assert source.fingerprint() == opened(table).fingerprint()
 
@@ -451,9 +451,9 @@ def test_a_source_answers_many_threads_at_once():
 
     def ask() -> None:
         for _ in range(10):
-            found = values(source, AGES)
-            if found != [0, 1, 1, 1, *[0] * 8]:
-                wrong.append(found)
+            counts = values(source, AGES)
+            if counts != [0, 1, 1, 1, *[0] * 8]:
+                wrong.append(counts)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:

@@ -132,8 +132,8 @@ def test_another_list_of_the_engine_is_refused(tmp_path: Path) -> None:
 def scanned(source: DuckDBSource, asked: GroupedSql) -> tuple[int, int]:
     """The rows and the groups of rows that DuckDB read for a statement."""
     ((_, text),) = source._connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {asked.sql}").fetchall()
-    told = json.loads(text)["query"]
-    return told["total_rows_scanned"], told["total_row_groups_scanned"]
+    profile = json.loads(text)["query"]
+    return profile["total_rows_scanned"], profile["total_row_groups_scanned"]
 
 
 def in_database(schema: Schema, path: Path) -> DuckDBSource:
@@ -157,15 +157,15 @@ def asked_of(table: Any) -> list[GroupedSql]:  # noqa: ANN401  of any engine
 def test_duckdb_reads_as_many_rows_with_one_that_is_asked_about_as_without(
     opened: Callable[..., DuckDBSource], tmp_path: Path
 ) -> None:
-    found = list[list[tuple[int, int]]]()
+    scans = list[list[tuple[int, int]]]()
     for last in (104, 105):
         path = tmp_path / str(last) / "rows.parquet"
         written(path, [50 + place % 40 for place in range(4 * GROUP - 1)] + [last], row_group_size=GROUP)
         source = opened(AGE, path)
-        found.append([scanned(source, asked) for asked in asked_of(source._table)])
+        scans.append([scanned(source, asked) for asked in asked_of(source._table)])
         source.close()
-    assert found[0] == found[1]
-    assert {rows for rows, _ in found[0]} == {4 * GROUP}
+    assert scans[0] == scans[1]
+    assert {rows for rows, _ in scans[0]} == {4 * GROUP}
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_duckdb_reads_as_many_rows_with_one_that_is_asked_about_as_without(
     "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
 def test_spark_reads_as_many_rows_with_one_that_is_asked_about_as_without(tmp_path: Path) -> None:
-    found = list[list[int]]()
+    scans = list[list[int]]()
     for last in (104, 105):
         path = tmp_path / str(last) / "rows.parquet"
         written(path, [50 + place % 40 for place in range(4 * GROUP - 1)] + [last], row_group_size=GROUP)
@@ -185,10 +185,10 @@ def test_spark_reads_as_many_rows_with_one_that_is_asked_about_as_without(tmp_pa
             frame.collect()
             leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
             metrics = [leaves.apply(place).metrics() for place in range(leaves.size())]
-            rows.append(sum(own.apply("numOutputRows").value() for own in metrics))
-        found.append(rows)
-    assert found[0] == found[1]
-    assert set(found[0]) == {4 * GROUP}
+            rows.append(sum(metric.apply("numOutputRows").value() for metric in metrics))
+        scans.append(rows)
+    assert scans[0] == scans[1]
+    assert set(scans[0]) == {4 * GROUP}
 
 
 @pytest.mark.parametrize("index", ["btree", "brin"])
@@ -221,9 +221,9 @@ def test_a_text_that_is_too_long_is_outside(backend, tmp_path: Path) -> None:
     source, rows = backend(Made(schema, texts, dict.fromkeys(texts, pa.string())), tmp_path)
     for attribute in schema.domain:
         query = Query.histogram(schema.domain, [attribute.name])
-        found = values(source, query)
-        assert found == by_hand(rows, query)
-        assert found[-1] == 2
+        counts = values(source, query)
+        assert counts == by_hand(rows, query)
+        assert counts[-1] == 2
 
 
 def _day(number: int) -> Any:  # noqa: ANN401

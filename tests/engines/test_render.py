@@ -35,16 +35,16 @@ def test_a_text_literal_means_its_text(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["select", 'say "no"', "Größe", "a b", "'", "\\"])
 def test_an_identifier_names_its_column(name: str) -> None:
-    own = DUCKDB.identifier(name)
-    assert duckdb.sql(f"SELECT {own} FROM (SELECT 7 AS {own})").fetchall() == [(7,)]  # noqa: S608
+    identifier = DUCKDB.identifier(name)
+    assert duckdb.sql(f"SELECT {identifier} FROM (SELECT 7 AS {identifier})").fetchall() == [(7,)]  # noqa: S608
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_literal_is_that_double(value: float) -> None:
-    found = engine(number_literal(value))
-    assert isinstance(found, float)
-    assert found == value
+    number = engine(number_literal(value))
+    assert isinstance(number, float)
+    assert number == value
 
 
 @pytest.mark.parametrize("value", [0, -1, 2**53, -(2**61), 2**62])
@@ -55,9 +55,9 @@ def test_a_whole_literal_can_be_subtracted(value: int) -> None:
 @settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, 2**70))
 def test_runs_are_the_set_bits(codes: int) -> None:
-    found = list(bit_runs(codes))
-    assert sum(((1 << (last - first + 1)) - 1) << first for first, last in found) == codes
-    assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(found))
+    runs = list(bit_runs(codes))
+    assert sum(((1 << (last - first + 1)) - 1) << first for first, last in runs) == codes
+    assert all(before[1] + 1 < after[0] for before, after in itertools.pairwise(runs))
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -68,9 +68,9 @@ def test_runs_are_the_set_bits(codes: int) -> None:
 )
 def test_a_threshold_is_the_first_double_with_its_code(lower, step, number: int) -> None:
     least, width = float(lower), float(step)
-    found = grid_threshold(least, width, number)
-    before = math.nextafter(found, -math.inf)
-    assert math.floor((found - least) / width + GRID_SLACK) >= number
+    threshold = grid_threshold(least, width, number)
+    before = math.nextafter(threshold, -math.inf)
+    assert math.floor((threshold - least) / width + GRID_SLACK) >= number
     assert math.floor((before - least) / width + GRID_SLACK) < number
 
 
@@ -120,8 +120,8 @@ def test_every_set_of_codes_of_a_small_grid_is_told_apart(form: ColumnForm) -> N
     listed = ", ".join(f"({number_literal(v)})" if np.isfinite(v) else f"('{v}'::DOUBLE)" for v in column)
     for chosen in range(1, 2**7):
         sql = among_sql(held, Among("x", 7, chosen))
-        found = duckdb.sql(f"SELECT count(*) FROM (VALUES {listed}) AS t(c) WHERE {sql}").fetchall()[0][0]  # noqa: S608
-        assert found == sum(chosen >> int(code) & 1 for code in codes), sql
+        count = duckdb.sql(f"SELECT count(*) FROM (VALUES {listed}) AS t(c) WHERE {sql}").fetchall()[0][0]  # noqa: S608
+        assert count == sum(chosen >> int(code) & 1 for code in codes), sql
 
 
 def test_statements_group_texts_before_they_are_mapped() -> None:

@@ -56,7 +56,7 @@ def selected(sql: str, kind: str, listed: list[object]) -> list[object]:
         with connection.cursor() as cursor, cursor.copy("COPY held FROM STDIN") as copy:
             for pair in enumerate(listed):
                 copy.write_row(pair)
-        return [found for (found,) in connection.execute(f"SELECT {sql} FROM held ORDER BY i").fetchall()]  # noqa: S608
+        return [value for (value,) in connection.execute(f"SELECT {sql} FROM held ORDER BY i").fetchall()]  # noqa: S608
 
 
 def same(first: object, second: object) -> bool:
@@ -65,10 +65,10 @@ def same(first: object, second: object) -> bool:
 
 def test_every_text_is_the_double_and_the_truth_that_python_reads() -> None:
     listed = texts(np.random.default_rng(7), 600)
-    found = selected(read_column(Number("x", 0, 1, 1), RAW, ColumnForm.TEXT, POSTGRES).value, "text", listed)
-    known = [None if (own := _double(text)) != own else own for text in listed]
-    assert [text for text, own, wanted in zip(listed, found, known, strict=True) if own != wanted] == []
-    assert {None, float("inf"), float("-inf"), 0.0, 5e-324} <= set(found)
+    doubles = selected(read_column(Number("x", 0, 1, 1), RAW, ColumnForm.TEXT, POSTGRES).value, "text", listed)
+    known = [None if (double := _double(text)) != double else double for text in listed]
+    assert [text for text, value, wanted in zip(listed, doubles, known, strict=True) if value != wanted] == []
+    assert {None, float("inf"), float("-inf"), 0.0, 5e-324} <= set(doubles)
     listed = [
         "t",
         "TRUE",
@@ -94,9 +94,9 @@ def test_every_text_is_the_double_and_the_truth_that_python_reads() -> None:
 def test_every_text_is_the_day_that_the_calendar_has() -> None:
     listed = days(np.random.default_rng(8), 1500)
     value = read_column(Date("x", dt.date(1, 1, 1), dt.date(9999, 12, 31)), RAW, ColumnForm.TEXT, POSTGRES).value
-    found = selected(f"{value} - DATE '0001-01-01' + 1", "text", listed)
-    assert found == [_ordinal(text) for text in listed]
-    assert len(set(found)) > 100
+    ordinals = selected(f"{value} - DATE '0001-01-01' + 1", "text", listed)
+    assert ordinals == [_ordinal(text) for text in listed]
+    assert len(set(ordinals)) > 100
 
 
 def test_every_numeric_is_the_nearest_double() -> None:
@@ -108,6 +108,6 @@ def test_every_numeric_is_the_nearest_double() -> None:
         Decimal(int(generator.integers(-(10**17), 10**17))).scaleb(int(generator.integers(-345, 300)))
         for _ in range(500)
     ]
-    found = selected(DOUBLE_OF_NUMERIC.format("t"), "numeric", [*edges, *drawn])
-    wrong = [n for n, own in zip([*edges, *drawn], found, strict=True) if not same(own, _double(n))]
+    doubles = selected(DOUBLE_OF_NUMERIC.format("t"), "numeric", [*edges, *drawn])
+    wrong = [n for n, double in zip([*edges, *drawn], doubles, strict=True) if not same(double, _double(n))]
     assert wrong == []

@@ -104,8 +104,8 @@ def test_each_value_is_in_its_cell_by_key_and_by_condition(attribute, kind, list
 def test_labels_are_taken_as_they_stand_and_the_settings_of_a_session_are_left_alone() -> None:
     """A session may read SQL in other ways; and names in a table may be those that statements use."""
     labels = ["${spark.app.name}", "back\\slash'", "it''s", "\\u0041", "%\\%", ":a ?", "-- a"]
-    own = engine().newSession()
-    known = _ours(own)
+    session = engine().newSession()
+    known = _ours(session)
     before = {
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "America/New_York",
@@ -113,27 +113,27 @@ def test_labels_are_taken_as_they_stand_and_the_settings_of_a_session_are_left_a
         "spark.sql.caseSensitive": "true",
     }
     for name, value in before.items():
-        own.conf.set(name, value)
+        session.conf.set(name, value)
     moments = [dt.datetime(2024, 1, 2, 1, 30, tzinfo=dt.UTC)] * len(labels)
-    frame = own.createDataFrame(list(zip(labels, moments, strict=True)), "k0 string, `g h``i` timestamp")
+    frame = session.createDataFrame(list(zip(labels, moments, strict=True)), "k0 string, `g h``i` timestamp")
     frame.createOrReplaceTempView("order")
     schema = Schema.of("order", Category("k0", labels), size=9)
-    source = SparkSource.table(schema, own)
+    source = SparkSource.table(schema, session)
     assert values(source, histogram(schema)) == [1] * len(labels) + [0, 0]
-    dated = SparkSource.table(Schema.of("t", Date("at", DAY.lower, DAY.upper), size=9), own, _view(own))
+    dated = SparkSource.table(Schema.of("t", Date("at", DAY.lower, DAY.upper), size=9), session, _view(session))
     assert values(dated, Query.histogram(dated._schema.domain, ["at"])) == [0, len(labels), 0, 0, 0]
-    views = {row.viewName for row in own.sql("SHOW VIEWS").collect() if row.isTemporary}
+    views = {row.viewName for row in session.sql("SHOW VIEWS").collect() if row.isTemporary}
     source.close()
     dated.close()
-    assert {name: own.conf.get(name) for name in before} == before
+    assert {name: session.conf.get(name) for name in before} == before
     assert views == {"order", "dated"}
-    assert _ours(own) <= known
+    assert _ours(session) <= known
 
 
 def _ours(session) -> set[str]:
     """The views of sources that are open: those of other tests may be among them."""
-    found = session.sql("SHOW VIEWS IN global_temp LIKE 'dodona*'").filter("namespace = 'global_temp'").collect()
-    return {row.viewName for row in found}
+    views = session.sql("SHOW VIEWS IN global_temp LIKE 'dodona*'").filter("namespace = 'global_temp'").collect()
+    return {row.viewName for row in views}
 
 
 def _view(session) -> str:
@@ -185,29 +185,29 @@ def test_people_are_told_apart_by_doubles_and_a_nan_is_nobody(tmp_path: Path) ->
 
 
 def test_a_fingerprint_is_of_the_rows_in_any_order(tmp_path: Path) -> None:
-    found = []
+    fingerprints = []
     for place, ages in enumerate(([1, 2, 3, 77], [3, 2, 99, 1], [1, 2, 2, 77], [1, 2, 3], [1, 2, 3, None])):
         (tmp_path / str(place)).mkdir()
         source = source_of(AGE, pa.table({"age": pa.array(ages, pa.int16())}), tmp_path / str(place))
-        found.append(source.fingerprint())
+        fingerprints.append(source.fingerprint())
         source.close()
-    assert found[0] == found[1]
-    assert len(set(found)) == 4
+    assert fingerprints[0] == fingerprints[1]
+    assert len(set(fingerprints)) == 4
 
 
 def test_it_answers_many_threads_at_once(tmp_path: Path) -> None:
     source = source_of(AGE, pa.table({"age": [0, 1, 2, 3, 3]}), tmp_path)
-    found = dict[int, list[int]]()
+    counts = dict[int, list[int]]()
 
     def ask(code: int) -> None:
-        found[code] = values(source, Query.count(AGE.domain, among(AGE.domain["age"], [code])))
+        counts[code] = values(source, Query.count(AGE.domain, among(AGE.domain["age"], [code])))
 
     threads = [threading.Thread(target=ask, args=(code,)) for code in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {0: [1], 1: [1], 2: [1], 3: [2]}
+    assert counts == {0: [1], 1: [1], 2: [1], 3: [2]}
     source.close()
 
 
@@ -215,11 +215,11 @@ def unfit(schema: Schema, folder: Path, **columns: pa.Array) -> str:
     """What is said of columns that are not what a schema declares."""
     folder.mkdir(exist_ok=True)
     pa.parquet.write_table(pa.table(columns), folder / "rows.parquet", version="2.6")
-    with pytest.raises(SourceUnfit) as told:
+    with pytest.raises(SourceUnfit) as caught:
         SparkSource.parquet(schema, folder, session=engine())
-    assert told.value.__cause__ is None
-    assert told.value.__context__ is None
-    return str(told.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    return str(caught.value)
 
 
 def test_what_cannot_be_opened_is_told_in_our_own_words(tmp_path: Path) -> None:
@@ -283,9 +283,9 @@ def test_a_dataset_file_may_name_a_table_of_the_running_session_but_no_address(t
     with dodona.open(path, analyst="ada") as stays:
         assert stays.ask("SELECT count(*) FROM stays", epsilon="1/4").value.value > 0
     path.write_text(TABLE.replace('path = "stays"', 'url = "sc://me:secret@host"'), encoding="utf-8")
-    with pytest.raises(InvalidRequest, match="may hold a password or a token") as told:
+    with pytest.raises(InvalidRequest, match="may hold a password or a token") as caught:
         dodona.open(path)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_table_that_goes_away_after_the_charge_fails_in_constant_words_and_the_charge_stands(tmp_path: Path) -> None:
@@ -293,12 +293,12 @@ def test_a_table_that_goes_away_after_the_charge_fails_in_constant_words_and_the
     dodona.create_ledger(path)
     with dodona.open(path, analyst="ada") as stays:
         shutil.rmtree(tmp_path / "stays")
-        with pytest.raises(SourceFailed) as told:
+        with pytest.raises(SourceFailed) as caught:
             stays.ask("SELECT count(*) FROM stays", epsilon="1/4")
         assert stays.budget.spent > 0
-    assert str(told.value) == str(SourceFailed())
-    assert told.value.__cause__ is None
-    assert told.value.__context__ is None
+    assert str(caught.value) == str(SourceFailed())
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
 
 
 def alone(folder: Path, code: str) -> tuple[dict[str, object], str]:
@@ -357,13 +357,13 @@ print(json.dumps(found))
 
 @pytest.mark.soak  # it starts another engine
 def test_an_engine_of_its_own_is_quiet_and_local_and_stops_with_its_last_source(tmp_path: Path) -> None:
-    found, said = alone(tmp_path, ALONE)
-    assert found["spark.driver.host"] == "127.0.0.1"
-    assert found["ui"] is None
-    assert found["read"] == ["true", "20"]
-    assert found["values"] == found["again"] == [0, 1, 2, 1, 0, 0]
-    assert found["fault"] == [str(SourceFailed()), None, None]
-    assert found["left"] == [None, False]
+    report, said = alone(tmp_path, ALONE)
+    assert report["spark.driver.host"] == "127.0.0.1"
+    assert report["ui"] is None
+    assert report["read"] == ["true", "20"]
+    assert report["values"] == report["again"] == [0, 1, 2, 1, 0, 0]
+    assert report["fault"] == [str(SourceFailed()), None, None]
+    assert report["left"] == [None, False]
     assert "WARN " not in said
     assert "Exception" not in said
 
@@ -423,13 +423,13 @@ print(json.dumps({"right": right, "rows": sum(fetched), "cells": query.values, "
 @pytest.mark.soak  # it writes two gigabytes
 def test_a_folder_four_times_the_memory_of_the_driver_is_answered_in_place(tmp_path: Path) -> None:
     try:
-        found, _ = alone(tmp_path, LARGE)
+        report, _ = alone(tmp_path, LARGE)
     finally:
         shutil.rmtree(tmp_path / "rows", ignore_errors=True)
-    assert found["right"]
-    assert found["rows"] <= found["cells"]
-    assert found["memory"] <= 2**29
-    assert found["size"] >= 4 * 2**29
+    assert report["right"]
+    assert report["rows"] <= report["cells"]
+    assert report["memory"] <= 2**29
+    assert report["size"] >= 4 * 2**29
 
 
 @pytest.mark.soak  # it starts a server of its own
@@ -466,9 +466,9 @@ def test_spark_connect_answers_by_an_address_and_by_a_session_that_is_left_alone
     finally:
         server.terminate()
         server.wait(timeout=60)
-    with pytest.raises(SourceFailed) as told:
+    with pytest.raises(SourceFailed) as caught:
         given.exact(Query.histogram(AGE.domain, ["age"]))
-    assert told.value.__context__ is None
+    assert caught.value.__context__ is None
     given.close()
 
 

@@ -71,9 +71,9 @@ def test_a_source_answers_many_threads_at_once(held) -> None:
 
     def ask(code: int) -> None:
         for _ in range(20):
-            found = values(source, Query.count(domain, among(domain["x"], [code])))
-            if found != [[1, 1, 1, 2][code]]:
-                wrong.append(found)
+            counts = values(source, Query.count(domain, among(domain["x"], [code])))
+            if counts != [[1, 1, 1, 2][code]]:
+                wrong.append(counts)
 
     threads = [threading.Thread(target=ask, args=(code,)) for code in range(4)]
     for thread in threads:

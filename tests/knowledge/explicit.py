@@ -32,14 +32,14 @@ def inside(where: Predicate, support: Support) -> np.ndarray:
 
 def matrix(block: Block, support: Support) -> np.ndarray:
     """What each cell adds to each answer."""
-    found = np.zeros((block.values, support.size))
+    weights = np.zeros((block.values, support.size))
     for place, row in enumerate(rows(support)):
         groups, weight = contribution(block, row)
         number = 0
         for key, group in zip(block.keys, groups, strict=True):
             number = number * key.groups + group
-        found[number, place] += weight
-    return found
+        weights[number, place] += weight
+    return weights
 
 
 def answers(query: Query, support: Support, law: np.ndarray) -> np.ndarray:

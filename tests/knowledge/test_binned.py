@@ -74,9 +74,9 @@ def test_the_runs_of_many_values_are_found_several_at_once():
 
 
 def test_a_marginal_of_values_is_that_of_bins_times_the_share_of_each_value():
-    found = law().laws([(0, 1), (1,)])
-    assert found[1,] == pytest.approx(SHARES, abs=1e-3)
-    assert found[0, 1][1, :4] == pytest.approx(0.9 * SHARES[:4], abs=1e-3)
+    marginals = law().laws([(0, 1), (1,)])
+    assert marginals[1,] == pytest.approx(SHARES, abs=1e-3)
+    assert marginals[0, 1][1, :4] == pytest.approx(0.9 * SHARES[:4], abs=1e-3)
     asked = Query(DOMAIN, (Block(EVERYTHING, (Partition.every(DOMAIN["night"], 1), BINS)),))
     assert law().expect(asked) == pytest.approx([0.01, 0.3, 0.4, 0.09, 0.1, 0.1], abs=1e-3)
 
@@ -84,9 +84,9 @@ def test_a_marginal_of_values_is_that_of_bins_times_the_share_of_each_value():
 @pytest.mark.parametrize("independent", [False, True])
 def test_rows_of_a_bin_are_spread_over_its_values(independent):
     """10,000 rows of the last bin, five values: evenly up to a row each, or within six deviations of 2,000."""
-    own = law()
+    binned = law()
     codes = {"night": np.zeros(10_000, dtype=np.int64), "age": np.full(10_000, 5)}
-    made = own.spread(codes, np.random.default_rng(1), independent=independent)
+    made = binned.spread(codes, np.random.default_rng(1), independent=independent)
     counts = np.bincount(made["age"], minlength=10)
     assert counts[:5].sum() == 0
     assert np.abs(counts[5:] - 2_000).max() <= (240 if independent else 3)

@@ -37,10 +37,10 @@ def support(*names: str) -> Support:
 
 
 def test_cells_that_break_a_constraint_are_impossible_and_unknown_values_are_not():
-    found = impossible_cells(compile_constraints(schema(CHILD)), support("age", "status"))
-    assert found is not None
+    impossible = impossible_cells(compile_constraints(schema(CHILD)), support("age", "status"))
+    assert impossible is not None
     for age, status in product(range(23), range(5)):  # 21 is missing and 22 outside, and so are 3 and 4
-        assert found[age, status] == (age < 15 and status in {1, 2, 4}), (age, status)
+        assert impossible[age, status] == (age < 15 and status in {1, 2, 4}), (age, status)
 
 
 def test_a_constraint_is_broadcast_over_columns_that_it_does_not_compare():
@@ -54,18 +54,18 @@ def test_a_constraint_is_broadcast_over_columns_that_it_does_not_compare():
 
 def test_a_constraint_on_more_columns_forbids_what_they_forbid_whatever_else_a_row_has():
     made = compile_constraints(schema(Constraint(never="age < 3 AND (pupil OR coalesce(NOT pupil, TRUE))"), CHILD))
-    found = impossible_cells(made, support("age"))
-    assert found is not None
-    assert found.tolist() == [age < 3 for age in range(23)]
+    impossible = impossible_cells(made, support("age"))
+    assert impossible is not None
+    assert impossible.tolist() == [age < 3 for age in range(23)]
     assert impossible_cells(compile_constraints(schema(CHILD)), support("age")) is None
     assert impossible_cells(compile_constraints(schema(CHILD)), support("pupil")) is None
 
 
 def test_two_columns_may_be_compared_with_each_other():
-    found = impossible_cells(compile_constraints(schema(Constraint(never="died < born"))), support("born", "died"))
-    assert found is not None
+    impossible = impossible_cells(compile_constraints(schema(Constraint(never="died < born"))), support("born", "died"))
+    assert impossible is not None
     for born, died in product(range(11), range(11)):
-        assert found[born, died] == (born < 9 and died < 9 and died < born)
+        assert impossible[born, died] == (born < 9 and died < 9 and died < born)
 
 
 def test_rows_are_compared_by_the_constraints_on_their_columns():

@@ -20,8 +20,8 @@ from tests.query.drawing import is_meant
 
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 DOMAIN = Domain((Category("a", ["0", "1"]), Category("b", ["0"]), Category("c", ["0", "1", "2"])))
-CLASSES = tuple(Classes.of(own) for own in DOMAIN)
-SHAPE = tuple(own.number for own in CLASSES)
+CLASSES = tuple(Classes.of(attribute) for attribute in DOMAIN)
+SHAPE = tuple(classes.number for classes in CLASSES)
 SIZE = math.prod(SHAPE)
 noises = st.sampled_from([Laplace(scale=7), Laplace(scale=2), Gaussian(scale=5), Gaussian(scale="3/2")])
 values = st.lists(st.integers(-20, 300), min_size=SIZE, max_size=SIZE).map(np.array)
@@ -31,10 +31,10 @@ def least_squares(weights, noise, rows, table):
     """The best unbiased estimate of weights·x and its variance: the table, brought up to date by the number of rows."""
     estimate, spread = table.astype(float), noise_variance(noise) * np.eye(SIZE)
     if rows is not None:
-        one = np.ones((1, SIZE))
-        gain = spread @ one.T @ np.linalg.inv(one @ spread @ one.T + rows.variance)
-        estimate = estimate + gain @ (rows.value - one @ estimate)
-        spread = spread - gain @ one @ spread
+        ones = np.ones((1, SIZE))
+        gain = spread @ ones.T @ np.linalg.inv(ones @ spread @ ones.T + rows.variance)
+        estimate = estimate + gain @ (rows.value - ones @ estimate)
+        spread = spread - gain @ ones @ spread
     return weights @ estimate, weights @ spread @ weights
 
 
@@ -53,12 +53,12 @@ def test_a_product_is_what_least_squares_make_of_the_table_and_the_number_of_row
     table, noise, rows = scene
     chosen = sorted(kept)
     pattern = CountPattern(tuple(CLASSES[place] for place in chosen), tuple(sets[place] for place in chosen))
-    found = CountTable(CLASSES, table.astype(float), noise, "receipt").product(pattern, rows)
-    (value,), (law,) = found.values, found.laws
+    known = CountTable(CLASSES, table.astype(float), noise, "receipt").product(pattern, rows)
+    (value,), (law,) = known.values, known.laws
     weights = np.array(1)
     for place, size in enumerate(SHAPE):
-        own = [sets[place] >> code & 1 if place in kept else 1 for code in range(size)]
-        weights = np.multiply.outer(weights, own)
+        members = [sets[place] >> code & 1 if place in kept else 1 for code in range(size)]
+        weights = np.multiply.outer(weights, members)
     expected = least_squares(weights.reshape(-1).astype(float), noise, rows, table)
     assert (value, law.variance) == pytest.approx(expected, rel=1e-9, abs=1e-8)
 
@@ -67,20 +67,25 @@ def test_a_product_is_what_least_squares_make_of_the_table_and_the_number_of_row
 @given(scenes(), st.permutations(range(3)), st.data())
 def test_every_group_of_a_block_is_what_least_squares_make_of_it(scene, order, data):
     table, noise, rows = scene
-    sides = [among(own, data.draw(st.sets(st.integers(0, size - 1)))) for own, size in zip(DOMAIN, SHAPE, strict=True)]
+    sides = [
+        among(attribute, data.draw(st.sets(st.integers(0, size - 1))))
+        for attribute, size in zip(DOMAIN, SHAPE, strict=True)
+    ]
     where = data.draw(st.sampled_from([EVERYTHING, sides[0], disjunction(sides[0], sides[2]), conjunction(*sides)]))
     keys = data.draw(st.sampled_from([(), ("a",), ("c", "a"), ("b", "c", "a")]))
     block = Query.histogram(DOMAIN, keys, where).blocks[0] if keys else Block(where)
     counts = CountTable(tuple(CLASSES[place] for place in order), table.astype(float), noise, "receipt")
-    found = counts.lookup(block, rows)
+    known = counts.lookup(block, rows)
     codes = np.unravel_index(np.arange(SIZE), [SHAPE[place] for place in order])
-    by_name = {DOMAIN.names[place]: own for place, own in zip(order, codes, strict=True)}
-    inside = np.array([is_meant(where, {name: own[cell] for name, own in by_name.items()}) for cell in range(SIZE)])
+    by_name = {DOMAIN.names[place]: column for place, column in zip(order, codes, strict=True)}
+    inside = np.array(
+        [is_meant(where, {name: column[cell] for name, column in by_name.items()}) for cell in range(SIZE)]
+    )
     groups = np.zeros(SIZE, dtype=int)
     for name in keys:
         groups = groups * SHAPE[DOMAIN.names.index(name)] + by_name[name]
-    assert len(found.values) == block.values
-    for group, (value, law) in enumerate(zip(found.values, found.laws, strict=True)):
+    assert len(known.values) == block.values
+    for group, (value, law) in enumerate(zip(known.values, known.laws, strict=True)):
         weights = (inside & (groups == group)).astype(float)
         assert (value, law.variance) == pytest.approx(least_squares(weights, noise, rows, table), rel=1e-9, abs=1e-8)
 
@@ -91,13 +96,13 @@ def test_sums_of_other_weights_than_one_have_the_same_care(scene, number, keys):
     table, noise, rows = scene
     grouped = Query.histogram(DOMAIN, keys).blocks[0].keys if keys else ()
     weight = Query.weighted(DOMAIN, {"c": {"0": 2, "1": number}}).blocks[0].weight
-    found = CountTable(CLASSES, table.astype(float), noise, "receipt").lookup(Block(EVERYTHING, grouped, weight), rows)
+    known = CountTable(CLASSES, table.astype(float), noise, "receipt").lookup(Block(EVERYTHING, grouped, weight), rows)
     each = np.array([2, number, 0, 0, 0])
     codes = np.array(np.unravel_index(np.arange(SIZE), SHAPE))
     groups = np.zeros(SIZE, dtype=int)
     for name in keys:
         groups = groups * SHAPE[DOMAIN.names.index(name)] + codes[DOMAIN.names.index(name)]
-    for group, (value, law) in enumerate(zip(found.values, found.laws, strict=True)):
+    for group, (value, law) in enumerate(zip(known.values, known.laws, strict=True)):
         weights = each[codes[2]] * (groups == group).astype(float)
         assert (value, law.variance) == pytest.approx(least_squares(weights, noise, rows, table), rel=1e-9, abs=1e-8)
 
@@ -107,12 +112,12 @@ def test_a_group_by_over_a_large_table_needs_no_more_than_the_table():
     domain = Domain((Category("x", list(map(str, range(100)))), Category("y", list(map(str, range(102)))), *DOMAIN))
     classes = tuple(Classes.of(domain[name]) for name in ("a", "x", "y"))
     table = np.arange(4.0 * 102 * 104)
-    found = CountTable(classes, table, Laplace(scale=3), "r").lookup(
+    known = CountTable(classes, table, Laplace(scale=3), "r").lookup(
         Query.histogram(domain, ("y", "x")).blocks[0], RowCount(5.0)
     )
     expected = table.reshape(4, 102, 104).sum(axis=0).T.reshape(-1) + 4 / table.size * (5 - table.sum())
-    assert found.values == pytest.approx(expected)
-    assert len(set(found.laws)) == 1
+    assert known.values == pytest.approx(expected)
+    assert len(set(known.laws)) == 1
 
 
 def test_what_tells_a_class_apart_is_not_told():
@@ -125,8 +130,8 @@ def test_what_tells_a_class_apart_is_not_told():
 
 def test_all_rows_are_the_number_of_rows_where_that_is_public():
     counts = CountTable(CLASSES, np.zeros(SIZE), Laplace(scale=3), "receipt")
-    found = counts.lookup(Block(), RowCount(500.0))
-    (value,), (law,) = found.values, found.laws
+    known = counts.lookup(Block(), RowCount(500.0))
+    (value,), (law,) = known.values, known.laws
     assert value == 500
     assert law.variance == 0
     assert law.accuracy(0.99).within == 0

@@ -42,15 +42,15 @@ def test_what_is_expected_is_the_sum_over_all_cells(query, support, seed):
 @given(predicates(), SUPPORTS, SEEDS, st.floats(0.1, 10))
 @settings(max_examples=examples(60), deadline=None)
 def test_both_kernels_sum_and_scale_the_cells_inside(kernel, where, support, seed, factor):
-    found, law = find_region(where, support), random_law(support, np.random.default_rng(seed))
+    region, law = find_region(where, support), random_law(support, np.random.default_rng(seed))
     meant = inside(where, support)
-    if found is None:
+    if region is None:
         assert not meant.any()
         return
-    assert found.cells == meant.sum()
-    assert kernel.inside(law, found) == pytest.approx(law[meant].sum(), rel=1e-12)
+    assert region.cells == meant.sum()
+    assert kernel.inside(law, region) == pytest.approx(law[meant].sum(), rel=1e-12)
     scaled = law.copy()
-    kernel.scale(scaled, found, factor)
+    kernel.scale(scaled, region, factor)
     assert (scaled == np.where(meant, law * factor, law)).all()
 
 
@@ -65,10 +65,10 @@ def test_regions_of_many_bits_are_the_cells_that_are_meant(kernel):
         values = rng.integers(0, 2, size=len(places))
         where = conjunction(*(among(domain.attributes[p], [int(v)]) for p, v in zip(places, values, strict=True)))
         meant = np.logical_and.reduce([codes[p] == v for p, v in zip(places, values, strict=True)])
-        found = find_region(where, support)
-        assert kernel.inside(law, found) == pytest.approx(law[meant].sum(), rel=1e-12)
+        region = find_region(where, support)
+        assert kernel.inside(law, region) == pytest.approx(law[meant].sum(), rel=1e-12)
         scaled = law.copy()
-        kernel.scale(scaled, found, 3.0)
+        kernel.scale(scaled, region, 3.0)
         assert (scaled == np.where(meant, law * 3.0, law)).all()
 
 
@@ -78,10 +78,10 @@ def test_sets_that_are_no_slices_are_found_too(kernel):
     support, rng = Support.of(domain), np.random.default_rng(1)
     law = random_law(support, rng)
     where = conjunction(among(domain["a"], [0, 1, 4, 7]), among(domain["b"], [*range(3, 40), 66, 71]))
-    found, meant = find_region(where, support), inside(where, support)
-    assert kernel.inside(law, found) == pytest.approx(law[meant].sum(), rel=1e-12)
+    region, meant = find_region(where, support), inside(where, support)
+    assert kernel.inside(law, region) == pytest.approx(law[meant].sum(), rel=1e-12)
     scaled = law.copy()
-    kernel.scale(scaled, found, 0.5)
+    kernel.scale(scaled, region, 0.5)
     assert (scaled == np.where(meant, law / 2, law)).all()
 
 
@@ -152,9 +152,9 @@ def test_marginals_share_their_sums_and_are_those_of_the_law():
     hypothesis, law = belief(Support.of(DOMAIN), 3)
     cube = law.reshape(hypothesis.support.shape)
     for ways in range(4):
-        found = hypothesis.laws(combinations(range(3), ways))
-        assert len(found) == math.comb(3, ways)
-        for kept, table in found.items():
+        marginals = hypothesis.laws(combinations(range(3), ways))
+        assert len(marginals) == math.comb(3, ways)
+        for kept, table in marginals.items():
             others = tuple(place for place in range(3) if place not in kept)
             assert table == pytest.approx(cube.sum(axis=others), rel=1e-12)
 
@@ -342,4 +342,4 @@ def test_regions_that_are_kept_stay_within_their_room():
     masks = [int.from_bytes(rng.bytes(1 << 13), "little") for _ in range(12)]
     made = [regions.of(among_mask(domain["cell"], mask)) for mask in masks]
     again = [regions.of(among_mask(domain["cell"], mask)) for mask in reversed(masks)]
-    assert [one is other for one, other in zip(made, reversed(again), strict=True)] == [False] * 9 + [True] * 3
+    assert [region is other for region, other in zip(made, reversed(again), strict=True)] == [False] * 9 + [True] * 3

@@ -51,10 +51,10 @@ noises = st.sampled_from([Laplace(scale=2), Laplace(scale="7/2"), Gaussian(scale
 
 def lines(block):
     """The weights of every cell in each group, as whole numbers."""
-    own = np.broadcast_to(block_weights(block, AXES), SHAPE).reshape(-1)
+    cell_weights = np.broadcast_to(block_weights(block, AXES), SHAPE).reshape(-1)
     groups = np.broadcast_to(group_numbers(block.keys, AXES), SHAPE).reshape(-1)
-    table = np.zeros((block.values, len(own)), dtype=np.int64)
-    table[groups, np.arange(len(own))] = own
+    table = np.zeros((block.values, len(cell_weights)), dtype=np.int64)
+    table[groups, np.arange(len(cell_weights))] = cell_weights
     return table
 
 
@@ -62,8 +62,8 @@ def weighing(table):
     """A block that weighs each cell as the table says."""
     age, sex = np.unravel_index(np.arange(table.size), SHAPE)  # attributes in the order of their names
     branches = tuple(
-        (conjunction(among(SEX, [int(one)]), among(AGE, [int(two)])), ConstantWeight(int(number)))
-        for one, two, number in zip(sex, age, table.reshape(-1), strict=True)
+        (conjunction(among(SEX, [int(sex_code)]), among(AGE, [int(two)])), ConstantWeight(int(number)))
+        for sex_code, two, number in zip(sex, age, table.reshape(-1), strict=True)
     )
     return Block(EVERYTHING, (), CaseWeight(branches, ConstantWeight(0)))
 
@@ -71,17 +71,17 @@ def weighing(table):
 def rank(rows):
     """The rank of whole numbers, by elimination in fractions."""
     left = [[Fraction(int(value)) for value in row] for row in rows]
-    found = 0
+    pivots = 0
     for column in range(len(left[0]) if left else 0):
-        pivot = next((place for place in range(found, len(left)) if left[place][column]), None)
+        pivot = next((place for place in range(pivots, len(left)) if left[place][column]), None)
         if pivot is None:
             continue
-        left[found], left[pivot] = left[pivot], left[found]
-        for place in range(found + 1, len(left)):
-            factor = left[place][column] / left[found][column]
-            left[place] = [one - factor * two for one, two in zip(left[place], left[found], strict=True)]
-        found += 1
-    return found
+        left[pivots], left[pivot] = left[pivot], left[pivots]
+        for place in range(pivots + 1, len(left)):
+            factor = left[place][column] / left[pivots][column]
+            left[place] = [entry - factor * two for entry, two in zip(left[place], left[pivots], strict=True)]
+        pivots += 1
+    return pivots
 
 
 def least(table, spread, wanted):
@@ -105,30 +105,30 @@ several = st.lists(blocks, min_size=3, max_size=7).flatmap(
 @settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(several, st.data())
 def test_any_combination_of_releases_is_found_exactly_and_with_the_least_variance(releases, data):
-    table = np.concatenate([lines(one.block) for one in releases])
-    spread = np.concatenate([[noise_variance(one.noise)] * one.block.values for one in releases])
+    table = np.concatenate([lines(release.block) for release in releases])
+    spread = np.concatenate([[noise_variance(release.noise)] * release.block.values for release in releases])
     numbers = data.draw(st.lists(st.integers(-3, 3), min_size=len(table), max_size=len(table)))
     assume(sum(number != 0 for number in numbers) >= 3)
     common = data.draw(st.sampled_from([1, 2, 3]))
     wanted = np.array(numbers) @ table
     assume((wanted % common == 0).all())
-    (found,) = derive(Query(DOMAIN, (weighing(wanted // common),)), releases)
-    firsts = np.cumsum([0, *(one.block.values for one in releases)])
+    (estimate,) = derive(Query(DOMAIN, (weighing(wanted // common),)), releases)
+    firsts = np.cumsum([0, *(release.block.values for release in releases)])
     total = np.zeros(table.shape[1], dtype=object)
-    for term in found.terms:
+    for term in estimate.terms:
         total = total + term.coefficient * table[firsts[term.release] + term.group].astype(object)
         assert term.value == releases[term.release].values[term.group]
     assert (total == wanted // common).all()
-    assert found.constant == 0
-    assert found.value == sum(term.coefficient * term.value for term in found.terms)
-    assert found.variance == pytest.approx(least(table, spread, wanted // common), rel=1e-9, abs=1e-12)
+    assert estimate.constant == 0
+    assert estimate.value == sum(term.coefficient * term.value for term in estimate.terms)
+    assert estimate.variance == pytest.approx(least(table, spread, wanted // common), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=examples(60), phases=FOUND)
 @given(several, blocks.filter(lambda block: not block.keys))
 def test_what_is_no_combination_is_not_found_and_what_is_one_is(releases, asked):
-    table = np.concatenate([lines(one.block) for one in releases])
+    table = np.concatenate([lines(release.block) for release in releases])
     wanted = lines(asked)
     follows = rank(np.concatenate([table, wanted])) == rank(table)
     assert (derive(Query(DOMAIN, (asked,)), releases) is not None) == follows
@@ -138,25 +138,25 @@ def test_what_is_no_combination_is_not_found_and_what_is_one_is(releases, asked)
 @settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(several, blocks.filter(lambda block: not block.keys), st.integers(0, 500))
 def test_a_public_number_of_rows_is_used(releases, asked, rows):
-    table = np.concatenate([lines(one.block) for one in releases])
-    spread = np.concatenate([[noise_variance(one.noise)] * one.block.values for one in releases])
+    table = np.concatenate([lines(release.block) for release in releases])
+    spread = np.concatenate([[noise_variance(release.noise)] * release.block.values for release in releases])
     ones, wanted = np.ones((1, table.shape[1]), dtype=np.int64), lines(asked)
     with_rows = np.concatenate([table, ones])
-    found = derive(Query(DOMAIN, (asked,)), releases, total=rows)
-    assert (found is not None) == (rank(np.concatenate([with_rows, wanted])) == rank(with_rows))
-    if found is not None:
-        (one,) = found
+    estimates = derive(Query(DOMAIN, (asked,)), releases, total=rows)
+    assert (estimates is not None) == (rank(np.concatenate([with_rows, wanted])) == rank(with_rows))
+    if estimates is not None:
+        (estimate,) = estimates
         firsts = np.cumsum([0, *(other.block.values for other in releases)])
         total = sum(
-            (own.coefficient * table[firsts[own.release] + own.group].astype(object) for own in one.terms),
+            (term.coefficient * table[firsts[term.release] + term.group].astype(object) for term in estimate.terms),
             np.zeros(table.shape[1], dtype=object),
         )
         left = wanted[0].astype(object) - total
         assert len(set(left.tolist())) == 1  # the same for every row, so it is known
-        assert one.constant == left[0] * rows
+        assert estimate.constant == left[0] * rows
         known = table - table.mean(axis=1, keepdims=True)  # what the number of rows does not tell
         expected = least(known, spread, wanted[0] - wanted[0].mean())
-        assert one.variance == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        assert estimate.variance == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def count(*codes: int, of=SEX):
@@ -168,9 +168,9 @@ def test_the_rest_follows_from_the_whole_and_the_parts():
         BlockMeasurement(count(0, 1, 2), (90,), Laplace(scale=2)),
         BlockMeasurement(count(0), (40,), Gaussian(scale=3)),
     ]
-    (found,) = derive(Query(DOMAIN, (count(1, 2),)), releases)
-    assert found.value == 50
-    assert found.variance == pytest.approx(noise_variance(Laplace(scale=2)) + 9)
+    (estimate,) = derive(Query(DOMAIN, (count(1, 2),)), releases)
+    assert estimate.value == 50
+    assert estimate.variance == pytest.approx(noise_variance(Laplace(scale=2)) + 9)
     assert derive(Query(DOMAIN, (count(1),)), releases) is None
 
 
@@ -181,9 +181,9 @@ def test_three_releases_give_a_union():
         BlockMeasurement(count(1, of=AGE), (30,), Laplace(scale=2)),
         BlockMeasurement(Block(conjunction(among(SEX, [0]), among(AGE, [1]))), (10,), Laplace(scale=2)),
     ]
-    (found,) = derive(Query(DOMAIN, (either_of,)), releases)
-    assert [term.coefficient for term in found.terms] == [1, 1, -1]
-    assert found.value == 60
+    (estimate,) = derive(Query(DOMAIN, (either_of,)), releases)
+    assert [term.coefficient for term in estimate.terms] == [1, 1, -1]
+    assert estimate.value == 60
 
 
 def test_the_same_question_twice_is_averaged_by_the_inverse_variances():
@@ -191,22 +191,22 @@ def test_the_same_question_twice_is_averaged_by_the_inverse_variances():
         BlockMeasurement(count(0), (40,), Gaussian(scale=10)),
         BlockMeasurement(count(0), (50,), Gaussian(scale=20)),
     ]
-    (found,) = derive(Query(DOMAIN, (count(0),)), releases)
-    assert float(found.value) == pytest.approx(42)
-    assert found.variance == pytest.approx(80, rel=1e-12)
-    assert sum(term.coefficient for term in found.terms) == 1  # exactly: it has no bias
+    (estimate,) = derive(Query(DOMAIN, (count(0),)), releases)
+    assert float(estimate.value) == pytest.approx(42)
+    assert estimate.variance == pytest.approx(80, rel=1e-12)
+    assert sum(term.coefficient for term in estimate.terms) == 1  # exactly: it has no bias
 
 
 def test_one_release_that_comes_twice_is_taken_once():
-    told = BlockMeasurement(count(0), (40,), Laplace(scale=10))
+    measurement = BlockMeasurement(count(0), (40,), Laplace(scale=10))
     under = [
         BlockMeasurement(count(0), (40,), Laplace(scale=10), origin=receipt) for receipt in ("one", "one", "other")
     ]
-    variance = noise_variance(told.noise)
-    for releases, drawn in (([told, told], 1), (under[:2], 1), (under, 2), ([told, *under], 3)):
-        (found,) = derive(Query(DOMAIN, (count(0),)), releases)
-        assert found.variance == pytest.approx(variance / drawn, rel=1e-12)
-        assert len(found.terms) == drawn
+    variance = noise_variance(measurement.noise)
+    for releases, drawn in (([measurement, measurement], 1), (under[:2], 1), (under, 2), ([measurement, *under], 3)):
+        (estimate,) = derive(Query(DOMAIN, (count(0),)), releases)
+        assert estimate.variance == pytest.approx(variance / drawn, rel=1e-12)
+        assert len(estimate.terms) == drawn
         (both,) = derive(
             Query(DOMAIN, (count(0),)), [*releases, BlockMeasurement(count(0, 1), (50,), Laplace(scale=1))]
         )
@@ -236,12 +236,12 @@ def test_of_many_releases_only_those_of_the_same_columns_are_expanded(monkeypatc
     for number in range(50):
         people.add(BlockMeasurement(both, (1, 2, 3, 4, 5), Laplace(scale=10 + number), origin=f"both {number}"))
         people.add(BlockMeasurement(ages, (6, 7, 8, 9, 10), Laplace(scale=10), origin=f"ages {number}"))
-    own = Block(conjunction(among(SEX, [0]), among(AGE, [2])))
+    cell = Block(conjunction(among(SEX, [0]), among(AGE, [2])))
     for _ in range(2):  # the second time it is known
-        (found,) = people.recall_blocks((own,))
-        assert (found.value, found.terms[0].release, found.terms[0].group) == (3, MOST_BLOCKS, 2)
+        (estimate,) = people.recall_blocks((cell,))
+        assert (estimate.value, estimate.terms[0].release, estimate.terms[0].group) == (3, MOST_BLOCKS, 2)
     assert len(expanded) == MOST_BLOCKS + 50 + 2
-    assert people.derive_blocks((own,)) is None  # the first releases alone are combined
+    assert people.derive_blocks((cell,)) is None  # the first releases alone are combined
     assert people.recall_blocks((Block(among(AGE, [1])),))[0].value == 7
     assert len(expanded) == MOST_BLOCKS + 50 + 3 + 50 + 1
 
@@ -249,9 +249,9 @@ def test_of_many_releases_only_those_of_the_same_columns_are_expanded(monkeypatc
 def test_a_histogram_tells_all_coarser_ones_and_each_answer_by_itself():
     fine = Query.histogram(DOMAIN, ["sex", "age"])
     releases = [BlockMeasurement(fine.blocks[0], tuple(range(20)), Laplace(scale=5))]
-    found = derive(Query.histogram(DOMAIN, "age"), releases)
-    assert [one.value for one in found] == [30, 34, 38, 42, 46]
-    assert {round(one.variance / noise_variance(Laplace(scale=5)), 9) for one in found} == {4}
+    estimates = derive(Query.histogram(DOMAIN, "age"), releases)
+    assert [estimate.value for estimate in estimates] == [30, 34, 38, 42, 46]
+    assert {round(estimate.variance / noise_variance(Laplace(scale=5)), 9) for estimate in estimates} == {4}
     assert derive(Query.sum(DOMAIN, "age"), releases)[0].value == 34 + 2 * 38
 
 
@@ -261,28 +261,28 @@ def test_an_estimate_is_as_near_as_the_sum_of_its_noises():
         BlockMeasurement(count(0, 1, 2), (0,), Laplace(scale=20)),
         BlockMeasurement(count(0), (0,), Gaussian(scale=30)),
     ]
-    (found,) = derive(Query(DOMAIN, (count(1, 2),)), releases)
+    (estimate,) = derive(Query(DOMAIN, (count(1, 2),)), releases)
     rng = np.random.default_rng(5)
     steps = np.arange(-600, 601)
     drawn = sum(
         float(term.coefficient) * rng.choice(steps, size=20_000, p=law / law.sum())
-        for term in found.terms
+        for term in estimate.terms
         for law in [np.array([term.noise.probability(int(step)) for step in steps])]
     )
-    assert (np.abs(drawn) <= found.within(0.95)).mean() == pytest.approx(0.95, abs=0.01)
+    assert (np.abs(drawn) <= estimate.within(0.95)).mean() == pytest.approx(0.95, abs=0.01)
     (alone,) = derive(Query(DOMAIN, (count(0),)), releases)
     assert alone.within(0.9) == pytest.approx(Gaussian(scale=30).accuracy(0.9).within, rel=1e-9)
 
 
 def test_nothing_is_known_to_be_nought():
-    (found,) = derive(Query.count(DOMAIN, NOTHING), [])
-    assert found.within(0.99) == 0
-    assert (found.value, found.variance, found.terms) == (0, 0, ())
+    (estimate,) = derive(Query.count(DOMAIN, NOTHING), [])
+    assert estimate.within(0.99) == 0
+    assert (estimate.value, estimate.variance, estimate.terms) == (0, 0, ())
 
 
 def test_a_public_number_of_rows_is_an_answer():
-    (found,) = derive(Query.count(DOMAIN), [], total=700)
-    assert (found.value, found.variance) == (700, 0)
+    (estimate,) = derive(Query.count(DOMAIN), [], total=700)
+    assert (estimate.value, estimate.variance) == (700, 0)
     assert derive(Query.count(DOMAIN), []) is None
 
 
@@ -290,8 +290,8 @@ def test_the_rest_follows_from_the_public_number_of_rows():
     releases = [
         BlockMeasurement(count(0, 3), (40,), Gaussian(scale=3))
     ]  # with <outside>, which is left out of the vectors
-    (found,) = derive(Query(DOMAIN, (count(1, 2),)), releases, total=100)
-    assert (found.value, found.constant, found.variance) == (60, 100, noise_variance(Gaussian(scale=3)))
+    (estimate,) = derive(Query(DOMAIN, (count(1, 2),)), releases, total=100)
+    assert (estimate.value, estimate.constant, estimate.variance) == (60, 100, noise_variance(Gaussian(scale=3)))
 
 
 def test_nearly_parallel_questions_are_not_taken_for_the_same():
@@ -314,9 +314,9 @@ def test_fractions_with_large_terms_are_found():
     span = Span()
     assert span.add({0: 10**12 + 39, 1: 7})
     assert span.add({0: 5, 1: 10**15 + 37})
-    found = span.combination({0: 1, 1: 1})
-    assert found[0] * (10**12 + 39) + found[1] * 5 == 1
-    assert found[0] * 7 + found[1] * (10**15 + 37) == 1
+    combination = span.combination({0: 1, 1: 1})
+    assert combination[0] * (10**12 + 39) + combination[1] * 5 == 1
+    assert combination[0] * 7 + combination[1] * (10**15 + 37) == 1
 
 
 def test_residuals_tell_what_least_squares_tells():
@@ -325,10 +325,10 @@ def test_residuals_tell_what_least_squares_tells():
     releases = [
         BlockMeasurement(residual.block(row), (1,), Gaussian(scale=3)) for residual in sets for row in residual.rows()
     ]
-    table = np.concatenate([lines(one.block) for one in releases])
+    table = np.concatenate([lines(release.block) for release in releases])
     asked = Block(conjunction(among(SEX, [0, 1]), among(AGE, [1, 2])))
-    (found,) = derive(Query(DOMAIN, (asked,)), releases)
-    assert found.variance == pytest.approx(least(table, np.full(len(table), 9.0), lines(asked)[0]), rel=1e-9)
+    (estimate,) = derive(Query(DOMAIN, (asked,)), releases)
+    assert estimate.variance == pytest.approx(least(table, np.full(len(table), 9.0), lines(asked)[0]), rel=1e-9)
 
 
 def test_releases_may_come_in_any_order_and_finer_ones_later():
@@ -344,7 +344,10 @@ def test_releases_may_come_in_any_order_and_finer_ones_later():
 
 def test_a_range_is_two_steps_of_each_column_whatever_else_was_told():
     wide = Domain(tuple(Integer(f"n{place}", 0, 10**5) for place in range(3)))
-    ranges = [Block(conjunction(*(among(own, range(low, low + 1000)) for own in wide))) for low in range(1, 2000, 100)]
+    ranges = [
+        Block(conjunction(*(among(attribute, range(low, low + 1000)) for attribute in wide)))
+        for low in range(1, 2000, 100)
+    ]
     (vector,) = block_vectors(ranges[-1], wide)
     assert sorted(vector.values()) == [-1] * 4 + [1] * 4
     learned = Derivation(wide)
@@ -364,8 +367,8 @@ def test_the_values_of_a_large_column_add_up_over_its_ranges_and_over_other_colu
         releases = [BlockMeasurement(Block(cheap, (), weight, unit), (5,), Laplace(scale=2))]
         assert derive(Query(domain, (Block(dear, (), weight, unit),)), releases) is None
         releases += [BlockMeasurement(block, (10**place,), Laplace(scale=2)) for place, block in enumerate(others)]
-        (found,) = derive(Query(domain, (Block(EVERYTHING, (), weight, unit),)), releases)
-        assert found.value == 1116
+        (estimate,) = derive(Query(domain, (Block(EVERYTHING, (), weight, unit),)), releases)
+        assert estimate.value == 1116
         halves = CaseWeight(((among(urgent, [0]), weight),), ConstantWeight(0))
         assert derive(Query(domain, (Block(dear, (), halves, unit),)), releases)[0].value == 1
 
@@ -374,7 +377,7 @@ def test_what_is_too_much_work_is_left_out_and_the_rest_still_follows():
     wide = Domain(tuple(Integer(f"n{place}", 0, 99) for place in range(3)))
     learned = Derivation(wide)
     learned.add(BlockMeasurement(Block(among(wide["n0"], range(50))), (30,), Laplace(scale=2)))
-    striped = [among(own, range(1, 25, 2)) for own in wide]  # 24 steps each
+    striped = [among(attribute, range(1, 25, 2)) for attribute in wide]  # 24 steps each
     for code in range(26, 100):  # 24^3 products of steps, then many of them
         learned.add(BlockMeasurement(Block(conjunction(*striped)), (1,), Laplace(scale=2)))
         learned.add(
@@ -391,7 +394,7 @@ def test_threads_may_ask_while_others_tell():
     """Eight threads; each sees all that it told itself."""
     domain = Domain((Integer("n", 0, 999),))
     learned = Derivation(domain)
-    blocks_of = [[Block(among(domain["n"], [8 * step + own])) for step in range(20)] for own in range(8)]
+    blocks_of = [[Block(among(domain["n"], [8 * step + thread])) for step in range(20)] for thread in range(8)]
 
     def tell(own):
         for block in own:
@@ -409,11 +412,13 @@ def test_many_attributes_cost_no_more_than_those_that_are_looked_at():
     for place in range(59):
         pair = [wide[f"b{place:02}"], wide[f"b{place + 1:02}"]]
         learned.add(
-            BlockMeasurement(Query.marginal(wide, [own.name for own in pair]).blocks[0], (1,) * 16, Laplace(scale=1))
+            BlockMeasurement(
+                Query.marginal(wide, [attribute.name for attribute in pair]).blocks[0], (1,) * 16, Laplace(scale=1)
+            )
         )
-    (found,) = learned.derive(Query.count(wide, among(wide["b30"], [1])))
-    assert found.variance < 4 * noise_variance(Laplace(scale=1))  # both pairs that have it are used
-    assert {term.release for term in found.terms} >= {29, 30}
+    (estimate,) = learned.derive(Query.count(wide, among(wide["b30"], [1])))
+    assert estimate.variance < 4 * noise_variance(Laplace(scale=1))  # both pairs that have it are used
+    assert {term.release for term in estimate.terms} >= {29, 30}
 
 
 @pytest.mark.parametrize(
@@ -448,7 +453,7 @@ def test_values_of_another_block_and_another_domain_are_refused():
 
 def test_a_block_with_too_many_cells_is_left_out():
     wide = Domain(tuple(Integer(f"n{place}", 0, 99) for place in range(4)))
-    large = Block(EVERYTHING, tuple(Partition.of(own) for own in wide))
+    large = Block(EVERYTHING, tuple(Partition.of(attribute) for attribute in wide))
     assert block_vectors(large, wide) is None
 
 
@@ -473,7 +478,7 @@ def test_the_vectors_of_grouped_conjunctions_add_up_to_their_weights_in_every_ce
             sum(jump for steps, jump in vector.items() if all(code[name] >= at for name, at, _ in steps))
             for vector in vectors
         ]
-        axes = {name: np.asarray(own) for name, own in code.items()}
+        axes = {name: np.asarray(value) for name, value in code.items()}
         meant = [0] * block.values
         meant[int(group_numbers(keys, axes))] = weight if cell[0] in ages and cell[1] in kinds else 0
         assert reached == meant
@@ -503,10 +508,10 @@ def test_what_is_learned_one_by_one_is_combined_as_well_as_what_is_learned_at_on
         spread.append(noise_variance(noise))
         wanted = np.zeros(20)
         wanted[rng.choice(20, 3, replace=False)] = 1
-        found = growing.derive(Query(domain, (Block(among(column, np.flatnonzero(wanted).tolist())),)))
-        if found is not None:
-            assert found[0].variance == pytest.approx(least(np.array(table), np.array(spread), wanted), rel=1e-7)
-    assert found is not None
+        estimates = growing.derive(Query(domain, (Block(among(column, np.flatnonzero(wanted).tolist())),)))
+        if estimates is not None:
+            assert estimates[0].variance == pytest.approx(least(np.array(table), np.array(spread), wanted), rel=1e-7)
+    assert estimates is not None
 
 
 def test_a_cell_of_a_released_table_is_the_number_that_was_released():
@@ -515,9 +520,11 @@ def test_a_cell_of_a_released_table_is_the_number_that_was_released():
     learned = Derivation(DOMAIN, total=50)
     learned.add(table)
     cell = (Block(conjunction(among(SEX, [0]), among(AGE, [1]))),)
-    assert [(own.value, own.variance) for own in learned.recall_blocks(cell)] == [(8, noise_variance(table.noise))]
+    assert [(estimate.value, estimate.variance) for estimate in learned.recall_blocks(cell)] == [
+        (8, noise_variance(table.noise))
+    ]
     learned.add(again)  # the most accurate one
-    assert [own.value for own in learned.recall_blocks(cell)] == [20]
+    assert [estimate.value for estimate in learned.recall_blocks(cell)] == [20]
     assert learned.recall_blocks((Block(among(SEX, [0])),)) is None  # it follows, and was not released
     assert learned.recall_blocks((Block(),)) is None
 
@@ -526,6 +533,6 @@ def test_the_rest_of_a_public_number_of_rows_is_recalled_too():
     learned = Derivation(DOMAIN, total=50)
     learned.add(BlockMeasurement(Block(), (49,), Gaussian(scale=3)))
     learned.add(BlockMeasurement(Block(among(SEX, [1, 2, 3])), (30,), Gaussian(scale=3)))
-    (found,) = learned.recall_blocks((Block(among(SEX, [1, 2, 3])),))
-    assert found.value == 30
+    (estimate,) = learned.recall_blocks((Block(among(SEX, [1, 2, 3])),))
+    assert estimate.value == 30
     assert learned.recall_blocks((Block(),)) is None  # it is public: no noise that was told on it is of use

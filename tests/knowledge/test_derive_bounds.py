@@ -35,67 +35,70 @@ tables = st.lists(st.integers(0, 20), min_size=12, max_size=12).map(np.array)
 
 
 def lines(block):
-    own = np.broadcast_to(block_weights(block, AXES), SHAPE).reshape(-1)
+    cell_weights = np.broadcast_to(block_weights(block, AXES), SHAPE).reshape(-1)
     groups = np.broadcast_to(group_numbers(block.keys, AXES), SHAPE).reshape(-1)
-    table = np.zeros((block.values, len(own)), dtype=np.int64)
-    table[groups, np.arange(len(own))] = own
+    table = np.zeros((block.values, len(cell_weights)), dtype=np.int64)
+    table[groups, np.arange(len(cell_weights))] = cell_weights
     return table
 
 
 def exactly(block, table):
-    found = tuple(Fraction(int(value)) for value in lines(block) @ table)
-    return KnownRange(block, found, found)
+    values = tuple(Fraction(int(value)) for value in lines(block) @ table)
+    return KnownRange(block, values, values)
 
 
 @settings(deadline=None, max_examples=examples(40), phases=FOUND)
 @given(tables, st.lists(blocks, max_size=4), blocks, st.booleans())
 def test_no_table_is_outside_and_the_bounds_are_those_of_linear_programming(table, known, asked, counted):
-    told = [exactly(block, table) for block in known]
-    found = bound_answers(Query(DOMAIN, (asked,)), told, total=int(table.sum()) if counted else None)
+    ranges = [exactly(block, table) for block in known]
+    intervals = bound_answers(Query(DOMAIN, (asked,)), ranges, total=int(table.sum()) if counted else None)
     facts = np.concatenate(
         [*(lines(block) for block in known), *([np.ones((1, 12))] if counted else [np.zeros((1, 12))])]
     )
-    for wanted, own in zip(lines(asked), found, strict=True):
+    for wanted, interval in zip(lines(asked), intervals, strict=True):
         truth = int(wanted @ table)
-        assert own.low is not None
-        assert own.low <= truth
+        assert interval.low is not None
+        assert interval.low <= truth
         least = linprog(wanted, A_eq=facts, b_eq=facts @ table).fun
-        assert float(own.low) == pytest.approx(least, abs=1e-6)
+        assert float(interval.low) == pytest.approx(least, abs=1e-6)
         most = linprog(-wanted, A_eq=facts, b_eq=facts @ table)
-        if own.high is None:
+        if interval.high is None:
             assert most.status == 3  # nothing bounds it
         else:
-            assert truth <= own.high
-            assert float(own.high) == pytest.approx(-most.fun, abs=1e-6)
+            assert truth <= interval.high
+            assert float(interval.high) == pytest.approx(-most.fun, abs=1e-6)
 
 
 @pytest.mark.parametrize(("first", "second", "low", "high"), [(40, 70, 70, 100), (20, 30, 30, 50), (0, 0, 0, 0)])
 def test_one_or_the_other_is_between_the_larger_and_the_sum(first, second, low, high):
     female, young = among(SEX, [0]), among(AGE, [0])
-    told = [KnownRange(Block(one), (Fraction(n),), (Fraction(n),)) for one, n in ((female, first), (young, second))]
-    (found,) = bound_answers(Query.count(DOMAIN, disjunction(female, young)), told, total=100)
-    assert (found.low, found.high) == (low, high)
+    ranges = [
+        KnownRange(Block(predicate), (Fraction(n),), (Fraction(n),))
+        for predicate, n in ((female, first), (young, second))
+    ]
+    (interval,) = bound_answers(Query.count(DOMAIN, disjunction(female, young)), ranges, total=100)
+    assert (interval.low, interval.high) == (low, high)
 
 
 def test_counts_are_not_negative_and_nothing_else_is_known_without_facts():
-    (found,) = bound_answers(Query.count(DOMAIN, among(SEX, [0])), [])
-    assert (found.low, found.high) == (0, None)
-    (found,) = bound_answers(Query.count(DOMAIN, among(SEX, [0])), [], total=12)
-    assert (found.low, found.high) == (0, 12)
-    (found,) = bound_answers(Query.sum(DOMAIN, "age"), [], total=12)
-    assert (found.low, found.high) == (0, 12)
+    (interval,) = bound_answers(Query.count(DOMAIN, among(SEX, [0])), [])
+    assert (interval.low, interval.high) == (0, None)
+    (interval,) = bound_answers(Query.count(DOMAIN, among(SEX, [0])), [], total=12)
+    assert (interval.low, interval.high) == (0, 12)
+    (interval,) = bound_answers(Query.sum(DOMAIN, "age"), [], total=12)
+    assert (interval.low, interval.high) == (0, 12)
 
 
 def test_intervals_are_carried_over():
     female, young = among(SEX, [0]), among(AGE, [0])
-    told = [
+    ranges = [
         KnownRange(Block(female), (Fraction(30),), (Fraction(45),)),
         KnownRange(Block(young), (Fraction(5),), (Fraction(9),)),
     ]
-    (found,) = bound_answers(Query.count(DOMAIN, disjunction(female, young)), told)
-    assert (found.low, found.high) == (30, 54)
-    (found,) = bound_answers(Query.count(DOMAIN, conjunction(female, young)), told)
-    assert (found.low, found.high) == (0, 9)
+    (interval,) = bound_answers(Query.count(DOMAIN, disjunction(female, young)), ranges)
+    assert (interval.low, interval.high) == (30, 54)
+    (interval,) = bound_answers(Query.count(DOMAIN, conjunction(female, young)), ranges)
+    assert (interval.low, interval.high) == (0, 9)
 
 
 @settings(deadline=None, max_examples=20, phases=FOUND)
@@ -103,13 +106,15 @@ def test_intervals_are_carried_over():
 def test_rounding_never_cuts_a_table_off(table, known, asked):
     """Sevenths are no doubles, so every multiplier and every interval is rounded on the way."""
     third = [exactly(block, table) for block in known]
-    told = [
-        KnownRange(one.block, tuple(v - Fraction(1, 7) for v in one.low), tuple(v + Fraction(1, 7) for v in one.high))
-        for one in third
+    ranges = [
+        KnownRange(
+            exact.block, tuple(v - Fraction(1, 7) for v in exact.low), tuple(v + Fraction(1, 7) for v in exact.high)
+        )
+        for exact in third
     ]
-    for wanted, own in zip(lines(asked), bound_answers(Query(DOMAIN, (asked,)), told), strict=True):
-        assert own.low is None or own.low <= int(wanted @ table)
-        assert own.high is None or int(wanted @ table) <= own.high
+    for wanted, interval in zip(lines(asked), bound_answers(Query(DOMAIN, (asked,)), ranges), strict=True):
+        assert interval.low is None or interval.low <= int(wanted @ table)
+        assert interval.high is None or int(wanted @ table) <= interval.high
 
 
 def test_released_numbers_are_within_their_noise_as_often_as_is_said():
@@ -123,15 +128,15 @@ def test_released_numbers_are_within_their_noise_as_often_as_is_said():
     assert ages.low == tuple(Fraction(value - room) for value in (5, 6, 7, 8))
     wide = int(Gaussian(scale=3).accuracy(0.99).within)
     assert (everyone.low, everyone.high) == ((26 - wide,), (26 + wide,))
-    (found,) = bound_answers(Query.count(DOMAIN, among(AGE, [0, 1])), [ages, everyone])
-    assert (found.low, found.high) == (0, min(11 + 2 * room, 26 + wide))
+    (interval,) = bound_answers(Query.count(DOMAIN, among(AGE, [0, 1])), [ages, everyone])
+    assert (interval.low, interval.high) == (0, min(11 + 2 * room, 26 + wide))
 
 
 def test_facts_that_no_table_has_are_refused():
     female = among(SEX, [0])
-    told = [KnownRange(Block(female), (Fraction(50),), (Fraction(60),))]
+    ranges = [KnownRange(Block(female), (Fraction(50),), (Fraction(60),))]
     with pytest.raises(Contradiction, match="No table has all of these"):
-        bound_answers(Query.count(DOMAIN, female), told, total=40)
+        bound_answers(Query.count(DOMAIN, female), ranges, total=40)
 
 
 def test_empty_and_missing_intervals_are_refused():
@@ -145,7 +150,7 @@ def test_empty_and_missing_intervals_are_refused():
 
 def test_too_many_cells_are_refused_with_their_number():
     wide = Domain(tuple(Boolean(f"b{place:02}") for place in range(16)))
-    everywhere = disjunction(*(among(own, [1]) for own in wide))
+    everywhere = disjunction(*(among(attribute, [1]) for attribute in wide))
     with pytest.raises(TooManyCells, match=r"2\^16"):
         bound_answers(Query.count(wide, everywhere), [])
 

@@ -24,32 +24,35 @@ BINS, CELLS = list_classings(AGE)
 
 def weights_over(block, classes):
     """A row for each group, over all combinations of classes."""
-    told = weigh_classes(block, classes)
-    return None if told is None else told.weights * (told.groups == np.arange(told.number)[:, None])
+    weighed = weigh_classes(block, classes)
+    return None if weighed is None else weighed.weights * (weighed.groups == np.arange(weighed.number)[:, None])
 
 
 def rows(domain):
-    codes = [range(own.cells) for own in domain]
+    codes = [range(attribute.cells) for attribute in domain]
     return [dict(zip(domain.names, row, strict=True)) for row in itertools.product(*codes)]
 
 
 def slow(block, domain):
     """What each row of the domain adds to each answer, one row at a time."""
-    found = np.zeros((block.values, len(rows(domain))), dtype=np.int64)
+    weights = np.zeros((block.values, len(rows(domain))), dtype=np.int64)
     for place, row in enumerate(rows(domain)):
         groups, weight = contribution(block, row)
         number = 0
         for key, group in zip(block.keys, groups, strict=True):
             number = number * key.groups + group
-        found[number, place] += weight
-    return found
+        weights[number, place] += weight
+    return weights
 
 
 def places(classes, domain):
     """The combination of classes that each row of the domain is in."""
-    labels = [own.labels() for own in classes]
-    each = [[own[row[one.attribute]] for one, own in zip(classes, labels, strict=True)] for row in rows(domain)]
-    return np.ravel_multi_index(np.array(each).T, [own.number for own in classes])
+    labels = [classing.labels() for classing in classes]
+    each = [
+        [class_of[row[classing.attribute]] for classing, class_of in zip(classes, labels, strict=True)]
+        for row in rows(domain)
+    ]
+    return np.ravel_multi_index(np.array(each).T, [classing.number for classing in classes])
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, MIXED], ids=["with missing", "mixed"])
@@ -58,13 +61,13 @@ def places(classes, domain):
 def test_weights_over_classes_are_those_of_every_row(domain, data):
     block = Block(data.draw(predicates(domain)), data.draw(all_keys(domain)))
     order = data.draw(st.permutations(domain.attributes))
-    classes = tuple(data.draw(st.sampled_from(list_classings(own))) for own in order)
-    found, expected = weights_over(block, classes), slow(block, domain)
+    classes = tuple(data.draw(st.sampled_from(list_classings(attribute))) for attribute in order)
+    weights, expected = weights_over(block, classes), slow(block, domain)
     where = places(classes, domain)
-    if found is not None:
-        assert (found[:, where] == expected).all()
+    if weights is not None:
+        assert (weights[:, where] == expected).all()
     else:  # two rows of one class are told apart, at least as the predicate is written
-        assert any(own.number < own.cells for own in classes)
+        assert any(classing.number < classing.cells for classing in classes)
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, MIXED], ids=["with missing", "mixed"])
@@ -79,12 +82,12 @@ def test_a_facet_counts_what_its_block_counts(domain, data):
     assert weights is not None
     if pattern.sets is not None:
         inside = [
-            [members >> place & 1 for place in range(own.number)]
-            for own, members in zip(pattern.classes, pattern.sets, strict=True)
+            [members >> place & 1 for place in range(classing.number)]
+            for classing, members in zip(pattern.classes, pattern.sets, strict=True)
         ]
         product = np.array(1)
-        for own in inside:
-            product = np.multiply.outer(product, own)
+        for flags in inside:
+            product = np.multiply.outer(product, flags)
         assert (product.reshape(-1) == weights[0]).all()
         assert pattern.names == tuple(sorted(pattern.names))
 
@@ -152,14 +155,14 @@ def test_a_key_or_a_bin_that_every_row_is_in_tells_nothing():
 
 def test_a_column_of_many_cells_is_classed_by_its_bins_alone():
     many = Integer("income", 0, 9999, bins=[*range(0, 10_000, 1000), 9999])
-    assert [own.number for own in list_classings(many)] == [12]
+    assert [classing.number for classing in list_classings(many)] == [12]
     assert find_pattern(Block(among(many, [5])), Domain((many,))) is None
 
 
 def test_classes_that_a_block_does_not_look_at_make_no_difference():
     classes = (Classes.of(DOMAIN["sex"]), BINS)
-    found = weights_over(Block(among(AGE, [0, 1])), classes)
-    assert found.reshape([own.number for own in classes])[:, 0].tolist() == [1] * classes[0].number
+    weights = weights_over(Block(among(AGE, [0, 1])), classes)
+    assert weights.reshape([classing.number for classing in classes])[:, 0].tolist() == [1] * classes[0].number
     assert weights_over(Block(among(Boolean("emergency"), [1])), classes) is None
 
 

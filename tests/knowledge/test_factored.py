@@ -38,14 +38,14 @@ SETS = ((0, 1), (1, 2), (2, 3), (0, 3), (3, 4), (1,), (2, 3, 4))
 
 def tables(seed: int, sets=SETS) -> dict[tuple[int, ...], Table]:
     chance = np.random.default_rng(seed)
-    return {own: chance.normal(0, 3, [SHAPE[place] for place in own]) for own in sets}
+    return {axes: chance.normal(0, 3, [SHAPE[place] for place in axes]) for axes in sets}
 
 
 def dense(given: dict[tuple[int, ...], Table]) -> tuple[float, Table]:
     """The normalisation and the law, with every cell written out."""
     logs = np.zeros(SHAPE)
-    for own, table in given.items():
-        logs += table.reshape([SHAPE[place] if place in own else 1 for place in range(len(SHAPE))])
+    for axes, table in given.items():
+        logs += table.reshape([SHAPE[place] if place in axes else 1 for place in range(len(SHAPE))])
     most = float(logs.max())
     weights = np.exp(logs - most)
     return math.log(weights.sum()) + most, weights / weights.sum()
@@ -61,15 +61,15 @@ def test_messages_give_the_normalisation_and_the_marginals_of_all_cells(seed: in
     law = tree.calibrate(given)
     total, cells = dense(given)
     assert law.log_total == pytest.approx(total, rel=1e-12)
-    sets = [own for size in (1, 2, 3) for own in combinations(range(len(SHAPE)), size) if tree.find(own) is not None]
+    sets = [axes for size in (1, 2, 3) for axes in combinations(range(len(SHAPE)), size) if tree.find(axes) is not None]
     assert set(SETS) <= set(sets)
-    for own, found in law.marginals(sets).items():
-        others = tuple(place for place in range(len(SHAPE)) if place not in own)
-        np.testing.assert_allclose(found, cells.sum(axis=others), rtol=1e-9)
+    for axes, table in law.marginals(sets).items():
+        others = tuple(place for place in range(len(SHAPE)) if place not in axes)
+        np.testing.assert_allclose(table, cells.sum(axis=others), rtol=1e-9)
 
 
 def test_tables_of_thousands_of_nats_neither_overflow_nor_vanish():
-    given = {own: 1000 * table for own, table in tables(1).items()}
+    given = {axes: 1000 * table for axes, table in tables(1).items()}
     law = JunctionTree.over(SHAPE, SETS).calibrate(given)
     total, cells = dense(given)
     assert law.log_total == pytest.approx(total, rel=1e-12)
@@ -81,43 +81,48 @@ def test_cliques_hold_every_set_and_are_not_inside_each_other():
     for _ in range(50):
         shape = tuple(chance.integers(1, 6, 9).tolist())
         sets = [tuple(sorted(chance.choice(9, 3, replace=False).tolist())) for _ in range(5)]
-        cliques = [set(own) for own in eliminate(shape, sets)]
+        cliques = [set(clique) for clique in eliminate(shape, sets)]
         assert set().union(*cliques) == set(range(9))
-        assert all(any(set(own) <= clique for clique in cliques) for own in sets)
-        assert not any(one < other for one in cliques for other in cliques)
+        assert all(any(set(axes) <= clique for clique in cliques) for axes in sets)
+        assert not any(clique < other for clique in cliques for other in cliques)
         assert count_cells(shape, eliminate(shape, sets)) == JunctionTree.over(shape, sets).cells
 
 
 def test_the_gradient_of_the_dual_is_what_finite_differences_say():
     chance = np.random.default_rng(2)
     sets = ((0, 1), (1, 2), (0, 2))
-    targets = [Target(own, chance.dirichlet(np.ones(math.prod(SHAPE[place] for place in own))), 0.01) for own in sets]
+    targets = [
+        Target(axes, chance.dirichlet(np.ones(math.prod(SHAPE[place] for place in axes))), 0.01) for axes in sets
+    ]
     tree = JunctionTree.over(SHAPE, sets)
-    theta = [chance.normal(0, 1, own.values.size) for own in targets]
+    theta = [chance.normal(0, 1, target.values.size) for target in targets]
 
     def value(at: list[Table]) -> float:
         given = {
-            own.columns: one.reshape([SHAPE[place] for place in own.columns])
-            for own, one in zip(targets, at, strict=True)
+            target.columns: multipliers.reshape([SHAPE[place] for place in target.columns])
+            for target, multipliers in zip(targets, at, strict=True)
         }
         penalty = sum(
-            RELATIVE_ANCHOR * own.deviation * float(one @ one) / 2 for own, one in zip(targets, at, strict=True)
+            RELATIVE_ANCHOR * target.deviation * float(multipliers @ multipliers) / 2
+            for target, multipliers in zip(targets, at, strict=True)
         )
         return (
             tree.calibrate(given).log_total
-            - sum(float(own.values @ one) for own, one in zip(targets, at, strict=True))
+            - sum(float(target.values @ multipliers) for target, multipliers in zip(targets, at, strict=True))
             + penalty
         )
 
     at = {
-        own.columns: one.reshape([SHAPE[place] for place in own.columns])
-        for own, one in zip(targets, theta, strict=True)
+        target.columns: multipliers.reshape([SHAPE[place] for place in target.columns])
+        for target, multipliers in zip(targets, theta, strict=True)
     }
     marginals = tree.calibrate(at).marginals(sets)
-    for place, own in enumerate(targets):
-        gradient = marginals[own.columns].reshape(-1) - own.values + RELATIVE_ANCHOR * own.deviation * theta[place]
-        for cell in range(own.values.size):
-            near = [one.copy() for one in theta], [one.copy() for one in theta]
+    for place, target in enumerate(targets):
+        gradient = (
+            marginals[target.columns].reshape(-1) - target.values + RELATIVE_ANCHOR * target.deviation * theta[place]
+        )
+        for cell in range(target.values.size):
+            near = [multipliers.copy() for multipliers in theta], [multipliers.copy() for multipliers in theta]
             near[0][place][cell] -= 1e-5
             near[1][place][cell] += 1e-5
             assert (value(near[1]) - value(near[0])) / 2e-5 == pytest.approx(gradient[cell], abs=1e-8)
@@ -129,8 +134,8 @@ def test_each_measurement_has_its_own_anchor():
     fine = Target((5,), np.full(5, 0.2), 1e-6)
     reached = []
     for targets in ([coarse], [coarse, fine]):
-        tree = JunctionTree.over(SHAPE, [own.columns for own in targets])
-        start = [np.zeros(own.values.size) for own in targets]
+        tree = JunctionTree.over(SHAPE, [target.columns for target in targets])
+        start = [np.zeros(target.values.size) for target in targets]
         fitted = fit_law(tree, targets, start, prior={}, steps=500, tolerance=1e-6)
         assert fitted.gap <= 1e-6
         reached.append(fitted.law.marginals([(0,)])[0,])
@@ -160,13 +165,13 @@ def test_a_fit_is_the_minimum_that_its_equations_describe():
     support = workload.support
     law = FactoredBelief(support, LIMIT, seen=fitted.seen).probabilities().reshape(-1)
     powers = np.zeros(support.size)
-    for one in fitted.seen:
-        table = matrix(one.block, support)
-        powers += one.multipliers @ table
-        shares = one.values + (1 - one.values.sum()) / one.values.size
-        pulled = RELATIVE_ANCHOR * math.sqrt(one.variance) * one.multipliers
+    for observed in fitted.seen:
+        table = matrix(observed.block, support)
+        powers += observed.multipliers @ table
+        shares = observed.values + (1 - observed.values.sum()) / observed.values.size
+        pulled = RELATIVE_ANCHOR * math.sqrt(observed.variance) * observed.multipliers
         np.testing.assert_allclose(table @ law, shares - pulled, atol=1e-7)
-        np.testing.assert_allclose(fitted.expect(workload.over([one.block])), table @ law, atol=1e-9)
+        np.testing.assert_allclose(fitted.expect(workload.over([observed.block])), table @ law, atol=1e-9)
     weights = np.exp(powers - powers.max())
     np.testing.assert_allclose(law, weights / weights.sum(), rtol=1e-6)
 
@@ -174,10 +179,12 @@ def test_a_fit_is_the_minimum_that_its_equations_describe():
 def test_counts_of_some_rows_are_fitted_beside_marginals():
     block = compile_sql("SELECT count(*) FROM stays WHERE days >= 2 AND emergency", SCHEMA).query.blocks[0]
     workload = Workload(Query(DOMAIN, (block, marginal_block(DOMAIN, ["sex", "ward"]))))
-    seen = [ObservedBlock.of(one, counts(one, 5, 1.0), Laplace(scale=1), size=SIZE) for one in workload.query.blocks]
+    seen = [
+        ObservedBlock.of(block, counts(block, 5, 1.0), Laplace(scale=1), size=SIZE) for block in workload.query.blocks
+    ]
     fitted = FactoredBelief(workload.support, LIMIT).joined(seen).fitted(100)
-    for one in seen:
-        np.testing.assert_allclose(fitted.expect(workload.over([one.block])), one.values, atol=3e-3)
+    for observed in seen:
+        np.testing.assert_allclose(fitted.expect(workload.over([observed.block])), observed.values, atol=3e-3)
 
 
 def test_two_measurements_of_a_block_count_by_their_precision():
@@ -202,7 +209,9 @@ def test_noisy_counts_below_zero_leave_cells_nearly_empty():
 def test_cells_that_a_prior_rules_out_have_no_weight_whatever_was_measured():
     workload = Workload.marginals(DOMAIN, [["sex", "ward"], ["ward", "days"]])
     prior = {("sex", "ward"): np.array([[0, 0, 0], [IMPOSSIBLE, 0, 0]])}
-    seen = [ObservedBlock.of(one, counts(one, 5, 1.0), Gaussian(scale=5), size=SIZE) for one in workload.query.blocks]
+    seen = [
+        ObservedBlock.of(block, counts(block, 5, 1.0), Gaussian(scale=5), size=SIZE) for block in workload.query.blocks
+    ]
     fitted = FactoredBelief(workload.support, LIMIT, prior).joined(seen).fitted(100)
     assert fitted.expect(workload.over([workload.query.blocks[0]]))[3] == 0
     drawn = fitted.sample(20_000, np.random.default_rng(1))
@@ -215,7 +224,9 @@ def test_a_belief_stays_within_its_limit_and_says_what_it_holds():
     days, sex = (marginal_block(DOMAIN, names) for names in (["ward", "days"], ["sex", "ward"]))
     assert belief.holds([days, sex])
     assert not belief.holds(workload.query.blocks)
-    seen = [ObservedBlock.of(one, counts(one, 1, 5), Gaussian(scale=5), size=SIZE) for one in workload.query.blocks]
+    seen = [
+        ObservedBlock.of(block, counts(block, 1, 5), Gaussian(scale=5), size=SIZE) for block in workload.query.blocks
+    ]
     with pytest.raises(InvalidRequest, match="at most 30"):
         belief.joined(seen).fitted(1)
     fitted = belief.joined([seen[0], seen[3]]).fitted(50)
@@ -226,7 +237,9 @@ def test_a_belief_stays_within_its_limit_and_says_what_it_holds():
 def test_marginals_outside_the_cliques_are_counted_on_rows_in_proportion_to_the_law():
     """2^17 rows spread evenly: a share of a half is off by less than 0.004 but once in a thousand."""
     workload = Workload.marginals(DOMAIN, [["sex", "ward"], ["ward", "days"]])
-    seen = [ObservedBlock.of(one, counts(one, 5, 1.0), Gaussian(scale=5), size=SIZE) for one in workload.query.blocks]
+    seen = [
+        ObservedBlock.of(block, counts(block, 5, 1.0), Gaussian(scale=5), size=SIZE) for block in workload.query.blocks
+    ]
     small = FactoredBelief(workload.support, 22).joined(seen).fitted(100)
     whole = FactoredBelief(workload.support, LIMIT, seen=small.seen).probabilities()
     assert not small.covers(["sex", "days"])
@@ -242,10 +255,10 @@ def test_drawn_rows_are_in_proportion_to_the_law(*, independent: bool):
     rows = draw_rows(law, 40_000, np.random.default_rng(7), independent=independent)
     _, cells = dense(given)
     expected = 40_000 * cells.sum(axis=(1, 2, 4)).reshape(-1)
-    found = np.bincount(np.ravel_multi_index((rows[:, 0], rows[:, 3], rows[:, 5]), (3, 3, 5)), minlength=45)
+    observed = np.bincount(np.ravel_multi_index((rows[:, 0], rows[:, 3], rows[:, 5]), (3, 3, 5)), minlength=45)
     kept = expected > 5
     assert kept.sum() > 10
-    statistic = float(((found - expected)[kept] ** 2 / expected[kept]).sum())
+    statistic = float(((observed - expected)[kept] ** 2 / expected[kept]).sum())
     assert statistic < 110
     inside = np.bincount(np.ravel_multi_index((rows[:, 2], rows[:, 3]), (4, 3)), minlength=12)
     off = np.abs(inside - 40_000 * cells.sum(axis=(0, 1, 4, 5)).reshape(-1))
@@ -260,9 +273,9 @@ def test_a_fit_computes_in_one_thread():
     values = chance.dirichlet(np.full(30_000, 0.3))
     target = Target((0, 1), values, 1e-5)
     process, thread = time.process_time(), time.thread_time()
-    found = fit_law(tree, [target], [np.zeros(values.size)], prior={}, steps=60, tolerance=0.0)
+    fit = fit_law(tree, [target], [np.zeros(values.size)], prior={}, steps=60, tolerance=0.0)
     process, thread = time.process_time() - process, time.thread_time() - thread
-    assert found.steps > 10
+    assert fit.steps > 10
     assert process < 1.2 * thread + 0.05
 
 
@@ -292,7 +305,7 @@ def test_a_widened_tree_bounds_what_the_best_order_of_elimination_needs():
 
 def _eliminated(shape: tuple[int, ...], sets: list[tuple[int, ...]], order: list[int]) -> int:
     """Return the cells of the maximal cliques that an order of elimination leaves."""
-    around = {place: {place}.union(*(own for own in sets if place in own)) for place in range(len(shape))}
+    around = {place: {place}.union(*(axes for axes in sets if place in axes)) for place in range(len(shape))}
     cliques: list[set[int]] = []
     for place in order:
         clique = around.pop(place)
@@ -306,7 +319,7 @@ def _eliminated(shape: tuple[int, ...], sets: list[tuple[int, ...]], order: list
 def test_a_belief_holds_more_columns_than_an_array_can_have_axes():
     domain = Domain(tuple(Boolean(f"c{place}", otherwise=False) for place in range(70)))
     blocks = [marginal_block(domain, [f"c{place}", f"c{place + 1}"]) for place in range(69)]
-    seen = [ObservedBlock.of_shares(own, np.array([0.4, 0.1, 0.1, 0.4]), 1e-6) for own in blocks]
+    seen = [ObservedBlock.of_shares(block, np.array([0.4, 0.1, 0.1, 0.4]), 1e-6) for block in blocks]
     belief = FactoredBelief(Support.of(domain), LIMIT).joined(seen).fitted(200)
     rows = belief.rows(4_000, np.random.default_rng(1))
     assert rows.shape == (4_000, 70)
@@ -331,10 +344,10 @@ def test_a_belief_that_holds_more_blocks_stays_within_its_limit_with_them():
                 more = [*batch, marginal_block(domain, names)]
                 batch = more if len(set(more)) == len(more) and belief.holds(more) else batch
             before, inside = belief.tree.cells, all(belief.covers(block.attributes) for block in batch)
-            belief = belief.joined(ObservedBlock.of_shares(one, np.zeros(one.values), 1.0) for one in batch)
+            belief = belief.joined(ObservedBlock.of_shares(block, np.zeros(block.values), 1.0) for block in batch)
             assert belief.tree.cells <= limit
             assert belief.tree.cells == before or not inside
-            assert all(belief.covers(one.block.attributes) for one in belief.seen)
+            assert all(belief.covers(observed.block.attributes) for observed in belief.seen)
 
 
 def test_columns_beyond_what_an_array_can_have_as_axes_are_never_put_into_one_table():
@@ -342,7 +355,7 @@ def test_columns_beyond_what_an_array_can_have_as_axes_are_never_put_into_one_ta
     domain = Domain(tuple(Category(f"c{place}", ["a"]) for place in range(40)))
     support = Support.values(domain)
     blocks = [marginal_block(domain, [f"c{place}", f"c{place + 1}"]) for place in range(39)]
-    seen = [ObservedBlock.of_shares(own, np.eye(1, own.values)[0], 1e-6) for own in blocks]
+    seen = [ObservedBlock.of_shares(block, np.eye(1, block.values)[0], 1e-6) for block in blocks]
     belief = FactoredBelief(support, 1 << 20).joined(seen).fitted(5)
     assert belief.rows(10, np.random.default_rng(1)).shape == (10, 40)
     assert not belief.whole
@@ -353,11 +366,11 @@ def test_a_loose_marginal_is_believed_as_far_as_noise_does_not_explain_it():
     domain = Domain(tuple(Boolean(name, otherwise=False) for name in "abc"))
     belief = FactoredBelief(Support.of(domain), 6).joined([])
     pair = Block(EVERYTHING, tuple(Partition.every(domain[name], 1) for name in "ab"))
-    told = np.array([0.5, 0.0, 0.0, 0.5])
-    loose = belief.loosened([ObservedBlock.of_shares(pair, told, 1e-6)])
-    assert loose.laws([(0, 1)])[0, 1].reshape(-1) == pytest.approx(told, abs=0.01)
+    shares = np.array([0.5, 0.0, 0.0, 0.5])
+    loose = belief.loosened([ObservedBlock.of_shares(pair, shares, 1e-6)])
+    assert loose.laws([(0, 1)])[0, 1].reshape(-1) == pytest.approx(shares, abs=0.01)
     triple = loose.laws([(0, 1, 2)])[0, 1, 2]
-    assert triple.sum(axis=2).reshape(-1) == pytest.approx(told, abs=0.01)
+    assert triple.sum(axis=2).reshape(-1) == pytest.approx(shares, abs=0.01)
     assert triple.sum(axis=(0, 1)) == pytest.approx([0.5, 0.5], abs=0.01)
     noisy = belief.loosened([ObservedBlock.of_shares(pair, np.array([0.26, 0.24, 0.24, 0.26]), 1e-2)])
     assert noisy.laws([(0, 1)])[0, 1] == pytest.approx(belief.laws([(0, 1)])[0, 1])

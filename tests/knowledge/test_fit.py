@@ -35,8 +35,8 @@ def test_a_single_count_moves_as_far_as_its_noise_lets_it():
     before = float(DenseBelief.uniform(support).expect(Query(support.domain, (block,)))[0])
     reached = []
     for deviation in (1e-5, 0.05, 10.0):
-        one = ObservedBlock.of_shares(block, np.array([0.9]), deviation**2)
-        belief, fitted, moved = fit_block(DenseBelief.uniform(support), one, 50.0)
+        observed = ObservedBlock.of_shares(block, np.array([0.9]), deviation**2)
+        belief, fitted, moved = fit_block(DenseBelief.uniform(support), observed, 50.0)
         share = float(belief.expect(Query(support.domain, (block,)))[0])
         assert share == pytest.approx(0.9 - 50 * deviation**2 * float(fitted.multipliers[0]), abs=1e-9)
         assert moved == pytest.approx(abs(share - before) / deviation)

@@ -25,7 +25,7 @@ WAYS = (
     (Classes.of(DOMAIN["sex"]), Classes("sex", 4, (0b0001, 0b1110))),
     (Classes.split(DOMAIN["urgent"], 0b10), Classes("urgent", 4, (1, 2, 12))),
 )
-shapes = st.tuples(*(st.sampled_from(own) for own in WAYS))
+shapes = st.tuples(*(st.sampled_from(ways) for ways in WAYS))
 variances = st.fractions(120, 10**6, max_denominator=100)  # noise of scale 4 and up, measured up to seven times
 
 
@@ -41,7 +41,7 @@ def measured(draw):
     total = draw(st.integers(0, 10**6))
     lattice = ResidualStore(total=total if public else None)
     known = ExactResiduals.counting(total) if public else ExactResiduals()
-    every = [own for own in subsets(classes) if own.classes or not public]
+    every = [residual for residual in subsets(classes) if residual.classes or not public]
     again = draw(st.lists(st.sampled_from(every), max_size=6))
     for residual in (*every, *again):
         variance = draw(variances)
@@ -57,16 +57,16 @@ def test_a_product_is_told_as_by_exact_fractions(scene, data):
     classes, lattice, known = scene
     kept = sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
     sides = tuple(classes[place] for place in kept)
-    sets = tuple(data.draw(st.integers(1, (1 << own.number) - 2)) for own in sides)
-    told = lattice.lookup(CountPattern(sides, sets))
+    sets = tuple(data.draw(st.integers(1, (1 << side.number) - 2)) for side in sides)
+    estimate = lattice.lookup(CountPattern(sides, sets))
     exact = known.estimate(
         tuple(
-            Factor(own, tuple(class_mask(own, inner).astype(int).tolist()))
-            for own, inner in zip(sides, sets, strict=True)
+            Factor(side, tuple(class_mask(side, inner).astype(int).tolist()))
+            for side, inner in zip(sides, sets, strict=True)
         )
     )
-    assert told.values[0] == pytest.approx(float(exact.value), rel=1e-9, abs=1e-4)  # numbers up to 10^6 cancel
-    assert told.laws[0].variance == pytest.approx(float(exact.variance), rel=3e-9)
+    assert estimate.values[0] == pytest.approx(float(exact.value), rel=1e-9, abs=1e-4)  # numbers up to 10^6 cancel
+    assert estimate.laws[0].variance == pytest.approx(float(exact.variance), rel=3e-9)
 
 
 @settings(deadline=None, max_examples=examples(40), phases=FOUND)
@@ -78,15 +78,15 @@ def test_many_products_are_told_together_as_each_is_alone(scene, data):
         sides = tuple(classes[place] for place in kept)
         for _ in range(data.draw(st.integers(1, 6))):  # fewer than some are told one by one
             patterns.append(
-                CountPattern(sides, tuple(data.draw(st.integers(0, (1 << own.number) - 1)) for own in sides))
+                CountPattern(sides, tuple(data.draw(st.integers(0, (1 << side.number) - 1)) for side in sides))
             )
     patterns = data.draw(st.permutations([*patterns, CountPattern(classes, None)]))
-    for pattern, told in zip(patterns, lattice.lookup_all(patterns), strict=True):
+    for pattern, estimate in zip(patterns, lattice.lookup_all(patterns), strict=True):
         alone = lattice.lookup(pattern)
-        assert (told is None) == (alone is None)
-        if told is not None and alone is not None:
-            assert told.values[0] == pytest.approx(alone.values[0], rel=1e-9, abs=1e-4)
-            assert told.laws == alone.laws
+        assert (estimate is None) == (alone is None)
+        if estimate is not None and alone is not None:
+            assert estimate.values[0] == pytest.approx(alone.values[0], rel=1e-9, abs=1e-4)
+            assert estimate.laws == alone.laws
 
 
 @settings(deadline=None, max_examples=examples(40), phases=FOUND)
@@ -95,24 +95,24 @@ def test_the_cells_of_a_marginal_are_told_as_by_exact_fractions(scene, data):
     classes, lattice, known = scene
     kept = sorted(data.draw(st.sets(st.integers(0, 2), min_size=1)))
     sides = tuple(classes[place] for place in kept)
-    found = lattice.cells(CountPattern(sides, None, grouped=True))
+    estimate = lattice.cells(CountPattern(sides, None, grouped=True))
     table, exact = known.marginal(sides)
-    assert found.values == pytest.approx(table.reshape(-1), rel=1e-9, abs=1e-4)
-    assert found.laws[0].variance == pytest.approx(float(exact), rel=3e-9)
+    assert estimate.values == pytest.approx(table.reshape(-1), rel=1e-9, abs=1e-4)
+    assert estimate.laws[0].variance == pytest.approx(float(exact), rel=3e-9)
 
 
 @settings(deadline=None, max_examples=examples(30), phases=FOUND)
 @given(shapes, st.data())
 def test_no_draw_is_multiplied_by_more_than_the_reach(classes, data):
     """Each number that was measured is raised by one, and the answer moves by its factor."""
-    sets = tuple(data.draw(st.integers(1, (1 << own.number) - 2)) for own in classes)
+    sets = tuple(data.draw(st.integers(1, (1 << classing.number) - 2)) for classing in classes)
     pattern, every = CountPattern(classes, sets), subsets(classes)
     factors = []
     for residual in every:
         for place in range(residual.number):
             lattice = ResidualStore(total=None)
             for other in every:
-                lattice.add(other, [int(other == residual and place == own) for own in range(other.number)], 1e4)
+                lattice.add(other, [int(other == residual and place == row) for row in range(other.number)], 1e4)
             factors.append(abs(lattice.lookup(pattern).values[0]))
     assert lattice.lookup(pattern).laws[0].reach == pytest.approx(max(factors), rel=1e-9)
     assert max(factors) <= 1
@@ -141,12 +141,14 @@ def test_what_was_not_measured_is_not_told():
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3])
 def test_what_is_told_without_noise_is_exact(size):
-    classes = tuple(own[0] for own in WAYS[:size])
-    shape = [own.number for own in classes]
+    classes = tuple(ways[0] for ways in WAYS[:size])
+    shape = [classing.number for classing in classes]
     table = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
     lattice = ResidualStore(total=int(table.sum()))
     for residual in subsets(classes)[1:]:
-        marginal = table.sum(axis=tuple(axis for axis, own in enumerate(classes) if own not in residual.classes))
+        marginal = table.sum(
+            axis=tuple(axis for axis, classing in enumerate(classes) if classing not in residual.classes)
+        )
         lattice.add(residual, residual.turned(marginal.reshape(-1)).tolist(), 20.0)
     assert lattice.cells(CountPattern(classes, None, grouped=True)).values == pytest.approx(table.reshape(-1))
 
@@ -154,15 +156,15 @@ def test_what_is_told_without_noise_is_exact(size):
 def test_residuals_come_back_from_their_text_in_the_order_they_were_measured():
     """A lattice that is read again from a ledger gets the same rows in the same places."""
     classes = (WAYS[0][0], WAYS[1][0])
-    measured = ResidualMeasurement(DOMAIN, tuple((own, Fraction(3)) for own in subsets(classes)), "LATTICE")
+    measured = ResidualMeasurement(DOMAIN, tuple((residual, Fraction(3)) for residual in subsets(classes)), "LATTICE")
     table = np.arange(measured.query.values) % 7
     turned = measured.turned(table)
     start = rows = 0
     for residual, _ in measured.parts:
-        shape = [own.number for own in residual.classes]
-        own = table[start : start + int(np.prod(shape))].reshape(shape)
+        shape = [classing.number for classing in residual.classes]
+        marginal = table[start : start + int(np.prod(shape))].reshape(shape)
         for axis, size in enumerate(shape):
-            own = np.moveaxis(np.tensordot(base_rows(Base.POINTS, size), own, axes=(1, axis)), 0, axis)
-        assert turned[rows : rows + residual.number].tolist() == own.reshape(-1)[residual.order()].tolist()
+            marginal = np.moveaxis(np.tensordot(base_rows(Base.POINTS, size), marginal, axes=(1, axis)), 0, axis)
+        assert turned[rows : rows + residual.number].tolist() == marginal.reshape(-1)[residual.order()].tolist()
         start, rows = start + int(np.prod(shape)), rows + residual.number
     assert len(turned) == len(measured.noises) == rows

@@ -30,9 +30,11 @@ def table(attributes: list[Attribute], seed: int) -> Jointly:
     """A random set of combinations that is neither a box nor all but one."""
     generator = np.random.default_rng(seed)
     while True:
-        found = among_combinations(attributes, generator.random([own.cells for own in attributes]) < 0.4)
-        if isinstance(found, Jointly):
-            return found
+        predicate = among_combinations(
+            attributes, generator.random([attribute.cells for attribute in attributes]) < 0.4
+        )
+        if isinstance(predicate, Jointly):
+            return predicate
 
 
 def formula(where: Jointly) -> Predicate:
@@ -50,9 +52,9 @@ def test_members_are_the_weights_in_every_order_of_the_axes(order: tuple[str, ..
         members = member_classes(Block(where), classes)
         assert members is not None
         for block in (Block(where), Block(formula(where))):
-            found = weigh_classes(block, classes)
-            assert found is not None
-            assert (members == found.weights).all()
+            weighed = weigh_classes(block, classes)
+            assert weighed is not None
+            assert (members == weighed.weights).all()
 
 
 def test_only_counts_over_single_cells_are_read_from_bits() -> None:
@@ -75,11 +77,11 @@ def test_a_set_of_combinations_is_told_as_its_formula_is(rows: RowCount | None) 
     counts = CountTable(classes, values, Gaussian(scale=4), "receipt")
     for seed in range(5):
         where = table([DOMAIN["age"], DOMAIN["ward"]], seed)
-        one, other = counts.lookup(Block(where), rows), counts.lookup(Block(formula(where)), rows)
-        assert one is not None
+        known, other = counts.lookup(Block(where), rows), counts.lookup(Block(formula(where)), rows)
+        assert known is not None
         assert other is not None
-        assert one.values == pytest.approx(other.values, rel=1e-12)
-        assert one.laws == other.laws
+        assert known.values == pytest.approx(other.values, rel=1e-12)
+        assert known.laws == other.laws
 
 
 def test_long_tables_are_added_up_part_by_part() -> None:
@@ -87,9 +89,9 @@ def test_long_tables_are_added_up_part_by_part() -> None:
     values = np.random.default_rng(6).integers(0, 60, 10_000).astype(np.float64)
     counts = CountTable(tuple(map(Classes.of, domain)), values, Gaussian(scale=4), "receipt")
     members = np.random.default_rng(7).random((100, 100)) < 0.3
-    told = counts.lookup(Block(among_combinations(domain.attributes, members)), None)
-    assert told is not None
-    assert told.values[0] == values.reshape(100, 100)[members].sum()
+    known = counts.lookup(Block(among_combinations(domain.attributes, members)), None)
+    assert known is not None
+    assert known.values[0] == values.reshape(100, 100)[members].sum()
 
 
 @pytest.mark.parametrize("seed", range(10))

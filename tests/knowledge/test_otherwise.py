@@ -37,11 +37,11 @@ def rank(rows: np.ndarray) -> int:
 )
 def test_just_what_follows_from_what_was_told_is_derived(drawn) -> None:
     """A block follows where its weights over all cells are combinations of those that were told."""
-    domain, told, asked = drawn
+    domain, released, asked = drawn
     support = Support.of(domain)
-    known = np.concatenate([matrix(block, support) for block in told])
+    known = np.concatenate([matrix(block, support) for block in released])
     follows = rank(np.concatenate([known, matrix(asked, support)])) == rank(known)
-    releases = [BlockMeasurement(block, (0,) * block.values, NOISE) for block in told]
+    releases = [BlockMeasurement(block, (0,) * block.values, NOISE) for block in released]
     assert (derive(Query(domain, (asked,)), releases) is not None) == follows
 
 
@@ -55,13 +55,13 @@ def test_two_questions_have_one_vector_just_if_they_are_the_same(first: Block, s
 
 def test_the_rest_of_a_complete_column_follows_from_the_total_and_the_others() -> None:
     urgent = columns(DOMAIN).urgent == True  # noqa: E712
-    told = [
+    releases = [
         BlockMeasurement(Query.count(DOMAIN).blocks[0], (30,), NOISE),
         BlockMeasurement(Block(urgent), (12,), NOISE),
     ]
-    found = derive(Query.count(DOMAIN, ~urgent), told)
-    assert found is not None
-    assert found[0].value == 18
+    estimates = derive(Query.count(DOMAIN, ~urgent), releases)
+    assert estimates is not None
+    assert estimates[0].value == 18
     calm = columns(DOMAIN).urgent == False  # noqa: E712
     assert calm == ~urgent
 

@@ -38,10 +38,10 @@ def test_a_guarded_step_drops_the_relative_entropy_by_its_promise():
         truth, believed = float(table[inside].sum()), float(belief[inside].sum())
         margin = abs(truth - believed) * rng.uniform(0.05, 1.0)
         doubt = rng.uniform(0, 1.5) * abs(truth - believed)
-        told = truth + doubt * rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
-        if margin < 1e-4 or (told > believed) != (truth > believed):
+        noisy = truth + doubt * rng.choice([-1.0, 1.0, rng.uniform(-1, 1)])
+        if margin < 1e-4 or (noisy > believed) != (truth > believed):
             continue  # the direction is that of the truth in the good event
-        target = guarded_target(believed, noisy=told, margin=margin, doubt=doubt)
+        target = guarded_target(believed, noisy=noisy, margin=margin, doubt=doubt)
         domain = cells_of(len(table))
         query = Query.count(domain, among(domain["cell"], np.flatnonzero(inside).tolist()))
         moved = project(DenseBelief(Support.values(domain), belief.copy()), query, target=target).probabilities()
@@ -64,8 +64,8 @@ def test_a_step_to_the_noisy_answer_itself_would_break_the_promise():
         table, belief, inside = case(rng)
         truth, believed = float(table[inside].sum()), float(belief[inside].sum())
         margin = abs(truth - believed)
-        told = float(np.clip(truth + rng.uniform(-1, 1) * margin, 1e-6, 1 - 1e-6))
-        ratio = told * (1 - believed) / (believed * (1 - told))
+        noisy = float(np.clip(truth + rng.uniform(-1, 1) * margin, 1e-6, 1 - 1e-6))
+        ratio = noisy * (1 - believed) / (believed * (1 - noisy))
         moved = np.where(inside, belief * ratio, belief)
         drop = relative_entropy(table, belief) - relative_entropy(table, moved / moved.sum())
         short += drop < 2 * margin**2

@@ -48,31 +48,35 @@ def test_one_target_is_met_exactly_at_the_price_of_the_closed_form(target):
     assert error(parts, target) <= target.variance
     assert float(error(parts, target) / target.variance) > 1 - 1e-6
     least = (
-        sum(math.sqrt(squared_move_added(own) * share) for own, share in variance_shares(target.product).items()) ** 2
+        sum(
+            math.sqrt(squared_move_added(residual) * share)
+            for residual, share in variance_shares(target.product).items()
+        )
+        ** 2
     )
     assert float(worst_ratio(parts, Unit.each_row(Neighbours.ADD_REMOVE))) == pytest.approx(
         least / float(target.variance), rel=1e-6
     )
-    found = ExactResiduals().learn(
+    known = ExactResiduals().learn(
         ResidualMeasurement(DOMAIN, parts), [0] * len(ResidualMeasurement(DOMAIN, parts).noises)
     )
-    assert found.estimate(target.product).variance == error(parts, target)
+    assert known.estimate(target.product).variance == error(parts, target)
 
 
 @settings(deadline=None, max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(st.lists(targets, min_size=2, max_size=4), st.sampled_from(Neighbours), st.integers(0, 2**32 - 1))
 def test_no_other_allotment_that_meets_all_targets_costs_less(wanted, relation, seed):
     """40 random ones around it, none of which may be cheaper by more than two thousandths."""
-    if not any(own.classes for target in wanted for own in variance_shares(target.product)):
+    if not any(residual.classes for target in wanted for residual in variance_shares(target.product)):
         return
     parts = allot_variances(wanted, Unit.each_row(relation))
     assert all(error(parts, target) <= target.variance for target in wanted)
     price = worst_ratio(parts, Unit.each_row(relation))
     rng = np.random.default_rng(seed)
     for _ in range(40):
-        moved = [(own, value * Fraction(float(np.exp(rng.normal(0, 0.2))))) for own, value in parts]
+        moved = [(residual, value * Fraction(float(np.exp(rng.normal(0, 0.2))))) for residual, value in parts]
         over = max(error(moved, target) / target.variance for target in wanted)
-        other = worst_ratio([(own, value / over) for own, value in moved], Unit.each_row(relation))
+        other = worst_ratio([(residual, value / over) for residual, value in moved], Unit.each_row(relation))
         assert float(price) <= float(other) * 1.002
 
 
@@ -81,14 +85,16 @@ def test_conjunctions_of_ten_bits_are_allotted_as_well_as_is_known():
     domain = Domain(tuple(Boolean(f"b{place}") for place in range(10)))
     ways = [Classes.split(attribute, 0b10) for attribute in domain]
     wanted = [
-        VarianceTarget(tuple(Factor(own, (1, 0)) for own in chosen), Fraction(1))
+        VarianceTarget(tuple(Factor(classing, (1, 0)) for classing in chosen), Fraction(1))
         for size in (1, 2, 3)
         for chosen in combinations(ways, size)
     ]
     parts = allot_variances(wanted, Unit.each_row(Neighbours.REPLACE))
     assert all(error(parts, target) <= 1 for target in wanted)
     known = {1: Fraction(4, 2), 2: Fraction(76, 40), 3: Fraction(292, 80)}
-    reference = worst_ratio([(own, known[len(own.classes)]) for own, _ in parts], Unit.each_row(Neighbours.REPLACE))
+    reference = worst_ratio(
+        [(residual, known[len(residual.classes)]) for residual, _ in parts], Unit.each_row(Neighbours.REPLACE)
+    )
     assert float(worst_ratio(parts, Unit.each_row(Neighbours.REPLACE))) <= 1.001 * float(reference)
     assert float(reference) == pytest.approx(2 * 13.2, rel=0.02)
 

@@ -34,7 +34,7 @@ WAYS = (
     Classes("sex", 4, (0b0001, 0b0010, 0b1100)),
     Classes.split(DOMAIN["urgent"], 0b0010),
 )
-SIZES = tuple(own.number for own in WAYS)
+SIZES = tuple(classing.number for classing in WAYS)
 SETS = tuple(Residual(chosen) for size in range(4) for chosen in combinations(WAYS, size))
 
 variances = st.lists(
@@ -43,7 +43,7 @@ variances = st.lists(
 tables = st.lists(st.integers(0, 50), min_size=24, max_size=24).map(lambda own: np.array(own).reshape(SIZES))
 numbers = st.integers(-4, 4)
 products = st.tuples(*(st.lists(numbers, min_size=size, max_size=size) for size in SIZES)).map(
-    lambda lists: tuple(Factor(own, tuple(weights)) for own, weights in zip(WAYS, lists, strict=True))
+    lambda lists: tuple(Factor(classing, tuple(weights)) for classing, weights in zip(WAYS, lists, strict=True))
 )
 
 
@@ -53,18 +53,18 @@ def measurement(spreads):
 
 def lines(parts):
     """All Helmert rows over the product of classes, in the order in which they are measured."""
-    found = []
+    rows = []
     for residual, _ in parts:
         for row in residual.rows():
             steps = dict(zip(residual.attributes, row.steps, strict=True))
             each = [
-                base_rows(Base.POINTS, own.number)[steps[own.attribute] - 1]
-                if own.attribute in steps
-                else np.ones(own.number, int)
-                for own in WAYS
+                base_rows(Base.POINTS, classing.number)[steps[classing.attribute] - 1]
+                if classing.attribute in steps
+                else np.ones(classing.number, int)
+                for classing in WAYS
             ]
-            found.append(reduce(np.multiply.outer, each).reshape(-1))
-    return np.array(found, dtype=np.int64)
+            rows.append(reduce(np.multiply.outer, each).reshape(-1))
+    return np.array(rows, dtype=np.int64)
 
 
 def dense(product):
@@ -87,13 +87,13 @@ def test_its_variance_is_that_of_its_coefficients_and_of_least_squares(product, 
     laws = [variance * row.square for residual, variance in measured.parts for row in residual.rows()]
     units = np.eye(len(laws), dtype=int)
     coefficients = [ExactResiduals().learn(measured, unit.tolist()).estimate(product).value for unit in units]
-    found = ExactResiduals().learn(measured, [0] * len(laws)).estimate(product).variance
-    assert found == sum(own**2 * law for own, law in zip(coefficients, laws, strict=True))
+    exact = ExactResiduals().learn(measured, [0] * len(laws)).estimate(product).variance
+    assert exact == sum(coefficient**2 * law for coefficient, law in zip(coefficients, laws, strict=True))
     precision = table.T / np.array(laws, dtype=float) @ table
     wanted = dense(product)
-    assert float(found) == pytest.approx(wanted @ np.linalg.solve(precision, wanted), rel=1e-9, abs=1e-12)
+    assert float(exact) == pytest.approx(wanted @ np.linalg.solve(precision, wanted), rel=1e-9, abs=1e-12)
     shares = variance_shares(product)
-    assert found == sum((share * dict(measured.parts)[residual] for residual, share in shares.items()), Fraction(0))
+    assert exact == sum((share * dict(measured.parts)[residual] for residual, share in shares.items()), Fraction(0))
 
 
 @settings(deadline=None, max_examples=examples(25), phases=FOUND)
@@ -105,8 +105,8 @@ def test_a_marginal_has_what_each_of_its_cells_has_alone(values, spreads, size):
     assert cells.shape == SIZES[:size]
     for place in np.ndindex(cells.shape):
         ones = tuple(
-            Factor(own, tuple(int(other == here) for other in range(own.number)))
-            for own, here in zip(chosen, place, strict=True)
+            Factor(classing, tuple(int(other == here) for other in range(classing.number)))
+            for classing, here in zip(chosen, place, strict=True)
         )
         alone = known.estimate(ones)
         assert cells[place] == pytest.approx(float(alone.value), rel=1e-9, abs=1e-9)
@@ -114,11 +114,14 @@ def test_a_marginal_has_what_each_of_its_cells_has_alone(values, spreads, size):
 
 
 def test_a_second_measurement_is_weighed_with_the_first_one():
-    spreads, further = ([Fraction(3, own) for own in range(1, 9)], [Fraction(own, 5) for own in range(2, 10)])
-    product = tuple(Factor(own, tuple(range(1, own.number + 1))) for own in WAYS)
+    spreads, further = (
+        [Fraction(3, divisor) for divisor in range(1, 9)],
+        [Fraction(number, 5) for number in range(2, 10)],
+    )
+    product = tuple(Factor(classing, tuple(range(1, classing.number + 1))) for classing in WAYS)
     first, second = measurement(spreads), measurement(further)
     known = ExactResiduals().learn(first, [0] * 24).learn(second, [0] * 24)
-    joined = [1 / (1 / one + 1 / other) for one, other in zip(spreads, further, strict=True)]
+    joined = [1 / (1 / spread + 1 / other) for spread, other in zip(spreads, further, strict=True)]
     assert (
         known.estimate(product).variance
         == ExactResiduals().learn(measurement(joined), [0] * 24).estimate(product).variance
@@ -127,10 +130,10 @@ def test_a_second_measurement_is_weighed_with_the_first_one():
     exact = (lines(first.parts) @ table).tolist()
     again = ExactResiduals().learn(first, exact).learn(second, exact)
     assert again.estimate(product).value == int(dense(product) @ table)
-    one, two = ExactResiduals().learn(first, [1] * 24), ExactResiduals().learn(second, [1] * 24)
+    only_first, two = ExactResiduals().learn(first, [1] * 24), ExactResiduals().learn(second, [1] * 24)
     share = spreads[0] / (spreads[0] + further[0])
-    top = one.learn(second, [2] * 24).rows[Residual()]
-    assert one.rows[Residual()] == two.rows[Residual()] == 1
+    top = only_first.learn(second, [2] * 24).rows[Residual()]
+    assert only_first.rows[Residual()] == two.rows[Residual()] == 1
     assert top == 1 + share
 
 
@@ -141,16 +144,16 @@ def test_the_least_noise_may_be_measured_twice():
         for _ in range(3):
             store.add(residual, [0] * residual.number, Fraction(16))
     pattern = CountPattern(WAYS, tuple(1 for _ in WAYS))
-    found = store.lookup(pattern)
-    assert found is not None
+    known = store.lookup(pattern)
+    assert known is not None
     once = ResidualStore(total=None)
     for residual in SETS:
         once.add(residual, [0] * residual.number, Fraction(16))
     alone = once.lookup(pattern)
     assert alone is not None
-    assert found.laws[0].variance == pytest.approx(alone.laws[0].variance / 3)
+    assert known.laws[0].variance == pytest.approx(alone.laws[0].variance / 3)
     assert store.cells(pattern) is not None
-    assert all(one is not None for one in store.lookup_all([pattern] * 9))
+    assert all(answer is not None for answer in store.lookup_all([pattern] * 9))
 
 
 def test_a_public_number_of_rows_has_no_variance():
@@ -183,7 +186,7 @@ def test_values_of_another_number_are_refused():
     ],
 )
 def test_a_block_is_read_as_a_product(block):
-    product = block_product(block, {own.attribute: own for own in WAYS})
+    product = block_product(block, {classing.attribute: classing for classing in WAYS})
     names = sorted(block.attributes)
     expected = np.broadcast_to(
         block_weights(block, product_axes(DOMAIN, names)), product_shape(DOMAIN, names) if names else ()
@@ -204,7 +207,7 @@ def test_a_block_is_read_as_a_product(block):
     ],
 )
 def test_a_block_that_is_no_product_of_classes_is_told_apart(block):
-    assert block_product(block, {own.attribute: own for own in WAYS}) is None
+    assert block_product(block, {classing.attribute: classing for classing in WAYS}) is None
 
 
 def test_a_column_that_is_not_classed_makes_no_product():

@@ -15,7 +15,7 @@ Curve = Callable[[mpf], mpf]
 def all_digits() -> Digits:
     """Return what computes each value that has a closed form, an optimum over orders or a finite sum, by name."""
     mp.dps = 50
-    found: Digits = {}
+    values: Digits = {}
     for epsilon, delta, order in (
         ("0.1", "1e-6", "165.5"),
         ("0.5", "1e-6", "40"),
@@ -26,15 +26,15 @@ def all_digits() -> Digits:
         ("8", "1e-6", "4.4375"),
         ("10", "1e-5", "3.375"),
     ):
-        found |= _limits(epsilon, delta, order)
+        values |= _limits(epsilon, delta, order)
     for epsilon, times in (("0.1", 100), ("0.01", 100), ("0.1", 10_000), ("0.01", 10_000)):
-        found |= _repeated(epsilon, times)
+        values |= _repeated(epsilon, times)
     for deviation, times in (
         *((1, 1), (2, 1), (5, 1), (10, 1), (10, 100), (100, 10_000)),
         *((20, 1_000), (50, 100), (50, 10_000)),
     ):
-        found |= _gaussians(deviation, times)
-    return found | _pure_mixture() | _mixture()
+        values |= _gaussians(deviation, times)
+    return values | _pure_mixture() | _mixture()
 
 
 def _limits(epsilon: str, delta: str, order: str) -> Digits:

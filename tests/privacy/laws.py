@@ -71,8 +71,8 @@ def noisy_max_law(scores: Sequence[int], scale: float, order: Sequence[int], *, 
             if other == winner:
                 continue
             shift = scores[other] + (1 if order.index(other) < place else 0)
-            own, own_below = laplace(grid - shift, scale), laplace_below(grid - shift, scale)
-            mass, below = mass * own_below + np.concatenate(([0.0], below[:-1])) * own, below * own_below
+            density, own_below = laplace(grid - shift, scale), laplace_below(grid - shift, scale)
+            mass, below = mass * own_below + np.concatenate(([0.0], below[:-1])) * density, below * own_below
             # `below` of an empty product is one everywhere, so the first factor brings its whole law.
         for gap in range(gaps):
             law[winner, gap] = float(np.sum(mass * laplace(grid + gap - scores[winner], scale)))
@@ -84,8 +84,8 @@ def mixed(parts: Sequence[Law]) -> Law:
     """The law of drawing one of the laws, each alike."""
     total: Law = {}
     for part in parts:
-        for told, chance in part.items():
-            total[told] = total.get(told, 0.0) + chance / len(parts)
+        for outcome, chance in part.items():
+            total[outcome] = total.get(outcome, 0.0) + chance / len(parts)
     return total
 
 
@@ -115,14 +115,14 @@ def sparse_law(mechanism: SparseVector, values: Sequence[int], thresholds: Seque
 def largest_loss(first: Mapping[Any, float], second: Mapping[Any, float]) -> float:
     """The largest absolute log-ratio."""
     assert first.keys() == second.keys()
-    return max(abs(math.log(first[told] / second[told])) for told in first)
+    return max(abs(math.log(first[outcome] / second[outcome])) for outcome in first)
 
 
 def renyi(first: Mapping[Any, float], second: Mapping[Any, float], order: Fraction) -> float:
     """The Rényi divergence in the worse direction."""
     alpha = float(order)
     return max(
-        math.log(math.fsum(p[told] ** alpha * q[told] ** (1 - alpha) for told in p)) / (alpha - 1)
+        math.log(math.fsum(p[outcome] ** alpha * q[outcome] ** (1 - alpha) for outcome in p)) / (alpha - 1)
         for p, q in ((first, second), (second, first))
     )
 
@@ -130,7 +130,8 @@ def renyi(first: Mapping[Any, float], second: Mapping[Any, float], order: Fracti
 def kullback_leibler(first: Mapping[Any, float], second: Mapping[Any, float]) -> float:
     """The divergence of order 1 in the worse direction."""
     return max(
-        math.fsum(p[told] * math.log(p[told] / q[told]) for told in p) for p, q in ((first, second), (second, first))
+        math.fsum(p[outcome] * math.log(p[outcome] / q[outcome]) for outcome in p)
+        for p, q in ((first, second), (second, first))
     )
 
 

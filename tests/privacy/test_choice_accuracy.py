@@ -22,8 +22,8 @@ SCORES = [(0, 1, 2, 9), (0, 0, 0, 5), (3, 3, 0, 3), (0, 4, 8, 12)]
 def noisy_max(scores: Sequence[int], scale: float) -> laws.Law:
     """The law of the winner alone."""
     orders = list(itertools.permutations(range(len(scores))))
-    found = laws.mixed([laws.noisy_max_law(scores, scale, order, gaps=0) for order in orders])
-    return {told[0]: chance for told, chance in found.items()}
+    law = laws.mixed([laws.noisy_max_law(scores, scale, order, gaps=0) for order in orders])
+    return {outcome[0]: chance for outcome, chance in law.items()}
 
 
 LAWS: dict[type, Callable[[Sequence[int], float], laws.Law]] = {
@@ -79,8 +79,8 @@ def test_runs_miss_the_stated_error_no_more_often_than_is_stated(kind: type) -> 
     """
     scores = [0] * 19 + [6]
     stated = kind(scale=2).accuracy(0.9, candidates=20).within
-    told = repeat(kind(scale=2), scores, 20_000)
-    winners = told if told.ndim == 1 else told[:, 0]
+    draws = repeat(kind(scale=2), scores, 20_000)
+    winners = draws if draws.ndim == 1 else draws[:, 0]
     lost = 6 - np.array(scores)[winners]
     assert np.sum(lost > stated) <= 2_300
     assert np.sum(lost > stated / 3) > 2_300

@@ -113,8 +113,8 @@ def test_no_order_proves_less_in_fifty_digits(rho: str, delta: str) -> None:
         third = (high - low) / 3
         low, high = (low, high - third) if epsilon(low + third) < epsilon(high - third) else (low + third, high)
     exact = max(epsilon(low), mpf(0))
-    found = zcdp_epsilon(rho, delta=delta)
-    assert exact <= found <= exact * (1 + mpf("1e-8")) + mpf("1e-12")
+    computed = zcdp_epsilon(rho, delta=delta)
+    assert exact <= computed <= exact * (1 + mpf("1e-8")) + mpf("1e-12")
 
 
 @settings(deadline=None)

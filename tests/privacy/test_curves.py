@@ -95,8 +95,8 @@ def test_the_price_of_bounded_range_is_that_of_the_worst_pair(loss: Fraction) ->
         alpha = real(order)
         stated = bounds.range_renyi(loss, order)
         tops = [epsilon * share / 400 for share in range(1, 400)]
-        found = max(divergence(top, alpha) for top in tops)
-        assert found <= mp.mpf(str(stated))
+        largest = max(divergence(top, alpha) for top in tops)
+        assert largest <= mp.mpf(str(stated))
         best = tops[max(range(len(tops)), key=lambda index: divergence(tops[index], alpha))]
         step = epsilon / 400
         for _ in range(120):  # golden section, to the last digits that a flat top has

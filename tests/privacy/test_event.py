@@ -53,7 +53,7 @@ def test_two_releases_tell_the_sum_of_what_each_tells() -> None:
     """The product of two laws: losses and divergences add, and reach what the two events say together."""
     first = laws.exponential_law((0, 1, 5), 2.0), laws.exponential_law((1, 0, 4), 2.0)
     second = laws.permute_and_flip_law((0, 2), 3.0), laws.permute_and_flip_law((1, 1), 3.0)
-    here, there = ({(a, b): one[a] * two[b] for a in one for b in two} for one, two in zip(first, second, strict=True))
+    here, there = ({(a, b): law[a] * two[b] for a in law for b in two} for law, two in zip(first, second, strict=True))
     price = ComposedEvent(
         ((ExponentialEvent(Fraction(1), HERE), 1), (PureEvent(PureMechanism.NOISY_MAX, Fraction(2, 3), HERE), 1))
     )

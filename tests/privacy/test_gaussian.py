@@ -103,9 +103,9 @@ def test_one_answer_that_moves_far_is_worse_than_several_that_share_the_way(scal
     """Sensitivities with l1 = linf = d allow a change to be split. Computed, not proved: no split is worse than d."""
     every: dict[int, list[tuple[int, ...]]] = {2: [(1, 1)], 3: [(2, 1), (1, 1, 1)], 4: [(3, 1), (2, 2)]}
     for whole, splits in every.items():
-        one = Sensitivity(l1=whole, l2_squared=whole**2, linf=whole, neighbours=Neighbours.ADD_REMOVE)
+        sensitivity = Sensitivity(l1=whole, l2_squared=whole**2, linf=whole, neighbours=Neighbours.ADD_REMOVE)
         for epsilon in (0.05, 0.5, 1.0, 3.0, 8.0):
-            stated = additive_noise.discrete_gaussian_delta(epsilon, float(scale), one)
+            stated = additive_noise.discrete_gaussian_delta(epsilon, float(scale), sensitivity)
             for split in splits:
                 assert split_delta(epsilon, float(scale), split) <= stated * (1 + 1e-9)
 

@@ -47,8 +47,8 @@ def exact_delta(mu: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
 
 
 def as_real(number: object) -> mpmath.mpf:
-    found = Fraction(str(number))
-    return mpmath.mpf(found.numerator) / found.denominator
+    fraction = Fraction(str(number))
+    return mpmath.mpf(fraction.numerator) / fraction.denominator
 
 
 @pytest.mark.parametrize(
@@ -71,25 +71,25 @@ def test_a_limit_never_promises_more_than_its_delta(epsilon, delta):
 @pytest.mark.parametrize("squared", ["1e-12", "0.056", "1", "400"])
 @pytest.mark.parametrize("delta", ["1e-300", "1e-6", "1/2"])
 def test_an_epsilon_is_never_below_the_curve(squared, delta):
-    found = gaussian_epsilon(Decimal(squared), Fraction(delta))
+    epsilon = gaussian_epsilon(Decimal(squared), Fraction(delta))
     with mpmath.workdps(400):
         mu = mpmath.sqrt(as_real(squared))
-        assert exact_delta(mu, mpmath.mpf(found)) <= as_real(delta)
-        less = mpmath.mpf(found) * (1 - mpmath.mpf(10) ** -14)
-        assert found == 0 or exact_delta(mu, less) > as_real(delta)
+        assert exact_delta(mu, mpmath.mpf(epsilon)) <= as_real(delta)
+        less = mpmath.mpf(epsilon) * (1 - mpmath.mpf(10) ** -14)
+        assert epsilon == 0 or exact_delta(mu, less) > as_real(delta)
 
 
 @pytest.mark.parametrize("width", ["1e-14", "1e-6", "1/10", "199/100", "2", "201/100", "20", "199", "201", "1e20"])
 def test_the_price_of_a_bounded_range_is_rounded_up(width):
     """μ = 2Φ⁻¹(e^h/(1 + e^h)), to twenty digits; beyond a range of 200 a bound."""
     with mpmath.workdps(500):
-        found = as_real(range_mu_squared(Fraction(width)))
+        price = as_real(range_mu_squared(Fraction(width)))
         if Fraction(width) > 200:
-            assert found >= 4 * as_real(width)
+            assert price >= 4 * as_real(width)
             return
         wanted = 1 / (1 + mpmath.exp(as_real(width) / 2))
-        assert mpmath.ncdf(-mpmath.sqrt(found) / 2) <= wanted
-        assert mpmath.ncdf(-mpmath.sqrt(found * (1 - mpmath.mpf(10) ** -20)) / 2) > wanted
+        assert mpmath.ncdf(-mpmath.sqrt(price) / 2) <= wanted
+        assert mpmath.ncdf(-mpmath.sqrt(price * (1 - mpmath.mpf(10) ** -20)) / 2) > wanted
 
 
 @pytest.mark.parametrize("width", [0.01, 0.5, 2.0, 8.0, 30.0])
@@ -99,9 +99,9 @@ def test_no_pair_of_losses_of_a_range_tells_more_than_the_one_in_the_middle(widt
     with mpmath.workdps(60):
         for shift in (0.0, 0.1, 0.3, 0.7, 1.0, 3.0):
             low, high = (1 / (1 + mpmath.exp(-(shift * width + side * width / 2))) for side in (-1, 1))
-            told = mpmath.sqrt(2) * (mpmath.erfinv(2 * high - 1) - mpmath.erfinv(2 * low - 1))
-            assert told <= price * (1 + 1e-12)
-            assert shift > 0 or told == pytest.approx(price, rel=1e-12)
+            mu = mpmath.sqrt(2) * (mpmath.erfinv(2 * high - 1) - mpmath.erfinv(2 * low - 1))
+            assert mu <= price * (1 + 1e-12)
+            assert shift > 0 or mu == pytest.approx(price, rel=1e-12)
 
 
 def test_an_exponential_mechanism_costs_as_much_as_half_its_pure_loss():
@@ -127,10 +127,10 @@ def test_prices_add_and_an_event_without_one_is_refused():
 def test_discrete_gaussian_noise_tells_more_than_its_mu_would_say():
     """Why it has no price here: at a scale of one half its curve passes that of μ = 2."""
     count = Sensitivity.count(HERE)
-    told = [
+    ratios = [
         discrete_gaussian_delta(epsilon, 0.5, count) / continuous_gaussian_delta(epsilon, 2) for epsilon in (1, 2, 3)
     ]
-    assert max(told) > 1.05
+    assert max(ratios) > 1.05
 
 
 @pytest.mark.parametrize(
@@ -189,8 +189,8 @@ def normal_game(squared: float, epsilon: float, parts: int, menu: tuple[int, ...
 def test_no_adaptive_adversary_with_normal_noise_passes_and_one_that_overspends_does(epsilon, delta):
     """An adversary that picks scales by what it saw gets δ, as one that picks them beforehand; both to a percent."""
     limit = float(gaussian_limit(Fraction(epsilon), Fraction(delta)))
-    found = normal_game(limit, float(Fraction(epsilon)), 12, (1, 2, 3, 5))
-    assert found == pytest.approx(float(Fraction(delta)), rel=0.01)
+    achieved = normal_game(limit, float(Fraction(epsilon)), 12, (1, 2, 3, 5))
+    assert achieved == pytest.approx(float(Fraction(delta)), rel=0.01)
     assert normal_game(limit * 1.05, float(Fraction(epsilon)), 12, (1, 2, 3, 5)) > 1.02 * float(Fraction(delta))
 
 

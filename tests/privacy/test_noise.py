@@ -80,12 +80,12 @@ def test_a_scale_is_exact_and_equal_scales_are_equal_mechanisms(kind: type):
 @given(st.one_of(st.integers(max_value=0), st.floats(max_value=0), st.none(), st.booleans(), st.text(max_size=5)))
 def test_a_wrong_scale_makes_no_mechanism(kind: type, scale: object):
     try:
-        found = kind(scale=scale)
+        mechanism = kind(scale=scale)
     except InvalidArgument as error:
         assert error.argument == "scale"  # noqa: PT017
     else:
         assert isinstance(scale, str)
-        assert found.scale == Fraction(scale.strip())
+        assert mechanism.scale == Fraction(scale.strip())
 
 
 def test_a_mechanism_cannot_be_changed():

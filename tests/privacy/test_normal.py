@@ -41,13 +41,13 @@ def test_neither_direction_falls_below_sixty_digits(mu: str, delta: str) -> None
         return
     assert exact_delta(mu, epsilon) <= mpf(delta)
     assert exact_delta(mu, epsilon * (1 - 1e-9)) > mpf(delta)
-    found = gdp_delta(mu, epsilon=epsilon)
-    assert exact_delta(mu, epsilon) <= found <= exact_delta(mu, epsilon) * mpf("1.000001")
+    computed = gdp_delta(mu, epsilon=epsilon)
+    assert exact_delta(mu, epsilon) <= computed <= exact_delta(mu, epsilon) * mpf("1.000001")
 
 
 def test_ratios_compose_as_the_root_of_the_sum_of_squares() -> None:
-    found = compose_mu(["0.1"] * 100)
-    assert 1 <= found <= 1 + 1e-11
+    composed = compose_mu(["0.1"] * 100)
+    assert 1 <= composed <= 1 + 1e-11
     assert compose_mu([3, 4]) == pytest.approx(5, rel=1e-11)
 
 

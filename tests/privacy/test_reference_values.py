@@ -26,16 +26,16 @@ def digits(name: str) -> mpf:
 @pytest.mark.parametrize(("name", "reference"), ROWS)
 def test_ours_is_the_reference_on_the_safe_side(name: str, reference: Reference) -> None:
     mp.dps = 50
-    found = OURS[name]()
+    value = OURS[name]()
     if reference.side == "count":
-        assert found == int(reference.value)
+        assert value == int(reference.value)
         return
     exact = digits(name) if name in DIGITS else mpf(reference.value)
-    assert abs(mpf(found) - exact) <= exact * mpf("1e-6")
+    assert abs(mpf(value) - exact) <= exact * mpf("1e-6")
     if reference.side == "epsilon":
-        assert found >= exact
+        assert value >= exact
     if reference.side == "limit":
-        assert found <= exact
+        assert value <= exact
 
 
 @pytest.mark.parametrize("name", list(DIGITS))

@@ -46,26 +46,26 @@ def chance(
     """
     law, tail = laplace(mechanism.threshold_scale), np.cumsum(laplace(mechanism.question_scale)[::-1])[::-1]
     levels = np.arange(-REACH, REACH + 1)
-    found, armed, thresholds = 1.0, 0, 0
+    probability, armed, thresholds = 1.0, 0, 0
     weights: np.ndarray | None = None  # of the threshold's noise, given what was told since it was drawn
     ready = False
     for answer, act in zip(answers, acts, strict=True):
         if "again" in act and weights is not None:
-            found, weights, ready = found * float(weights.sum()), None, False
+            probability, weights, ready = probability * float(weights.sum()), None, False
         if not ready:
             kept = weights is not None
             if mechanism.alerts_left(moved, armed=armed, thresholds=thresholds, kept=kept) == 0:
                 return None
             fresh = not kept or mechanism.restarts
             if fresh:
-                found, weights = found * (1.0 if weights is None else float(weights.sum())), law
+                probability, weights = probability * (1.0 if weights is None else float(weights.sum())), law
             armed, thresholds, ready = armed + 1, thresholds + fresh, True
         assert weights is not None
         place = np.clip(levels - answer + REACH, 0, 2 * REACH)  # the question's noise has to reach the noisy threshold
         above = tail[place]
         weights = weights * (above if "above" in act else 1 - above)
         ready = "above" not in act
-    return found * (1.0 if weights is None else float(weights.sum()))
+    return probability * (1.0 if weights is None else float(weights.sum()))
 
 
 @pytest.mark.share(2)
@@ -78,15 +78,15 @@ def test_no_transcript_of_any_openings_tells_more_than_was_paid_for(mechanism: S
     pairs = [((0,) * QUESTIONS, (1,) * QUESTIONS)]
     if not moved.monotone:
         pairs.append(((0, 1, 0, 1, 0), (1, 0, 1, 0, 1)))
-    told = 0
+    compared = 0
     for acts in product(("above", "below", "again, above", "again, below"), repeat=QUESTIONS):
-        for one, other in pairs:
-            first, second = (chance(mechanism, moved, answers, acts) for answers in (one, other))
+        for base, other in pairs:
+            first, second = (chance(mechanism, moved, answers, acts) for answers in (base, other))
             if first is None or second is None:
                 continue
-            told += 1
+            compared += 1
             assert abs(math.log(first / second)) <= paid + 1e-9
-    assert told >= 20
+    assert compared >= 20
 
 
 @BOTH

@@ -67,9 +67,9 @@ def test_a_rounded_answer_tells_no_more_than_the_unrounded_one(scale, distance):
     here = np.array([noise.probability(step) for step in steps])
     there = np.array([noise.probability(step - distance) for step in steps])
     for epsilon in np.linspace(0.0, 4 * distance / scale, 9):
-        told = float(np.maximum(here - math.exp(epsilon) * there, 0.0).sum())
+        divergence = float(np.maximum(here - math.exp(epsilon) * there, 0.0).sum())
         allowed = continuous_gaussian_delta(float(epsilon), distance / scale)
-        assert told <= allowed * (1 + 1e-9) + 1e-15
+        assert divergence <= allowed * (1 + 1e-9) + 1e-15
 
 
 def test_a_mechanism_for_a_budget_keeps_to_it():

@@ -31,7 +31,7 @@ def failure_of(mechanism: SparseVector, answers: list[int], within: float) -> fl
         )
         return right and len(told) == len(answers)
 
-    return 1 - math.fsum(chance for told, chance in law.items() if holds(told))
+    return 1 - math.fsum(chance for verdicts, chance in law.items() if holds(verdicts))
 
 
 @pytest.mark.parametrize("restarts", [False, True])

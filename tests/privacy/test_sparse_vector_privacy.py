@@ -58,8 +58,8 @@ def test_the_price_is_nearly_reached_by_many_questions_before_each_positive(
     streams = []
     for below, above in ((0, -40), (-1, -39)) if not sensitivity.monotone else ((0, -40), (-1, -40), (0, -39)):
         streams.append(([*([below] * many), above] * 2, [0] * (2 * many + 2)))
-    told = (*["below"] * many, 0, *["below"] * many, 0)
-    chances = [chance_of(mechanism, told, *stream) for stream in streams]
+    transcript = (*["below"] * many, 0, *["below"] * many, 0)
+    chances = [chance_of(mechanism, transcript, *stream) for stream in streams]
     loss = max(abs(math.log(a / b)) for a in chances for b in chances)
     assert event.epsilon is not None
     assert 0.95 * float(event.epsilon) < loss <= float(event.epsilon) * (1 + 1e-12)
@@ -85,8 +85,8 @@ def chance_of(mechanism: SparseVector, told: tuple[object, ...], values: list[in
 def test_noise_on_the_threshold_is_needed() -> None:
     """Without it a long list of negatives alone passes any price, however much noise a question has."""
     still = SparseVector(threshold_scale="1/1000", question_scale=4)
-    told = tuple(["below"] * 60)
-    here, there = (chance_of(still, told, [value] * 60, [0] * 60) for value in (0, -1))
+    transcript = tuple(["below"] * 60)
+    here, there = (chance_of(still, transcript, [value] * 60, [0] * 60) for value in (0, -1))
     assert abs(math.log(here / there)) > 5 / 4 * 2
 
 
@@ -149,10 +149,10 @@ def test_where_chance_fails_at_a_positive_the_old_threshold_serves_no_more() -> 
     drawn = iter([0, 0])  # the first threshold and the first question; there is no second threshold
 
     def noise(_scale: Fraction) -> int:
-        found = next(drawn, None)
-        if found is None:
+        value = next(drawn, None)
+        if value is None:
             raise EntropyFailed
-        return found
+        return value
 
     watch = OpenSparseVector(SparseVector(threshold_scale=1, question_scale=2, positives=3), noise)
     with pytest.raises(EntropyFailed):

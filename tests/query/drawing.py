@@ -50,21 +50,23 @@ def tables(domain: Domain = DOMAIN, *, largest: int = 1 << 12) -> st.SearchStrat
     """Any set of combinations of cells of two or three columns; as it is written, and in its simplest form."""
 
     def drawn(chosen: tuple[Attribute, ...]) -> st.SearchStrategy[Predicate]:
-        names, shape = tuple(own.name for own in chosen), tuple(own.cells for own in chosen)
+        names, shape = tuple(attribute.name for attribute in chosen), tuple(attribute.cells for attribute in chosen)
         bits = st.integers(0, (1 << math.prod(shape)) - 1)
         raw = bits.map(lambda codes: Jointly(names, shape, codes))
         return raw | bits.map(lambda codes: simplify_combinations(Jointly(names, shape, codes)))
 
     ordered = sorted(domain, key=lambda own: own.name)
     several = [chosen for size in (2, 3) for chosen in itertools.combinations(ordered, size)]
-    return st.sampled_from([own for own in several if math.prod(each.cells for each in own) <= largest]).flatmap(drawn)
+    return st.sampled_from(
+        [attributes for attributes in several if math.prod(each.cells for each in attributes) <= largest]
+    ).flatmap(drawn)
 
 
 def polynomials(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrategy[Polynomial]:
     """Any polynomial of one to three columns; mostly products of first powers, as SQL makes them."""
 
     def drawn(chosen: list[Attribute]) -> st.SearchStrategy[Polynomial]:
-        columns = {own.name: (own.size, own.cells) for own in chosen}
+        columns = {attribute.name: (attribute.size, attribute.cells) for attribute in chosen}
         powers = st.sampled_from([0, 0, 1, 1, 1, 2])
         terms = st.tuples(*[powers] * len(chosen)).map(lambda found: tuple(zip(columns, found, strict=True)))
         allowed = terms.filter(lambda found: sum(power for _, power in found) <= MOST_DEGREE)
@@ -125,14 +127,14 @@ def all_weights(domain: Domain = DOMAIN, *, largest: int = 5) -> st.SearchStrate
 def number_tables(chosen: list[Attribute], *, largest: int) -> st.SearchStrategy[Weight]:
     """A number for each combination of cells; often the same one."""
     ordered = sorted(chosen, key=lambda own: own.name)
-    names, shape = tuple(own.name for own in ordered), tuple(own.cells for own in ordered)
-    found = st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(-largest, largest), min_size=1, max_size=4))
+    names, shape = tuple(attribute.name for attribute in ordered), tuple(attribute.cells for attribute in ordered)
+    arguments = st.tuples(st.integers(0, 1 << 32), st.lists(st.integers(-largest, largest), min_size=1, max_size=4))
 
     def filled(seed: int, numbers: list[int]) -> Weight:
         places = np.random.default_rng(seed).integers(len(numbers), size=math.prod(shape))
         return weights.TableWeight(names, shape, tuple(numbers[place] for place in places))
 
-    return found.map(lambda drawn: filled(*drawn))
+    return arguments.map(lambda drawn: filled(*drawn))
 
 
 def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:
@@ -140,7 +142,7 @@ def all_keys(domain: Domain = DOMAIN) -> st.SearchStrategy[tuple[Key, ...]]:
         domain.attributes
     ).map(Partition.of)
     cases = st.lists(predicates(domain), max_size=3).map(
-        lambda found: CaseKey(tuple((f"case {number}", one) for number, one in enumerate(found)), "else")
+        lambda found: CaseKey(tuple((f"case {number}", predicate) for number, predicate in enumerate(found)), "else")
     )
     return st.lists(partitions | cases, max_size=2, unique_by=lambda key: getattr(key, "attribute", key)).map(tuple)
 
@@ -198,14 +200,15 @@ def weight_in(weight: Weight, row: Row) -> int:
             return polynomial_in(polynomial, row) or 0
         case weights.CaseWeight(branches, otherwise):
             return next(
-                (weight_in(one, row) for where, one in branches if is_meant(where, row)), weight_in(otherwise, row)
+                (weight_in(branch, row) for where, branch in branches if is_meant(where, row)),
+                weight_in(otherwise, row),
             )
 
 
 def group_in(key: Key, row: Row) -> int:
     if isinstance(key, CaseKey):
-        found = (number for number, (_, where) in enumerate(key.branches) if is_meant(where, row))
-        return next(found, len(key.branches))
+        matching = (number for number, (_, where) in enumerate(key.branches) if is_meant(where, row))
+        return next(matching, len(key.branches))
     code = row[key.attribute]
     if code >= key.size:
         return len(key.cuts) + code - key.size

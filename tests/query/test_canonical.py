@@ -98,12 +98,12 @@ def test_a_hint_does_not_depend_on_how_a_block_is_written() -> None:
     count, added = Block(among_mask(yes, 2)), Block(weight=weights.ValueWeight("emergency", 2, 0, 1))
     every, positive = (Block(among_mask(visits, (1 << 98) - first), (), column_weight(visits)[0]) for first in (1, 2))
     nothing = Block(where=NOTHING), Block(weight=ConstantWeight(0)), Block(among_mask(visits, 1), (), every.weight)
-    pairs = [(count, added, MIXED), (every, positive, LARGE), *[(nothing[0], own, LARGE) for own in nothing]]
+    pairs = [(count, added, MIXED), (every, positive, LARGE), *[(nothing[0], empty, LARGE) for empty in nothing]]
     pairs.append((Block(), Block(Among("emergency", 2, 3)), MIXED))
-    for one, other, domain in pairs:
-        assert block_digest(one, domain) == block_digest(other, domain)
-        if digest_hint(one, domain) is not None:
-            assert digest_hint(one, domain) == digest_hint(other, domain)
+    for block, other, domain in pairs:
+        assert block_digest(block, domain) == block_digest(other, domain)
+        if digest_hint(block, domain) is not None:
+            assert digest_hint(block, domain) == digest_hint(other, domain)
 
 
 def test_a_hint_is_given_where_it_is_seen_and_tells_most_blocks_apart() -> None:
@@ -118,8 +118,8 @@ def test_a_hint_is_given_where_it_is_seen_and_tells_most_blocks_apart() -> None:
 def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(
     first: Predicate, heavy: Weight, second: Predicate, light: Weight
 ) -> None:
-    one, other = Block(first, (), heavy), Block(second, (), light)
-    assert told_apart(one, other) == (meaning(one) != meaning(other))
+    block, other = Block(first, (), heavy), Block(second, (), light)
+    assert told_apart(block, other) == (meaning(block) != meaning(other))
 
 
 @settings(max_examples=examples(80), deadline=None)
@@ -144,10 +144,10 @@ def test_a_conjunction_of_cells_of_large_columns_is_compared_by_meaning() -> Non
         among_mask(visits, 0b111 << 50),
         among_mask(age, 0b11000),
     )
-    one = conjunction(disjunction(long, often), old)
+    formula = conjunction(disjunction(long, often), old)
     other = disjunction(conjunction(long, old), conjunction(often, complement(long), old))
-    assert block_digest(Block(one), LARGE) == block_digest(Block(other), LARGE)
-    assert block_digest(Block(one), LARGE) != block_digest(
+    assert block_digest(Block(formula), LARGE) == block_digest(Block(other), LARGE)
+    assert block_digest(Block(formula), LARGE) != block_digest(
         Block(conjunction(disjunction(long, often), complement(old))), LARGE
     )
 
@@ -156,10 +156,10 @@ def test_formulas_beyond_the_limit_are_compared_by_their_rewritten_form() -> Non
     domain = Domain(tuple(Integer(f"score_{number}", 0, 100) for number in range(4)))
     weight, _ = column_weight(domain["score_0"])
     many = [
-        weights.CaseWeight(((among_mask(own, 1 << place), column_weight(own)[0]),), weight)
-        for place, own in enumerate(domain)
+        weights.CaseWeight(((among_mask(attribute, 1 << place), column_weight(attribute)[0]),), weight)
+        for place, attribute in enumerate(domain)
     ]
-    parts = [among_mask(own, 0b1011) for own in domain]
+    parts = [among_mask(attribute, 0b1011) for attribute in domain]
     first = Block(conjunction(*parts), (), many[3])
     assert block_digest(first, domain) == block_digest(replace(first, where=conjunction(*reversed(parts))), domain)
     assert block_digest(first, domain) != block_digest(replace(first, weight=many[2]), domain)
@@ -182,13 +182,13 @@ def test_keys_count_in_their_order_and_their_names_do_not() -> None:
 def test_keys_of_cases_have_one_digest_just_if_they_make_the_same_groups(
     first: list[Predicate], second: list[Predicate]
 ) -> None:
-    one, other = (CaseKey(tuple(("", part) for part in parts), "") for parts in (first, second))
+    case_key, other = (CaseKey(tuple(("", part) for part in parts), "") for parts in (first, second))
     groups = [
         [next((number for number, (_, part) in enumerate(key.branches) if is_meant(part, row)), -1) for row in ROWS]
-        for key in (one, other)
+        for key in (case_key, other)
     ]
     same = len(first) == len(second) and groups[0] == groups[1]
-    assert told_apart(Block(keys=(one,)), Block(keys=(other,))) == (not same)
+    assert told_apart(Block(keys=(case_key,)), Block(keys=(other,))) == (not same)
 
 
 def test_what_a_step_is_worth_is_no_part_of_the_digest() -> None:
@@ -196,9 +196,9 @@ def test_what_a_step_is_worth_is_no_part_of_the_digest() -> None:
 
 
 def test_the_digest_of_a_query_goes_with_its_blocks_in_their_order() -> None:
-    one, other = Block(among_mask(DOMAIN["sex"], 1)), Block()
-    assert query_digest(Query(DOMAIN, (one, other))) != query_digest(Query(DOMAIN, (other, one)))
-    assert query_digest(Query(DOMAIN, (one,))) == block_digest(one, DOMAIN)
+    block, other = Block(among_mask(DOMAIN["sex"], 1)), Block()
+    assert query_digest(Query(DOMAIN, (block, other))) != query_digest(Query(DOMAIN, (other, block)))
+    assert query_digest(Query(DOMAIN, (block,))) == block_digest(block, DOMAIN)
 
 
 def test_a_column_that_is_added_later_changes_no_digest() -> None:

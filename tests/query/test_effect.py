@@ -44,17 +44,17 @@ def walked(query: Query, relation: Neighbours) -> tuple[Norms, bool]:
     """The largest norms over all pairs of tables that differ in one row, and whether all answers went one way."""
     distinct: dict[frozenset[object], Answers] = {}  # rows with the same answers make the same pairs
     for row in rows_of(query):
-        found: Answers = Counter()
+        answers: Answers = Counter()
         for number, block in enumerate(query.blocks):
             group, weight = contribution(block, row)
-            found[number, group] = weight
-        distinct[frozenset(found.items())] = found
+            answers[number, group] = weight
+        distinct[frozenset(answers.items())] = answers
     tables = list(distinct.values())
-    pairs = ((one, Answers()) for one in tables) if relation is ADD else itertools.combinations(tables, 2)
+    pairs = ((table, Answers()) for table in tables) if relation is ADD else itertools.combinations(tables, 2)
     l1 = squares = linf = 1  # no sensitivity is below
     one_way = True
-    for one, other in pairs:
-        steps = [one[place] - other[place] for place in one.keys() | other.keys()]
+    for table, other in pairs:
+        steps = [table[place] - other[place] for place in table.keys() | other.keys()]
         l1, squares = max(l1, sum(map(abs, steps))), max(squares, sum(step * step for step in steps))
         linf = max(linf, *map(abs, steps))
         one_way &= min(steps) >= 0 or max(steps) <= 0
@@ -66,10 +66,10 @@ def paired(query: Query, relation: Neighbours) -> Norms:
     rows = rows_of(query)
     l1, squares, linf = np.zeros((3, len(rows), len(rows)), dtype=np.int64)
     for block in query.blocks:
-        found = [contribution(block, row) for row in rows]
-        numbers = {group: number for number, group in enumerate({group for group, _ in found})}
-        group = np.array([numbers[own] for own, _ in found])
-        weight = np.array([own for _, own in found])
+        contributions = [contribution(block, row) for row in rows]
+        numbers = {group: number for number, group in enumerate({group for group, _ in contributions})}
+        group = np.array([numbers[group] for group, _ in contributions])
+        weight = np.array([value for _, value in contributions])
         stays = group[:, None] == group[None, :]
         here, there = np.broadcast_arrays(weight[:, None], weight[None, :] if relation is REPLACE else 0)
         gone, came = (np.where(stays, here - there, here), np.where(stays, 0, there))
@@ -98,23 +98,23 @@ def conjunctions(domain: Domain, *, numbers: st.SearchStrategy[int]) -> st.Searc
 @settings(max_examples=examples(120), deadline=None)
 @given(query=queries() | queries(MIXED))
 def test_the_norms_are_those_of_a_walk_through_all_neighbours(query: Query, relation: Neighbours) -> None:
-    found = row_sensitivity(query, relation)
+    sensitivity = row_sensitivity(query, relation)
     expected, one_way = walked(query, relation)
-    assert norms(found) == expected
-    assert found.monotone <= (one_way and relation is ADD)
-    assert found.neighbours is relation
+    assert norms(sensitivity) == expected
+    assert sensitivity.monotone <= (one_way and relation is ADD)
+    assert sensitivity.neighbours is relation
 
 
 @pytest.mark.parametrize("relation", Neighbours)
 @settings(max_examples=examples(40), deadline=None)
 @given(query=queries(WIDE) | queries(WIDE_AND_COMPLETE, most=2))
 def test_a_few_codes_stand_for_all_of_them(query: Query, relation: Neighbours) -> None:
-    found = norms(row_sensitivity(query, relation))
+    computed = norms(row_sensitivity(query, relation))
     expected = paired(query, relation)
     if relation is ADD or len(query.blocks) == 1:
-        assert found == expected
+        assert computed == expected
     else:  # stacks of powers of so many values are bounded
-        assert all(ours >= theirs for ours, theirs in zip(found, expected, strict=True))
+        assert all(ours >= theirs for ours, theirs in zip(computed, expected, strict=True))
 
 
 @pytest.mark.parametrize("relation", Neighbours)
@@ -236,9 +236,9 @@ def test_an_average_of_a_complete_column_does_not_move_its_rows_under_replace() 
 
 def test_a_histogram_under_a_condition_on_its_own_key_may_move_one_group_only() -> None:
     by = (Partition.of(DOMAIN["emergency"]),)
-    one = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [1]), by),))
+    query = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [1]), by),))
     two = Query(DOMAIN, (Block(among(DOMAIN["emergency"], [0, 1]), by),))
-    assert norms(row_sensitivity(one, REPLACE)) == (1, 1, 1)
+    assert norms(row_sensitivity(query, REPLACE)) == (1, 1, 1)
     assert norms(row_sensitivity(two, REPLACE)) == (2, 2, 1)
 
 
@@ -255,8 +255,8 @@ def test_a_query_that_no_row_moves_has_the_least_sensitivity(relation: Neighbour
 def test_numbers_near_the_largest_are_exact(relation: Neighbours, times: int, squared: int) -> None:
     large = (1 << 60) - 1
     by = (Partition.of(DOMAIN["sex"]),)
-    one = Query(DOMAIN, (Block(EVERYTHING, by, ConstantWeight(large)), Block(EVERYTHING, by, ConstantWeight(3))))
-    assert norms(row_sensitivity(one, relation)) == (times * (large + 3), squared * (large**2 + 9), large)
+    query = Query(DOMAIN, (Block(EVERYTHING, by, ConstantWeight(large)), Block(EVERYTHING, by, ConstantWeight(3))))
+    assert norms(row_sensitivity(query, relation)) == (times * (large + 3), squared * (large**2 + 9), large)
     two = Query(DOMAIN, (Block(among(DOMAIN["sex"], [0]), (), ConstantWeight(large)), Block(weight=ConstantWeight(1))))
     assert row_sensitivity(two, relation).l2_squared == large**2 + (relation is ADD)
 

@@ -54,13 +54,15 @@ def test_a_table_means_its_cells_in_the_order_in_which_attributes_are_given(
     order: list[Boolean | Category | Integer], number: int, data: st.DataObject
 ) -> None:
     chosen = order[:number]
-    shape = tuple(own.cells for own in chosen)
+    shape = tuple(attribute.cells for attribute in chosen)
     codes = data.draw(st.integers(0, (1 << math.prod(shape)) - 1))
     table = unpack_bits(codes, math.prod(shape)).reshape(shape)
-    found = among_combinations(chosen, table)
-    assert [is_meant(found, row) for row in ROWS] == [table[tuple(row[own.name] for own in chosen)] for row in ROWS]
-    assert among_combinations(chosen, [tuple(place) for place in np.argwhere(table).tolist()]) == found
-    assert among_combinations(chosen, table.reshape(-1)) == found
+    predicate = among_combinations(chosen, table)
+    assert [is_meant(predicate, row) for row in ROWS] == [
+        table[tuple(row[attribute.name] for attribute in chosen)] for row in ROWS
+    ]
+    assert among_combinations(chosen, [tuple(place) for place in np.argwhere(table).tolist()]) == predicate
+    assert among_combinations(chosen, table.reshape(-1)) == predicate
 
 
 @settings(max_examples=examples(80), deadline=None)
@@ -78,15 +80,15 @@ def test_tables_are_joined_and_turned_as_their_truth_values_are(one: Predicate, 
 def test_two_tables_of_the_same_rows_are_one_predicate(table: Predicate, further: Boolean | Category | Integer) -> None:
     names = sorted(predicate_attributes(table) | {further.name})
     attributes = [DOMAIN[name] for name in reversed(names)]
-    rows = itertools.product(*(range(own.cells) for own in attributes))
+    rows = itertools.product(*(range(attribute.cells) for attribute in attributes))
     fixed = dict.fromkeys(DOMAIN.names, 0)
     members = [row for row in rows if is_meant(table, fixed | dict(zip(reversed(names), row, strict=True)))]
-    found = among_combinations(attributes, members)
-    assert found == (simplify_combinations(table) if isinstance(table, Jointly) else table)
-    if isinstance(found, Jointly):  # it is no box, nothing in it is idle, and so for what it leaves out
-        assert all(any(own) for own in axis_classes(found.shape, found.codes))
-        assert as_box(found) is None
-        assert complement(complement(found)) == found
+    predicate = among_combinations(attributes, members)
+    assert predicate == (simplify_combinations(table) if isinstance(table, Jointly) else table)
+    if isinstance(predicate, Jointly):  # it is no box, nothing in it is idle, and so for what it leaves out
+        assert all(any(labels) for labels in axis_classes(predicate.shape, predicate.codes))
+        assert as_box(predicate) is None
+        assert complement(complement(predicate)) == predicate
 
 
 def test_what_is_simpler_than_a_table_is_no_table() -> None:
@@ -99,21 +101,21 @@ def test_what_is_simpler_than_a_table_is_no_table() -> None:
     assert among_combinations([sex, age], [(place, 2) for place in range(3)]) == Among("age", 7, 0b100)
     assert among_combinations([sex, age], [(0, 2)]) == And((Among("age", 7, 0b100), Among("sex", 3, 1)))
     product = itertools.product((0, 2), (1, 3))
-    found = among_combinations([sex, age], product)
-    assert found == And((Among("age", 7, 0b1010), Among("sex", 3, 0b101)))
+    predicate = among_combinations([sex, age], product)
+    assert predicate == And((Among("age", 7, 0b1010), Among("sex", 3, 0b101)))
     others = [row for row in itertools.product(range(3), range(7)) if row[0] == 1 or row[1] not in {1, 3}]
     assert (
         among_combinations([sex, age], others)
-        == complement(found)
+        == complement(predicate)
         == Or((Among("age", 7, 0b1110101), Among("sex", 3, 0b010)))
     )
 
 
 def test_tables_of_the_same_attributes_are_joined_to_one() -> None:
-    one = among_combinations([BITS["b00"], BITS["b01"]], [(0, 1), (1, 0)])
+    predicate = among_combinations([BITS["b00"], BITS["b01"]], [(0, 1), (1, 0)])
     other = among_combinations([BITS["b00"], BITS["b01"]], [(0, 0), (1, 1)])
-    assert disjunction(one, other) == EVERYTHING
-    assert conjunction(one, other) == NOTHING
+    assert disjunction(predicate, other) == EVERYTHING
+    assert conjunction(predicate, other) == NOTHING
     sex, age = DOMAIN["sex"], DOMAIN["age"]
     tables = [among_combinations([sex, age], [(0, 0), (place, place)]) for place in (1, 2)]
     assert conjunction(*tables, among_mask(sex, 0b11)) == conjunction(among_mask(sex, 1), among_mask(age, 1))
@@ -158,7 +160,8 @@ def cell_by_cell(domain: Domain, places: list[int]) -> Predicate:
     rows = (np.unravel_index(place, domain.shape) for place in places)
     return Or(
         tuple(
-            And(tuple(among_mask(own, 1 << int(code)) for own, code in zip(domain, row, strict=True))) for row in rows
+            And(tuple(among_mask(attribute, 1 << int(code)) for attribute, code in zip(domain, row, strict=True)))
+            for row in rows
         )
     )
 
@@ -169,12 +172,12 @@ def test_a_table_has_the_digest_of_its_formula(domain: Domain, share: float) -> 
     members = generator.random(domain.shape) < share
     formula = cell_by_cell(domain, np.flatnonzero(members).tolist())
     for number in (1, -3):
-        one, other = (
+        block, other = (
             Block(where, (), ConstantWeight(number))
             for where in (among_combinations(domain.attributes, members), formula)
         )
-        assert isinstance(one.where, Jointly)
-        assert block_digest(one, domain) == block_digest(other, domain)
+        assert isinstance(block.where, Jointly)
+        assert block_digest(block, domain) == block_digest(other, domain)
     members[(0,) * len(domain.shape)] ^= True
     assert block_digest(Block(among_combinations(domain.attributes, members)), domain) != block_digest(
         Block(formula), domain
@@ -218,19 +221,19 @@ def test_equal_slices_are_one_class_and_sets_of_places_tell_just_the_others_apar
     codes = data.draw(st.integers(0, (1 << number) - 1))
     table = unpack_bits(codes, number).reshape(shape)
     assert pack_bits(table) == codes
-    for axis, own in enumerate(axis_classes(shape, codes)):
+    for axis, labels in enumerate(axis_classes(shape, codes)):
         slices = [np.take(table, place, axis=axis) for place in range(shape[axis])]
-        firsts = [next(at for at, other in enumerate(slices) if (other == one).all()) for one in slices]
-        assert list(own) == [sorted(set(firsts)).index(first) for first in firsts]
-        signs = [tuple(mask >> place & 1 for mask in separating_sets(own)) for place in range(shape[axis])]
-        assert [signs.index(sign) for sign in signs] == [own.index(label) for label in own]
-        assert project_bits(shape, codes, axis) == pack_bits(np.array([one.any() for one in slices]))
+        firsts = [next(at for at, other in enumerate(slices) if (other == part).all()) for part in slices]
+        assert list(labels) == [sorted(set(firsts)).index(first) for first in firsts]
+        signs = [tuple(mask >> place & 1 for mask in separating_sets(labels)) for place in range(shape[axis])]
+        assert [signs.index(sign) for sign in signs] == [labels.index(label) for label in labels]
+        assert project_bits(shape, codes, axis) == pack_bits(np.array([part.any() for part in slices]))
 
 
 def test_values_of_several_columns_are_looked_at_together() -> None:
     c = columns(DOMAIN)
-    found = c["sex", "age"].isin([("female", 3), ("<missing>", 4), ("female", 3)])
-    assert found == among_combinations([DOMAIN["sex"], DOMAIN["age"]], [(0, 0), (1, 1)])
+    predicate = c["sex", "age"].isin([("female", 3), ("<missing>", 4), ("female", 3)])
+    assert predicate == among_combinations([DOMAIN["sex"], DOMAIN["age"]], [(0, 0), (1, 1)])
     assert c["sex", "age"].isin([("female", 3)]) == (c.sex == "female") & (c.age == 3)
     assert c["sex", "age"].isin([]) == NOTHING
 

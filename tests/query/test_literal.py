@@ -188,12 +188,12 @@ def test_none_and_single_texts_are_refused_with_what_to_write() -> None:
 
 
 def test_the_columns_of_a_domain_are_found_by_name() -> None:
-    found = columns(Domain((AGE, SEX)))
-    assert (found.age >= 3) == (found["age"] >= 3)
-    assert dir(found) == ["age", "sex"]
-    assert repr(found) == "Columns(age, sex)"
-    assert repr(found.sex) == "Column(sex)"
+    c = columns(Domain((AGE, SEX)))
+    assert (c.age >= 3) == (c["age"] >= 3)
+    assert dir(c) == ["age", "sex"]
+    assert repr(c) == "Columns(age, sex)"
+    assert repr(c.sex) == "Column(sex)"
     with pytest.raises(AttributeError, match="the columns are age, sex"):
-        _ = found.size
+        _ = c.size
     with pytest.raises(InvalidArgument, match="age, sex"):
-        _ = found["size"]
+        _ = c["size"]

@@ -93,11 +93,12 @@ def test_weights_and_groups_are_those_of_each_row_by_itself(query: Query) -> Non
 @settings(max_examples=examples(80), deadline=None)
 @given(predicates(MIXED), all_weights(MIXED), predicates(MIXED), all_weights(MIXED))
 def test_two_blocks_have_one_digest_just_if_every_row_counts_the_same(first, heavy, second, light) -> None:
-    one, other = Block(first, (), heavy), Block(second, (), light)
+    candidate, other = Block(first, (), heavy), Block(second, (), light)
     meanings = [
-        [weight_in(block.weight, row) if is_meant(block.where, row) else 0 for row in ROWS] for block in (one, other)
+        [weight_in(block.weight, row) if is_meant(block.where, row) else 0 for row in ROWS]
+        for block in (candidate, other)
     ]
-    assert (block_digest(one, MIXED) == block_digest(other, MIXED)) == (meanings[0] == meanings[1])
+    assert (block_digest(candidate, MIXED) == block_digest(other, MIXED)) == (meanings[0] == meanings[1])
 
 
 @settings(max_examples=examples(80), deadline=None)
@@ -135,7 +136,7 @@ def test_histograms_and_residuals_of_complete_columns_have_a_fraction_of_the_cel
     complete = Domain(tuple(Boolean(f"a{number}", otherwise=False) for number in range(6)))
     other = Domain(tuple(Boolean(f"a{number}") for number in range(6)))
     assert (Query.marginal(complete, complete.names).values, Query.marginal(other, other.names).values) == (64, 4096)
-    residuals = [Residual(tuple(Classes.of(own) for own in domain)) for domain in (complete, other)]
+    residuals = [Residual(tuple(Classes.of(attribute) for attribute in domain)) for domain in (complete, other)]
     assert [residual.number for residual in residuals] == [1, 729]
     assert Classes.grouped(Partition.every(WARD, 2)).masks == (0b011, 0b100)
     assert conjunction(columns(complete).a0 == True, columns(complete).a0 == False) == NOTHING  # noqa: E712

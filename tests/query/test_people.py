@@ -25,7 +25,10 @@ from tests.query.drawing import Row, blocks, contribution, group_in, is_meant, p
 
 BOTH = pytest.mark.parametrize("relation", list(Neighbours))
 SMALL = Domain((Boolean("urgent"), Integer("age", 0, 1, otherwise=0)))
-ROWS = [dict(zip(SMALL.names, codes, strict=True)) for codes in itertools.product(*(range(own.cells) for own in SMALL))]
+ROWS = [
+    dict(zip(SMALL.names, codes, strict=True))
+    for codes in itertools.product(*(range(attribute.cells) for attribute in SMALL))
+]
 MOST = 2
 Answers = Counter[tuple[int, tuple[int, ...]]]
 
@@ -41,23 +44,23 @@ def counting() -> st.SearchStrategy[Block]:
 
 
 def queries() -> st.SearchStrategy[Query]:
-    found = st.lists(blocks(SMALL) | counting(), min_size=1, max_size=3)
-    return found.map(lambda own: Query(SMALL, tuple(own)))
+    block_lists = st.lists(blocks(SMALL) | counting(), min_size=1, max_size=3)
+    return block_lists.map(lambda own: Query(SMALL, tuple(own)))
 
 
 def answers(query: Query, rows: tuple[Row, ...]) -> Answers:
     """What one person's rows add to every answer."""
-    found: Answers = Counter()
+    totals: Answers = Counter()
     for number, block in enumerate(query.blocks):
         if isinstance(block.weight, PeopleWeight):
             for group in {
                 tuple(group_in(key, row) for key in block.keys) for row in rows if is_meant(block.where, row)
             }:
-                found[number, group] = 1
+                totals[number, group] = 1
         else:
             for group, weight in (contribution(block, row) for row in rows):
-                found[number, group] += weight
-    return found
+                totals[number, group] += weight
+    return totals
 
 
 def moves(query: Query, relation: Neighbours, most: int = MOST):
@@ -65,10 +68,12 @@ def moves(query: Query, relation: Neighbours, most: int = MOST):
     people = [rows for number in range(most + 1) for rows in itertools.combinations_with_replacement(ROWS, number)]
     tables = [answers(query, rows) for rows in people]
     pairs = (
-        ((one, Answers()) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+        ((table, Answers()) for table in tables)
+        if relation is Neighbours.ADD_REMOVE
+        else itertools.combinations(tables, 2)
     )
-    for one, other in pairs:
-        yield [one[place] - other[place] for place in one.keys() | other.keys()] or [0]
+    for table, other in pairs:
+        yield [table[place] - other[place] for place in table.keys() | other.keys()] or [0]
 
 
 @BOTH
@@ -96,12 +101,12 @@ def test_no_person_moves_answers_farther_than_priced(relation: Neighbours, query
     ids=["rows", "some rows", "groups", "weights"],
 )
 def test_the_price_is_reached_by_equal_rows(relation: Neighbours, query: Query):
-    found = [
+    norms = [
         (sum(map(abs, steps)), sum(step * step for step in steps), max(map(abs, steps)))
         for steps in moves(query, relation)
     ]
     priced = unit_sensitivity(query, unit(relation))
-    assert tuple(map(max, zip(*found, strict=True))) == (priced.l1, priced.l2_squared, priced.linf)
+    assert tuple(map(max, zip(*norms, strict=True))) == (priced.l1, priced.l2_squared, priced.linf)
 
 
 @BOTH
@@ -134,9 +139,9 @@ def test_where_people_are_replaced_the_number_of_rows_is_not_the_same():
 def test_residuals_of_people_cost_the_worse_of_an_added_and_a_replaced_row(relation: Neighbours):
     ways = tuple(Classes.of(SMALL[name]) for name in ("urgent", "age"))
     every = [Residual(inner) for size in range(3) for inner in itertools.combinations(ways, size)]
-    cheap = [(every[0], Fraction(1, 10)), *((own, Fraction(9)) for own in every[1:])]
-    for parts in (cheap, [(own, Fraction(3)) for own in every]):
-        grown = sum(squared_move_added(own) / variance for own, variance in parts)
+    cheap = [(every[0], Fraction(1, 10)), *((residual, Fraction(9)) for residual in every[1:])]
+    for parts in (cheap, [(residual, Fraction(3)) for residual in every]):
+        grown = sum(squared_move_added(residual) / variance for residual, variance in parts)
         replaced = worst_ratio(parts, Unit.each_row(Neighbours.REPLACE))
         worse = grown if relation is Neighbours.ADD_REMOVE else max(grown, replaced)
         assert worst_ratio(parts, unit(relation, 3)) == 9 * worse
@@ -171,5 +176,5 @@ def test_a_count_of_people_has_a_spelling_and_a_digest_of_its_own():
     people, rows = Query.people(SMALL, "urgent"), Query.histogram(SMALL, "urgent")
     assert from_json(to_json(people), SMALL) == people
     assert query_digest(people) != query_digest(rows)
-    one, other = among(SMALL["urgent"], [1, 2]), among(SMALL["urgent"], [2, 1])
-    assert query_digest(Query.people(SMALL, (), one)) == query_digest(Query.people(SMALL, (), other))
+    predicate, other = among(SMALL["urgent"], [1, 2]), among(SMALL["urgent"], [2, 1])
+    assert query_digest(Query.people(SMALL, (), predicate)) == query_digest(Query.people(SMALL, (), other))

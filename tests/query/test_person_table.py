@@ -26,7 +26,10 @@ from tests.query.drawing import Row, blocks, contribution, is_meant, predicates
 
 BOTH = pytest.mark.parametrize("relation", list(Neighbours))
 SMALL = Domain((Boolean("urgent"), Integer("age", 0, 2, otherwise=0)))
-ROWS = [dict(zip(SMALL.names, codes, strict=True)) for codes in itertools.product(*(range(own.cells) for own in SMALL))]
+ROWS = [
+    dict(zip(SMALL.names, codes, strict=True))
+    for codes in itertools.product(*(range(attribute.cells) for attribute in SMALL))
+]
 MOST = 2
 AGE = ValueWeight("age", 3, -1, 1)
 """age - 1, so that a sum may be negative."""
@@ -54,14 +57,14 @@ def tables(draw: st.DrawFn) -> PersonTable:
 @st.composite
 def queries(draw: st.DrawFn) -> Query:
     """Blocks over one or two tables of people, beside blocks over rows and counts of people."""
-    found: list[Block] = []
+    parts: list[Block] = []
     for table in draw(st.lists(tables(), min_size=1, max_size=2)):
         inner = draw(st.lists(blocks(table.domain), min_size=1, max_size=2))
-        found += [Block(own.where, own.keys, own.weight, own.unit, table) for own in inner]
-    found += draw(st.lists(blocks(SMALL), max_size=1))
+        parts += [Block(block.where, block.keys, block.weight, block.unit, table) for block in inner]
+    parts += draw(st.lists(blocks(SMALL), max_size=1))
     if draw(st.booleans()):
-        found.append(Block(draw(predicates(SMALL)), (), PeopleWeight()))
-    return Query(SMALL, tuple(found))
+        parts.append(Block(draw(predicates(SMALL)), (), PeopleWeight()))
+    return Query(SMALL, tuple(parts))
 
 
 def person_row(table: PersonTable, rows: tuple[Row, ...]) -> Row | None:
@@ -69,33 +72,35 @@ def person_row(table: PersonTable, rows: tuple[Row, ...]) -> Row | None:
     meant = [row for row in rows if is_meant(table.where, row)]
     if not meant:
         return None
-    found: Row = {}
-    for own in table.columns:
-        weights = [contribution(Block(own.where, (), own.weight), row)[1] for row in meant if is_meant(own.where, row)]
+    codes: Row = {}
+    for column in table.columns:
+        weights = [
+            contribution(Block(column.where, (), column.weight), row)[1] for row in meant if is_meant(column.where, row)
+        ]
         if not weights:
-            found[own.attribute.name] = own.absent
+            codes[column.attribute.name] = column.absent
             continue
-        total = {"count": sum, "sum": sum, "least": min, "greatest": max}[own.aggregate](weights)
-        found[own.attribute.name] = min(max((total - own.lower) // own.width, 0), own.attribute.size - 1)
-    return found
+        total = {"count": sum, "sum": sum, "least": min, "greatest": max}[column.aggregate](weights)
+        codes[column.attribute.name] = min(max((total - column.lower) // column.width, 0), column.attribute.size - 1)
+    return codes
 
 
 def answers(query: Query, rows: tuple[Row, ...]) -> Counter[tuple[int, tuple[int, ...]]]:
     """What one person's rows add to every answer."""
-    found: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    totals: Counter[tuple[int, tuple[int, ...]]] = Counter()
     for number, block in enumerate(query.blocks):
         if block.table is not None:
-            own = person_row(block.table, rows)
-            listed = () if own is None else (own,)
+            person = person_row(block.table, rows)
+            listed = () if person is None else (person,)
             plain = Block(block.where, block.keys, block.weight)
         elif isinstance(block.weight, PeopleWeight):
-            found[number, ()] = int(any(is_meant(block.where, row) for row in rows))
+            totals[number, ()] = int(any(is_meant(block.where, row) for row in rows))
             continue
         else:
             listed, plain = rows, block
         for group, weight in (contribution(plain, row) for row in listed):
-            found[number, group] += weight
-    return found
+            totals[number, group] += weight
+    return totals
 
 
 def people() -> list[tuple[Row, ...]]:
@@ -110,10 +115,12 @@ def test_no_person_moves_answers_about_people_farther_than_priced(relation: Neig
     tables = [answers(query, rows) for rows in people()]
     nobody: Counter[tuple[int, tuple[int, ...]]] = Counter()
     pairs = (
-        ((one, nobody) for one in tables) if relation is Neighbours.ADD_REMOVE else itertools.combinations(tables, 2)
+        ((table, nobody) for table in tables)
+        if relation is Neighbours.ADD_REMOVE
+        else itertools.combinations(tables, 2)
     )
-    for one, other in pairs:
-        steps = [one[place] - other[place] for place in one.keys() | other.keys()] or [0]
+    for table, other in pairs:
+        steps = [table[place] - other[place] for place in table.keys() | other.keys()] or [0]
         assert sum(map(abs, steps)) <= priced.l1
         assert sum(step * step for step in steps) <= priced.l2_squared
         assert max(map(abs, steps)) <= priced.linf
@@ -161,14 +168,14 @@ def test_codes_are_what_the_definition_says(table: PersonTable, data: st.DataObj
     rows = data.draw(st.lists(st.tuples(st.sampled_from(ROWS), st.integers(0, 3)), max_size=8))
     axes = {name: np.array([row[name] for row, _ in rows], dtype=np.int64) for name in SMALL.names}
     who = np.array([person for _, person in rows], dtype=np.int64)
-    found = table.codes(axes, who)
+    codes = table.codes(axes, who)
     by_hand = [
-        person_row(table, tuple(row for row, own in rows if own == person)) for person in sorted(set(who.tolist()))
+        person_row(table, tuple(row for row, owner in rows if owner == person)) for person in sorted(set(who.tolist()))
     ]
     kept = [row for row in by_hand if row is not None]
     assert table.rows(axes, who) == len(kept)
     for name in table.domain.names:
-        assert found[name].tolist() == [row[name] for row in kept]
+        assert codes[name].tolist() == [row[name] for row in kept]
 
 
 def test_a_total_beyond_its_bounds_counts_as_the_bound():

@@ -67,10 +67,10 @@ def test_a_comparison_and_all_other_rows_are_told_apart(polynomial: Polynomial) 
 
 def test_a_polynomial_has_one_form_however_it_is_written() -> None:
     known = columns(SMALL, "b", "late", "a")
-    one = Polynomial.of(known, {(("late", 2), ("a", 1)): 3, (("b", 1),): 0, (): 5, (("a", 1), ("late", 1)): -1})
+    polynomial = Polynomial.of(known, {(("late", 2), ("a", 1)): 3, (("b", 1),): 0, (): 5, (("a", 1), ("late", 1)): -1})
     two = Polynomial.of(dict(reversed(known.items())), {(): 5, (("a", 1), ("late", 1)): 2})
-    assert one == two
-    assert one.terms == (((0, 0, 0), 5), ((1, 0, 1), 2))
+    assert polynomial == two
+    assert polynomial.terms == (((0, 0, 0), 5), ((1, 0, 1), 2))
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_sums_products_and_their_rows_together_move_as_a_walk_says(relation: Nei
 
 def test_the_same_product_is_the_same_question_with_few_cells_and_with_many() -> None:
     few = columns(SMALL, "a", "b")
-    one = Polynomial.of(few, {(("a", 1), ("b", 1)): 1})
+    polynomial = Polynomial.of(few, {(("a", 1), ("b", 1)): 1})
     table = [a * b if a < 8 and b < 6 else 0 for a in range(10) for b in range(8)]
     listed = TableWeight(("a", "b"), (10, 8), tuple(table))
-    blocks = [Block(weight=PolynomialWeight(one)), Block(weight=listed)]
+    blocks = [Block(weight=PolynomialWeight(polynomial)), Block(weight=listed)]
     assert len({query_digest(Query(SMALL, (block,))) for block in blocks}) == 1
     assert query_digest(Query(ORDERS, (Block(weight=PolynomialWeight(REVENUE)),))) != query_digest(
         Query(ORDERS, (Block(weight=PolynomialWeight(REVENUE.plus(1))),))

@@ -81,17 +81,17 @@ def test_joining_keeps_the_meaning(parts: list[Predicate]) -> None:
 @settings(deadline=None)
 @given(all_weights())
 def test_a_weight_is_what_a_slow_reading_says_and_within_its_extremes(weight: object) -> None:
-    found = [weight_in(weight, row) for row in ROWS]  # type: ignore[arg-type]
-    assert walked(evaluate_weight(weight, AXES)) == found  # type: ignore[arg-type]
+    expected = [weight_in(weight, row) for row in ROWS]  # type: ignore[arg-type]
+    assert walked(evaluate_weight(weight, AXES)) == expected  # type: ignore[arg-type]
     low, high = weight_range(weight)  # type: ignore[arg-type]
-    assert low <= min(found) <= max(found) <= high
+    assert low <= min(expected) <= max(expected) <= high
 
 
 @settings(deadline=None)
 @given(all_keys())
 def test_groups_are_numbered_in_the_order_of_the_keys(keys: tuple[Partition | CaseKey, ...]) -> None:
-    found = walked(group_numbers(keys, AXES))
-    for row, number in zip(ROWS, found, strict=True):
+    numbers = walked(group_numbers(keys, AXES))
+    for row, number in zip(ROWS, numbers, strict=True):
         expected = 0
         for key in keys:
             expected = expected * key.groups + group_in(key, row)
@@ -104,12 +104,12 @@ def test_atoms_show_all_weights_and_groups_of_a_block(block: Block) -> None:
     seen = attribute_uses(Stack((), (block,)))
     codes = atom_codes(DOMAIN, seen, limit=1 << 16)
     assert codes is not None
-    for found in (block_weights, lambda block, axes: group_numbers(block.keys, axes)):
-        few = np.broadcast_to(found(block, broadcast_codes(codes)), [len(own) for own in codes.values()])
-        own = np.ix_(*(atom_labels(SHAPE[NAMES.index(name)], trait) for name, trait in seen.items()))
+    for evaluate in (block_weights, lambda block, axes: group_numbers(block.keys, axes)):
+        few = np.broadcast_to(evaluate(block, broadcast_codes(codes)), [len(column) for column in codes.values()])
+        index = np.ix_(*(atom_labels(SHAPE[NAMES.index(name)], trait) for name, trait in seen.items()))
         names = list(codes)
-        many = np.broadcast_to(found(block, product_axes(DOMAIN, names)), product_shape(DOMAIN, names))
-        assert np.array_equal(few[own] if names else few, many)
+        many = np.broadcast_to(evaluate(block, product_axes(DOMAIN, names)), product_shape(DOMAIN, names))
+        assert np.array_equal(few[index] if names else few, many)
 
 
 @given(st.integers(1, 9000), st.data())
@@ -133,9 +133,11 @@ def test_a_few_codes_of_a_large_column_weigh_what_its_table_says() -> None:
 def test_a_value_in_steps_is_the_value(centre: Fraction, power: int) -> None:
     stay = Number("stay", Fraction(-1, 2), Fraction(10), Fraction(1, 4))
     weight, unit = column_weight(stay, centre=centre, power=power)
-    found = evaluate_weight(weight, {"stay": np.arange(45)}).tolist()
-    assert [number * unit for number in found[:43]] == [(Fraction(code - 2, 4) - centre) ** power for code in range(43)]
-    assert found[43:] == [0, 0]
+    numbers = evaluate_weight(weight, {"stay": np.arange(45)}).tolist()
+    assert [number * unit for number in numbers[:43]] == [
+        (Fraction(code - 2, 4) - centre) ** power for code in range(43)
+    ]
+    assert numbers[43:] == [0, 0]
 
 
 def test_labels_of_one_column_can_be_weighted() -> None:
@@ -239,5 +241,5 @@ def test_a_question_knows_the_columns_that_noise_shows_in() -> None:
     assert (alone.query, alone.columns[0].expression) == (Query.count(DOMAIN), plain.columns[0].expression)
     both = question_from_query(plain.query.stacked(Query.count(DOMAIN)))
     assert both.single_total is None
-    assert [own for _, own in both.noisy_columns] == [{0: 1.0}, {1: 1.0}]
+    assert [coefficients for _, coefficients in both.noisy_columns] == [{0: 1.0}, {1: 1.0}]
     assert both.column_alone(both.columns[1], (1,)).query == Query.count(DOMAIN)

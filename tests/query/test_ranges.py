@@ -25,8 +25,8 @@ def squared(polynomial: Polynomial) -> Polynomial:
     """Return the square, or the polynomial itself if its degree is too high."""
     terms: dict[Powers, int] = {}
     listed = list(zip(polynomial.powers(), (number for _, number in polynomial.terms), strict=True))
-    for (one, first), (other, second) in itertools.product(listed, repeat=2):
-        powers = dict(one)
+    for (monomial, first), (other, second) in itertools.product(listed, repeat=2):
+        powers = dict(monomial)
         for name, power in other:
             powers[name] = powers.get(name, 0) + power
         if sum(powers.values()) > MOST_DEGREE:
@@ -40,10 +40,10 @@ def squared(polynomial: Polynomial) -> Polynomial:
 @st.composite
 def compared(draw: st.DrawFn) -> tuple[Polynomial, Predicate]:
     """A polynomial, and a condition that compares it or a multiple of it with numbers, among other things."""
-    own = draw(polynomials())
+    polynomial = draw(polynomials())
 
     def comparison(least: int, *, negative: bool) -> Predicate:
-        moved = (own.negative() if negative else own).plus(least)
+        moved = (polynomial.negative() if negative else polynomial).plus(least)
         return NonNegative(moved) if moved.terms else EVERYTHING
 
     tests = st.builds(comparison, st.integers(-30, 30), negative=st.booleans())
@@ -56,7 +56,11 @@ def compared(draw: st.DrawFn) -> tuple[Polynomial, Predicate]:
         ),
         max_leaves=5,
     )
-    changed = draw(st.sampled_from([own, own.plus(3), own.negative(), squared(own), squared(own.plus(-2))]))
+    changed = draw(
+        st.sampled_from(
+            [polynomial, polynomial.plus(3), polynomial.negative(), squared(polynomial), squared(polynomial.plus(-2))]
+        )
+    )
     return changed, draw(some)
 
 
@@ -65,7 +69,7 @@ def compared(draw: st.DrawFn) -> tuple[Polynomial, Predicate]:
 def test_no_row_of_the_condition_has_a_value_beyond_the_range(drawn: tuple[Polynomial, Predicate]) -> None:
     polynomial, where = drawn
     low, high = polynomial_range(polynomial, where)
-    for codes in itertools.product(*(range(own.cells) for own in DOMAIN)):
+    for codes in itertools.product(*(range(attribute.cells) for attribute in DOMAIN)):
         row = dict(zip(DOMAIN.names, codes, strict=True))
         value = polynomial_in(polynomial, row)
         if value is not None and is_meant(where, row):
@@ -77,7 +81,7 @@ def test_no_row_of_the_condition_has_a_value_beyond_the_range(drawn: tuple[Polyn
 def test_no_row_of_a_block_has_a_weight_beyond_its_range(weight: object, where: Predicate) -> None:
     low, high = weight_range(weight, where)  # type: ignore[arg-type]
     block = Block(where, (), weight)  # type: ignore[arg-type]
-    for codes in itertools.product(*(range(own.cells) for own in DOMAIN)):
+    for codes in itertools.product(*(range(attribute.cells) for attribute in DOMAIN)):
         row = dict(zip(DOMAIN.names, codes, strict=True))
         if is_meant(where, row):
             assert low <= contribution(block, row)[1] <= high

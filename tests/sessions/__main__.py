@@ -32,21 +32,21 @@ def main() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     seeds = range(given.only, given.only + 1) if given.only is not None else None
     start = given.seed * 1_000_000
-    found = sessions(
+    batch = sessions(
         seeds or range(start, start + given.sessions), jobs=1 if seeds else given.jobs, shown=seeds is None
     )
-    print(*found.figures.lines(), sep="\n")  # noqa: T201  what was asked for
-    print(f"{len(found.broken)} broken; {found.seconds:.0f} CPU-s")  # noqa: T201
-    for seed, invariant, detail in sorted(found.broken)[:200]:
+    print(*batch.figures.lines(), sep="\n")  # noqa: T201  what was asked for
+    print(f"{len(batch.broken)} broken; {batch.seconds:.0f} CPU-s")  # noqa: T201
+    for seed, invariant, detail in sorted(batch.broken)[:200]:
         print(f"  {seed}: {invariant}: {detail[:160]!r}")  # noqa: T201
-    for text in explained(found):
+    for text in explained(batch):
         print("-" * 60, text, sep="\n")  # noqa: T201
-    failing = found.figures.failing()
+    failing = batch.figures.failing()
     if failing:
         print("intervals fail more often than they promise:", ", ".join(failing))  # noqa: T201
     if given.json:
-        print(json.dumps({**found.figures.written(), "broken": len(found.broken), "cpu_s": round(found.seconds)}))  # noqa: T201
-    return 1 if found.broken or failing else 0
+        print(json.dumps({**batch.figures.written(), "broken": len(batch.broken), "cpu_s": round(batch.seconds)}))  # noqa: T201
+    return 1 if batch.broken or failing else 0
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class Dataset:
     """Names and shares."""
 
     def column(self, name: str) -> Column:
-        return next(own for own in self.columns if own.name == name)
+        return next(column for column in self.columns if column.name == name)
 
     @property
     def schema(self) -> dodona.Schema:
@@ -148,14 +148,14 @@ class Dataset:
     def schema_source(self) -> str:
         """Return the Python text of the schema."""
         people = "" if self.cap is None else f", id='who', rows={self.cap}"
-        declared = ", ".join(own.source() for own in self.columns)
+        declared = ", ".join(column.source() for column in self.columns)
         return f"Schema.of('t', {declared}, size={self.size}, neighbours={self.neighbours!r}{people})"
 
     def toml(self, version: int = 1) -> str:
         """Return the dataset file."""
         people = "" if self.cap is None else f'id = "who"\nrows = {self.cap}\n'
         analysts = "".join(f'[[analysts]]\nname = "{name}"\nshare = "{share}"\n' for name, share in self.analysts)
-        columns = "\n".join(own.toml() for own in self.columns)
+        columns = "\n".join(column.toml() for column in self.columns)
         return (
             f'format = 1\ndataset = "t"\n[source]\nkind = "{self.door}"\npath = "rows.{self.door}"\n'
             f'table = "t"\nversion = "{version}"\n'
@@ -195,9 +195,9 @@ def table(dataset: Dataset) -> Table:
     number = dataset.rows
     raw: dict[str, object] = {}
     codes = {}
-    for own in dataset.columns:
-        random = np.random.default_rng([dataset.seed, zlib.crc32(own.name.encode())])
-        raw[own.name], codes[own.name] = _column(own, number, random, texts=dataset.door == "csv")
+    for column in dataset.columns:
+        random = np.random.default_rng([dataset.seed, zlib.crc32(column.name.encode())])
+        raw[column.name], codes[column.name] = _column(column, number, random, texts=dataset.door == "csv")
     people = np.arange(number, dtype=np.int64)
     if dataset.cap is not None:
         random = np.random.default_rng([dataset.seed, 1])
@@ -206,8 +206,8 @@ def table(dataset: Dataset) -> Table:
         people = np.repeat(np.arange(number, dtype=np.int64), lengths)[:number]
         people = random.permutation(people)
         nobody = random.random(number) < (0.05 if random.random() < 0.3 else 0.0)
-        raw["who"] = pd.Series(np.where(nobody, None, [f"p{own}" for own in people]), dtype=object)
-        people, codes = people[~nobody], {name: own[~nobody] for name, own in codes.items()}
+        raw["who"] = pd.Series(np.where(nobody, None, [f"p{person}" for person in people]), dtype=object)
+        people, codes = people[~nobody], {name: values[~nobody] for name, values in codes.items()}
     return Table(pd.DataFrame(raw, index=range(number)), codes, people)
 
 
@@ -238,9 +238,9 @@ def _column(own: Column, number: int, random: np.random.Generator, *, texts: boo
 
 def _series(own: Column, shown: list[object]) -> pd.Series[Any]:
     match own.kind:
-        case "integer" if not any(isinstance(one, str) for one in shown):
+        case "integer" if not any(isinstance(value, str) for value in shown):
             return pd.Series(shown, dtype="Int64")
-        case "number" if not any(isinstance(one, str) for one in shown):
+        case "number" if not any(isinstance(value, str) for value in shown):
             return pd.Series(shown, dtype="float64")
         case "boolean":
             return pd.Series(shown, dtype="boolean")

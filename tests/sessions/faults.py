@@ -180,9 +180,9 @@ def main(name: str) -> int:
     """The exit code of sessions under a fault."""
     fault = FAULTS[name]
     finder = install(fault.patches)
-    found = noticed(fault)
-    print(f"{name}: noticed after {found} sessions")  # noqa: T201  for whoever runs it by hand
-    return NEVER_IMPORTED if not finder.used else 0 if found is None else 1
+    number = noticed(fault)
+    print(f"{name}: noticed after {number} sessions")  # noqa: T201  for whoever runs it by hand
+    return NEVER_IMPORTED if not finder.used else 0 if number is None else 1
 
 
 if __name__ == "__main__":

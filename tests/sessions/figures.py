@@ -48,7 +48,7 @@ class Figures:
 
     def groups(self) -> dict[str, Counter[Sample]]:
         """Return the samples of each test: a kind, and a kind on a rung."""
-        found: dict[str, Counter[Sample]] = {}
+        by_test: dict[str, Counter[Sample]] = {}
         for sample, number in self.samples.items():
             names = (
                 [f"{sample.kind}, {sample.rung}"]
@@ -57,8 +57,8 @@ class Figures:
             )
             names += [sample.kind] if sample.tested and sample.rung != "watch" else []
             for name in names:
-                found.setdefault(name, Counter())[sample] += number
-        return dict(sorted(found.items()))
+                by_test.setdefault(name, Counter())[sample] += number
+        return dict(sorted(by_test.items()))
 
     def failing(self) -> list[str]:
         """Return the groups whose intervals fail more often than they promise.
@@ -76,8 +76,8 @@ class Figures:
         lines = [f"{name:<44} {number:>9,}" for name, number in sorted(self.counts.items())]
         lines.append(f"{'intervals':<44} {'looked at':>9} {'failed':>7} {'promised':>9} {'tail':>9}")
         for name, samples in self.groups().items():
-            number, failed = samples.total(), sum(count for one, count in samples.items() if not one.held)
-            promised = sum(one.failing * count for one, count in samples.items())
+            number, failed = samples.total(), sum(count for sample, count in samples.items() if not sample.held)
+            promised = sum(sample.failing * count for sample, count in samples.items())
             lines.append(f"{name:<44} {number:>9,} {failed:>7,} {promised:>9.1f} {tail(samples):>9.2g}")
         return lines
 
@@ -86,8 +86,8 @@ class Figures:
         covered = {
             name: {
                 "looked at": samples.total(),
-                "failed": sum(count for one, count in samples.items() if not one.held),
-                "promised at most": round(sum(one.failing * count for one, count in samples.items()), 1),
+                "failed": sum(count for sample, count in samples.items() if not sample.held),
+                "promised at most": round(sum(sample.failing * count for sample, count in samples.items()), 1),
             }
             for name, samples in self.groups().items()
         }
@@ -98,10 +98,10 @@ def tail(samples: Counter[Sample]) -> float:
     """Return the probability of as many failures or more, if each sample fails as often as it may."""
     from scipy.stats import binom
 
-    failed = sum(number for one, number in samples.items() if not one.held)
+    failed = sum(number for sample, number in samples.items() if not sample.held)
     numbers: Counter[float] = Counter()
-    for one, number in samples.items():
-        numbers[round(one.failing, 9)] += number
+    for sample, number in samples.items():
+        numbers[round(sample.failing, 9)] += number
     law = np.ones(1)
     for probability, number in numbers.items():
         law = np.convolve(law, binom.pmf(np.arange(number + 1), number, probability))
@@ -120,16 +120,16 @@ class Batch:
 
 def batch(seeds: range) -> Batch:
     """Run the sessions of some seeds."""
-    found, began = Batch(), time.process_time()
+    outcome, began = Batch(), time.process_time()
     for seed in seeds:
         try:
-            found.figures.add(run(session(seed)))
+            outcome.figures.add(run(session(seed)))
         except Broken as broken:
-            found.broken.append((seed, broken.invariant, broken.detail))
+            outcome.broken.append((seed, broken.invariant, broken.detail))
         except Exception as fault:  # noqa: BLE001  a pool cannot carry every error
-            found.broken.append((seed, "the driver", traceback.format_exc(limit=-3) + repr(fault)))
-    found.seconds = time.process_time() - began
-    return found
+            outcome.broken.append((seed, "the driver", traceback.format_exc(limit=-3) + repr(fault)))
+    outcome.seconds = time.process_time() - began
+    return outcome
 
 
 def sessions(seeds: range, *, jobs: int = 1, shown: bool = False) -> Batch:
@@ -137,12 +137,12 @@ def sessions(seeds: range, *, jobs: int = 1, shown: bool = False) -> Batch:
     total, began = Batch(), time.monotonic()
     parts = [seeds[start : start + _BATCH] for start in range(0, len(seeds), _BATCH)]
     with multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else _Here() as pool:
-        for number, found in enumerate(pool.imap_unordered(batch, parts), start=1):
-            total.figures.join(found.figures)
-            total.broken += found.broken
-            total.seconds += found.seconds
+        for number, outcome in enumerate(pool.imap_unordered(batch, parts), start=1):
+            total.figures.join(outcome.figures)
+            total.broken += outcome.broken
+            total.seconds += outcome.seconds
             if shown:
-                for seed, invariant, detail in found.broken:  # at once, so that a run that is cut short is not lost
+                for seed, invariant, detail in outcome.broken:  # at once, so that a run that is cut short is not lost
                     print(f"\n{seed}: {invariant}: {detail[:160]!r}", file=sys.stderr)  # noqa: T201
                 done = min(number * _BATCH, len(seeds))
                 bar = "#" * (40 * done // len(seeds))

@@ -169,8 +169,8 @@ class _Writer:
         return not self.plain and self.random.random() < probability
 
     def question(self, asked: Question) -> str:
-        keys = [self.key(own) for own in asked.keys]
-        terms = [self.term(own) for own in asked.terms]
+        keys = [self.key(key) for key in asked.keys]
+        terms = [self.term(term) for term in asked.terms]
         names = [f"{text} AS x{number}" for number, text in enumerate(terms)] if self.some(0.5) else terms
         text = f"SELECT {', '.join([*keys, *names])} FROM t{' AS s' if self.alias else ''}"
         where = None if asked.where is None else self.condition(asked.where)
@@ -252,7 +252,7 @@ class _Writer:
                 listed = [column.literal(code) for code in codes]
                 if self.some(0.3):
                     self.random.shuffle(listed)
-                    return "(" + " OR ".join(f"{self.name(name)} = {one}" for one in listed) + ")"
+                    return "(" + " OR ".join(f"{self.name(name)} = {literal}" for literal in listed) + ")"
                 return f"{self.name(name)} IN ({', '.join(listed)})"
             case Between(name, low, high):
                 first, last = (self.dataset.column(name).literal(code) for code in (low, high))
@@ -273,7 +273,7 @@ class _Writer:
                 return f"date_part('{part}', {self.name(name)}) = {number}"
             case Pairs(names, codes):
                 first, second = map(self.dataset.column, names)
-                listed = ", ".join(f"({first.literal(one)}, {second.literal(two)})" for one, two in codes)
+                listed = ", ".join(f"({first.literal(left)}, {second.literal(two)})" for left, two in codes)
                 return f"({', '.join(map(self.name, names))}) IN ({listed})"
             case And(parts) | Or(parts):
                 word = " AND " if isinstance(own, And) else " OR "
@@ -327,11 +327,11 @@ def holds(own: Condition, dataset: Dataset, rows: Table) -> Truth:
             value = rows.codes[name] >= 0
             return value & (parts[rows.codes[name]] == number), value & (parts[rows.codes[name]] != number)
         case Pairs((first, second), codes):
-            either = tuple(And((Compare(first, "=", one), Compare(second, "=", two))) for one, two in codes)
+            either = tuple(And((Compare(first, "=", left), Compare(second, "=", two))) for left, two in codes)
             return holds(Or(either), dataset, rows)
         case And(parts) | Or(parts):
-            found = [holds(part, dataset, rows) for part in parts]
-            yes, no = np.array([one for one, _ in found]), np.array([one for _, one in found])
+            truths = [holds(part, dataset, rows) for part in parts]
+            yes, no = np.array([yes for yes, _ in truths]), np.array([no for _, no in truths])
             return (yes.all(axis=0), no.any(axis=0)) if isinstance(own, And) else (yes.any(axis=0), no.all(axis=0))
         case Not(part):
             yes, no = holds(part, dataset, rows)
@@ -373,11 +373,11 @@ def groups(asked: Question, dataset: Dataset, rows: Table) -> Iterator[Mask]:
     for key in asked.keys:
         column = dataset.column(key.column)
         firsts = cuts_of(key, column)
-        own = np.searchsorted(firsts, rows.codes[key.column], side="right") - 1
-        own[rows.codes[key.column] == MISSING] = len(firsts)
-        own[rows.codes[key.column] == OUTSIDE] = len(firsts) + 1
+        index = np.searchsorted(firsts, rows.codes[key.column], side="right") - 1
+        index[rows.codes[key.column] == MISSING] = len(firsts)
+        index[rows.codes[key.column] == OUTSIDE] = len(firsts) + 1
         count = len(firsts) + column.cells - column.size
-        number, total = number * count + own, total * count
+        number, total = number * count + index, total * count
     for group in range(total):
         yield meant & (number == group)
 
@@ -392,11 +392,11 @@ def cuts_of(key: Key, column: Column) -> list[int]:
 
 def labels(asked: Question, dataset: Dataset) -> int:
     """Return how many groups there are."""
-    found = 1
+    total = 1
     for key in asked.keys:
         column = dataset.column(key.column)
-        found *= len(cuts_of(key, column)) + column.cells - column.size
-    return found
+        total *= len(cuts_of(key, column)) + column.cells - column.size
+    return total
 
 
 def truth(own: Term, dataset: Dataset, rows: Table, meant: Mask) -> Fraction | float | None:

@@ -256,7 +256,7 @@ class _Player:
             raise Broken("what is spent only grows", f"{before.spent} -> {after.spent}")
         if after.spent > 1 or after.left != 1 - after.spent:
             raise Broken("the budget is never passed", f"spent {after.spent}, left {after.left}")
-        if any(own.spent > 1 for own in after.analysts):
+        if any(analyst.spent > 1 for analyst in after.analysts):
             raise Broken("a share is never passed", str(after.analysts))
 
     # --- steps ------------------------------------------------------------------------------------------------------
@@ -324,9 +324,9 @@ class _Player:
 
     def without_values(self, *asked: Question) -> frozenset[str]:
         """Return the code of a refusal that may be where an average has no row: it may be NULL in every row."""
-        for own in asked:
-            meant = np.logical_or.reduce([*groups(own, self.dataset, self.rows)])
-            several = (term for term in own.terms if isinstance(term, Aggregate))
+        for question in asked:
+            meant = np.logical_or.reduce([*groups(question, self.dataset, self.rows)])
+            several = (term for term in question.terms if isinstance(term, Aggregate))
             if any(truth(term, self.dataset, self.rows, meant) is None for term in several):
                 return frozenset({"invalid-sql"})
         return frozenset()
@@ -335,7 +335,9 @@ class _Player:
         """Return the code of a refusal that may be where the condition leaves one value of each sum, which is 0."""
         many = table(replace(self.dataset, rows=max(5_000, self.dataset.rows)))
         sums = (
-            truth(term, self.dataset, many, own) for term in asked.terms for own in groups(asked, self.dataset, many)
+            truth(term, self.dataset, many, group)
+            for term in asked.terms
+            for group in groups(asked, self.dataset, many)
         )
         return frozenset() if any(sums) else frozenset({"invalid-request"})
 
@@ -448,20 +450,22 @@ class _Player:
 
     def places(self, asked: Question, answer: Answer) -> list[int]:
         """Return which group each row is of; those that WHERE excludes have none. Names come from the product."""
-        found = [0] * len(answer.rows)
+        places = [0] * len(answer.rows)
         domain = answer.question.query.domain
         for place, key in enumerate(asked.keys):
-            own = next(
-                one for one in answer.question.keys if isinstance(one, Partition) and one.attribute == key.column
+            partition = next(
+                partition
+                for partition in answer.question.keys
+                if isinstance(partition, Partition) and partition.attribute == key.column
             )
-            names = key_labels(own, domain)
+            names = key_labels(partition, domain)
             numbers = {name: number for number, name in enumerate(names)}
             if len(numbers) != len(names):
                 raise Broken("groups have different names", str(names))
-            found = [
-                number * len(names) + numbers[row.keys[place]] for number, row in zip(found, answer.rows, strict=True)
+            places = [
+                number * len(names) + numbers[row.keys[place]] for number, row in zip(places, answer.rows, strict=True)
             ]
-        return found
+        return places
 
     def named(self, key: Key, names: list[Any]) -> None:
         column = self.dataset.column(key.column)
@@ -475,8 +479,8 @@ class _Player:
         """Hold counts and sums to the tolerance that was asked for."""
         if request.within is None or answer.source == "model":  # without a tolerance it is chosen by its price
             return
-        for place, own in enumerate(asked.terms):
-            room = self.room(own, request.within)
+        for place, term in enumerate(asked.terms):
+            room = self.room(term, request.within)
             if room is None:
                 continue
             for row in answer.rows:
@@ -555,13 +559,13 @@ class _Player:
             if place not in chosen:
                 continue
             (column,) = self.random.sample(range(len(asked.terms)), 1)
-            own, cell = asked.terms[column], rows[place].cells[keys + column]
-            exact = truth(own, self.dataset, self.rows, meant)
+            term, cell = asked.terms[column], rows[place].cells[keys + column]
+            exact = truth(term, self.dataset, self.rows, meant)
             if exact is None or not isinstance(cell, Estimate):
                 continue
             if cell.value is None and not math.isinf(cell.within):
                 raise Broken("an estimate without a value has no ends", str(cell))
-            self.note(Sample(kind_of(own), answer.source, failing, within(cell, exact), tested), new=new)
+            self.note(Sample(kind_of(term), answer.source, failing, within(cell, exact), tested), new=new)
 
     def note(self, sample: Sample, *, new: bool) -> None:
         if new:
@@ -579,7 +583,7 @@ class _Player:
 
     def recall(self, key: str, analyst: int, asked: Batch, request: Request, shown: tuple[Any, ...]) -> None:
         """Hold what is asked under a key again to what it bought, whatever was answered since."""
-        texts, arguments = [own.text(self.dataset) for own in asked], request.arguments()
+        texts, arguments = [question.text(self.dataset) for question in asked], request.arguments()
         answers = self.call(analyst, lambda one: one.ask_many(texts, key=key, **arguments))
         if answers is None or any(answer.price.share for answer in answers):
             raise Broken("a key never pays twice", f"{key}: {'; '.join(texts)}")
@@ -590,7 +594,7 @@ class _Player:
     # --- further steps ----------------------------------------------------------------------------------------------
 
     def ask_many(self, step: AskMany) -> None:
-        texts, arguments = [own.text(self.dataset) for own in step.questions], step.request.arguments()
+        texts, arguments = [question.text(self.dataset) for question in step.questions], step.request.arguments()
         accepted = self.without_values(*step.questions)
         offer = None
         if step.quoted:
@@ -609,27 +613,27 @@ class _Player:
         # A price is that of all questions together: for the same price, one of them alone is more accurate.
         alone = step.request.epsilon is None or len(set(texts)) == 1
         looked = self.random.randrange(len(answers))
-        for number, (own, answer) in enumerate(zip(step.questions, answers, strict=True)):
+        for number, (question, answer) in enumerate(zip(step.questions, answers, strict=True)):
             if number != looked:
-                self.shape(own, answer)
-                self.accurate(own, step.request, answer)
+                self.shape(question, answer)
+                self.accurate(question, step.request, answer)
                 self.found.counts[f"rung: {answer.source}"] += 1
-            elif ((own,), step.request) not in self.told:  # a batch may buy what one of its questions would not
-                self.look(own, step.request, answer, alone=alone)
+            elif ((question,), step.request) not in self.told:  # a batch may buy what one of its questions would not
+                self.look(question, step.request, answer, alone=alone)
         if not alone:
             self.same(step.questions, step.request, answers)
 
     def prepare(self, step: Prepare) -> None:
-        texts, arguments = [own.text(self.dataset) for own in step.questions], step.request.arguments()
+        texts, arguments = [question.text(self.dataset) for question in step.questions], step.request.arguments()
         before = self.state(self.curator(step.analyst))
         prepared = self.call(step.analyst, lambda one: one.prepare(texts, **arguments))
         if prepared is None:
             return
         self.paid(before, self.state(self.curator(step.analyst)), prepared.price.share, "prepared")
-        for own in step.questions:
-            answer = self.ask(Ask(own, step.request, analyst=step.analyst))
+        for question in step.questions:
+            answer = self.ask(Ask(question, step.request, analyst=step.analyst))
             if answer is None or answer.price.share:
-                raise Broken("what was prepared is free", own.text(self.dataset))
+                raise Broken("what was prepared is free", question.text(self.dataset))
 
     def choose(self, step: Choose) -> None:
         text = step.question.text(self.dataset)
@@ -655,15 +659,15 @@ class _Player:
         if watch is None:
             return
         right = True
-        for own in step.questions:
-            verdict = self.call(step.analyst, lambda _, own=own: watch.ask(own.text(self.dataset)))
+        for question in step.questions:
+            verdict = self.call(step.analyst, lambda _, own=question: watch.ask(own.text(self.dataset)))
             if verdict is None:
                 if watch.left:
-                    raise Broken("a watch answers until its last alert", own.text(self.dataset))
+                    raise Broken("a watch answers until its last alert", question.text(self.dataset))
                 break
             if not self.dataset.crowded:
-                (meant,) = groups(own, self.dataset, self.rows)
-                exact = truth(own.terms[0], self.dataset, self.rows, meant)
+                (meant,) = groups(question, self.dataset, self.rows)
+                exact = truth(question.terms[0], self.dataset, self.rows, meant)
                 assert exact is not None
                 far = abs(exact - step.threshold) > watch.within
                 right = right and not (far and bool(verdict.above) != (exact > step.threshold))
@@ -677,8 +681,8 @@ class _Player:
         )
         if weights is None:
             return
-        for own in step.questions:
-            self.call(step.analyst, lambda _, own=own: weights.ask(own.text(self.dataset)))
+        for question in step.questions:
+            self.call(step.analyst, lambda _, own=question: weights.ask(own.text(self.dataset)))
 
     def drill(self, step: Drill) -> None:
         first = self.ask(Ask(step.question, step.request, analyst=step.analyst))
@@ -760,43 +764,45 @@ class _Player:
         self.grown(before, after)
         if len(set(step.questions)) == 1 and after.charges > before.charges + 1:
             raise Broken("one question at one time is one charge", f"{after.charges - before.charges} charges")
-        for own, answer in zip(step.questions, got, strict=True):
+        for question, answer in zip(step.questions, got, strict=True):
             if isinstance(answer, InvalidRequest | Refused):
-                self.refused(answer, self.without_values(own))
+                self.refused(answer, self.without_values(question))
             elif isinstance(answer, Exception):
                 raise Broken("no error but refusals", _shown(answer)) from answer
             else:
-                self.shape(own, answer)
-                self.accurate(own, step.request, answer)
+                self.shape(question, answer)
+                self.accurate(question, step.request, answer)
                 self.found.counts[f"rung: {answer.source}"] += 1
 
     def reopen(self) -> None:
         """Close and open again; what was answered before is the same to a curator that knows nothing but the ledger."""
         if self.dataset.door == "memory":
             return
-        asked = [one for one, told in [*self.told.items()][-3:] if told.certain]
-        self.further += [written([own.text(self.dataset) for own in several], request) for several, request in asked]
-        first = [self.again(*one) for one in asked]
+        asked = [pair for pair, record in [*self.told.items()][-3:] if record.certain]
+        self.further += [
+            written([question.text(self.dataset) for question in several], request) for several, request in asked
+        ]
+        first = [self.again(*pair) for pair in asked]
         before = self.state(self.curator(0))
         self.close()
         after = self.state(self.curator(0))
         if (before.spent, before.head, before.charges) != (after.spent, after.head, after.charges):
             raise Broken("a ledger that is opened again is the same", f"{before} -> {after}")
-        for one, told in zip(asked, first, strict=True):
-            again = self.again(*one)
-            if not alike(told, again):
-                raise Broken("what is derived follows from the ledger", f"{one[0]}: {told} -> {again}")
+        for pair, earlier in zip(asked, first, strict=True):
+            again = self.again(*pair)
+            if not alike(earlier, again):
+                raise Broken("what is derived follows from the ledger", f"{pair[0]}: {earlier} -> {again}")
 
     def again(self, asked: Batch, request: Request) -> tuple[Any, ...]:
         """Return the cells of answers that were told before, for nothing."""
-        texts, arguments = [own.text(self.dataset) for own in asked], request.arguments()
+        texts, arguments = [question.text(self.dataset) for question in asked], request.arguments()
         before = self.state(self.curator(0))
         answers = self.call(
             0, lambda one: one.ask_many(texts, **arguments) if len(texts) > 1 else (one.ask(texts[0], **arguments),)
         )
         if answers is None or any(answer.price.share for answer in answers):
-            told = None if answers is None else next(answer for answer in answers if answer.price.share)
-            raise Broken("what was answered is told again for nothing", f"{'; '.join(texts)}: {told}")
+            charged = None if answers is None else next(answer for answer in answers if answer.price.share)
+            raise Broken("what was answered is told again for nothing", f"{'; '.join(texts)}: {charged}")
         self.paid(before, self.state(self.curator(0)), Fraction(0), "told again")
         return tuple(map(cells, answers))
 

@@ -303,7 +303,7 @@ class _Asker:
                 threshold = random.randint(0, self.dataset.size)
                 return Above(questions, threshold, self.price(), random.randint(1, 2), self.who())
             case "weigh":
-                small = [own.name for own in self.dataset.columns if own.cells < 50][:2]
+                small = [column.name for column in self.dataset.columns if column.cells < 50][:2]
                 questions = (
                     tuple(Question((Aggregate("count"),), self.condition(small)) for _ in range(3)) if small else ()
                 )
@@ -372,7 +372,7 @@ class _Asker:
             self.usual = self.usual or self.tolerance(questions)
             return self.usual
         counts = all(
-            isinstance(own, Aggregate) and own.measure in _TOTALS for asked in questions for own in asked.terms
+            isinstance(term, Aggregate) and term.measure in _TOTALS for asked in questions for term in asked.terms
         )
         if self.random.random() < (0.15 if counts else 0.85):  # tolerances of averages take long to plan
             part = self.random.choice((0.005, 0.05, 0.2)) * float(self.dataset.epsilon)
@@ -382,7 +382,7 @@ class _Asker:
     def tolerance(self, questions: tuple[Question, ...]) -> Request:
         """Return a tolerance whose price is a part of the budget, from a thousandth to a half, for a count."""
         measures = {
-            own.measure if isinstance(own, Aggregate) else "arithmetic" for asked in questions for own in asked.terms
+            term.measure if isinstance(term, Aggregate) else "arithmetic" for asked in questions for term in asked.terms
         }
         if self.random.random() < 0.2 or not measures <= {"count", "count_of", "people"}:
             return Request(within=self.random.choice(("1%", "5%", "20%")), confidence=self.confidence())
@@ -403,12 +403,12 @@ class _Asker:
             return asked if labels(asked, self.dataset) <= MOST_GROUPS else replace(asked, keys=())
         if random.random() < 0.35:
             keys = tuple(self.key_of() for _ in range(random.choice((1, 1, 2))))
-            keys = tuple({own.column: own for own in keys}.values())
+            keys = tuple({key.column: key for key in keys}.values())
         terms = tuple(self.term() for _ in range(random.choice((1, 1, 1, 1, 2, 3))))
         asked = Question(terms, self.maybe(0.6), keys)
         while labels(asked, self.dataset) > MOST_GROUPS:
             asked = Question(terms, asked.where, asked.keys[1:])
-        if any(own.measure == "quantile" for own in terms if isinstance(own, Aggregate)):
+        if any(term.measure == "quantile" for term in terms if isinstance(term, Aggregate)):
             return Question(terms, asked.where, asked.keys[:1] if labels(asked, self.dataset) < 8 else ())
         if asked.keys and random.random() < 0.25:
             having = random.randint(0, self.dataset.size) if random.random() < 0.4 else None
@@ -417,14 +417,14 @@ class _Asker:
         return asked
 
     def key_of(self) -> Key:
-        own = self.random.choice(self.dataset.columns)
-        if own.numeric and own.size > 10 and self.random.random() < 0.5:
-            return Key(own.name, self.random.choice((5, 10, own.size // 2)))
-        return Key(own.name)
+        column = self.random.choice(self.dataset.columns)
+        if column.numeric and column.size > 10 and self.random.random() < 0.5:
+            return Key(column.name, self.random.choice((5, 10, column.size // 2)))
+        return Key(column.name)
 
     def total(self) -> Aggregate:
         """Return a count or a sum."""
-        numbers = [own.name for own in self.dataset.columns if own.numeric]
+        numbers = [column.name for column in self.dataset.columns if column.numeric]
         if numbers and self.random.random() < 0.3:
             return Aggregate("sum", self.random.choice(numbers))
         return Aggregate("count")
@@ -437,7 +437,7 @@ class _Asker:
             return Arithmetic(random.choice("+-*"), self.total(), random.randint(1, 3))  # type: ignore[arg-type]
         names = ("count", "count_of", "sum", "avg", "share", "spread", "quantile", "people")
         (kind,) = random.choices(names, (50, 5, 14, 12, 4, 4, 6, 5))
-        numbers = [own.name for own in self.dataset.columns if own.numeric]
+        numbers = [column.name for column in self.dataset.columns if column.numeric]
         match kind:
             case "count_of":
                 return Aggregate("count_of", random.choice(self.dataset.columns).name, self.maybe(0.1))
@@ -455,7 +455,7 @@ class _Asker:
                 measure: Measure = random.choice(("var_pop", "var_samp", "stddev_pop", "stddev_samp"))
                 return Aggregate(measure, random.choice(numbers))
             case "quantile":
-                dates = [own.name for own in self.dataset.columns if own.kind == "date"]
+                dates = [column.name for column in self.dataset.columns if column.kind == "date"]
                 if numbers + dates:
                     return Aggregate(
                         "quantile", random.choice(numbers + dates), level=random.choice(("0.5", "0.25", "0.9"))
@@ -470,36 +470,40 @@ class _Asker:
     def where(self) -> Condition:
         random = self.random
         number = random.choice((1, 1, 1, 2, 2, 3))
-        parts = tuple(self.condition([own.name for own in self.dataset.columns]) for _ in range(number))
+        parts = tuple(self.condition([column.name for column in self.dataset.columns]) for _ in range(number))
         if number == 1:
             return Not(parts[0]) if random.random() < 0.1 else parts[0]
         return Or(parts) if random.random() < 0.15 else And(parts)
 
     def condition(self, names: list[str]) -> Condition:
         random = self.random
-        own = self.dataset.column(random.choice(names))
+        column = self.dataset.column(random.choice(names))
         if random.random() < 0.06:
-            return Null(own.name, random.random() < 0.5)
+            return Null(column.name, random.random() < 0.5)
         if random.random() < 0.05 and len(names) > 1:
             first, second = random.sample(names, 2)
-            one, two = self.dataset.column(first), self.dataset.column(second)
-            listed = {(random.randrange(one.size), random.randrange(two.size)) for _ in range(random.randint(1, 3))}
+            left, two = self.dataset.column(first), self.dataset.column(second)
+            listed = {(random.randrange(left.size), random.randrange(two.size)) for _ in range(random.randint(1, 3))}
             return Pairs((first, second), tuple(sorted(listed)))
-        match own.kind:
+        match column.kind:
             case "category":
                 if random.random() < 0.1:
-                    return Like(own.name, random.choice(("a", "b")))
+                    return Like(column.name, random.choice(("a", "b")))
                 if random.random() < 0.4:
-                    return Among(own.name, tuple(sorted(random.sample(range(own.size), random.randint(1, own.size)))))
-                return Compare(own.name, random.choice(("=", "=", "<>")), random.randrange(own.size))
+                    return Among(
+                        column.name, tuple(sorted(random.sample(range(column.size), random.randint(1, column.size))))
+                    )
+                return Compare(column.name, random.choice(("=", "=", "<>")), random.randrange(column.size))
             case "boolean":
-                return Is(own.name, random.choice(("", "", "", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE")))
+                return Is(
+                    column.name, random.choice(("", "", "", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
+                )
             case "date" if random.random() < 0.25:
                 part: Literal["year", "month", "isodow"] = random.choice(("year", "month", "isodow"))
-                return Part(own.name, part, 2020 if part == "year" else random.randint(1, 7))
+                return Part(column.name, part, 2020 if part == "year" else random.randint(1, 7))
             case _:
                 if random.random() < 0.3:
-                    low, high = sorted(random.choices(range(own.size), k=2))
-                    return Between(own.name, low, high)
+                    low, high = sorted(random.choices(range(column.size), k=2))
+                    return Between(column.name, low, high)
                 operator = random.choice(("=", "<>", "<", "<=", ">", ">="))
-                return Compare(own.name, operator, random.randrange(own.size))
+                return Compare(column.name, operator, random.randrange(column.size))

@@ -46,12 +46,12 @@ def broken(session: Session, tries: int = TRIES) -> Broken | None:
     for _ in range(tries):
         try:
             run(session)
-        except Broken as found:
-            return found
+        except Broken as failure:
+            return failure
         except Exception as fault:  # noqa: BLE001  the smaller session may make no sense to this driver
-            found = Broken("the driver", f"{type(fault).__name__}: {fault}")
-            found.__cause__ = fault
-            return found
+            failure = Broken("the driver", f"{type(fault).__name__}: {fault}")
+            failure.__cause__ = fault
+            return failure
     return None
 
 
@@ -96,7 +96,7 @@ def candidates(session: Session) -> Iterator[Session]:
 def _smaller_datasets(session: Session) -> Iterator[Dataset]:
     dataset = session.dataset
     used = set(_names(session.steps))
-    unused = tuple(own for own in dataset.columns if own.name in used)
+    unused = tuple(column for column in dataset.columns if column.name in used)
     if 0 < len(unused) < len(dataset.columns):
         yield replace(dataset, columns=unused)
     if not used and len(dataset.columns) > 1:
@@ -116,10 +116,10 @@ def _smaller_datasets(session: Session) -> Iterator[Dataset]:
         yield replace(dataset, accountant="pure", delta="0")
     if dataset.epsilon != "100":
         yield replace(dataset, epsilon="100")
-    for place, own in enumerate(dataset.columns):
-        others = {name: None for name in ("cuts", "otherwise") if getattr(own, name) is not None}
+    for place, column in enumerate(dataset.columns):
+        others = {name: None for name in ("cuts", "otherwise") if getattr(column, name) is not None}
         for name in others:
-            simpler = replace(own, **{name: None})
+            simpler = replace(column, **{name: None})
             yield replace(dataset, columns=(*dataset.columns[:place], simpler, *dataset.columns[place + 1 :]))
 
 
@@ -129,7 +129,9 @@ def _simpler(step: Step) -> Iterator[Step]:
             return
         case Ask(question=asked) | Choose(question=asked) | Drill(question=asked) | Compute(question=asked):
             grouped = isinstance(step, Choose | Drill | Compute)
-            yield from (replace(step, question=own) for own in _plainer(asked) if own.keys or not grouped)
+            yield from (
+                replace(step, question=question) for question in _plainer(asked) if question.keys or not grouped
+            )
         case (
             AskMany(questions=several)
             | Prepare(questions=several)
@@ -142,8 +144,8 @@ def _simpler(step: Step) -> Iterator[Step]:
                     replace(step, questions=several[:place] + several[place + 1 :]) for place in range(len(several))
                 )
             for place, asked in enumerate(several):
-                for own in _plainer(asked):
-                    yield replace(step, questions=(*several[:place], own, *several[place + 1 :]))
+                for question in _plainer(asked):
+                    yield replace(step, questions=(*several[:place], question, *several[place + 1 :]))
             if isinstance(step, AskMany) and len(several) == 1:
                 yield Ask(several[0], step.request, analyst=step.analyst)
     for name, value in (
@@ -175,12 +177,12 @@ def _plainer(asked: Question) -> Iterator[Question]:
         if getattr(asked, name) != value:
             yield replace(asked, **{name: value})  # type: ignore[arg-type]
     if len(asked.keys) > 1:
-        yield from (replace(asked, keys=(own,)) for own in asked.keys)
+        yield from (replace(asked, keys=(key,)) for key in asked.keys)
     if asked.where is not None:
-        yield from (replace(asked, where=own) for own in _parts(asked.where))
+        yield from (replace(asked, where=part) for part in _parts(asked.where))
     for place, term in enumerate(asked.terms):
-        for own in _terms(term):
-            yield replace(asked, terms=(*asked.terms[:place], own, *asked.terms[place + 1 :]))
+        for part in _terms(term):
+            yield replace(asked, terms=(*asked.terms[:place], part, *asked.terms[place + 1 :]))
 
 
 def _terms(term: Aggregate | Arithmetic) -> Iterator[Aggregate]:
@@ -208,17 +210,17 @@ def _parts(where: Condition) -> Iterator[Condition]:
 def _names(value: object) -> Iterator[str]:
     """Yield the names of all columns that steps speak of."""
     if is_dataclass(value):
-        for one in fields(value):
-            own = getattr(value, one.name)
-            if one.name == "column" and own is not None:
-                yield own
-            elif one.name == "columns":
-                yield from own
+        for item in fields(value):
+            content = getattr(value, item.name)
+            if item.name == "column" and content is not None:
+                yield content
+            elif item.name == "columns":
+                yield from content
             else:
-                yield from _names(own)
+                yield from _names(content)
     elif isinstance(value, tuple):
-        for one in value:
-            yield from _names(one)
+        for item in value:
+            yield from _names(item)
 
 
 # --- Python that can be pasted ----------------------------------------------------------------------------------------
@@ -240,8 +242,8 @@ def script(session: Session, found: Broken) -> str:
     if dataset.rows <= 60:
         frame = table(dataset).frame
         written = {name: _listed(frame[name]) for name in frame}
-        kinds = "" if len(frame) else f".astype({ {name: str(own) for name, own in frame.dtypes.items()} })"
-        columns = ", ".join(f"{name!r}: {own}" for name, own in written.items())
+        kinds = "" if len(frame) else f".astype({ {name: str(dtype) for name, dtype in frame.dtypes.items()} })"
+        columns = ", ".join(f"{name!r}: {text}" for name, text in written.items())
         lines.append(f"frame = pd.DataFrame({{{columns}}}){kinds}")
     else:
         lines += [f"from tests.sessions.session import session  # {dataset.rows} rows, seed {dataset.seed}"]
@@ -290,7 +292,7 @@ def _lines(step: Step, dataset: Dataset) -> list[str]:
     if isinstance(step, Wrong):
         return [*lines, f"{who}.ask({step.text!r})"]
     several = step.questions if isinstance(step, AskMany | Prepare | Above | Threads | Weigh) else (step.question,)
-    texts = [own.text(dataset, step.words if isinstance(step, Ask) else 0) for own in several]
+    texts = [question.text(dataset, step.words if isinstance(step, Ask) else 0) for question in several]
     said = (
         "".join(f", {name}={value!r}" for name, value in step.request.arguments().items())
         if hasattr(step, "request")

@@ -63,13 +63,13 @@ def matrix(query: Query) -> Matrix:
     """Return a query as one row over all cells for each of its answers."""
     names, domain = query.domain.names, query.domain
     axes, shape = product_axes(domain, names), product_shape(domain, names)
-    found = []
+    parts = []
     for block in query.blocks:
-        own = np.zeros((block.values, math.prod(shape)))
+        rows = np.zeros((block.values, math.prod(shape)))
         groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
-        own[groups, np.arange(own.shape[1])] = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
-        found.append(own)
-    return np.concatenate(found)
+        rows[groups, np.arange(rows.shape[1])] = np.broadcast_to(block_weights(block, axes), shape).reshape(-1)
+        parts.append(rows)
+    return np.concatenate(parts)
 
 
 def evidence(curator: Curator) -> Evidence | None:
@@ -87,24 +87,26 @@ def evidence(curator: Curator) -> Evidence | None:
             noises = noises_from_text(release.mechanism) if residuals is None else residuals.noises
         except InvalidRequest:
             continue  # a choice
-        told = [float(value) for value in release.values]
+        values = [float(value) for value in release.values]
         kept = [place for place, block in enumerate(query.blocks) if not isinstance(block.weight, PeopleWeight)]
         if not kept:
             continue
         if len(kept) < len(query.blocks):  # people are no sum over cells
             starts = np.cumsum([0, *(block.values for block in query.blocks)])
-            told = [value for place in kept for value in told[starts[place] : starts[place + 1]]]
+            values = [value for place in kept for value in values[starts[place] : starts[place + 1]]]
             noises = tuple(noises[place] for place in kept)
             query = replace(query, blocks=tuple(query.blocks[place] for place in kept))
-        if sum(map(len, numbers)) + len(told) > MOST_NUMBERS:
+        if sum(map(len, numbers)) + len(values) > MOST_NUMBERS:
             return None
-        own = matrix(query)
+        coefficients = matrix(query)
         vectors.append(
-            own if residuals is None else np.stack([residuals.turned(cell) for cell in own.T.astype(int)], 1)
+            coefficients
+            if residuals is None
+            else np.stack([residuals.turned(cell) for cell in coefficients.T.astype(int)], 1)
         )
         times = [block.values for block in query.blocks] if residuals is None else 1
         variances.append(np.repeat([variance(noise) for noise in noises], times))
-        numbers.append(told)
+        numbers.append(values)
     if not vectors:
         return None
     rows = read_public_rows(dataset.source, domain, curator.schema.unit)

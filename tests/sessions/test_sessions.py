@@ -29,14 +29,14 @@ BATCHES = 4
 
 
 @pytest.mark.parametrize(
-    "number", [pytest.param(one, marks=[pytest.mark.slow] if one > 1 else []) for one in range(BATCHES)]
+    "number", [pytest.param(number, marks=[pytest.mark.slow] if number > 1 else []) for number in range(BATCHES)]
 )
 def test_random_sessions_hold_every_invariant(number: int):
     first = number * SESSIONS
-    found = batch(range(first, first + SESSIONS))
-    assert not found.broken, "\n\n".join([*map(str, found.broken), *explained(found, most=1)])
-    assert not found.figures.failing(), "\n".join(found.figures.lines())
-    assert found.figures.counts["sessions"] == SESSIONS
+    outcome = batch(range(first, first + SESSIONS))
+    assert not outcome.broken, "\n\n".join([*map(str, outcome.broken), *explained(outcome, most=1)])
+    assert not outcome.figures.failing(), "\n".join(outcome.figures.lines())
+    assert outcome.figures.counts["sessions"] == SESSIONS
 
 
 @pytest.mark.soak
@@ -54,7 +54,7 @@ def test_ten_thousand_random_sessions_hold_every_invariant():
 @pytest.mark.slow
 @pytest.mark.share(3)
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.soak] if "narrow" in one else []) for one in FAULTS]
+    "name", [pytest.param(name, marks=[pytest.mark.soak] if "narrow" in name else []) for name in FAULTS]
 )  # that intervals fail too often takes some 2,000 of them to see at this false-alarm rate
 def test_sessions_notice_a_planted_fault(forked, name: str):
     done = forked("tests.sessions.faults", name)
@@ -75,14 +75,14 @@ def test_a_failing_session_shrinks_to_its_one_guilty_step_and_prints_python_that
         return Broken("it", "fails") if Aggregate("avg", "guilty") in asked else None
 
     whole = session(12)
-    column = replace(next(own for own in session(3).dataset.columns), name="guilty")
+    column = replace(next(candidate for candidate in session(3).dataset.columns), name="guilty")
     whole = replace(whole, dataset=replace(whole.dataset, columns=(*whole.dataset.columns, column)))
     whole = replace(whole, steps=(*whole.steps, guilty, *session(13).steps[:2]))
-    small, found = shrunk(whole, Broken("it", "fails"), fails=fails)
+    small, failure = shrunk(whole, Broken("it", "fails"), fails=fails)
     assert small.steps == (Ask(Question((Aggregate("avg", "guilty"),)), Request(epsilon="1")),)
-    assert [own.name for own in small.dataset.columns] == ["guilty"]
+    assert [column.name for column in small.dataset.columns] == ["guilty"]
     assert small.dataset.rows == 0
-    text = script(small, found)
+    text = script(small, failure)
     assert text.splitlines()[-1] == "print(t0.ask('SELECT avg(guilty) FROM t', epsilon='1', max_price='100%'))"
     compile(text, "script", "exec")
 
@@ -116,32 +116,35 @@ def test_a_session_that_fails_when_it_is_opened_again_prints_what_was_asked_agai
 
     first = fails(whole)
     assert first is not None
-    small, found = shrunk(whole, first, fails=fails)
+    small, failure = shrunk(whole, first, fails=fails)
     assert small.steps == (asked, Reopen())
-    lines = script(small, found).splitlines()
+    lines = script(small, failure).splitlines()
     assert [lines[-4], lines[-3], lines[-1]] == ["print(2)", "t0.close()", "print(2)"]
 
 
 def test_another_error_is_another_failure():
-    one, other = Broken("no error but refusals", "x"), Broken("no error but refusals", "x")
-    one.__cause__, other.__cause__ = ValueError(), KeyError()
-    assert one.kind != other.kind
+    failure, other = Broken("no error but refusals", "x"), Broken("no error but refusals", "x")
+    failure.__cause__, other.__cause__ = ValueError(), KeyError()
+    assert failure.kind != other.kind
     whole = session(12)
-    assert shrunk(whole, one, fails=lambda _: other)[0] == whole
+    assert shrunk(whole, failure, fails=lambda _: other)[0] == whole
 
 
 def test_the_best_estimate_weighs_what_was_told_by_its_variance():
-    told = Evidence(np.array([[1.0, 0], [1, 0], [1, 1]]), np.array([4.0, 10, 20]), np.array([1.0, 2, 3]), None)
-    assert told.best(np.array([1.0, 0])) == pytest.approx((6, 2 / 3))
-    assert told.best(np.array([0, 1.0])) == pytest.approx((14, 3 + 2 / 3))
+    evidence = Evidence(np.array([[1.0, 0], [1, 0], [1, 1]]), np.array([4.0, 10, 20]), np.array([1.0, 2, 3]), None)
+    assert evidence.best(np.array([1.0, 0])) == pytest.approx((6, 2 / 3))
+    assert evidence.best(np.array([0, 1.0])) == pytest.approx((14, 3 + 2 / 3))
     assert replace(
-        told, rows=20, vectors=told.vectors[:2], numbers=told.numbers[:2], variances=told.variances[:2]
+        evidence, rows=20, vectors=evidence.vectors[:2], numbers=evidence.numbers[:2], variances=evidence.variances[:2]
     ).best(np.array([0, 1.0])) == pytest.approx((14, 2 / 3))
-    assert Evidence(told.vectors[2:], told.numbers[2:], told.variances[2:], None).best(np.array([1.0, 0])) is None
+    assert (
+        Evidence(evidence.vectors[2:], evidence.numbers[2:], evidence.variances[2:], None).best(np.array([1.0, 0]))
+        is None
+    )
 
 
 def test_a_tail_is_that_of_the_binomial_law():
-    held, failed = (Sample("count", "measured", 0.5, held=one) for one in (True, False))
+    held, failed = (Sample("count", "measured", 0.5, held=outcome) for outcome in (True, False))
     assert tail(Counter({held: 1, failed: 1})) == pytest.approx(0.75)
     assert tail(Counter({failed: 10})) == pytest.approx(2**-10)
     other = Sample("count", "measured", 0.1, held=True)

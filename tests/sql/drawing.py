@@ -41,8 +41,8 @@ def number(draw: Random, depth: int = 2) -> str:
 def condition(draw: Random, depth: int = 2) -> str:
     """A condition on a row."""
     if depth > 0 and draw.random() < 0.4:
-        one, two = condition(draw, depth - 1), condition(draw, depth - 1)
-        return draw.choice((f"({one} AND {two})", f"({one} OR {two})", f"NOT ({one})"))
+        left, two = condition(draw, depth - 1), condition(draw, depth - 1)
+        return draw.choice((f"({left} AND {two})", f"({left} OR {two})", f"NOT ({left})"))
     relation = draw.choice(("=", "<>", "<", "<=", ">", ">="))
     return draw.choice(
         (
@@ -83,8 +83,8 @@ def statement(draw: Random) -> tuple[str, str]:
             "CASE WHEN age < 5 THEN 0 ELSE floor(age / 5) * 5 END",
         )
     )
-    others = [f"coalesce({own}, 0)" if own.startswith("sum") else own for own in aggregates]
+    others = [f"coalesce({aggregate}, 0)" if aggregate.startswith("sum") else aggregate for aggregate in aggregates]
     if key is None:
-        return tuple(f"SELECT {', '.join(own)} FROM stays{where}" for own in (aggregates, others))  # type: ignore[return-value]  # noqa: S608
-    texts = (f"SELECT {key} AS k, {', '.join(own)} FROM stays{where} GROUP BY k" for own in (aggregates, others))  # noqa: S608
+        return tuple(f"SELECT {', '.join(items)} FROM stays{where}" for items in (aggregates, others))  # type: ignore[return-value]  # noqa: S608
+    texts = (f"SELECT {key} AS k, {', '.join(items)} FROM stays{where} GROUP BY k" for items in (aggregates, others))  # noqa: S608
     return tuple(texts)  # type: ignore[return-value]

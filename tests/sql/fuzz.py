@@ -140,9 +140,9 @@ class Feeder:
     def _read(self, text: str) -> str:
         """Read a statement and rehearse its outer half."""
         try:
-            found = read_statement(text, self.schema)
-            if isinstance(found, Statement) and found.sql:
-                check_statement(found)
+            statement = read_statement(text, self.schema)
+            if isinstance(statement, Statement) and statement.sql:
+                check_statement(statement)
         except InvalidRequest as fault:
             assert fault.charged is False
             assert str(fault).endswith("Nothing was charged.")

@@ -60,16 +60,18 @@ class Exact:
 
     def rows(self) -> list[tuple[Cell, ...]]:
         """Return the rows that are shown, of groups that have rows at all."""
-        found = [group for group in range(self.groups) if self.meant[group] > 0 or not self.question.keys]
+        groups = [group for group in range(self.groups) if self.meant[group] > 0 or not self.question.keys]
         having = self.question.having
         if having is not None:
-            found = [group for group in found if self.true(having, group)]
-        for one in reversed(self.question.order):
-            found.sort(key=lambda group, one=one: _sortable(self.value(one.expression, group)), reverse=one.descending)  # type: ignore[misc]
-        found = found[self.question.offset :]
+            groups = [group for group in groups if self.true(having, group)]
+        for order in reversed(self.question.order):
+            groups.sort(
+                key=lambda group, one=order: _sortable(self.value(one.expression, group)), reverse=order.descending
+            )  # type: ignore[misc]
+        groups = groups[self.question.offset :]
         if self.question.limit is not None:
-            found = found[: self.question.limit]
-        return [tuple(self.value(column.expression, group) for column in self.question.columns) for group in found]
+            groups = groups[: self.question.limit]
+        return [tuple(self.value(column.expression, group) for column in self.question.columns) for group in groups]
 
     def total(self, block: int, group: int) -> Fraction:
         return self.question.query.blocks[block].unit * int(self.blocks[block][group])
@@ -86,9 +88,9 @@ class Exact:
                 rows = self.total(expression.rows, group)
                 if rows == 0:
                     return None
-                found = expression.centre + self.total(expression.total, group) / rows
-                assert expression.lower <= found <= expression.upper
-                return found
+                mean = expression.centre + self.total(expression.total, group) / rows
+                assert expression.lower <= mean <= expression.upper
+                return mean
             case Variation():
                 return self.spread(expression, group)
             case Association():
@@ -96,12 +98,12 @@ class Exact:
             case Quantile():
                 return self.quantile(expression, group)
             case Arithmetic(sign, left, right):
-                one, other = self.value(left, group), self.value(right, group)
-                if one is None or other is None or (sign == "/" and other == 0):
+                operand, other = self.value(left, group), self.value(right, group)
+                if operand is None or other is None or (sign == "/" and other == 0):
                     return None
-                assert isinstance(one, Fraction)
+                assert isinstance(operand, Fraction)
                 assert isinstance(other, Fraction)
-                return _ARITHMETIC[sign](one, other)
+                return _ARITHMETIC[sign](operand, other)
             case Comparison() | Logic():
                 return self.true(expression, group)
 
@@ -133,19 +135,22 @@ class Exact:
         rows = self.total(expression.first.rows, group)
         if rows <= (expression.measure is Measure.SAMPLE_COVARIANCE):
             return None
-        means = [self.total(own.total, group) / rows for own in (expression.first, expression.second)]
+        means = [self.total(variable.total, group) / rows for variable in (expression.first, expression.second)]
         covariance = self.total(expression.products, group) / rows - means[0] * means[1]
         if expression.measure is Measure.POPULATION_COVARIANCE:
             return float(covariance)
         if expression.measure is Measure.SAMPLE_COVARIANCE:
             return float(covariance * rows / (rows - 1))
         pair = zip((expression.first_squares, expression.second_squares), means, strict=True)
-        spreads = [self.total(own, group) / rows - mean**2 for own, mean in pair if own is not None]
+        spreads = [self.total(squares, group) / rows - mean**2 for squares, mean in pair if squares is not None]
         slope = covariance / spreads[0]
         if expression.measure is Measure.SLOPE:
             return float(slope)
         if expression.measure is Measure.INTERCEPT:
-            moved = [mean + own.centre for mean, own in zip(means, (expression.first, expression.second), strict=True)]
+            moved = [
+                mean + variable.centre
+                for mean, variable in zip(means, (expression.first, expression.second), strict=True)
+            ]
             return float(moved[1] - slope * moved[0])
         square = float(covariance**2 / (spreads[0] * spreads[1]))
         return square if expression.measure is Measure.DETERMINATION else square**0.5 * (1 if covariance > 0 else -1)
@@ -170,10 +175,10 @@ class Exact:
     def key(self, number: int, group: int, labels: tuple[Cell, ...] | None) -> Cell:
         for key in reversed(self.question.keys[number + 1 :]):
             group //= key.groups
-        found = self.question.keys[number]
+        group_key = self.question.keys[number]
         if labels is not None:
-            return labels[group % found.groups]
-        return _name(found, group % found.groups, self.question.query.domain)
+            return labels[group % group_key.groups]
+        return _name(group_key, group % group_key.groups, self.question.query.domain)
 
 
 def summed(block: Block, axes: Axes):

@@ -9,11 +9,11 @@ _HERE = Path(__file__).parent
 
 def blocks(name: str) -> list[tuple[str, list[str]]]:
     """Return the statements of a page, each with the lines of comment that follow it."""
-    found = []
+    statements = []
     for block in (_HERE / name).read_text("utf-8").split("\n\n"):
         lines = block.strip("\n").split("\n")
         notes = [line[3:] for line in lines if line.startswith("-- ")]
         text = "\n".join(line for line in lines if not line.startswith("-- "))
         if text:
-            found.append((text, notes))
-    return found
+            statements.append((text, notes))
+    return statements

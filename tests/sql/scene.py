@@ -29,7 +29,9 @@ SCHEMA = Schema.of(
     id="patient_id",
     rows=4,
 )
-COMPLETE = replace(SCHEMA, domain=Domain(tuple(completed(own, own.size // 2) for own in SCHEMA.domain)))
+COMPLETE = replace(
+    SCHEMA, domain=Domain(tuple(completed(attribute, attribute.size // 2) for attribute in SCHEMA.domain))
+)
 """The same columns without `<missing>` and `<outside>`: both count as the middle value."""
 Axes = dict[str, NDArray[np.int64]]
 
@@ -38,23 +40,26 @@ Axes = dict[str, NDArray[np.int64]]
 def rows(*, outside: bool) -> Axes:
     """Return codes of all rows, unevenly spread; with or without outside values that are no texts."""
     generator = np.random.default_rng(SEED)
-    found: Axes = {}
+    axes: Axes = {}
     for attribute in SCHEMA.domain:
-        spread = generator.beta(2, 3 + len(found), ROWS)
+        spread = generator.beta(2, 3 + len(axes), ROWS)
         codes = np.minimum((spread * attribute.size).astype(np.int64), attribute.size - 1)
         codes[generator.random(ROWS) < 0.1] = attribute.size
         beyond = generator.random(ROWS) < 0.07
         if outside or isinstance(attribute, Category):
             codes[beyond] = attribute.size + 1
-        found[attribute.name] = codes
-    return found
+        axes[attribute.name] = codes
+    return axes
 
 
 @cache
 def complete_rows() -> Axes:
     """Return codes of all rows in the complete columns."""
-    found = rows(outside=True)
-    return {own.name: np.where(found[own.name] < own.size, found[own.name], own.landing) for own in COMPLETE.domain}
+    axes = rows(outside=True)
+    return {
+        attribute.name: np.where(axes[attribute.name] < attribute.size, axes[attribute.name], attribute.landing)
+        for attribute in COMPLETE.domain
+    }
 
 
 @cache
@@ -70,16 +75,16 @@ def complete_database() -> duckdb.DuckDBPyConnection:
 
 
 def _filled(axes: Axes) -> duckdb.DuckDBPyConnection:
-    found = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1})
     types = {"category": "VARCHAR", "integer": "INTEGER", "number": "DOUBLE", "date": "DATE", "boolean": "BOOLEAN"}
     columns = ", ".join(f"{attribute.name} {types[attribute.kind]}" for attribute in SCHEMA.domain)
-    found.execute(f"CREATE TABLE stays ({columns})")
+    connection.execute(f"CREATE TABLE stays ({columns})")
     table = [_values(attribute, codes) for attribute, codes in zip(SCHEMA.domain, axes.values(), strict=True)]
     import pyarrow as pa
 
     held = pa.table(dict(zip(SCHEMA.domain.names, map(pa.array, table), strict=True)))  # noqa: F841  DuckDB finds it by its name
-    found.execute("INSERT INTO stays SELECT * FROM held")
-    return found
+    connection.execute("INSERT INTO stays SELECT * FROM held")
+    return connection
 
 
 def _values(attribute: Attribute, codes: Iterable[int]) -> list[object]:

@@ -13,7 +13,7 @@ from tests.sql.pairs import blocks
 from tests.sql.scene import COMPLETE, SCHEMA, complete_database, complete_rows, database, rows
 
 PAGE = blocks("accepted.sql")
-WITHOUT_CELLS = [one for one in PAGE if "<missing>" not in one[0] and "<outside>" not in one[0]]
+WITHOUT_CELLS = [pair for pair in PAGE if "<missing>" not in pair[0] and "<outside>" not in pair[0]]
 APART = re.compile(r"null|missing|distinct|coalesce|greatest|least|concat|group by|<=>", re.IGNORECASE)
 """Where NULL and an outside number mean different things, DuckDB cannot tell them apart."""
 
@@ -51,9 +51,9 @@ def test_every_statement_about_complete_columns_means_what_it_means_in_duckdb(te
 
 def _agree(answered, expected):
     assert len(answered) == len(expected)
-    for one, two in zip(sorted(map(_row, answered)), sorted(map(_row, expected)), strict=True):
-        assert [text for text, _ in one] == [text for text, _ in two]
-        assert [number for _, number in one] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
+    for row, two in zip(sorted(map(_row, answered)), sorted(map(_row, expected)), strict=True):
+        assert [text for text, _ in row] == [text for text, _ in two]
+        assert [number for _, number in row] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
 
 
 def _meant(text, schema):

@@ -36,12 +36,12 @@ def cells(where, name):
     """Return the labels of the cells of a column for which a condition is true."""
     (block,) = asked(f"SELECT count(*) FROM stays WHERE {where}").query.blocks
     attribute = SCHEMA.domain[name]
-    found = np.broadcast_to(
+    mask = np.broadcast_to(
         evaluate_predicate(block.where, {name: np.arange(attribute.size + 2)}), (attribute.size + 2,)
     )
     return [
         "MISSING" if code == attribute.size else "OUTSIDE" if code > attribute.size else code
-        for code in np.flatnonzero(found)
+        for code in np.flatnonzero(mask)
     ]
 
 
@@ -72,13 +72,13 @@ def test_an_average_of_constants_is_null_where_no_row_can_have_a_value_and_free(
 
 
 def test_the_order_of_keys_is_no_part_of_the_question_but_of_what_is_shown():
-    one = asked("SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency")
+    first = asked("SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency")
     two = asked("SELECT sex, emergency, count(*) FROM stays GROUP BY emergency, sex")
     three = asked("SELECT emergency, count(*), sex FROM stays GROUP BY ALL")
-    assert query_digest(one.query) == query_digest(two.query) == query_digest(three.query)
-    assert one.columns == two.columns
+    assert query_digest(first.query) == query_digest(two.query) == query_digest(three.query)
+    assert first.columns == two.columns
     assert [column.name for column in three.columns] == ["emergency", "count", "sex"]
-    assert [key.attribute for key in one.keys] == ["emergency", "sex"]
+    assert [key.attribute for key in first.keys] == ["emergency", "sex"]
     assert three.columns[2].expression == KeyLabel(1)
 
 
@@ -135,9 +135,9 @@ def test_an_average_is_taken_about_the_middle_of_its_range():
     ],
 )
 def test_the_range_of_an_average_follows_what_is_meant(text, lower, upper, centre):
-    found = asked(text).columns[0].expression
-    assert isinstance(found, Mean)
-    assert (found.lower, found.upper, found.centre) == tuple(map(Fraction, (lower, upper, centre)))
+    expression = asked(text).columns[0].expression
+    assert isinstance(expression, Mean)
+    assert (expression.lower, expression.upper, expression.centre) == tuple(map(Fraction, (lower, upper, centre)))
 
 
 @pytest.mark.parametrize(
@@ -396,8 +396,8 @@ def test_an_argument_that_nobody_knows_is_refused_wherever_it_is():
 
 def test_nothing_of_the_parser_is_loaded_before_a_question_comes():
     program = "import dodona, sys; print('sqlglot' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert completed.stdout.strip() == "False"
 
 
 def test_a_text_that_was_asked_lately_is_not_compiled_again():

@@ -31,8 +31,8 @@ SCHEMA = Schema.of("orders", *COLUMNS, size=1_000, computed=[REVENUE])
 
 
 def question(sql: str, schema: Schema = SCHEMA) -> Question:
-    found = read_statement(sql, schema)
-    return found.parts[0] if isinstance(found, Statement) else found
+    parsed = read_statement(sql, schema)
+    return parsed.parts[0] if isinstance(parsed, Statement) else parsed
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def question(sql: str, schema: Schema = SCHEMA) -> Question:
     ],
 )
 def test_a_name_and_its_expression_are_one_question_at_the_price_of_the_bounds(sql: str) -> None:
-    found = question(sql)
-    assert query_digest(found.query) == query_digest(question("SELECT sum(revenue) FROM orders").query)
+    compiled = question(sql)
+    assert query_digest(compiled.query) == query_digest(question("SELECT sum(revenue) FROM orders").query)
     for relation in ("add-remove", "replace"):
         unit = Schema.of("orders", *COLUMNS, size=1_000, neighbours=relation).unit
-        assert row_sensitivity(found.query, unit.neighbours).linf * found.query.blocks[0].unit == 500
+        assert row_sensitivity(compiled.query, unit.neighbours).linf * compiled.query.blocks[0].unit == 500
 
 
 def test_an_answer_says_that_rows_beyond_count_as_the_bound() -> None:
@@ -146,8 +146,8 @@ def test_the_dataset_file_declares_computed_columns(tmp_path: Path) -> None:
     added = '\n[computed.decades]\nexpression = "age * 10"\nlower = 0\nupper = "500.5"\n'
     place = tmp_path / "stays.toml"
     place.write_text(TOML + added, encoding="utf-8")
-    (found,) = DatasetFile.read(place).schema.computed
-    assert found == ComputedColumn("decades", "age * 10", 0, "500.5")
+    (column,) = DatasetFile.read(place).schema.computed
+    assert column == ComputedColumn("decades", "age * 10", 0, "500.5")
     place.write_text(TOML + added.replace("upper", "uper").replace("lower = 0", "lower = 'x'"), encoding="utf-8")
     with pytest.raises(InvalidFile) as refused:
         DatasetFile.read(place)
@@ -175,7 +175,7 @@ def test_what_a_refused_ratio_says_to_write_is_answered() -> None:
 )
 def test_groups_are_made_by_a_computed_column(sql: str, columns: list[str]) -> None:
     tens = ComputedColumn("tens", "floor(quantity / 100)", 0, 10)
-    found = question(sql, Schema.of("orders", *COLUMNS, size=1_000, computed=[tens]))
-    assert [column.name for column in found.columns] == columns
+    compiled = question(sql, Schema.of("orders", *COLUMNS, size=1_000, computed=[tens]))
+    assert [column.name for column in compiled.columns] == columns
     by_hand = question("SELECT count(*) FROM orders GROUP BY floor(quantity / 100)", PLAIN)
-    assert query_digest(found.query) == query_digest(by_hand.query)
+    assert query_digest(compiled.query) == query_digest(by_hand.query)

@@ -79,12 +79,12 @@ STATEMENTS = [
 @cache
 def rows() -> dict[str, np.ndarray]:
     generator = np.random.default_rng(5)
-    found = {}
-    for own in SCHEMA.domain:
-        codes = generator.integers(0, own.size, ROWS)
-        codes[generator.random(ROWS) < 0.1] = own.size
-        found[own.name] = codes
-    return found
+    columns = {}
+    for attribute in SCHEMA.domain:
+        codes = generator.integers(0, attribute.size, ROWS)
+        codes[generator.random(ROWS) < 0.1] = attribute.size
+        columns[attribute.name] = codes
+    return columns
 
 
 @cache
@@ -92,9 +92,9 @@ def database() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     kinds = {"timestamp": pa.timestamp("us"), "date": pa.date32(), "integer": pa.int64()}
     columns = {}
-    for own in SCHEMA.domain:
-        values = [code_label(own, code) for code in range(own.size)] + [None]
-        columns[own.name] = pa.array([values[code] for code in rows()[own.name]], kinds[own.kind])
+    for attribute in SCHEMA.domain:
+        values = [code_label(attribute, code) for code in range(attribute.size)] + [None]
+        columns[attribute.name] = pa.array([values[code] for code in rows()[attribute.name]], kinds[attribute.kind])
     held = pa.table(columns)  # noqa: F841  DuckDB finds it by its name
     connection.execute("CREATE TABLE stays AS SELECT * FROM held")
     return connection
@@ -118,10 +118,13 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize(("written", "plain"), SPELLINGS, ids=[one[:60] for one, _ in SPELLINGS])
+@pytest.mark.parametrize(("written", "plain"), SPELLINGS, ids=[text[:60] for text, _ in SPELLINGS])
 def test_times_as_tools_write_them_are_the_same_question(written, plain):
-    one, two = (compile_sql(f"SELECT count(*) FROM stays WHERE {own}", SCHEMA) for own in (written, plain))  # noqa: S608
-    assert query_digest(one.query) == query_digest(two.query)
+    first, second = (
+        compile_sql(f"SELECT count(*) FROM stays WHERE {condition}", SCHEMA)  # noqa: S608
+        for condition in (written, plain)
+    )
+    assert query_digest(first.query) == query_digest(second.query)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +172,8 @@ def test_what_a_refused_quantile_of_times_says_to_write_is_answered(unit):
     with pytest.warns(UserWarning, match="in memory"):
         visits = dodona.open(rows, schema=schema, budget=Budget(1_000, "1e-6"), max_price="100%")
     with visits:
-        found = visits.ask(text, epsilon=50).rows[0].cells[0]
-    assert str(found)[:10] == "2024-01-01"
+        cell = visits.ask(text, epsilon=50).rows[0].cells[0]
+    assert str(cell)[:10] == "2024-01-01"
 
 
 MINUTES = Schema.of(
@@ -191,11 +194,14 @@ WIDE = [
 @pytest.mark.parametrize("key", WIDE)
 def test_minutes_of_years_are_grouped_by_their_parts(key):
     generator = np.random.default_rng(8)
-    seen = [dt.datetime(2023, 1, 1) + dt.timedelta(minutes=int(own)) for own in generator.integers(0, 1_052_640, 500)]
+    seen = [
+        dt.datetime(2023, 1, 1) + dt.timedelta(minutes=int(minutes))
+        for minutes in generator.integers(0, 1_052_640, 500)
+    ]
     held = pa.table({"seen": seen})
     text = f"SELECT {key} AS k, count(*) FROM visits GROUP BY k"  # noqa: S608
     question = compile_sql(text, MINUTES)
-    codes = np.array([(own - dt.datetime(2023, 1, 1)) // dt.timedelta(minutes=1) for own in seen])
+    codes = np.array([(moment - dt.datetime(2023, 1, 1)) // dt.timedelta(minutes=1) for moment in seen])
     labels = group_labels(question, question.columns[0].expression)
     counted: dict[object, int] = {}
     for group in group_numbers(question.keys, {"seen": codes}):
@@ -211,8 +217,8 @@ def test_what_has_too_many_values_of_a_column_of_times_says_what_to_group_by():
 
 
 def test_the_order_of_two_keys_of_wide_columns_is_the_same_question():
-    one, two = (
+    first, two = (
         compile_sql(f"SELECT count(*) FROM visits GROUP BY {keys}", MINUTES)  # noqa: S608
         for keys in ("hour(seen), minute(seen) // 15", "minute(seen) // 15, hour(seen)")
     )
-    assert query_digest(one.query) == query_digest(two.query)
+    assert query_digest(first.query) == query_digest(two.query)

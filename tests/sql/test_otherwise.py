@@ -103,8 +103,8 @@ def test_grouping_has_the_declared_groups_alone(by: str, groups: int) -> None:
 
 def test_to_count_a_column_is_to_count_its_rows() -> None:
     for name in NAMES:
-        one = compile_sql(f"SELECT count({name}) FROM stays", COMPLETE)  # noqa: S608
-        assert query_digest(one.query) == query_digest(compile_sql("SELECT count(*) FROM stays", COMPLETE).query)
+        question = compile_sql(f"SELECT count({name}) FROM stays", COMPLETE)  # noqa: S608
+        assert query_digest(question.query) == query_digest(compile_sql("SELECT count(*) FROM stays", COMPLETE).query)
     assert len(compile_sql("SELECT avg(age), avg(stay), count(*) FROM stays", COMPLETE).query.blocks) == 3
     assert len(compile_sql("SELECT avg(age), avg(stay), count(*) FROM stays", SCHEMA).query.blocks) == 5
 
@@ -143,8 +143,8 @@ def test_every_set_of_codes_of_a_small_grid_is_told_apart(form: ColumnForm, land
         listed = ["(NULL)" if v is None else f"('{v}')" for v in column]
     held, codes = read_column(number, "c", form, DUCKDB), encode(number, column)
     table = f"(VALUES {', '.join(listed)}) AS t(c)"
-    assert duckdb.sql(f"SELECT {code_sql(held)} FROM {table}").fetchall() == [(own,) for own in codes.tolist()]  # noqa: S608
+    assert duckdb.sql(f"SELECT {code_sql(held)} FROM {table}").fetchall() == [(code,) for code in codes.tolist()]  # noqa: S608
     for chosen in range(1, 2**5):
         sql = among_sql(held, Among("x", 5, chosen))
-        found = duckdb.sql(f"SELECT count(*) FROM {table} WHERE {sql}").fetchall()[0][0]  # noqa: S608
-        assert found == sum(chosen >> int(own) & 1 for own in codes), sql
+        count = duckdb.sql(f"SELECT count(*) FROM {table} WHERE {sql}").fetchall()[0][0]  # noqa: S608
+        assert count == sum(chosen >> int(code) & 1 for code in codes), sql

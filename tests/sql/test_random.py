@@ -42,9 +42,10 @@ def agrees(seed: int, number: int) -> int:
 
 def _told(question: Question, row: tuple[object, ...]) -> tuple[object, ...]:
     """A row as it may be told: an average of a constant is that, also of no rows, where SQL has NULL and tells so."""
-    told = zip(question.columns, row, strict=True)
+    pairs = zip(question.columns, row, strict=True)
     return tuple(
-        own.expression.value if one is None and isinstance(own.expression, PublicValue) else one for own, one in told
+        column.expression.value if value is None and isinstance(column.expression, PublicValue) else value
+        for column, value in pairs
     )
 
 
@@ -60,12 +61,12 @@ def test_many_random_statements_mean_what_they_mean_in_duckdb(seed):
 
 def largest_weight(query: Query) -> int:
     """The largest weight of one row in any block, by a walk through all cells that the block reads."""
-    found = 0
+    largest = 0
     for block in query.blocks:
         names = sorted(block.attributes)
         if np.prod(product_shape(SCHEMA.domain, names)) <= MOST_CELLS:
-            found = max(found, int(np.abs(block_weights(block, product_axes(SCHEMA.domain, names))).max()))
-    return found
+            largest = max(largest, int(np.abs(block_weights(block, product_axes(SCHEMA.domain, names))).max()))
+    return largest
 
 
 def test_a_random_statement_is_never_priced_below_a_walk_through_its_cells():

@@ -52,11 +52,11 @@ def exact_result(text: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(("text", "notes"), ANSWERED, ids=[text[:80] for text, _ in ANSWERED])
 def test_a_statement_means_what_it_means_in_duckdb(text, notes):
     other = next((note.removeprefix("duckdb: ") for note in notes if note.startswith("duckdb: ")), text)
-    found, expected = exact_result(text), complete_database().execute(other).fetchall()
-    assert len(found) == len(expected)
-    for one, two in zip(sorted(map(_row, found)), sorted(map(_row, expected)), strict=True):
-        assert [text for text, _ in one] == [text for text, _ in two]
-        assert [number for _, number in one] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
+    actual, expected = exact_result(text), complete_database().execute(other).fetchall()
+    assert len(actual) == len(expected)
+    for row, two in zip(sorted(map(_row, actual)), sorted(map(_row, expected)), strict=True):
+        assert [text for text, _ in row] == [text for text, _ in two]
+        assert [number for _, number in row] == pytest.approx([number for _, number in two], rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(("text", "notes"), REFUSED, ids=[text[:80] for text, _ in REFUSED])
@@ -106,9 +106,9 @@ def test_equal_sub_selects_are_one_question():
 
 
 def test_explain_asks_for_the_price_alone():
-    found = read_statement("EXPLAIN SELECT sex, count(*) FROM stays GROUP BY sex", SCHEMA)
-    assert isinstance(found, Statement)
-    assert found.explain
+    statement = read_statement("EXPLAIN SELECT sex, count(*) FROM stays GROUP BY sex", SCHEMA)
+    assert isinstance(statement, Statement)
+    assert statement.explain
 
 
 def test_a_huge_cross_join_is_refused_before_anything_is_charged():

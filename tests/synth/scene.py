@@ -43,8 +43,8 @@ def columns(rows: int = ROWS, seed: int = 3) -> dict[str, Sequence[object]]:
     days = np.minimum(4, chance.poisson(1 + ward))
     emergency = chance.random(rows) < 0.1 + 0.15 * days
     return {
-        "sex": ["male" if one else "female" for one in sex],
-        "ward": [("surgery", "medicine", "children")[one] for one in ward],
+        "sex": ["male" if male else "female" for male in sex],
+        "ward": [("surgery", "medicine", "children")[code] for code in ward],
         "days": days.tolist(),
         "emergency": emergency.tolist(),
     }
@@ -68,10 +68,10 @@ def curator_of(
     ledger: Ledger | None = None,
     budget: Budget = RENYI,
 ) -> Curator:
-    own = schema() if declared is None else declared
-    source = MemorySource(own, columns() if held is None else held)
-    kept = ledger_of(own, budget) if ledger is None else ledger
-    return Curator(Dataset(name=own.table, schema=own, source=source, ledger=kept, default=DEFAULT))
+    table_schema = schema() if declared is None else declared
+    source = MemorySource(table_schema, columns() if held is None else held)
+    kept = ledger_of(table_schema, budget) if ledger is None else ledger
+    return Curator(Dataset(name=table_schema.table, schema=table_schema, source=source, ledger=kept, default=DEFAULT))
 
 
 def tiny(*, size: int = 20, neighbours: str = "replace") -> Schema:
@@ -96,15 +96,15 @@ class Fails:
         self._behind, self._at, self._after, self.writes = behind, at, after, 0
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever is behind it
-        found: Callable[..., object] = getattr(self._behind, name)
+        method: Callable[..., object] = getattr(self._behind, name)
         if name not in {"reserve", "redeem", "record"}:
-            return found
+            return method
 
         def told(*arguments: object, **named: object) -> object:
             self.writes += 1
             if self.writes == self._at and not self._after:
                 raise OSError(name)
-            result = found(*arguments, **named)
+            result = method(*arguments, **named)
             if self.writes == self._at:
                 raise OSError(name)
             return result

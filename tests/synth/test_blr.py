@@ -44,8 +44,8 @@ def law(epsilon: float) -> np.ndarray:
         error = np.abs(np.bincount(cells, minlength=4) / 3 - truth).max()
         key = tuple(sorted(cells))
         weights[key] = weights.get(key, 0.0) + math.exp(-epsilon * 20 * error / 2)
-    found = np.array([weights[key] for key in sorted(weights)])
-    return found / found.sum()
+    masses = np.array([weights[key] for key in sorted(weights)])
+    return masses / masses.sum()
 
 
 def statistic(counts: np.ndarray, probabilities: np.ndarray) -> float:
@@ -152,6 +152,6 @@ def test_scores_are_the_same_in_any_number_of_parts():
     counts = Query(domain, tuple(Workload.ways(domain, 1).query.blocks) * 59)
     selection = DatabaseScores(counts, (("days", 85),), 2, 9, Exponential(scale=1))
     held = np.tile(np.bincount([3, 3, 80], minlength=85), 59).astype(np.int64)
-    found = selection.scores(held)
-    assert len(found) == selection.number == 3655
-    assert [selection.cells(place) for place in np.flatnonzero(np.array(found) == max(found))] == [(3, 80)]
+    scores = selection.scores(held)
+    assert len(scores) == selection.number == 3655
+    assert [selection.cells(place) for place in np.flatnonzero(np.array(scores) == max(scores))] == [(3, 80)]

@@ -69,7 +69,7 @@ def log_law(selection: ScoredCandidates, values: np.ndarray) -> np.ndarray:
     """The logarithm of the probability of each candidate, by the exponential mechanism."""
     powers = np.array([float(score) for score in selection.scores(values)]) / float(selection.choice.scale)
     if selection.rarities:
-        powers -= np.log(np.array([float(one) for one in selection.rarities]))
+        powers -= np.log(np.array([float(rarity) for rarity in selection.rarities]))
     powers -= powers.max()
     return powers - math.log(float(np.exp(powers).sum()))
 
@@ -77,8 +77,8 @@ def log_law(selection: ScoredCandidates, values: np.ndarray) -> np.ndarray:
 def worst(selection: ScoredCandidates, relation: Neighbours) -> tuple[float, float]:
     """The largest loss of any outcome, and the widest span of losses, over all pairs."""
     table, loss, span = answers(), 0.0, 0.0
-    for one, other in neighbours_of(relation):
-        losses = log_law(selection, table @ one) - log_law(selection, table @ other)
+    for counts, other in neighbours_of(relation):
+        losses = log_law(selection, table @ counts) - log_law(selection, table @ other)
         loss, span = max(loss, float(np.abs(losses).max())), max(span, float(losses.max() - losses.min()))
     return loss, span
 
@@ -145,10 +145,10 @@ def test_a_planted_fault_in_the_sensitivity_is_seen():
 def test_a_belief_that_looks_at_the_table_is_seen():
     """Rounded beliefs are public; were they the exact answers, the choice would tell them apart."""
     relation, table = Neighbours.ADD_REMOVE, answers()
-    one, other = np.array([2, 1, 0, 0]), np.array([2, 1, 1, 0])
+    first, other = np.array([2, 1, 0, 0]), np.array([2, 1, 1, 0])
     laws = []
-    for held in (one, other):
-        believed = tuple((table @ np.array([2, 1, 0, 0]) if held is one else table @ held - 9).tolist())
+    for held in (first, other):
+        believed = tuple((table @ np.array([2, 1, 0, 0]) if held is first else table @ held - 9).tolist())
         choice = Exponential.for_privacy(EPSILON, distance_sensitivity(QUERY, (1, 3, 2), Unit.each_row(relation)))
         laws.append(log_law(DistanceScores(QUERY, believed, (1, 3, 2), (0, 0, 0), choice), table @ held))
     assert float(np.abs(laws[0] - laws[1]).max()) > float(EPSILON)
@@ -182,10 +182,12 @@ def test_a_database_stands_for_all_orders_of_its_rows():
 
 def test_the_score_of_a_database_is_its_worst_answer():
     selection, table, truth = small_databases(Neighbours.REPLACE), answers(), np.array([1, 0, 2, 0])
-    found = selection.scores(table @ truth)
+    scores = selection.scores(table @ truth)
     for number in range(selection.number):
-        own = table @ np.bincount(selection.cells(number), minlength=CELLS)
-        assert found[number] == -max(abs(3 * int(a) - 3 * int(b)) for a, b in zip(table @ truth, own, strict=True))
+        achieved = table @ np.bincount(selection.cells(number), minlength=CELLS)
+        assert scores[number] == -max(
+            abs(3 * int(a) - 3 * int(b)) for a, b in zip(table @ truth, achieved, strict=True)
+        )
 
 
 def test_answers_beyond_64_bits_are_scored_exactly():

@@ -32,13 +32,13 @@ def test_what_is_chosen_follows_the_audited_law(made):
     )
     ledger, source = memory.create_memory_ledger(terms), MemorySource(declared, tiny_columns(TABLE))
     selection = made(Neighbours.REPLACE)
-    event, found = selection.event(Unit.each_row(Neighbours.REPLACE)), []
+    event, outcomes = selection.event(Unit.each_row(Neighbours.REPLACE)), []
     for _ in range(DRAWS):
         receipt = ledger.reserve(event, analyst=None, key=None, purpose=selection.purpose, version=source.version)
-        found.append(release_choice(selection, receipt, ledger=ledger, source=source, unit=declared.unit).values[0])
+        outcomes.append(release_choice(selection, receipt, ledger=ledger, source=source, unit=declared.unit).values[0])
     law = np.exp(log_law(selection, answers() @ np.bincount(TABLE, minlength=4)))
     expected = DRAWS * law
-    counts = np.bincount(np.array(found, dtype=np.int64), minlength=len(law))
+    counts = np.bincount(np.array(outcomes, dtype=np.int64), minlength=len(law))
     kept = expected > 1
     assert ((counts - expected)[kept] ** 2 / expected[kept]).sum() < 80
 

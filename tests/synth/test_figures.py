@@ -13,11 +13,11 @@ from benchmarks.sources_mwem import COLUMNS, EPSILONS, _conjunctions, mwem
 
 
 def test_the_conjunctions_are_those_of_the_recipe():
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for conjunction in _conjunctions():
         for place, values in conjunction:
-            found.update(bytes([place]) + np.packbits(values).tobytes())
-    assert found.hexdigest()[:16] == "96b2949b8e91087a"
+            digest.update(bytes([place]) + np.packbits(values).tobytes())
+    assert digest.hexdigest()[:16] == "96b2949b8e91087a"
 
 
 @pytest.mark.soak
@@ -28,11 +28,11 @@ def test_the_figures_fall_as_the_budget_grows(tmp_path: Path):
     with (tmp_path / "made-up.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
-        writer.writerows(zip(*(own.tolist() for own in columns.values()), strict=True))
+        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
     figures = mwem(tmp_path / "made-up.csv")
     assert list(figures) == list(EPSILONS)
-    for one in figures.values():
-        assert set(one) == {"mean_tv", "max_error", "cpu_s"}
+    for figure in figures.values():
+        assert set(figure) == {"mean_tv", "max_error", "cpu_s"}
     distances = [figures[epsilon]["mean_tv"] for epsilon in EPSILONS]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < 0.03

@@ -126,8 +126,11 @@ CHILD = '[[constraints]]\nwhen = "days < 3"\nthen = "sex = \'male\'"\n'
 
 def test_a_dataset_file_declares_public_constraints(tmp_path: Path):
     (tmp_path / "stays.toml").write_text(DATASET + CHILD + '[[constraints]]\nnever = "emergency AND days = 0"\n')
-    found = DatasetFile.read(tmp_path / "stays.toml").schema.constraints
-    assert [str(one) for one in found] == ["when days < 3 then sex = 'male'", "never emergency AND days = 0"]
+    constraints = DatasetFile.read(tmp_path / "stays.toml").schema.constraints
+    assert [str(constraint) for constraint in constraints] == [
+        "when days < 3 then sex = 'male'",
+        "never emergency AND days = 0",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,11 @@ def declared(seed: int) -> Declared:
     sets = {
         tuple(sorted(chance.choice(len(tops), ways, replace=False).tolist())) for _ in range(drawn(1, 4 * len(tops)))
     }
-    workload = Workload.marginals(schema.domain, [[f"c{place}" for place in own] for own in sorted(sets)])
+    workload = Workload.marginals(schema.domain, [[f"c{place}" for place in places] for places in sorted(sets)])
     if tops[0] and tops[-1] and chance.random() < 0.2:
         ends = [
-            among(own, range(-(-own.size // 2))) for own in (schema.domain["c0"], schema.domain[f"c{len(tops) - 1}"])
+            among(attribute, range(-(-attribute.size // 2)))
+            for attribute in (schema.domain["c0"], schema.domain[f"c{len(tops) - 1}"])
         ]
         more = [Query.count(schema.domain, conjunction(*ends))]
         workload = Workload.of([workload.query, *more], values_only=bool(drawn(0, 1)))
@@ -96,14 +97,16 @@ def declared(seed: int) -> Declared:
 @given(st.integers(0, 1 << 32))
 def test_a_release_is_made_or_refused_before_its_first_charge(seed: int):
     """With a limit of cells that only just holds the largest marginal, so that every batch meets it."""
-    one = declared(seed)
+    scenario = declared(seed)
     try:
-        model = synthesize(one.curator, one.workload, share=one.share, method=one.method, cells=one.cells)
+        model = synthesize(
+            scenario.curator, scenario.workload, share=scenario.share, method=scenario.method, cells=scenario.cells
+        )
     except InvalidRequest:
-        assert one.curator.budget.charges == 0
+        assert scenario.curator.budget.charges == 0
     else:
         assert all(step.how == "paid" for step in model.steps)
-        assert float(one.curator.budget.spent) <= 1
+        assert float(scenario.curator.budget.spent) <= 1
 
 
 def test_more_noise_than_can_be_drawn_is_refused_before_the_first_charge():

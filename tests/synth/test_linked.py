@@ -89,10 +89,10 @@ def test_tables_are_linked_by_made_up_ids_and_tied_as_the_real_ones_are(place: P
 
 
 def test_the_command_writes_a_file_for_each_table(place: Path):
-    told = ["--workload", "2-way", "--share", "1/4", "--output", str(place / "made-up.parquet")]
-    found = CliRunner().invoke(app, ["synthesize", str(place / "care.toml"), *told])
-    assert found.exit_code == 0, found.output
-    assert "Rows of 2 tables: made-up-visits, made-up-patients" in found.output
+    options = ["--workload", "2-way", "--share", "1/4", "--output", str(place / "made-up.parquet")]
+    result = CliRunner().invoke(app, ["synthesize", str(place / "care.toml"), *options])
+    assert result.exit_code == 0, result.output
+    assert "Rows of 2 tables: made-up-visits, made-up-patients" in result.output
     kinds = pq.read_schema(place / "made-up-patients.parquet")
     assert [str(kind) for kind in kinds.types] == ["int64", "int64"]
 
@@ -101,7 +101,7 @@ def test_real_rows_meet_what_is_known_of_several_tables(place: Path):
     """With little noise, no count of rows that have a value of a table that they are not joined to is far from 0."""
     with dodona.open(place / "care.toml") as curator:
         schema = curator.desk.dataset.schema
-        blocks = [Query.count(schema.domain, one.forbidden) for one in compile_constraints(schema)]
+        blocks = [Query.count(schema.domain, constraint.forbidden) for constraint in compile_constraints(schema)]
         assert len(blocks) == 2
         for query in blocks:
             assert abs(float(curator.ask(query, epsilon="0.2", max_price=1).value.value)) < 300  # of 3,000 and more

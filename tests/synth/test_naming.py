@@ -26,21 +26,21 @@ def test_a_word_means_all_marginals_of_so_many_columns(word: str, ways: int):
 
 
 def test_a_word_may_be_about_some_columns():
-    found = name_workload(DOMAIN, "2-way", columns=["ward", "sex", "days"])
-    assert columns_of(found) == {("sex", "ward"), ("sex", "days"), ("ward", "days")}
+    workload = name_workload(DOMAIN, "2-way", columns=["ward", "sex", "days"])
+    assert columns_of(workload) == {("sex", "ward"), ("sex", "days"), ("ward", "days")}
 
 
 def test_a_target_is_asked_with_every_other_column_and_with_two_where_these_are_small():
     wide = Domain((Boolean("sick"), Integer("age", 0, 99), Integer("year", 0, 299), Boolean("night")))
-    found = columns_of(name_workload(wide, target="sick"))
+    columns = columns_of(name_workload(wide, target="sick"))
     pairs = {("sick", "age"), ("sick", "year"), ("sick", "night")}
     assert MOST_TARGET_CELLS < 4 * 102 * 302
-    assert found == pairs | {("sick", "age", "night"), ("sick", "year", "night")}
+    assert columns == pairs | {("sick", "age", "night"), ("sick", "year", "night")}
 
 
 def test_a_workload_stays_as_it_is():
-    own = Workload.ways(DOMAIN, 1)
-    assert name_workload(DOMAIN, own) is own
+    workload = Workload.ways(DOMAIN, 1)
+    assert name_workload(DOMAIN, workload) is workload
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ TWO = Workload.ways(DOMAIN, 2)
 def distance(model: SyntheticModel, held=None) -> float:
     """The mean total variation of the workload's marginals from the exact table."""
     rows = columns() if held is None else held
-    codes = {name: encode(DOMAIN[name], own) for name, own in rows.items()}
-    found = []
+    codes = {name: encode(DOMAIN[name], values) for name, values in rows.items()}
+    distances = []
     for block in model.workload.query.blocks:
         truth = np.asarray(answer_block(block, codes, counts=None, rows=ROWS)) / ROWS
-        found.append(0.5 * np.abs(truth - model.expect([block]) / ROWS).sum())
-    return float(np.mean(found))
+        distances.append(0.5 * np.abs(truth - model.expect([block]) / ROWS).sum())
+    return float(np.mean(distances))
 
 
 METHODS: list[SynthesisMethod] = [
@@ -103,7 +103,7 @@ def test_conjunctions_alone_are_a_workload():
     texts = [text.format(days, ward) for days in (1, 2, 3) for ward in ("surgery", "medicine")]
     workload = Workload.of(compile_sql(text, SCHEMA).query for text in texts)
     model = synthesize(curator_of(), workload, epsilon=2, method=Mwem(rounds=6))
-    codes = {name: encode(DOMAIN[name], own) for name, own in columns().items()}
+    codes = {name: encode(DOMAIN[name], values) for name, values in columns().items()}
     for block in workload.query.blocks:
         truth = int(answer_block(block, codes, counts=None, rows=ROWS)[0])
         assert abs(model.expect([block])[0] - truth) < 0.08 * ROWS
@@ -112,21 +112,23 @@ def test_conjunctions_alone_are_a_workload():
 
 def test_the_promise_of_mwem_holds_and_is_the_theorems():
     """3 runs; the promise at 95% is far from tight, so that a failure is a fault."""
-    one = Workload.ways(DOMAIN, 1)
+    workload = Workload.ways(DOMAIN, 1)
     curator = curator_of(budget=PURE)
-    promise = quote_synthesis(curator, one, epsilon=2, method=Guaranteed(rounds=40)).promise
+    promise = quote_synthesis(curator, workload, epsilon=2, method=Guaranteed(rounds=40)).promise
     assert promise is not None
     expected = mwem_error(ROWS, universe=61, questions=12, rounds=40, epsilon=2 / 40) + 2 / ROWS
     assert promise.within == pytest.approx(expected, rel=1e-5)
-    best = quote_synthesis(curator, one, epsilon=2, method=Guaranteed()).promise
+    best = quote_synthesis(curator, workload, epsilon=2, method=Guaranteed()).promise
     assert best is not None
     assert best.within <= promise.within
-    codes = {name: encode(DOMAIN[name], own) for name, own in columns().items()}
-    truth = np.concatenate([answer_block(block, codes, counts=None, rows=ROWS) for block in one.query.blocks]) / ROWS
+    codes = {name: encode(DOMAIN[name], values) for name, values in columns().items()}
+    truth = (
+        np.concatenate([answer_block(block, codes, counts=None, rows=ROWS) for block in workload.query.blocks]) / ROWS
+    )
     for number in range(3):
-        model = synthesize(curator_of(budget=PURE), one, epsilon=2, method=Guaranteed(), name=str(number))
+        model = synthesize(curator_of(budget=PURE), workload, epsilon=2, method=Guaranteed(), name=str(number))
         assert isinstance(model.law, Mixture)
-        assert np.abs(model.expect(one.query) / ROWS - truth).max() <= best.within
+        assert np.abs(model.expect(workload.query) / ROWS - truth).max() <= best.within
 
 
 @pytest.mark.parametrize("part", [0.3, 0.85])
@@ -134,17 +136,17 @@ def test_the_promise_of_mwem_holds_where_there_are_fewer_rows_than_declared(part
     """2 runs a part, at a promise of a quarter of the rows or less; errors are half of it and hardly differ."""
     rows, declared = 40_000, schema(size=40_000)
     held = columns(int(part * rows))
-    one = Workload.ways(DOMAIN, 1)
-    codes = {name: encode(DOMAIN[name], own) for name, own in held.items()}
+    workload = Workload.ways(DOMAIN, 1)
+    codes = {name: encode(DOMAIN[name], values) for name, values in held.items()}
     truth = np.concatenate(
-        [answer_block(block, codes, counts=None, rows=len(codes["sex"])) for block in one.query.blocks]
+        [answer_block(block, codes, counts=None, rows=len(codes["sex"])) for block in workload.query.blocks]
     )
     for number in range(2):
         curator = curator_of(declared, held, budget=PURE)
-        model = synthesize(curator, one, epsilon=2, method=Guaranteed(rounds=60), name=str(number))
+        model = synthesize(curator, workload, epsilon=2, method=Guaranteed(rounds=60), name=str(number))
         assert model.promise is not None
         assert model.promise.within < 0.25
-        assert np.abs(model.expect(one.query) - truth).max() <= model.promise.within * rows
+        assert np.abs(model.expect(workload.query) - truth).max() <= model.promise.within * rows
         assert abs(model.size - part * rows) <= model.promise.within * rows
 
 
@@ -165,7 +167,7 @@ def test_missing_values_have_their_share_unless_rows_are_taken_to_be_complete(*,
     assert workload.support.size == (4 if only else 16)
     model = synthesize(curator_of(declared, held), workload, epsilon=2)
     rows = model.rounded().to_arrow().to_pydict()
-    missing = sum(one is None for one in rows["ward"])
+    missing = sum(ward is None for ward in rows["ward"])
     assert missing == 0 if only else 800 < missing < 1200
     pairs = [(ward, night) for ward, night in zip(rows["ward"], rows["night"], strict=True) if ward == "a"]
     assert sum(night is True for _, night in pairs) > 0.85 * len(pairs)
@@ -280,19 +282,19 @@ def test_settings_that_mean_nothing_are_refused():
 
 
 def test_progress_is_told_from_the_first_charge_to_the_last():
-    told: list[float] = []
-    synthesize(curator_of(), TWO, share="1/2", progress=lambda part, _: told.append(part), method=Annealed(rounds=6))
-    assert told == sorted(told)
-    assert len(told) > 5
-    assert told[-1] == pytest.approx(1, rel=0.02)
+    parts: list[float] = []
+    synthesize(curator_of(), TWO, share="1/2", progress=lambda part, _: parts.append(part), method=Annealed(rounds=6))
+    assert parts == sorted(parts)
+    assert len(parts) > 5
+    assert parts[-1] == pytest.approx(1, rel=0.02)
 
 
 def test_replace_one_costs_twice_the_squares():
     """The same noise for half the price: marginals move by two counts when a row is replaced."""
-    found = {}
+    variances = {}
     for relation in ("add-remove", "replace"):
         declared = schema(relation)
         curator = curator_of(declared, ledger=ledger_of(declared))
         model = synthesize(curator, Workload.ways(declared.domain, 1), share="1/2", method=Mwem(rounds=1))
-        found[relation] = float(model.seen[0].variance)
-    assert found["replace"] == pytest.approx(2 * found["add-remove"], rel=1e-3)
+        variances[relation] = float(model.seen[0].variance)
+    assert variances["replace"] == pytest.approx(2 * variances["add-remove"], rel=1e-3)

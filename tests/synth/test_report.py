@@ -29,7 +29,7 @@ def test_a_report_is_one_page_that_loads_nothing_and_shows_its_parts():
     page = public_report(model, model.rounded())
     assert re.findall(r"(?:src|href)\s*=|url\(|@import|<script", page) == []
     assert set(re.findall(r"https?://[^\"' ]+", page)) == {"http://www.w3.org/2000/svg"}
-    titles = [one.text for one in well_formed(page).iter("h2")]
+    titles = [heading.text for heading in well_formed(page).iter("h2")]
     assert titles == [
         "What was released",
         "Columns one by one",

@@ -86,7 +86,7 @@ def test_a_release_that_others_outspend_says_how_far_it_came():
 
     with pytest.raises(SynthesisStopped, match=r"it goes on; with share= it would begin anew.*\. The charge stands"):
         synthesize(curator, TWO, share="9/10", method=Mwem(rounds=3), progress=others)
-    assert [one.text for _, one in kept.releases() if (one.text or "").startswith("release")]
+    assert [release.text for _, release in kept.releases() if (release.text or "").startswith("release")]
 
 
 def test_a_release_at_an_epsilon_goes_on_after_the_budget_was_raised_and_one_at_a_share_is_another():
@@ -101,11 +101,11 @@ def test_a_release_at_an_epsilon_goes_on_after_the_budget_was_raised_and_one_at_
     shared = quote_synthesis(curator, TWO, share="9/10", method=Mwem(rounds=3)).run
     with pytest.raises(SynthesisStopped):
         synthesize(curator, TWO, progress=others, **wanted)
-    before = [one.values for _, one in kept.releases() if (one.text or "").startswith("release")]
+    before = [release.values for _, release in kept.releases() if (release.text or "").startswith("release")]
     kept.raise_budget(Fraction(5), kept.state().total.delta)
     model = synthesize(curator, TWO, **wanted)
     assert [step.how for step in model.steps] == ["recalled"] * len(before) + ["paid"] * (6 - len(before))
-    after = [one.values for _, one in kept.releases() if (one.text or "").startswith("release")]
+    after = [release.values for _, release in kept.releases() if (release.text or "").startswith("release")]
     assert after[: len(before)] == before
     assert len(after) == 6 > len(before) > 0
     assert quote_synthesis(curator, TWO, share="9/10", method=Mwem(rounds=3)).run != shared

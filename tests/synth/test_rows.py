@@ -96,17 +96,17 @@ def test_rounded_rows_match_the_marginals_of_a_factored_law_better_than_drawn_on
     """Independent rows are off by about ten rows in every cell, matched ones by less than one. The seeds are fixed."""
     chance = np.random.default_rng(4)
     blocks = [marginal_block(DOMAIN, names) for names in (["ward", "age"], ["age", "stay"], ["ward", "stay"])]
-    seen = [ObservedBlock.of_shares(own, chance.dirichlet(np.ones(own.values)), 1e-6) for own in blocks]
+    seen = [ObservedBlock.of_shares(block, chance.dirichlet(np.ones(block.values)), 1e-6) for block in blocks]
     belief = FactoredBelief(Support.of(DOMAIN), 1 << 20).joined(seen).fitted(200)
 
     def off(codes) -> float:
-        found = []
-        for own in blocks:
-            names = [key.attribute for key in own.keys]
+        errors = []
+        for block in blocks:
+            names = [key.attribute for key in block.keys]
             shape = [DOMAIN[name].cells for name in names]
-            counts = np.bincount(np.ravel_multi_index([codes[name] for name in names], shape), minlength=own.values)
-            found.append(np.abs(counts - 5000 * belief.expect(Query(DOMAIN, (own,)))).mean())
-        return float(np.mean(found))
+            counts = np.bincount(np.ravel_multi_index([codes[name] for name in names], shape), minlength=block.values)
+            errors.append(np.abs(counts - 5000 * belief.expect(Query(DOMAIN, (block,)))).mean())
+        return float(np.mean(errors))
 
     drawn = belief.rows(5000, np.random.default_rng(1))
     spread = off({name: drawn[:, place] for place, name in enumerate(DOMAIN.names)})
@@ -223,7 +223,7 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_how_to_go_on(suffix: 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_text() == "what was there before"
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert rows.write(path) == path
 
 
@@ -257,13 +257,13 @@ def test_rows_that_are_refused_are_drawn_anew_from_the_law():
     """20,000 draws; a share is off by more than .025 with probability below 10^-6."""
     belief = law()
     refused = among(DOMAIN["age"], [0, 1])
-    found = redraw_rows(sample_rows(belief, 20_000, seed=SEED), belief, refused, seed="77" + SEED)
+    rows = redraw_rows(sample_rows(belief, 20_000, seed=SEED), belief, refused, seed="77" + SEED)
     weights = belief.probabilities().copy()
     weights[:, :2] = 0
     weights /= weights.sum()
-    assert np.abs(shares(found, belief) / 20_000 - weights.reshape(-1)).max() < 0.025
-    assert set(np.unique(found.codes["age"])) <= {2, 3, 4}
-    assert 0 < found.redrawn < 20_000
+    assert np.abs(shares(rows, belief) / 20_000 - weights.reshape(-1)).max() < 0.025
+    assert set(np.unique(rows.codes["age"])) <= {2, 3, 4}
+    assert 0 < rows.redrawn < 20_000
     light = redraw_rows(weight_cells(belief, 1000, least=0), belief, refused, seed=SEED)
     assert light.weights is not None
     assert light.weights.sum() == pytest.approx(1000)

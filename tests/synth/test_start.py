@@ -22,7 +22,11 @@ def test_measurements_of_an_earlier_release_of_the_same_rows_are_pooled_with_new
     first = synthesize(curator, TWO, share="1/4")
     second = synthesize(curator, TWO, share="1/4", name="more", start=first)
     alone = synthesize(curator, TWO, share="1/4", name="alone")
-    noise = {name: own.variance for name, model in (("pooled", second), ("alone", alone)) for own in model.seen[:1]}
+    noise = {
+        name: observation.variance
+        for name, model in (("pooled", second), ("alone", alone))
+        for observation in model.seen[:1]
+    }
     assert noise["pooled"] == pytest.approx(noise["alone"] / 2, rel=0.01)
     assert 0.74 < float(curator.budget.spent) <= 0.75  # what is known costs nothing
     again = synthesize(curator, TWO, share="1/4", name="more", start=first)
@@ -35,11 +39,11 @@ def test_public_marginals_are_where_a_model_begins_and_measurements_take_their_p
     public = np.array([[1.0, 5.0, 3.0], [2.0, 1.0, 1.0]])
     start = {("ward", "sex"): public.T}  # in the order of the names
     single = Workload.marginals(DOMAIN, [["sex"], ["ward"]])
-    found = synthesize(curator_of(), single, share=1, start=start).expect([PAIR]).reshape(2, 3)
-    odds = [own[0, 0] * own[1, 1:] / own[0, 1:] / own[1, 0] for own in (found, public)]
+    fitted = synthesize(curator_of(), single, share=1, start=start).expect([PAIR]).reshape(2, 3)
+    odds = [table[0, 0] * table[1, 1:] / table[0, 1:] / table[1, 0] for table in (fitted, public)]
     np.testing.assert_allclose(odds[0], odds[1], rtol=0.02)
     sexes, wards = (np.array(columns()[name]) for name in ("sex", "ward"))
-    assert found[0].sum() == pytest.approx((sexes == "female").sum(), abs=0.02 * ROWS)
+    assert fitted[0].sum() == pytest.approx((sexes == "female").sum(), abs=0.02 * ROWS)
     much = synthesize(curator_of(), TWO, share=1, start=start).expect([PAIR]).reshape(2, 3)
     labels = (("female", "male"), ("surgery", "medicine", "children"))
     exact = np.array([[((sexes == sex) & (wards == ward)).sum() for ward in labels[1]] for sex in labels[0]])

@@ -49,12 +49,12 @@ def _covariance_band(
 ) -> tuple[Band, Band, Band, Band]:
     """Return the rows, both means less their centres, and the population covariance."""
     first, second = association.first, association.second
-    rows, one, other, products = (
+    rows, first_total, other, products = (
         _sum_interval(measured, block, failing)
         for block in (first.rows, first.total, second.total, association.products)
     )
     rows = Band(np.maximum(rows.value, 1.0), np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0))
-    means = [_mean(total, rows, mean) for total, mean in ((one, first), (other, second))]
+    means = [_mean(total, rows, mean) for total, mean in ((first_total, first), (other, second))]
     product = _multiply(*means)
     mixed = _mean(products, rows, None)
     widths = [float(mean.upper - mean.lower) for mean in (first, second)]
@@ -108,9 +108,11 @@ def _divide(above: Band, below: Band) -> Band:
 
 
 def _correlation(covariance: Band, first: Band, second: Band, *, squared: bool) -> Band:
-    roots = [Band(*(np.sqrt(end) for end in (own.value, own.low, own.high))) for own in (first, second)]
-    found = _divide(covariance, _multiply(*roots))
-    value, low, high = (np.clip(end, -1.0, 1.0) for end in (found.value, found.low, found.high))
+    roots = [
+        Band(*(np.sqrt(end) for end in (variance.value, variance.low, variance.high))) for variance in (first, second)
+    ]
+    correlation = _divide(covariance, _multiply(*roots))
+    value, low, high = (np.clip(end, -1.0, 1.0) for end in (correlation.value, correlation.low, correlation.high))
     if not squared:
         return Band(value, low, high)
     nearest = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(low**2, high**2))

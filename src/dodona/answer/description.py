@@ -70,24 +70,24 @@ class TableDescription:
 
 def describe_tables(schema: Schema) -> tuple[TableDescription, ...]:
     """Return the linked and the public tables of a schema, and its computed columns."""
-    found = []
-    for own in schema.linked:
-        most = "one row" if own.rows == 1 else f"at most {own.rows:,} rows"
+    tables = []
+    for linked in schema.linked:
+        most = "one row" if linked.rows == 1 else f"at most {linked.rows:,} rows"
         many = (
             ""
-            if own.rows > 1
-            else f" Its columns may be asked beside those of other tables: JOIN {own.name} USING ({own.id})."
+            if linked.rows > 1
+            else f" Its columns may be asked beside those of other tables: JOIN {linked.name} USING ({linked.id})."
         )
-        about = f"private; about {own.size or schema.unit.size:,} rows, of each person {most}.{many}"
-        found.append(TableDescription(own.name, own.domain.names, about))
+        about = f"private; about {linked.size or schema.unit.size:,} rows, of each person {most}.{many}"
+        tables.append(TableDescription(linked.name, linked.domain.names, about))
     for computed in schema.computed:
         bounds = f"from {format_fraction(computed.lower)} to {format_fraction(computed.upper)}"
         how = f"computed: {computed.expression}, {bounds}; a row beyond counts as the bound."
-        found.append(TableDescription(computed.name, (), how))
+        tables.append(TableDescription(computed.name, (), how))
     for public in schema.public:
         how = f"public, {len(public.keys):,} rows; JOIN {public.name} ON a column = {public.name}.{public.key}."
-        found.append(TableDescription(public.name, (public.key, *public.columns), how))
-    return tuple(found)
+        tables.append(TableDescription(public.name, (public.key, *public.columns), how))
+    return tuple(tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,23 +113,23 @@ class Description:
         """One row of texts per column, under the headings."""
         return [
             (
-                one.name,
-                one.kind,
-                printable(_describe_values(one)),
-                printable(_describe_groups(one)),
-                printable(_describe_other_values(one)),
+                column.name,
+                column.kind,
+                printable(_describe_values(column)),
+                printable(_describe_groups(column)),
+                printable(_describe_other_values(column)),
             )
-            for one in self.columns
+            for column in self.columns
         ]
 
     @property
     def sentences(self) -> list[str]:
         """The protection, the budget and the defaults, in words."""
         further = [
-            f"Table {own.name} ({', '.join(own.columns)}): {own.how}"
-            if own.columns
-            else f"Column {own.name}, {own.how}"
-            for own in self.tables
+            f"Table {table.name} ({', '.join(table.columns)}): {table.how}"
+            if table.columns
+            else f"Column {table.name}, {table.how}"
+            for table in self.tables
         ]
         return [printable(line) for line in (*further, self._protected(), *self._spending(), *self._defaults())]
 
@@ -139,18 +139,18 @@ class Description:
         document = {
             "dataset": self.dataset,
             "table": self.table,
-            "columns": [_json_column(one) for one in self.columns],
-            "tables": [asdict(own) for own in self.tables],
+            "columns": [_json_column(column) for column in self.columns],
+            "tables": [asdict(table) for table in self.tables],
             "unit": {
                 "protects": "row" if unit.id is None else "person",
                 "id": unit.id,
                 "rows": unit.rows,
-                "caps": [list(own) for own in unit.caps],
+                "caps": [list(cap) for cap in unit.caps],
                 "neighbours": unit.neighbours.value,
                 "size": unit.size,
                 "left_out": self.left_out,
             },
-            "budget": {name: own for name, own in self.budget.to_json().items() if name != "analysts"}
+            "budget": {name: value for name, value in self.budget.to_json().items() if name != "analysts"}
             | {"yours": str(self.left)},
             "defaults": self.default.to_document(),
             "analyst": self.analyst,
@@ -179,7 +179,7 @@ class Description:
             left=Fraction(budget["yours"]),
             left_out=unit["left_out"],
             tables=tuple(
-                TableDescription(own["name"], tuple(own["columns"]), own["how"]) for own in document["tables"]
+                TableDescription(table["name"], tuple(table["columns"]), table["how"]) for table in document["tables"]
             ),
         )
 
@@ -290,12 +290,12 @@ def _text(value: Label) -> str:
 
 def _json_column(attribute: Attribute) -> dict[str, object]:
     """Return a column with the keys of the dataset file."""
-    found: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
+    column: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
     for key in ("labels", "lower", "upper", "step", "bins", "otherwise"):
         value = getattr(attribute, key, None)
         if value is not None:
-            found[key] = [_plain(one) for one in value] if isinstance(value, tuple) else _plain(value)
-    return found
+            column[key] = [_plain(element) for element in value] if isinstance(value, tuple) else _plain(value)
+    return column
 
 
 def _read_column(document: Mapping[str, Any]) -> Attribute:
@@ -376,7 +376,7 @@ class History:
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """Return the charges that `to_json` wrote."""
-        return cls(tuple(HistoryEntry(**one | {"share": Fraction(one["share"])}) for one in json.loads(text)))
+        return cls(tuple(HistoryEntry(**entry | {"share": Fraction(entry["share"])}) for entry in json.loads(text)))
 
     def __iter__(self) -> Iterator[HistoryEntry]:
         return iter(self.charges)

@@ -178,9 +178,9 @@ def answer_notes(answer: AnswerTable) -> list[str]:
     if_named = " if its row was named beforehand" if answer.coverage.beforehand else ""
     sure = f"with probability {answer.confidence:.15g} or more{if_named}"
     stated = f"{each} {of}{over} {sure}. {answer.about}".rstrip()
-    found = [stated] if any(answer.estimated) else []
-    found.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
-    return [printable(line) for line in found + [f"Note: {warning}" for warning in answer.warnings]]
+    notes = [stated] if any(answer.estimated) else []
+    notes.append(f"Source: {answer.source}. Price: {answer.price}. Mechanism: {answer.mechanism}.")
+    return [printable(line) for line in notes + [f"Note: {warning}" for warning in answer.warnings]]
 
 
 def cell_text(cell: Cell) -> str:
@@ -231,25 +231,25 @@ def to_json(answer: AnswerTable) -> str:
 
 def _json_column(answer: AnswerTable, number: int) -> dict[str, object]:
     """Return the name and kind of a column, and what a reader needs to have its values back as they were."""
-    found: dict[str, object] = {
+    column: dict[str, object] = {
         "name": answer.columns[number],
         "kind": "estimate" if answer.estimated[number] else "label",
     }
     cells = [row.cells[number] for row in answer.rows]
     if any(isinstance(cell.value if isinstance(cell, Estimate) else cell, date) for cell in cells):
-        found["type"] = "date"
+        column["type"] = "date"
     if answer.approximate[number]:
-        found["approximate"] = True
+        column["approximate"] = True
     if answer.key_places[number] is not None:
-        found["key"] = answer.key_places[number]
+        column["key"] = answer.key_places[number]
     if math.isfinite(answer.lower_bounds[number]):
-        found["lower"] = answer.lower_bounds[number]
-    return found
+        column["lower"] = answer.lower_bounds[number]
+    return column
 
 
 def _json_keys(answer: AnswerTable) -> list[dict[str, object]]:
     """Return the typed values of each key, and the labels of keys that no column shows."""
-    found: list[dict[str, object]] = []
+    keys: list[dict[str, object]] = []
     for place in range(len(answer.rows[0].keys) if answer.rows else 0):
         values = [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
         key: dict[str, object] = {"values": [_json_value(value) for value in values]}
@@ -260,8 +260,8 @@ def _json_keys(answer: AnswerTable) -> list[dict[str, object]]:
             key["labels"] = [_json_value(label) for label in labels]
             if any(isinstance(label, date) for label in labels):
                 key["label_type"] = "date"
-        found.append(key)
-    return found
+        keys.append(key)
+    return keys
 
 
 def _line(cells: tuple[str, ...] | list[str], widths: list[int], estimated: tuple[bool, ...]) -> str:
@@ -307,13 +307,13 @@ def to_pandas(answer: AnswerTable, *, typed: bool) -> pd.DataFrame:
         import pandas as pd
     except ModuleNotFoundError as error:
         raise InvalidRequest("A pandas frame needs pandas: install dodona[frames].") from error
-    found: dict[str, pd.Series] = {}
+    columns: dict[str, pd.Series] = {}
     for name, kind, values in _columns(answer, typed=typed, spell=_plain_value):
         if kind == "key":
-            found[name] = _series(pd, values)
+            columns[name] = _series(pd, values)
         else:
-            found[name] = pd.Series(values, dtype=object) if kind == "label" else pd.Series(values)
-    return pd.DataFrame(found)
+            columns[name] = pd.Series(values, dtype=object) if kind == "label" else pd.Series(values)
+    return pd.DataFrame(columns)
 
 
 def _series(pd: Any, values: list[PlainValue]) -> pd.Series:  # noqa: ANN401  the module, which need not be installed
@@ -379,15 +379,15 @@ def _columns(
 def _names(answer: AnswerTable) -> list[tuple[int, str, bool]]:
     """Return the index, name and kind of each column, with distinct names."""
     taken = set[str]()
-    found = []
+    names = []
     for number, (name, estimated) in enumerate(zip(answer.columns, answer.estimated, strict=True)):
         free, times = name, 1
         while not taken.isdisjoint({free, f"{free}_low", f"{free}_high"} if estimated else {free}):
             times += 1
             free = f"{name}_{times}"
         taken |= {free, f"{free}_low", f"{free}_high"} if estimated else {free}
-        found.append((number, free, estimated))
-    return found
+        names.append((number, free, estimated))
+    return names
 
 
 def _unify_types(values: list[EstimateValue | None]) -> list[PlainValue]:

@@ -200,13 +200,13 @@ def column_accuracy(
     columns: Sequence[str], estimated: Sequence[bool], rows: Sequence[Row]
 ) -> tuple[ColumnAccuracy, ...]:
     """Return the worst and the typical half-width of each column of estimates."""
-    found = []
+    accuracies = []
     for number, name in enumerate(columns):
         cells = (row.cells[number] for row in rows)
         widths = [cell.within for cell in cells if isinstance(cell, Estimate)]
         if estimated[number] and widths:
-            found.append(ColumnAccuracy(name, max(widths), statistics.median_low(widths)))
-    return tuple(found)
+            accuracies.append(ColumnAccuracy(name, max(widths), statistics.median_low(widths)))
+    return tuple(accuracies)
 
 
 def single_estimate(rows: Sequence[Row]) -> Estimate:

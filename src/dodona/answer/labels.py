@@ -52,8 +52,8 @@ def groups_under(where: predicates.Predicate, keys: Sequence[Key], domain: Domai
     Keys of one column are checked together: there is no January of a year that begins in November. A group that only
     keys of several columns exclude together is included.
     """
-    found: list[int] = np.flatnonzero(_groups_under(where, tuple(keys), domain)).tolist() if keys else [0]
-    return found
+    groups: list[int] = np.flatnonzero(_groups_under(where, tuple(keys), domain)).tolist() if keys else [0]
+    return groups
 
 
 @lru_cache(maxsize=256)
@@ -63,31 +63,31 @@ def _groups_under(where: predicates.Predicate, keys: tuple[Key, ...], domain: Do
     for place, key in enumerate(keys):
         names = key_attributes(key)
         alike.setdefault(next(iter(names)) if len(names) == 1 else place, []).append(place)
-    found = np.full([key.groups for key in keys], where != predicates.NOTHING)
+    allowed = np.full([key.groups for key in keys], where != predicates.NOTHING)
     for name, places in alike.items():
         if isinstance(name, str):
             codes = np.flatnonzero(
                 predicates.unpack_bits(predicates.allowed_codes(where, domain[name]), domain[name].cells)
             )
-            own = [np.broadcast_to(group_numbers([keys[place]], {name: codes}), codes.shape) for place in places]
+            indices = [np.broadcast_to(group_numbers([keys[place]], {name: codes}), codes.shape) for place in places]
         else:
-            own = [np.asarray(_possible_key_groups(keys[places[0]], where), dtype=np.int64)]
+            indices = [np.asarray(_possible_key_groups(keys[places[0]], where), dtype=np.int64)]
         possible = np.zeros([keys[place].groups for place in places], dtype=np.bool_)
-        possible[tuple(own)] = True
-        found &= possible.reshape([key.groups if place in places else 1 for place, key in enumerate(keys)])
-    return found.reshape(-1)
+        possible[tuple(indices)] = True
+        allowed &= possible.reshape([key.groups if place in places else 1 for place, key in enumerate(keys)])
+    return allowed.reshape(-1)
 
 
 def _possible_key_groups(key: Key, where: predicates.Predicate) -> list[int]:
     """Return the groups of a key of several columns, or of none, that a condition allows."""
     if isinstance(key, Partition):
         raise TypeError
-    found, rest = [], where
+    groups, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
         if predicates.conjunction(rest, branch) != predicates.NOTHING:
-            found.append(group)
+            groups.append(group)
         rest = predicates.conjunction(rest, predicates.complement(branch))
-    return found if rest == predicates.NOTHING else [*found, len(key.branches)]
+    return groups if rest == predicates.NOTHING else [*groups, len(key.branches)]
 
 
 def key_name(key: Key) -> str:
@@ -107,19 +107,19 @@ def key_values(key: Key, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...
     """
     if isinstance(key, Partition):
         return _partition_values(key, domain, read_as)
-    found = tuple(_parse_label(label, read_as) for label in key_labels(key, domain))
-    if any(isinstance(value, float) for value in found):  # one type for all
-        return tuple(float(value) if isinstance(value, int) else value for value in found)
-    return found
+    values = tuple(_parse_label(label, read_as) for label in key_labels(key, domain))
+    if any(isinstance(value, float) for value in values):  # one type for all
+        return tuple(float(value) if isinstance(value, int) else value for value in values)
+    return values
 
 
 @lru_cache(maxsize=256)
 def _partition_values(key: Partition, domain: Domain, read_as: ReadAs) -> tuple[KeyValue, ...]:
     attribute = domain[key.attribute]
-    found = [_read_value(code_label(attribute, first), read_as) for first in key.cuts]
+    values = [_read_value(code_label(attribute, first), read_as) for first in key.cuts]
     if not key.further:
-        return tuple(found)
-    return (*found, None, OUTSIDE if isinstance(attribute, Category) else None)
+        return tuple(values)
+    return (*values, None, OUTSIDE if isinstance(attribute, Category) else None)
 
 
 def _read_value(value: Label, read_as: ReadAs) -> KeyValue:

@@ -73,12 +73,12 @@ def _quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     series = series_quantile(terms, failing)
     if _CLOSE * reach <= series < math.inf and sum([term.times for term in terms]) > _FEW:
         return series
-    found = [series, chernoff_bound(terms, failing)]
+    bounds = [series, chernoff_bound(terms, failing)]
     if all(term.law != "Laplace" and term.scale >= WIDE_SCALE for term in terms):
-        found.append(gaussian_sum_quantile(sum(term.normal_variance for term in terms), reach, failing))
+        bounds.append(gaussian_sum_quantile(sum(term.normal_variance for term in terms), reach, failing))
     if failing >= _RAREST and len(terms) <= _MOST_TERMS:
-        found.append(convolution_quantile(terms, failing))
-    return min(found)
+        bounds.append(convolution_quantile(terms, failing))
+    return min(bounds)
 
 
 def describe_noise(noise: Noise) -> str:
@@ -96,10 +96,10 @@ def describe_noises(kinds: Iterable[tuple[str, float | None]]) -> str:
     >>> describe_noises([("Laplace", 20.0), ("Gaussian", 3.0), ("Gaussian", 7.5), ("Laplace", 20.0)])
     'discrete Laplace noise of scale 20 and discrete Gaussian noise of scales from 3 to 7.5'
     """
-    found: dict[str, set[float]] = {}
+    scales_by_name: dict[str, set[float]] = {}
     for name, scale in kinds:
-        found.setdefault(name, set()).update([] if scale is None else [scale])
-    return " and ".join(f"{_NOISE_WORDS[name]}{_describe_scales(scales)}" for name, scales in found.items())
+        scales_by_name.setdefault(name, set()).update([] if scale is None else [scale])
+    return " and ".join(f"{_NOISE_WORDS[name]}{_describe_scales(scales)}" for name, scales in scales_by_name.items())
 
 
 _NOISE_WORDS = {
@@ -181,8 +181,8 @@ class ModelLaw:
 
         Theorem: public-bounds
         """
-        found = min(self._estimate(failing), self._possible(failing))
-        return found if found < self.widest else math.inf
+        half_width = min(self._estimate(failing), self._possible(failing))
+        return half_width if half_width < self.widest else math.inf
 
     def _estimate(self, failing: float) -> float:
         """Return the distance that a normal error of this deviation exceeds with probability `failing`."""
@@ -216,14 +216,14 @@ class NoiseSum:
 
     def __post_init__(self) -> None:
         """Group and sort the terms; empty terms and zero factors are dropped."""
-        found: dict[tuple[float, str, float], int] = {}
+        counts: dict[tuple[float, str, float], int] = {}
         for term in self.terms:
             if not (0 <= term.factor < math.inf and term.times >= 0):
                 raise InvalidArgument("terms", term, "write factors from 0 up and whole numbers of draws")
             if term.factor > 0 and term.times > 0:
                 alike = term.factor, term.law, term.scale
-                found[alike] = found.get(alike, 0) + term.times
-        object.__setattr__(self, "terms", tuple(NoiseTerm(*alike, times) for alike, times in sorted(found.items())))
+                counts[alike] = counts.get(alike, 0) + term.times
+        object.__setattr__(self, "terms", tuple(NoiseTerm(*alike, times) for alike, times in sorted(counts.items())))
 
     @classmethod
     def of(cls, factors: Iterable[float] | Doubles, noise: Noise) -> Self:
@@ -232,8 +232,8 @@ class NoiseSum:
         >>> [(term.factor, term.times) for term in NoiseSum.of([1, -1, 0.5], Laplace(scale=3)).terms]
         [(0.5, 1), (1.0, 2)]
         """
-        found, times = np.unique(np.abs(np.asarray(factors, dtype=np.float64)), return_counts=True)
-        pairs = zip(found.tolist(), times.tolist(), strict=True)
+        magnitudes, times = np.unique(np.abs(np.asarray(factors, dtype=np.float64)), return_counts=True)
+        pairs = zip(magnitudes.tolist(), times.tolist(), strict=True)
         return cls(tuple(NoiseTerm.of(factor, noise, number) for factor, number in pairs))
 
     @classmethod

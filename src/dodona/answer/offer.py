@@ -88,9 +88,9 @@ class Offer:
             "mechanism": self.mechanism,
             "confidence": self.confidence,
             "accuracy": [
-                {"column": one.column, "within": _finite(one.within)}
-                | {"low": _finite(one.low), "high": _finite(one.high), "because": one.because}
-                for one in self.accuracy
+                {"column": accuracy.column, "within": _finite(accuracy.within)}
+                | {"low": _finite(accuracy.low), "high": _finite(accuracy.high), "because": accuracy.because}
+                for accuracy in self.accuracy
             ],
             "foreseen": self.foreseen,
             "allowed": str(self.allowed),

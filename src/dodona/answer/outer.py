@@ -124,15 +124,15 @@ def run(sql: str, relations: Mapping[str, pa.Table], *, seconds: float = MOST_SE
     import pyarrow as pa
 
     with _running(relations, seconds) as connection:
-        found = connection.sql(f"SELECT * FROM ({sql}) LIMIT {MOST_ROWS + 1}").to_arrow_table()  # noqa: S608  read by the splitter
-    if found.num_rows > MOST_ROWS:
+        table = connection.sql(f"SELECT * FROM ({sql}) LIMIT {MOST_ROWS + 1}").to_arrow_table()  # noqa: S608  read by the splitter
+    if table.num_rows > MOST_ROWS:
         raise OuterFailure(f"The result has more than {MOST_ROWS:,} rows.", "Write LIMIT, or join on equal keys.")
-    if any(_beyond_calendar(column) for column in found.columns):
+    if any(_beyond_calendar(column) for column in table.columns):
         raise OuterFailure("A day is outside the calendar.", "Add less to it: years are from 1 to 9999.")
-    nested = next((field.name for field in found.schema if pa.types.is_nested(field.type)), None)
+    nested = next((field.name for field in table.schema if pa.types.is_nested(field.type)), None)
     if nested is not None:  # rows of redraws are matched by single values
         raise OuterFailure(f"Several values stand together in the column '{nested[:60]}'.", "Write each as a column.")
-    return found
+    return table
 
 
 def _beyond_calendar(column: pa.ChunkedArray) -> bool:
@@ -154,6 +154,6 @@ def run_redraws(
     for once in (sql, f"SELECT * FROM ({sql}) OFFSET 0"):  # noqa: S608  read by the splitter
         each = f"SELECT {DRAW}s.{DRAW}, result_.* FROM range({draws}) AS {DRAW}s({DRAW}), LATERAL ({once}) AS result_"  # noqa: S608
         with suppress(OuterFailure), _running(relations, seconds) as connection:
-            found = connection.sql(f"SELECT * FROM ({each}) LIMIT {most + 1}").to_arrow_table()  # noqa: S608
-            return found if found.num_rows <= most else None
+            table = connection.sql(f"SELECT * FROM ({each}) LIMIT {most + 1}").to_arrow_table()  # noqa: S608
+            return table if table.num_rows <= most else None
     return None

@@ -86,22 +86,22 @@ def to_html(answer: AnswerTable) -> str:
 
 
 def _heads(answer: AnswerTable) -> list[str]:
-    found: list[str] = []
+    heads: list[str] = []
     for name, estimated in zip(answer.columns, answer.estimated, strict=True):
-        found += [printable(name), "interval"] if estimated else [printable(name)]
-    return found
+        heads += [printable(name), "interval"] if estimated else [printable(name)]
+    return heads
 
 
 def _cells(row: Row) -> list[str]:
-    found: list[str] = []
+    cells: list[str] = []
     for cell in row.cells:
         if isinstance(cell, Estimate):
             digits = decimal_places(cell.within) if math.isfinite(cell.within) else 3
-            found.append(f'<td style="{_CELL};text-align:right">{escape(format_number(cell.value, digits))}</td>')
-            found.append(f'<td style="{_CELL};color:#555">{escape(interval_text(cell))}</td>')
+            cells.append(f'<td style="{_CELL};text-align:right">{escape(format_number(cell.value, digits))}</td>')
+            cells.append(f'<td style="{_CELL};color:#555">{escape(interval_text(cell))}</td>')
         else:
-            found.append(f'<td style="{_CELL}">{escape(cell_text(cell))}</td>')
-    return found
+            cells.append(f'<td style="{_CELL}">{escape(cell_text(cell))}</td>')
+    return cells
 
 
 def to_svg(answer: AnswerTable) -> str:
@@ -188,7 +188,7 @@ def _plot_over_time(axes: Axes, declared: list[EstimateBar], rest: list[Estimate
     """Draw values over time; groups without a date are listed below."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-    for bar in sorted(declared, key=lambda one: one.day or date.min):
+    for bar in sorted(declared, key=lambda bar: bar.day or date.min):
         day = float(date2num(bar.day))
         if math.isfinite(bar.low) and math.isfinite(bar.high):
             axes.vlines(day, bar.low, bar.high, color=_PALE, linewidth=4)

@@ -102,7 +102,7 @@ class ReleasedHistogram:
 ValueDistribution = BetaShape | ReleasedHistogram
 """How values lie in their range."""
 _UNIFORM = BetaShape(1, 1)
-SHAPES = tuple(BetaShape(*own) for own in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 30), (4, 40), (40, 4)))
+SHAPES = tuple(BetaShape(*pair) for pair in ((1, 1), (6, 6), (1.5, 6), (6, 1.5), (30, 30), (4, 40), (40, 4)))
 """Spread evenly, or gathered in a half or a fifth of the range: in its middle, or near an end."""
 
 
@@ -123,16 +123,16 @@ def predict_width_range(
     known = asked.Mean | asked.Variation | asked.Quantile | asked.Association | asked.Arithmetic
     if not isinstance(expression, known):
         return None
-    failing, (few, many) = to_failure_probability(confidence), (max(own, 1.0) for own in rows)
-    ends = [[(own, shape) for shape in shapes] for own in dict.fromkeys((many, few))]
+    failing, (few, many) = to_failure_probability(confidence), (max(count, 1.0) for count in rows)
+    ends = [[(count, shape) for shape in shapes] for count in dict.fromkeys((many, few))]
     if isinstance(expression, asked.Quantile):
 
-        def width(one: tuple[float, ValueDistribution]) -> float:
-            imagined = _imagined_all(question, expression, noises, [one])
+        def width(group: tuple[float, ValueDistribution]) -> float:
+            imagined = _imagined_all(question, expression, noises, [group])
             return _width(expression, imagined, failing, TYPICAL_FACTOR)
 
         return min(map(width, ends[0])), max(map(width, ends[-1]))
-    imagined = _imagined_all(question, expression, noises, [one for end in ends for one in end])
+    imagined = _imagined_all(question, expression, noises, [group for end in ends for group in end])
     together = _widths(expression, imagined, failing)
     return min(together[: len(shapes)]), max(together[-len(shapes) :])
 
@@ -141,8 +141,8 @@ def _widths(expression: asked.Expression, imagined: MeasuredValues, failing: flo
     """Return the half-widths of all simulated groups."""
     band = evaluate(expression, imagined, failing)
     away = np.maximum(band.high - band.value, band.value - band.low)
-    found: list[float] = np.where(np.isnan(band.value), np.inf, away).tolist()
-    return found
+    widths: list[float] = np.where(np.isnan(band.value), np.inf, away).tolist()
+    return widths
 
 
 def _width(
@@ -165,21 +165,23 @@ def _imagined_all(
     Without a distribution, values are at the worst case for averages and totals, and uniform for all else. Several
     groups are evaluated at once.
     """
-    own = len(question.keys)
-    blocks = (replace(block, keys=block.keys[own:]) for block in question.query.blocks)
+    key_count = len(question.keys)
+    blocks = (replace(block, keys=block.keys[key_count:]) for block in question.query.blocks)
     query = Query(question.query.domain, tuple(blocks))
-    found: list[list[int]] = [[] for _ in query.blocks]
+    steps_by_block: list[list[int]] = [[] for _ in query.blocks]
     for rows, shape in groups:
         steps: dict[int, list[int]] = {}
         _fill_blocks(expression, query, rows, steps, shape)
         for number, block in enumerate(query.blocks):
-            found[number] += steps.get(number, [0] * block.values)
+            steps_by_block[number] += steps.get(number, [0] * block.values)
     keys: tuple[Key, ...] = ()
     if len(groups) > 1:
         keys = (CaseKey(tuple((str(place), EVERYTHING) for place in range(len(groups) - 1)), ""),)
         query = Query(query.domain, tuple(replace(block, keys=(*keys, *block.keys)) for block in query.blocks))
     alone = replace(question, query=query, keys=keys, having=None, order=(), limit=None, offset=0)
-    return MeasuredValues(alone, np.asarray([value for values in found for value in values], dtype=np.int64), noises)
+    return MeasuredValues(
+        alone, np.asarray([value for values in steps_by_block for value in values], dtype=np.int64), noises
+    )
 
 
 def _fill_blocks(
@@ -205,10 +207,10 @@ def _fill_blocks(
         case asked.Association():
             _fill_association(expression, query, rows, steps, _UNIFORM if shape is None else shape)
         case asked.Variation(squares, mean):
-            own = _UNIFORM if shape is None else shape
+            distribution = _UNIFORM if shape is None else shape
             width = mean.upper - mean.lower
-            middle = mean.lower + Fraction(own.mean) * width - mean.centre
-            square = middle**2 + Fraction(own.variance) * width**2
+            middle = mean.lower + Fraction(distribution.mean) * width - mean.centre
+            square = middle**2 + Fraction(distribution.variance) * width**2
             steps[mean.rows] = [round(rows)]
             steps[mean.total] = [round(float(middle / query.blocks[mean.total].unit) * rows)]
             steps[squares] = [round(float(square / query.blocks[squares].unit) * rows)]

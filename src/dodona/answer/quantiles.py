@@ -51,11 +51,11 @@ class HistogramTree:
     @property
     def below(self) -> Doubles:
         """The noisy number of rows below each boundary: one row per group of the question."""
-        found = np.zeros((len(self.counts[0]), len(self.walk.cuts)))
+        below = np.zeros((len(self.counts[0]), len(self.walk.cuts)))
         for counts, stop, start in zip(self.counts, self.walk.stops, self.walk.starts, strict=True):
             sums = np.concatenate([np.zeros((len(counts), 1)), np.cumsum(counts, axis=1)], axis=1)
-            found += sums[:, stop] - sums[:, start]
-        return found
+            below += sums[:, stop] - sums[:, start]
+        return below
 
     @property
     def rows(self) -> Doubles:
@@ -69,12 +69,12 @@ class HistogramTree:
         The coarsest groups below the boundary are in both, so their factor is 1 - level; that of those above is level.
         """
         inside, outside = lengths[0], self.counts[0].shape[1] - lengths[0]
-        found: dict[tuple[float, Noise], int] = {}
+        draws: dict[tuple[float, Noise], int] = {}
         parts = [(1 - level, self.noises[0], inside), (level, self.noises[0], outside)]
         parts += [(1.0, noise, times) for noise, times in zip(self.noises[1:], lengths[1:], strict=True)]
         for factor, noise, times in parts:
-            found[factor, noise] = found.get((factor, noise), 0) + times
-        return tuple(NoiseTerm.of(factor, noise, times) for (factor, noise), times in found.items())
+            draws[factor, noise] = draws.get((factor, noise), 0) + times
+        return tuple(NoiseTerm.of(factor, noise, times) for (factor, noise), times in draws.items())
 
 
 def histogram_tree(quantile: Quantile, measured: MeasuredValues) -> HistogramTree:
@@ -102,13 +102,13 @@ def _boundary_paths(levels: tuple[Partition, ...]) -> BoundaryPaths:
     cuts = np.asarray((*levels[-1].cuts, size), dtype=np.int64)
     came, stops, starts = np.zeros_like(cuts), [], []
     for level in levels:
-        own = np.asarray((*level.cuts, size), dtype=np.int64)
-        after = np.searchsorted(own, cuts)  # the first boundary of this level that is not below
-        before = np.where(own[after] == cuts, after, after - 1)
-        nearest = np.where(cuts - own[before] <= own[after] - cuts, before, after)
-        starts.append(np.searchsorted(own, came))
+        boundaries = np.asarray((*level.cuts, size), dtype=np.int64)
+        after = np.searchsorted(boundaries, cuts)  # the first boundary of this level that is not below
+        before = np.where(boundaries[after] == cuts, after, after - 1)
+        nearest = np.where(cuts - boundaries[before] <= boundaries[after] - cuts, before, after)
+        starts.append(np.searchsorted(boundaries, came))
         stops.append(nearest)
-        came = own[nearest]
+        came = boundaries[nearest]
     return BoundaryPaths(cuts, tuple(stops), tuple(starts))
 
 
@@ -163,11 +163,11 @@ def boundary_noise_quantiles(tree: HistogramTree, distance: Doubles, *, level: f
     longest = (0, *lengths.max(axis=0).tolist()[1:])  # all coarsest groups then get the larger of both factors
     rough = chernoff_bound(tree.terms(longest, max(level, 1 - level)), failing)
     near = np.flatnonzero(np.any(np.abs(distance) <= rough, axis=0))
-    found = np.zeros(len(lengths))
+    quantiles = np.zeros(len(lengths))
     kinds, places = np.unique(lengths[near], axis=0, return_inverse=True)
     laws = [upper_quantile(tree.terms(tuple(kind), level), failing) for kind in kinds.tolist()]
-    found[near] = np.asarray(laws)[places.reshape(-1)] if laws else 0.0
-    return found
+    quantiles[near] = np.asarray(laws)[places.reshape(-1)] if laws else 0.0
+    return quantiles
 
 
 def _crossing(tree: HistogramTree, level: float) -> Doubles:
@@ -184,8 +184,8 @@ def _crossing(tree: HistogramTree, level: float) -> Doubles:
     with np.errstate(all="ignore"):
         share = np.where(after > before, np.clip(-before / (after - before), 0.0, 1.0), 0.5)
     width = cuts[place + 1] - cuts[place]
-    found: Doubles = cuts[place] + np.minimum(np.floor(share * width), width - 1)
-    return found
+    codes: Doubles = cuts[place] + np.minimum(np.floor(share * width), width - 1)
+    return codes
 
 
 # --- Forecast: the distance of a quantile from the ends of its interval, before anything is measured. ---
@@ -208,9 +208,9 @@ def expected_quantile_width(
     tree, level = histogram_tree(quantile, measured), float(quantile.level)
     cuts, away = tree.walk.cuts, tree.below[0] - level * tree.rows[0]
     middle = np.interp(0.0, away, cuts)
-    own = int(np.clip(np.searchsorted(cuts, middle, side="right") - 1, 0, len(cuts) - 2))
-    value = min(math.floor(middle), int(cuts[own + 1]) - 1)
-    above, below = np.arange(own + 1, len(cuts) - 1), np.arange(own, 0, -1)  # boundaries on either side, outward
+    edge = int(np.clip(np.searchsorted(cuts, middle, side="right") - 1, 0, len(cuts) - 2))
+    value = min(math.floor(middle), int(cuts[edge + 1]) - 1)
+    above, below = np.arange(edge + 1, len(cuts) - 1), np.arange(edge, 0, -1)  # boundaries on either side, outward
     rows, spread = np.abs(away), np.sqrt(_rank_variance(tree, level))
 
     def distance(boundaries: Integers, codes: Integers) -> float:
@@ -229,15 +229,15 @@ def expected_quantile_width(
                 reach = upper_quantile(law, failing / 2) / float(spread[place])
             left = times * reach * spread[boundaries] - rows[boundaries]
             passed = int(np.flatnonzero(np.append(True, left >= 0))[-1])  # 0: not even the first
-        found = float(abs(codes[passed] - value))
+        gap = float(abs(codes[passed] - value))
         if passed in {0, len(boundaries)}:
-            return found
+            return gap
         here, there = left[passed - 1], left[passed]
         share = here / (here - there) if here > there else 0.0
-        return found + float(share * abs(codes[passed + 1] - codes[passed]))
+        return gap + float(share * abs(codes[passed + 1] - codes[passed]))
 
-    high = distance(above, np.append(cuts[own + 1], cuts[above + 1]) - 1)
-    return max(high, distance(below, np.append(cuts[own], cuts[below - 1])))
+    high = distance(above, np.append(cuts[edge + 1], cuts[above + 1]) - 1)
+    return max(high, distance(below, np.append(cuts[edge], cuts[below - 1])))
 
 
 def _rank_variance(tree: HistogramTree, level: float) -> Doubles:
@@ -245,10 +245,10 @@ def _rank_variance(tree: HistogramTree, level: float) -> Doubles:
     lengths = tree.walk.lengths.astype(np.float64)
     first, *others = map(_noise_variance, tree.noises)
     inside, groups = lengths[:, 0], tree.counts[0].shape[1]
-    found: Doubles = first * ((1 - level) ** 2 * inside + level**2 * (groups - inside))
+    variances: Doubles = first * ((1 - level) ** 2 * inside + level**2 * (groups - inside))
     for place, variance in enumerate(others, start=1):
-        found = found + variance * lengths[:, place]
-    return found
+        variances = variances + variance * lengths[:, place]
+    return variances
 
 
 def _noise_variance(noise: Noise) -> float:

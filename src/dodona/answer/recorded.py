@@ -151,7 +151,7 @@ def _read_rows(
     days = [column.get("type") == "date" for column in columns]
     cells = [tuple(_read_cell(cell, day=day) for cell, day in zip(row, days, strict=True)) for row in rows]
     shown = {column["key"]: number for number, column in reversed(list(enumerate(columns))) if "key" in column}
-    found = []
+    typed_rows = []
     for number, row in enumerate(cells):
         labels = (
             row[shown[place]]
@@ -160,8 +160,8 @@ def _read_rows(
             for place, key in enumerate(keys)
         )
         values = (_read_key(key["values"][number], day=key.get("type") == "date") for key in keys)
-        found.append(Row(tuple(label for label in labels if not isinstance(label, Estimate)), row, tuple(values)))
-    return tuple(found)
+        typed_rows.append(Row(tuple(label for label in labels if not isinstance(label, Estimate)), row, tuple(values)))
+    return tuple(typed_rows)
 
 
 def _read_day(text: str) -> date:

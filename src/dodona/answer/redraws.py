@@ -55,24 +55,24 @@ class SeededNumbers:
         size = math.prod(shape)
         read = hashlib.shake_256(self._seed + self._count.to_bytes(8, "big")).digest(8 * size)
         whole = np.frombuffer(read, dtype=">u8").astype(np.float64)
-        found: Doubles = ((whole + 0.5) / 2.0**64).clip(2.0**-60, 1 - 2.0**-53).reshape(shape)
-        return found
+        numbers: Doubles = ((whole + 0.5) / 2.0**64).clip(2.0**-60, 1 - 2.0**-53).reshape(shape)
+        return numbers
 
     def normal(self, *shape: int) -> Doubles:
         """Return standard normal numbers, by Box and Muller's method."""
         radius = np.sqrt(-2 * np.log(self.uniform(*shape)))
-        found: Doubles = radius * np.cos(2 * np.pi * self.uniform(*shape))
-        return found
+        numbers: Doubles = radius * np.cos(2 * np.pi * self.uniform(*shape))
+        return numbers
 
     def noise(self, law: Noise, *shape: int) -> Doubles:
         """Return discrete noise of a law, the negative of the first half in the second."""
         half = (shape[0] // 2, *shape[1:])
         scale = float(law.scale)
         if isinstance(law, Laplace):  # the difference of two geometric numbers
-            found = np.floor(-scale * np.log(self.uniform(*half))) - np.floor(-scale * np.log(self.uniform(*half)))
+            draws = np.floor(-scale * np.log(self.uniform(*half))) - np.floor(-scale * np.log(self.uniform(*half)))
         else:
-            found = np.rint(scale * self.normal(*half))
-        both: Doubles = np.concatenate([found, -found])
+            draws = np.rint(scale * self.normal(*half))
+        both: Doubles = np.concatenate([draws, -draws])
         return both
 
 
@@ -139,12 +139,12 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
     wider = _simultaneous_factor(failing, total)
     for column in _value_columns(part):
         expression = part.question.columns[column].expression
-        own = tuple(cell if isinstance(cell := row.cells[column], Estimate) else None for row in part.rows)
+        estimates = tuple(cell if isinstance(cell := row.cells[column], Estimate) else None for row in part.rows)
         known: tuple[Coordinate | None, ...] = (None,) * len(groups)
         point = np.array([_float(row.cells[column]) for row in part.rows], dtype=np.float64)
         if isinstance(evidence, MeasuredValues) and _from_blocks(expression):
             blocks = {block: _redraw_block(evidence, block, numbers, draws, shared) for block in _blocks(expression)}
-            drawn = _points(expression, evidence, {block: one[1] for block, one in blocks.items()})[:, groups]
+            drawn = _points(expression, evidence, {block: redraw[1] for block, redraw in blocks.items()})[:, groups]
             if isinstance(expression, asked.Total):
                 number, _ = blocks[expression.block]
                 noise, unit = (
@@ -152,24 +152,24 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
                     float(evidence.question.query.blocks[expression.block].unit),
                 )
                 known = tuple(Coordinate((number, group), noise, unit) for group in groups)
-        elif all(cell is None for cell in own):
+        elif all(cell is None for cell in estimates):
             drawn = point[None, :]
         else:
-            drawn = _from_intervals(own, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
-        if any(cell is not None and isinstance(cell.value, date) for cell in own):
+            drawn = _from_intervals(estimates, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
+        if any(cell is not None and isinstance(cell.value, date) for cell in estimates):
             drawn = np.rint(drawn)  # of days there are no parts
-        low, high = _corners(own, point, known, failing, total, wider)
+        low, high = _corners(estimates, point, known, failing, total, wider)
         drawn = np.broadcast_to(drawn, (draws, len(groups)))  # what is public is the same in all
-        unknown = np.array([cell is not None and cell.value is None for cell in own], dtype=np.bool_)
+        unknown = np.array([cell is not None and cell.value is None for cell in estimates], dtype=np.bool_)
         if np.any(unknown):  # the exact value may be any number, so nothing computed from it is known either
             ends = np.where(np.arange(draws) < draws // 2, np.inf, -np.inf)[:, None]
             drawn, low, high = (
-                np.where(unknown, end, own) for end, own in ((ends, drawn), (-np.inf, low), (np.inf, high))
+                np.where(unknown, end, redraws) for end, redraws in ((ends, drawn), (-np.inf, low), (np.inf, high))
             )
         values.append(np.concatenate([drawn, low[None, :], high[None, :]]))
-        cells.append(own)
+        cells.append(estimates)
         coordinates.append(known)
-        addable.append(_addable_widths(expression, evidence, own, groups, failing, wider))
+        addable.append(_addable_widths(expression, evidence, estimates, groups, failing, wider))
     derived = isinstance(evidence, DerivedValues)
     return RedrawnPart(tuple(values), tuple(cells), tuple(coordinates), derived, tuple(addable))
 
@@ -248,8 +248,8 @@ def _points(expression: asked.Expression, evidence: MeasuredValues, drawn: dict[
             centre, lower, upper = float(expression.centre), float(expression.lower), float(expression.upper)
             count = drawn[rows] * units[rows]
             with np.errstate(all="ignore"):
-                found = centre + drawn[total] * units[total] / np.where(count > 0, count, np.nan)
-            return np.where(np.isfinite(found), np.clip(found, lower, upper), (lower + upper) / 2)
+                means = centre + drawn[total] * units[total] / np.where(count > 0, count, np.nan)
+            return np.where(np.isfinite(means), np.clip(means, lower, upper), (lower + upper) / 2)
         case asked.Arithmetic(operator, left, right):
             from dodona.answer.bands import apply_operator
 
@@ -277,15 +277,15 @@ def _from_intervals(
         mode = (np.arange(half) % _MODES)[:, None]
         normal = np.where(mode == 0, normal, np.where(mode == 1, common, signs * common))
     normal = np.concatenate([normal, -normal])
-    found: Doubles = point + np.where(normal < 0, normal * low, normal * high)
-    return found
+    redraws: Doubles = point + np.where(normal < 0, normal * low, normal * high)
+    return redraws
 
 
 def _width(cell: Estimate | None, end: str) -> float:
     if cell is None or cell.value is None:
         return 0.0
-    found = abs(to_float(getattr(cell, end)) - to_float(cell.value))
-    return found if math.isfinite(found) else math.inf
+    width = abs(to_float(getattr(cell, end)) - to_float(cell.value))
+    return width if math.isfinite(width) else math.inf
 
 
 def _corners(  # noqa: PLR0913, PLR0917  all that the ends depend on
@@ -355,8 +355,8 @@ def result_band(value: Doubles, drawn: Doubles, parts: Sequence[RedrawnPart], fa
     steady = np.all((deviation == 0) | ~present, axis=0) & (np.isfinite(value) == present.any(axis=0))
     steady &= np.all(present, axis=0) | np.all(np.isnan(redraws), axis=0)  # what is endless is not known, nor NULL
     low, high = np.full_like(value, -np.inf), np.full_like(value, np.inf)
-    told = present.any(axis=0)
-    low[told], high[told] = _quantile_interval(value[told], redraws[:, told], corners[:, told], failing)
+    defined = present.any(axis=0)
+    low[defined], high[defined] = _quantile_interval(value[defined], redraws[:, defined], corners[:, defined], failing)
     approximate = np.ones(len(value), dtype=np.bool_)
     few = (present.mean(axis=0) < _LEAST_PRESENT) | ~np.isfinite(value)
     low, high = np.where(few | np.isnan(low), -np.inf, low), np.where(few | np.isnan(high), np.inf, high)
@@ -412,24 +412,26 @@ def _linear_intervals(
     places = np.flatnonzero(candidates)
     columns = [column[:-_CORNERS] for part in parts for column in part.values]
     cells = [cell for part in parts for column in part.cells for cell in column]
-    known = [one for part in parts for column in part.coordinates for one in column]
-    widths_of = np.concatenate([own for part in parts for own in part.addable]) if parts else np.zeros(0)
+    known = [coordinate for part in parts for column in part.coordinates for coordinate in column]
+    widths_of = (
+        np.concatenate([column_widths for part in parts for column_widths in part.addable]) if parts else np.zeros(0)
+    )
     derived = any(part.derived for part in parts)
     moved = [column.reshape(len(column), -1) for column in columns]
     if not len(places) or not moved:
         return {}
     released = np.concatenate([np.broadcast_to(column, (len(deviation), column.shape[1])) for column in moved], axis=1)
     released = released - np.array([math.nan if cell is None else float(cell) for cell in cells])
-    told = np.all(np.isfinite(released), axis=0)  # others explain nothing: no interval, or no value in some redraws
-    kept = np.flatnonzero(np.any(released != 0, axis=0) & told)
+    finite = np.all(np.isfinite(released), axis=0)  # others explain nothing: no interval, or no value in some redraws
+    kept = np.flatnonzero(np.any(released != 0, axis=0) & finite)
     half = len(deviation) // 2
     if len(kept) > min(_MOST_CELLS, half - _FURTHER):
         return {}
-    found: dict[int, tuple[float, float]] = {}
-    alone = np.array([one for one in kept if known[one] is not None], dtype=np.int64)
+    intervals: dict[int, tuple[float, float]] = {}
+    alone = np.array([index for index in kept if known[index] is not None], dtype=np.int64)
     for chosen in (alone, kept) if len(alone) < len(kept) else (kept,):
         # Cells that are computed from others are left out first: with them, factors are not determined.
-        left = np.array([place for place in places if int(place) not in found], dtype=np.int64)
+        left = np.array([place for place in places if int(place) not in intervals], dtype=np.int64)
         if not len(chosen) or not len(left):
             continue
         design, wanted = released[:half][:, chosen], deviation[:half][:, left]
@@ -437,17 +439,17 @@ def _linear_intervals(
         factors = np.linalg.lstsq(design[:enough], wanted[:enough], rcond=None)[0]
         size = np.abs(wanted).max(axis=0)
         linear = np.abs(design @ factors - wanted).max(axis=0) <= _LINEAR * size
-        for number in np.flatnonzero(linear).tolist()[: _MOST_LAWS - len(found)]:
-            own = factors[:, number]
-            used = np.flatnonzero(np.abs(own) * np.abs(design).max(axis=0) > _LINEAR * size[number])
-            terms = [(float(own[one]), cells[chosen[one]], known[chosen[one]]) for one in used]
+        for number in np.flatnonzero(linear).tolist()[: _MOST_LAWS - len(intervals)]:
+            coefficients = factors[:, number]
+            used = np.flatnonzero(np.abs(coefficients) * np.abs(design).max(axis=0) > _LINEAR * size[number])
+            terms = [(float(coefficients[index]), cells[chosen[index]], known[chosen[index]]) for index in used]
             widths = _combined_width(terms, failing)
             if widths is None and derived:
-                together = float(np.abs(own[used]) @ widths_of[chosen[used]])
+                together = float(np.abs(coefficients[used]) @ widths_of[chosen[used]])
                 widths = (together, together) if math.isfinite(together) else None
             if widths is not None:
-                found[int(left[number])] = widths
-    return found
+                intervals[int(left[number])] = widths
+    return intervals
 
 
 def _slope_widths(deviation: Doubles, candidates: Booleans, parts: Sequence[RedrawnPart]) -> Doubles:
@@ -455,19 +457,21 @@ def _slope_widths(deviation: Doubles, candidates: Booleans, parts: Sequence[Redr
 
     Redraws of cells with an unknown joint law can miss the one dependence that moves a result most.
     """
-    found = np.zeros(deviation.shape[1])
+    bounds = np.zeros(deviation.shape[1])
     cells = [math.nan if cell is None else float(cell) for part in parts for column in part.cells for cell in column]
     columns = [
-        np.broadcast_to(own[:-_CORNERS], (len(deviation), own.shape[1])) for part in parts for own in part.values
+        np.broadcast_to(column[:-_CORNERS], (len(deviation), column.shape[1]))
+        for part in parts
+        for column in part.values
     ]
     released = np.nan_to_num(np.concatenate(columns, axis=1) - np.array(cells), posinf=0.0, neginf=0.0)
     kept, places = np.flatnonzero(np.any(released != 0, axis=0)), np.flatnonzero(candidates)
     if not len(kept) or not len(places) or len(kept) > min(_MOST_CELLS, len(deviation) // 2 - _FURTHER):
-        return found
+        return bounds
     slopes = np.linalg.lstsq(released[:, kept], deviation[:, places], rcond=None)[0]
-    widths = np.concatenate([own for part in parts for own in part.addable])[kept]
-    found[places] = np.abs(slopes).T @ np.where(np.isfinite(widths), widths, 0.0)
-    return found
+    widths = np.concatenate([column_widths for part in parts for column_widths in part.addable])[kept]
+    bounds[places] = np.abs(slopes).T @ np.where(np.isfinite(widths), widths, 0.0)
+    return bounds
 
 
 def _combined_width(
@@ -487,7 +491,11 @@ def _combined_width(
             return None
         before = merged[known.draw][0] if known.draw in merged else 0.0
         merged[known.draw] = before + factor * known.unit, known
-    sizes = [(float(f"{abs(factor):.9g}"), one.noise) for factor, one in merged.values() if abs(factor) > _LINEAR]
+    sizes = [
+        (float(f"{abs(factor):.9g}"), coordinate.noise)
+        for factor, coordinate in merged.values()
+        if abs(factor) > _LINEAR
+    ]
     if not sizes:
         return None
     unit = min(size for size, _ in sizes)

@@ -45,20 +45,20 @@ def released_rows(part: Answer) -> dict[str, Any]:
     """Return the columns of an answer: keys in their types, and values as doubles, or dates."""
     import pyarrow as pa
 
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     keys = [place for place in part.key_places if place is not None]
     for number, place in enumerate(keys):
-        found[f"k{number}"] = _array([row.values[place] for row in part.rows])
+        columns[f"k{number}"] = _array([row.values[place] for row in part.rows])
     for number, column in enumerate(value_columns(part)):
         cells = [row.cells[column] for row in part.rows]
         plain = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
         if any(isinstance(value, date) for value in plain):
-            found[f"v{number}"] = pa.array(plain, pa.date32())
+            columns[f"v{number}"] = pa.array(plain, pa.date32())
         else:
             numbers = [None if value is None else float(value) for value in cast("list[float | None]", plain)]
-            found[f"v{number}"] = pa.array(numbers, pa.float64())
-    found[ROW] = pa.array(range(len(part.rows)), pa.int64())
-    return found
+            columns[f"v{number}"] = pa.array(numbers, pa.float64())
+    columns[ROW] = pa.array(range(len(part.rows)), pa.int64())
+    return columns
 
 
 def rehearse_statement(statement: Statement) -> None:
@@ -82,21 +82,21 @@ def _made_up(question: Question, first: int) -> pa.Table:
 
     keys = group_values(question)
     count = len(keys) if question.keys else 1
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     shown = [column for column in question.columns if isinstance(column.expression, KeyLabel)]
     places = list(dict.fromkeys(column.expression.key for column in shown if isinstance(column.expression, KeyLabel)))
     for number, column in enumerate(shown):
         place = places.index(cast("KeyLabel", column.expression).key)
-        found[f"k{number}"] = _array([row[place] for row in keys])
+        columns[f"k{number}"] = _array([row[place] for row in keys])
     rest = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
     for number, column in enumerate(rest):
-        one = column.expression
-        if isinstance(one, Quantile) and isinstance(question.domain[one.attribute], Date):
-            found[f"v{number}"] = pa.array([date(2000, 1, 1)] * count, pa.date32())
+        expression = column.expression
+        if isinstance(expression, Quantile) and isinstance(question.domain[expression.attribute], Date):
+            columns[f"v{number}"] = pa.array([date(2000, 1, 1)] * count, pa.date32())
         else:
-            found[f"v{number}"] = pa.array([float(group + first) for group in range(count)], pa.float64())
-    found[ROW] = pa.array(range(count), pa.int64())
-    return pa.table(found)
+            columns[f"v{number}"] = pa.array([float(group + first) for group in range(count)], pa.float64())
+    columns[ROW] = pa.array(range(count), pa.int64())
+    return pa.table(columns)
 
 
 # --- Redraws: every relation once for each of them, and which of their rows are which of the result. ---
@@ -113,8 +113,8 @@ def redrawn_rows(part: Answer, drawn: RedrawnPart, total: int) -> pa.Table:
             columns[name] = column.take(pa.array(np.tile(np.arange(rows), total)))
     for place, values in enumerate(drawn.values):
         column = released[f"v{place}"]
-        own = to_doubles(column)
-        flat = np.concatenate([np.broadcast_to(values, (total - 1, rows)), own[None, :]]).reshape(-1)
+        released_values = to_doubles(column)
+        flat = np.concatenate([np.broadcast_to(values, (total - 1, rows)), released_values[None, :]]).reshape(-1)
         columns[f"v{place}"] = _redrawn_column(flat, column.type)
     return pa.table(columns)
 
@@ -145,8 +145,8 @@ def match_rows(
             [*result.column(place).chunks, *drawn.column(place + 1).cast(result.schema.field(place).type).chunks],
             type=result.schema.field(place).type,
         )
-        own = both.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-        _, codes = np.unique(codes * (int(own.max(initial=0)) + 1) + own, return_inverse=True)
+        indices = both.combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes * (int(indices.max(initial=0)) + 1) + indices, return_inverse=True)
     shown, redrawn = codes[:count], codes[count:]
     order = np.lexsort((redrawn, number))
     starts = np.flatnonzero(np.r_[True, (np.diff(redrawn[order]) != 0) | (np.diff(number[order]) != 0)])
@@ -157,7 +157,7 @@ def match_rows(
     last = np.flatnonzero(number == int(number.max(initial=0)))
     values = np.stack([to_doubles(drawn.column(place + 1))[last] for place in numeric])
     wanted = np.stack([to_doubles(result.column(place)) for place in numeric])
-    found: Integers = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
+    row_by_key: Integers = np.full(int(keys.max(initial=0)) + 1, -1, dtype=np.int64)
     free = np.ones(len(last), dtype=np.bool_)
     by_code: dict[int, list[int]] = {}
     for place, code in enumerate(redrawn[last].tolist()):
@@ -165,11 +165,13 @@ def match_rows(
     for row, code in enumerate(shown.tolist()):
         alike = [place for place in by_code.get(code, ()) if free[place]]
         if len(alike) > 1:
-            alike = [one for one in alike if np.allclose(values[:, one], wanted[:, row], rtol=1e-9, equal_nan=True)]
+            alike = [
+                place for place in alike if np.allclose(values[:, place], wanted[:, row], rtol=1e-9, equal_nan=True)
+            ]
         if alike:
             free[alike[0]] = False
-            found[keys[last[alike[0]]]] = row
-    matched: Integers = found[keys]
+            row_by_key[keys[last[alike[0]]]] = row
+    matched: Integers = row_by_key[keys]
     return matched
 
 
@@ -182,5 +184,5 @@ def to_doubles(column: Any) -> Doubles:  # noqa: ANN401  Arrow ships no types
 
     day = pa.types.is_date(column.type)
     values = (column.cast(pa.int32()) if day else column).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    found: Doubles = np.asarray(values, dtype=np.float64) + (_FIRST_DAY if day else 0)
-    return found
+    doubles: Doubles = np.asarray(values, dtype=np.float64) + (_FIRST_DAY if day else 0)
+    return doubles

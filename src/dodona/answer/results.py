@@ -116,7 +116,7 @@ class WeightsAnswers:
         """Return the answers as JSON text; their values are in rows."""
         document = asdict(self) | {"price": self.price.to_document()}
         document["answers"] = [
-            None if one is None else {"value": one.count, "source": one.source} for one in self.answers
+            None if answer is None else {"value": answer.count, "source": answer.source} for answer in self.answers
         ]
         return printable_json(json.dumps(document, ensure_ascii=False, allow_nan=False))
 
@@ -126,8 +126,10 @@ class WeightsAnswers:
         document = json.loads(text)
         within, confidence, rows = document["within"], document["confidence"], document["rows"]
         answers = (
-            None if one is None else WeightsAnswer(one["value"] / rows, one["source"], within / rows, confidence, rows)
-            for one in document["answers"]
+            None
+            if entry is None
+            else WeightsAnswer(entry["value"] / rows, entry["source"], within / rows, confidence, rows)
+            for entry in document["answers"]
         )
         return cls(
             **document

@@ -56,16 +56,16 @@ class NoiseTerm:
         (1200.0, 199.833)
         """
         if self.law == "Laplace":
-            one = 0.5 * (1 / math.sinh(0.5 / self.scale)) ** 2
+            draw_variance = 0.5 * (1 / math.sinh(0.5 / self.scale)) ** 2
         elif self.law == _ROUNDED:
-            one = rounded_variance(self.scale)
+            draw_variance = rounded_variance(self.scale)
         elif self.scale >= WIDE_SCALE:
-            one = self.scale**2
+            draw_variance = self.scale**2
         else:
             steps = np.arange(1, math.ceil(40 * self.scale) + 2, dtype=np.float64)
             weights = np.exp(-((steps / self.scale) ** 2) / 2)
-            one = float(2 * np.sum(steps**2 * weights) / (1 + 2 * np.sum(weights)))
-        return self.times * self.factor**2 * one
+            draw_variance = float(2 * np.sum(steps**2 * weights) / (1 + 2 * np.sum(weights)))
+        return self.times * self.factor**2 * draw_variance
 
     @property
     def width(self) -> float:
@@ -113,8 +113,8 @@ def chernoff_bound(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     if laplace:
         # E e^{sX} = (1-q)²/((1-q·e^s)(1-q·e^{-s})), written as ratios that stay precise for large scales.
         rate, times = np.array([[1 / term.scale, term.times] for term in laplace]).T
-        power, one = np.outer([term.factor for term in laplace], grid), -np.expm1(-rate)[:, None]
-        up, down = (-np.expm1(sign * power - rate[:, None]) / one for sign in (1, -1))
+        power, complement = np.outer([term.factor for term in laplace], grid), -np.expm1(-rate)[:, None]
+        up, down = (-np.expm1(sign * power - rate[:, None]) / complement for sign in (1, -1))
         log -= times @ np.log(up * down)
     return float(np.min((log - math.log(failing)) / grid))
 
@@ -165,12 +165,12 @@ def _transform(factor: float, law: str, scale: float, step: float) -> NDArray[np
 
 def _power(transform: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
     """Return an integer power by squaring, which is many times faster than a complex power."""
-    found: NDArray[np.complex128] = np.ones_like(transform)
+    power: NDArray[np.complex128] = np.ones_like(transform)
     while times:
         if times & 1:
-            found = found * transform
+            power = power * transform
         transform, times = transform * transform, times >> 1
-    return found
+    return power
 
 
 def upper_tail(law: str, scale: float, whole: Doubles) -> Doubles:
@@ -192,8 +192,8 @@ def upper_tail(law: str, scale: float, whole: Doubles) -> Doubles:
         return bound
     sums = _gaussian_sums(scale)
     last = len(sums) // 2 - 1
-    found: Doubles = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
-    return found
+    probabilities: Doubles = sums[np.clip(whole + 1, -last, last + 1).astype(np.int64) + last]
+    return probabilities
 
 
 @lru_cache(maxsize=16)
@@ -201,8 +201,8 @@ def _gaussian_sums(scale: float) -> Doubles:
     """Return P(X ≥ m) for each m from the least relevant one to one above the largest."""
     last = math.ceil(40 * scale) + 2
     weights = np.exp(-((np.arange(-last, last + 1) / scale) ** 2) / 2)
-    found: Doubles = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
-    return found
+    tails: Doubles = np.concatenate([np.cumsum(weights[::-1])[::-1], [0.0]]) / np.sum(weights)
+    return tails
 
 
 def _common_step(factors: list[float]) -> float:
@@ -304,8 +304,8 @@ def series_quantile(terms: tuple[NoiseTerm, ...], failing: float) -> float:
     error = _truncation_error(last_wave, float(angle[-1]), extra, reach, width) + outside + _ROUNDING
     height = np.exp(smooth - (extra * angle) ** 2 / 2) / (math.pi * number)
     margin = _margin(extra, deviation, rare)
-    found = _solve_tail(height, angle, width, failing * _margin_probability(margin) - error, deviation)
-    return (margin * extra + found) * _UP
+    quantile = _solve_tail(height, angle, width, failing * _margin_probability(margin) - error, deviation)
+    return (margin * extra + quantile) * _UP
 
 
 def _last_angle(waves: CharacteristicFunction, deviation: float, most: float, fall: float) -> float | None:
@@ -390,20 +390,20 @@ class CharacteristicFunction:
 
         Theorem: smoothed-sum
         """
-        found: Doubles = self.wide / -2 * angle**2 + self.log_rounding(angle)
+        logarithm: Doubles = self.wide / -2 * angle**2 + self.log_rounding(angle)
         if self.steepest > 0:
-            found -= self.times @ np.log1p((np.sin(self.factors * angle) / self.depths) ** 2)
+            logarithm -= self.times @ np.log1p((np.sin(self.factors * angle) / self.depths) ** 2)
         for term in self.narrow:
             steps = np.arange(1, math.ceil(10 * term.scale) + 2, dtype=np.float64)
             weights = np.exp(-((steps / term.scale) ** 2) / 2)
             waves = np.sin(np.outer(term.factor / 2 * angle, steps)) ** 2 @ weights
-            found += term.times * np.log1p(-4 * waves / (1 + 2 * np.sum(weights)))
-        return found
+            logarithm += term.times * np.log1p(-4 * waves / (1 + 2 * np.sum(weights)))
+        return logarithm
 
     def log_rounding(self, angle: Doubles) -> Doubles:
         """Return the part of it that is due to rounding: for each rounded draw, a uniform number times its factor."""
-        found: Doubles = self.rounded_times @ np.log(np.sinc(self.rounded * angle / np.pi))
-        return found
+        logarithm: Doubles = self.rounded_times @ np.log(np.sinc(self.rounded * angle / np.pi))
+        return logarithm
 
     def far(self, extra: float, deviation: float, rare: float) -> float:
         """Return a value that the sum plus an extra normal draw exceeds with probability at most e^-rare, by Chernoff.

@@ -84,16 +84,16 @@ class CombinationBound:
 
     def _terms(self, terms: tuple[NoiseTerm, ...]) -> float:
         """Return the bound for a sum of draws: for each law, over all draws jointly or one by one."""
-        found = 0.0
-        for normal, own in ((False, self.each[0]), (True, self.each[1])):
+        bound = 0.0
+        for normal, factor in ((False, self.each[0]), (True, self.each[1])):
             scaled = [(term.factor * term.width, term.times) for term in terms if (term.law != "Laplace") is normal]
             if not scaled:
                 continue
             together = self.sums * max(size for size, _ in scaled)
             if normal:
                 together = self.squares * math.sqrt(sum(size**2 * times for size, times in scaled))
-            found += min(together, own * sum(size * times for size, times in scaled))
-        return found * _ROUNDING
+            bound += min(together, factor * sum(size * times for size, times in scaled))
+        return bound * _ROUNDING
 
 
 @lru_cache(maxsize=256)
@@ -178,13 +178,13 @@ def description_length(block: Block, domain: Domain) -> float:
 def _set_length(chosen: Among) -> float:
     """Return the nats of a set of cells: one of them, all but one, an interval, or any, each kind equally likely."""
     cells, number = chosen.cells, chosen.codes.bit_count()
-    found = [cells * math.log(2)]
+    lengths = [cells * math.log(2)]
     if number in {1, cells - 1}:
-        found.append(math.log(cells))
+        lengths.append(math.log(cells))
     lowest = chosen.codes & -chosen.codes
     if number and (chosen.codes + lowest) & chosen.codes == 0:  # its bits are adjacent
-        found.append(math.log(cells * (cells + 1) / 2))
-    return math.log(4) + min(found)
+        lengths.append(math.log(cells * (cells + 1) / 2))
+    return math.log(4) + min(lengths)
 
 
 def _level(draws: int, failing: float) -> tuple[int, float]:
@@ -278,8 +278,8 @@ def _count_distinct_expressions(measured: Evidence) -> tuple[Expression, ...]:
     """Return the distinct expressions that are not known in advance; at least one."""
     known = KeyLabel | LiteralExpression | PublicValue
     shown = (column.expression for column in measured.question.columns)
-    found = dict.fromkeys(expression for expression in shown if not isinstance(expression, known))
-    return tuple(found) or (LiteralExpression("nothing"),)
+    expressions = dict.fromkeys(expression for expression in shown if not isinstance(expression, known))
+    return tuple(expressions) or (LiteralExpression("nothing"),)
 
 
 def _split_failure_probability(failing: float, answers: int) -> float:

@@ -48,7 +48,7 @@ def learned_about(
 ) -> list[LearnedBlock | LearnedMarginal]:
     """Return the releases that involve only columns of a query."""
     names = {name for block in query.blocks for name in block.attributes}
-    return [one for one in learned if _names(one) <= names]
+    return [release for release in learned if _names(release) <= names]
 
 
 def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[Ends] | None:
@@ -62,19 +62,19 @@ def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[E
     (block,) = query.blocks
     if block.values > _MOST_VALUES:
         return None
-    every = sum(one.block.values for one in knowledge.learned if isinstance(one, LearnedBlock))
-    known = [one for one in learned_about(query, knowledge.learned) if isinstance(one, LearnedBlock)]
-    facts = _nearest(block, [one for one in known if one.block.values <= _MOST_VALUES])
+    every = sum(release.block.values for release in knowledge.learned if isinstance(release, LearnedBlock))
+    known = [release for release in learned_about(query, knowledge.learned) if isinstance(release, LearnedBlock)]
+    facts = _nearest(block, [release for release in known if release.block.values <= _MOST_VALUES])
     rows, total = knowledge.rows, None
     if rows is not None and rows.noise is None:
         total = round(rows.value)
     number = min(len(facts), _MOST_FACTS)
     while number > 0 or total is not None:
-        chosen = [BlockMeasurement(one.block, one.values, one.noise, one.receipt) for one in facts[:number]]
-        drawn = sum(one.block.values for one in chosen)
+        chosen = [BlockMeasurement(fact.block, fact.values, fact.noise, fact.receipt) for fact in facts[:number]]
+        drawn = sum(measurement.block.values for measurement in chosen)
         try:
             ranges = ranges_within_noise(chosen, confidence=1 - failing * drawn / every) if chosen else ()
-            found = bound_answers(query, ranges, total=total, limit=_MOST_CELLS)
+            bounds = bound_answers(query, ranges, total=total, limit=_MOST_CELLS)
         except Contradiction:  # some noise exceeded its bound
             return None
         except TooManyCells:
@@ -82,7 +82,7 @@ def possible_range(query: Query, knowledge: Knowledge, failing: float) -> list[E
                 return None
             number //= 2
             continue
-        return [(_end(own.low, -math.inf), _end(own.high, math.inf)) for own in found]
+        return [(_end(bound.low, -math.inf), _end(bound.high, math.inf)) for bound in bounds]
     return None
 
 
@@ -90,9 +90,9 @@ def _nearest(block: Block, facts: Sequence[LearnedBlock]) -> list[LearnedBlock]:
     """Return the facts built from the conditions of a block first, those with more conditions before others."""
     parts = frozenset(_parts(block))
 
-    def key(one: LearnedBlock) -> tuple[bool, int, float]:
-        own = _parts(one.block)
-        return not parts.issuperset(own), -len(own), noise_variance(one.noise)
+    def key(release: LearnedBlock) -> tuple[bool, int, float]:
+        conditions = _parts(release.block)
+        return not parts.issuperset(conditions), -len(conditions), noise_variance(release.noise)
 
     return sorted(facts, key=key)
 
@@ -101,8 +101,12 @@ def _parts(block: Block) -> tuple[Predicate, ...]:
     return block.where.parts if isinstance(block.where, And) else (block.where,)
 
 
-def _names(one: LearnedBlock | LearnedMarginal) -> frozenset[str]:
-    return one.block.attributes if isinstance(one, LearnedBlock) else frozenset(own.attribute for own in one.classes)
+def _names(release: LearnedBlock | LearnedMarginal) -> frozenset[str]:
+    return (
+        release.block.attributes
+        if isinstance(release, LearnedBlock)
+        else frozenset(classes.attribute for classes in release.classes)
+    )
 
 
 def _end(value: Fraction | None, otherwise: float) -> float:
@@ -126,9 +130,9 @@ class BeyondBudget:
     def guesses(self, questions: Sequence[Question], failing: float) -> list[Found] | None:
         """Return the model's guesses, marked as such; None if one question has none. Nothing is charged."""
         with self.tracker.lock:
-            found = [self._guess(question, failing) for question in questions]
-        known = [held for held in found if held is not None]
-        return known if len(known) == len(found) else None
+            guesses = [self._guess(question, failing) for question in questions]
+        known = [held for held in guesses if held is not None]
+        return known if len(known) == len(guesses) else None
 
     def _guess(self, question: Question, failing: float) -> Found | None:
         """Return the model's guess of counts and sums, with an error estimate or bound.
@@ -138,7 +142,11 @@ class BeyondBudget:
         Theorem: public-bounds
         """
         expressions = [column.expression for column in question.columns]
-        if not all(isinstance(own, Total | KeyLabel) for own in expressions) or question.having or question.order:
+        if (
+            not all(isinstance(expression, Total | KeyLabel) for expression in expressions)
+            or question.having
+            or question.order
+        ):
             return None
         if any(not isinstance(column.expression, Total) for column, _ in question.noisy_columns):
             return None
@@ -152,8 +160,8 @@ class BeyondBudget:
         values: list[NDArray[np.float64]] = []
         laws: list[ModelLaw | tuple[ModelLaw, ...]] = []
         for place, block in enumerate(question.query.blocks):
-            own = question.query.part(place)
-            predicted = model.predict(own, rows)
+            part = question.query.part(place)
+            predicted = model.predict(part, rows)
             if predicted is None or (has_constant_weight(block) and self.tracker.counted is None):
                 return None  # the number of rows is only declared until it is released
             low, high = weight_range(block.weight)
@@ -162,15 +170,18 @@ class BeyondBudget:
                 values.append(predicted)
                 laws.append(ModelLaw(math.sqrt(self.tracker.counted.variance) * weight))
                 continue
-            deviation = self.tracker.hindsight.deviation(self.tracker.kind(own)) * weight
-            known = possible_range(own, self.tracker.memory.knowledge, failing)
+            deviation = self.tracker.hindsight.deviation(self.tracker.kind(part)) * weight
+            known = possible_range(part, self.tracker.memory.knowledge, failing)
             ends = [(-math.inf, math.inf)] * block.values if known is None else known
             value = np.array(
-                [min(max(float(one), least), most) for one, (least, most) in zip(predicted, ends, strict=True)]
+                [
+                    min(max(float(prediction), least), most)
+                    for prediction, (least, most) in zip(predicted, ends, strict=True)
+                ]
             )
-            away = [max(most - one, one - least) for one, (least, most) in zip(value.tolist(), ends, strict=True)]
+            away = [max(most - guess, guess - least) for guess, (least, most) in zip(value.tolist(), ends, strict=True)]
             values.append(value)
-            laws.append(tuple(ModelLaw(deviation, one, failing, rows * weight / 2) for one in away))
+            laws.append(tuple(ModelLaw(deviation, distance, failing, rows * weight / 2) for distance in away))
         return Found(make_derived_values(question, values, laws), Origin("model", None))
 
     def _narrow(self, query: Query) -> PredictionModel:
@@ -178,14 +189,14 @@ class BeyondBudget:
         from dodona.knowledge.model import PredictionModel
 
         knowledge, rows = self.tracker.memory.knowledge, self.tracker.rows
-        found = PredictionModel(knowledge.domain)
-        for one in learned_about(query, knowledge.learned):
-            if isinstance(one, LearnedBlock) and one.single:
-                if one.block.attributes:
-                    found.take(one.block, one.values[0] / rows, math.sqrt(noise_variance(one.noise)) / rows)
+        model = PredictionModel(knowledge.domain)
+        for release in learned_about(query, knowledge.learned):
+            if isinstance(release, LearnedBlock) and release.single:
+                if release.block.attributes:
+                    model.take(release.block, release.values[0] / rows, math.sqrt(noise_variance(release.noise)) / rows)
             else:
-                found.take_table(one, knowledge.residuals, rows)
-        return found
+                model.take_table(release, knowledge.residuals, rows)
+        return model
 
 
 def best_affordable(
@@ -200,7 +211,7 @@ def best_affordable(
         return None
     if isinstance(request.within, DefaultTolerance):
         request = replace(request, within=request.within.rows)
-    found: AffordableRequest | None = None
+    best: AffordableRequest | None = None
     fails, fits, factor = 1.0, math.inf, 1.0
     for _ in range(_TRIES):
         wish, share = _reduce_request(request, factor), None
@@ -211,10 +222,10 @@ def best_affordable(
             met = False
         if met:
             fits = min(fits, factor)
-            found = _affordable_request(wish, share) or found
+            best = _affordable_request(wish, share) or best
         else:
             fails = max(fails, factor)
-        if fits < fails * _NEAR or (found is not None and share is not None and most * _FULL <= share <= most):
+        if fits < fails * _NEAR or (best is not None and share is not None and most * _FULL <= share <= most):
             break
         guess = math.nan
         if share is not None and share > 0:
@@ -222,7 +233,7 @@ def best_affordable(
         if not fails < guess < fits:
             guess = math.sqrt(fails * fits) if math.isfinite(fits) else 2 * fails
         factor = guess
-    return found
+    return best
 
 
 def _reduce_request(request: Request, factor: float) -> Request | None:
@@ -262,10 +273,10 @@ def explain_options(left: Fraction, questions: int, *, dear: bool, best: str | N
 def _widen_tolerances(within: Wanted, factor: float) -> Tolerance | ColumnTolerances | None:
     """Return a tolerance times a factor; None if it exceeds all rows."""
     if isinstance(within, ColumnTolerances):
-        parts = [(key, _scale_tolerance(own, factor)) for key, own in within.parts]
-        if all(own is None for _, own in parts):
+        parts = [(key, _scale_tolerance(tolerance, factor)) for key, tolerance in within.parts]
+        if all(tolerance is None for _, tolerance in parts):
             return None
-        return ColumnTolerances(tuple((key, "100%" if own is None else own) for key, own in parts))
+        return ColumnTolerances(tuple((key, "100%" if tolerance is None else tolerance) for key, tolerance in parts))
     return _scale_tolerance(within.rows if isinstance(within, DefaultTolerance) else within, factor)
 
 

@@ -151,8 +151,8 @@ class Curator:
             return self._explain_offer(asked, request)
         if as_of is not None:
             anyhow = within is None and epsilon is None
-            found = answer_as_of(self._ladder, _questions((asked,)), request, as_of, anyhow=anyhow)
-            return _assemble((asked,), found)[0]
+            answers = answer_as_of(self._ladder, _questions((asked,)), request, as_of, anyhow=anyhow)
+            return _assemble((asked,), answers)[0]
         return self._answers((asked,), request, key, max_price)[0]
 
     def ask_if_free(  # noqa: PLR0913  the surface of a question
@@ -171,8 +171,8 @@ class Curator:
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         if isinstance(asked, Statement) and asked.explain:
             return self._explain_offer(asked, request)
-        found = self._ladder.free_answers(_questions((asked,)), request, key)
-        return None if found is None else _assemble((asked,), found)[0]
+        answers = self._ladder.free_answers(_questions((asked,)), request, key)
+        return None if answers is None else _assemble((asked,), answers)[0]
 
     def recall(self, key: str, *, confidence: float | None = None) -> tuple[AnyAnswer, ...] | None:
         """Return again what was bought under a key, one answer for each of its questions; None if nothing was.
@@ -180,8 +180,8 @@ class Curator:
         It costs nothing. What was derived for nothing was not bought: ask it again.
         """
         request = self._request(None, confidence, None, None)
-        found = self._ladder.recalled(key, request, lambda text: _questions((self.read(text),)))
-        return None if found is None else self._reassemble(found)
+        answers = self._ladder.recalled(key, request, lambda text: _questions((self.read(text),)))
+        return None if answers is None else self._reassemble(answers)
 
     def ask_many(  # noqa: PLR0913  the surface of a question
         self,
@@ -252,7 +252,7 @@ class Curator:
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         asked = tuple(map(self.read, several if fresh else _deduplicate(several)[0]))
         offer = self._ladder.offer(_questions(asked), request)
-        return offer.explaining() if all(isinstance(one, Statement) and one.explain for one in asked) else offer
+        return offer.explaining() if all(isinstance(each, Statement) and each.explain for each in asked) else offer
 
     def request_approval(
         self,
@@ -280,7 +280,7 @@ class Curator:
             key=key,
             question=_digest(asked),
             share=offer.price.share,
-            text="; ".join(dict.fromkeys(one.text for one in asked if one.text)) or "a query",
+            text="; ".join(dict.fromkeys(parsed.text for parsed in asked if parsed.text)) or "a query",
         )
 
     def choose(
@@ -495,12 +495,12 @@ class Curator:
         if key is None:
             return request
         self._permit()
-        found = self._dataset.ledger.approval(key, analyst=self.desk.analyst)
-        if found is None:
+        approval = self._dataset.ledger.approval(key, analyst=self.desk.analyst)
+        if approval is None:
             return request
-        if found.question != _digest(asked):
+        if approval.question != _digest(asked):
             raise KeyReused(key)
-        return replace(request, max_price=found.share) if found.granted and max_price is None else request
+        return replace(request, max_price=approval.share) if approval.granted and max_price is None else request
 
     def _most(self, max_price: Exact | None) -> Fraction:
         return effective_max_price(max_price, self._dataset.default)
@@ -508,12 +508,12 @@ class Curator:
 
 def _questions(asked: tuple[Question | Statement, ...]) -> tuple[Question, ...]:
     """Return all questions that are asked, those of statements among them."""
-    return tuple([one for each in asked for one in (each.parts if isinstance(each, Statement) else (each,))])
+    return tuple([question for each in asked for question in (each.parts if isinstance(each, Statement) else (each,))])
 
 
 def _assemble(asked: tuple[Question | Statement, ...], answers: tuple[Answer, ...]) -> tuple[AnyAnswer, ...]:
     """Return one answer for each question or statement; computing on answers needs no data and costs nothing."""
-    if not any(isinstance(one, Statement) for one in asked):
+    if not any(isinstance(question, Statement) for question in asked):
         return answers
     from dodona.answer.computed import assemble_answers
 
@@ -523,7 +523,7 @@ def _assemble(asked: tuple[Question | Statement, ...], answers: tuple[Answer, ..
 
 def _digest(asked: tuple[Question, ...]) -> str:
     """Return a digest of what questions mean, which an approval is bound to."""
-    return sha256("\n".join(query_digest(one.query) for one in asked).encode("ascii")).hexdigest()
+    return sha256("\n".join(query_digest(question.query) for question in asked).encode("ascii")).hexdigest()
 
 
 def _question_list(questions: object) -> tuple[object, ...]:

@@ -31,7 +31,7 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
     return Description(
         dataset=dataset.name,
         table=dataset.schema.table,
-        columns=tuple(own for own in dataset.schema.domain if own.name != ROW_OF),
+        columns=tuple(attribute for attribute in dataset.schema.domain if attribute.name != ROW_OF),
         unit=dataset.schema.unit,
         budget=dataset.ledger.state(),
         default=DefaultRequest(

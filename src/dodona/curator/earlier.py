@@ -27,12 +27,14 @@ def answer_as_of(
         raise InvalidRequest("An older version is never measured anew. Write one of as_of= and fresh=True.")
     released = ladder.shared.of_version(version) if isinstance(version, str) else None
     if released is None or not isinstance(version, str):
-        listed = dict.fromkeys(one.version for one, _ in dataset.ledger.releases() if one.dataset == dataset.name)
+        listed = dict.fromkeys(
+            receipt.version for receipt, _ in dataset.ledger.releases() if receipt.dataset == dataset.name
+        )
         known = ", ".join([*listed][-10:])
         accepted = f"write a version about which something was released: {known}" if known else "nothing was released"
         raise InvalidArgument("as_of", version, accepted)
-    found = ladder.reading(released).free_answers(asked, request, None, anyhow=anyhow)
-    if found is None:
+    answers = ladder.reading(released).free_answers(asked, request, None, anyhow=anyhow)
+    if answers is None:
         wanted = "" if anyhow else " as accurately as this"
         raise InvalidRequest(f"Nothing that was released about version {version} of the data answers this{wanted}.")
-    return tuple(replace(one, version=version, stale=version != dataset.source.version) for one in found)
+    return tuple(replace(answer, version=version, stale=version != dataset.source.version) for answer in answers)

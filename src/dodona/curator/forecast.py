@@ -93,11 +93,14 @@ class Forecaster:
         ranges: bool = True,
     ) -> ExpectedAccuracy:
         """Return the expected accuracy of a column measured with these noises; computing a range takes a while."""
-        own, used = question.column_alone(column, tuple(shape)), tuple(noises[block] for block in shape)
+        subquestion, used = question.column_alone(column, tuple(shape)), tuple(noises[block] for block in shape)
         counted = _count_behind(question, column.expression) if ranges else None
         if counted is None:
             return ExpectedAccuracy(
-                column.name, predict_error(own, used, confidence=request.confidence, rows=own.size or self.unit.size)
+                column.name,
+                predict_error(
+                    subquestion, used, confidence=request.confidence, rows=subquestion.size or self.unit.size
+                ),
             )
         sizes = self._sizes(counted, column.expression, question.domain)
         kept = sizes.filled if sizes.filled.any() else np.ones_like(sizes.filled)
@@ -108,12 +111,14 @@ class Forecaster:
             loose = _OTHERWISE ** (some + isinstance(column.expression, Quantile))
             few, many = few / loose, many * loose
         shapes = SHAPES if counts is None else (counts,)
-        found = predict_width_range(own, used, confidence=request.confidence, rows=(few, many), shapes=shapes)
-        rows = max(round(float(np.median(sizes.likely[kept])) * own.groups), 1)
-        likely = predict_error(own, used, confidence=request.confidence, rows=rows)
-        if found is None:
+        width_range = predict_width_range(
+            subquestion, used, confidence=request.confidence, rows=(few, many), shapes=shapes
+        )
+        rows = max(round(float(np.median(sizes.likely[kept])) * subquestion.groups), 1)
+        likely = predict_error(subquestion, used, confidence=request.confidence, rows=rows)
+        if width_range is None:
             return ExpectedAccuracy(column.name, likely)
-        low, high = found
+        low, high = width_range
         if isinstance(column.expression, Quantile):  # its width also depends on the noise of the bins around it
             low, high = low / _AROUND, high * _AROUND
         if high <= _FACTOR**2 * low:
@@ -129,14 +134,14 @@ class Forecaster:
         """Return the number of rows with a value in each group of a count."""
         conditions = _conditions(block, domain)
         whole = Block(conjunction(*conditions), block.keys)
-        found = self._sizes_from_releases(whole)
-        if found is None:
-            found = self._estimate_sizes(conditions, block.keys)
+        sizes = self._sizes_from_releases(whole)
+        if sizes is None:
+            sizes = self._estimate_sizes(conditions, block.keys)
         column = expression.attribute if isinstance(expression, Quantile) else None
         complete = len(conditions) == len(_conjuncts(block.where)) and (
             column is None or domain[column].landing is not None
         )
-        return found if complete else found.scaled(_PRESENT, 1.0)
+        return sizes if complete else sizes.scaled(_PRESENT, 1.0)
 
     def _histogram(self, question: Question, expression: Expression) -> ReleasedHistogram | None:
         """Return the distribution of a column's values, if binned counts of sufficient accuracy were released."""
@@ -144,11 +149,11 @@ class Forecaster:
         if attribute is None:
             return None
         bins = Partition.of(attribute)
-        found = self._known_values(Block(EVERYTHING, (bins,)))
-        if found is None:
+        known = self._known_values(Block(EVERYTHING, (bins,)))
+        if known is None:
             return None
-        below = np.maximum.accumulate(np.cumsum(np.asarray(found.values, dtype=np.float64)[: len(bins.cuts)]))
-        if below[-1] <= 0 or found.within(_FAILING) * math.sqrt(len(bins.cuts)) > _ROUGH * below[-1]:
+        below = np.maximum.accumulate(np.cumsum(np.asarray(known.values, dtype=np.float64)[: len(bins.cuts)]))
+        if below[-1] <= 0 or known.within(_FAILING) * math.sqrt(len(bins.cuts)) > _ROUGH * below[-1]:
             return None
         shares = np.diff(np.clip(below / below[-1], 0.0, 1.0), prepend=0.0)
         return ReleasedHistogram(tuple(cut / bins.size for cut in (*bins.cuts, bins.size)), tuple(shares.tolist()))
@@ -157,25 +162,25 @@ class Forecaster:
         """Return the number of rows of a count from releases; None if there are none."""
         if has_constant_weight(block):
             return self._all_rows
-        found = self._known_values(block)
-        if found is None:
+        known = self._known_values(block)
+        if known is None:
             return None
-        values, within, most = np.asarray(found.values, dtype=np.float64), found.within(_FAILING), self._all_rows.many
-        few, many = (np.clip(own, 0.0, most) for own in (values - within, values + within))
+        values, within, most = np.asarray(known.values, dtype=np.float64), known.within(_FAILING), self._all_rows.many
+        few, many = (np.clip(bound, 0.0, most) for bound in (values - within, values + within))
         return GroupSizes(few, np.clip(values, 0.0, most), many, values > _CLEAR * within)
 
     def _known_values(self, block: Block) -> KnownValues | None:
         """Return the known values of a count, whatever their accuracy."""
-        found = self.knowledge.lookup(block, self.knowledge.pattern(block), _any)
-        return self.knowledge.combine(block, _any) if found is None else found
+        known = self.knowledge.lookup(block, self.knowledge.pattern(block), _any)
+        return self.knowledge.combine(block, _any) if known is None else known
 
     def _estimate_sizes(self, conditions: list[Predicate], keys: tuple[Key, ...]) -> GroupSizes:
         """Return the estimated number of rows if conditions and groups are nearly independent."""
         factors = [*self._group_shares(keys), *map(self._condition_share, conditions)]
-        found = self._all_rows
+        sizes = self._all_rows
         for factor in factors:
-            found = found.times(factor)
-        return found.scaled(1 / _APART, _APART) if len(factors) > 1 else found
+            sizes = sizes.times(factor)
+        return sizes.scaled(1 / _APART, _APART) if len(factors) > 1 else sizes
 
     def _group_shares(self, keys: tuple[Key, ...]) -> Iterator[GroupSizes]:
         """Yield the share of the rows in each group: for all keys jointly if that was released."""
@@ -207,9 +212,9 @@ class Forecaster:
 
         The declared number is that of all rows: how many of them a cap leaves out is unknown.
         """
-        found = self._known_values(Block())
-        if found is not None:
-            value, within = float(found.values[0]), found.within(_FAILING)
+        known = self._known_values(Block())
+        if known is not None:
+            value, within = float(known.values[0]), known.within(_FAILING)
             if within <= value / 2:
                 return _row_range(value - within, value, value + within)
         size = float(self.unit.size)
@@ -235,8 +240,8 @@ def _row_block(expression: Expression) -> int | None:
         case Total(block):
             return block
         case Arithmetic(operator, left, right):
-            found = [_row_block(side) for side in ((right, left) if operator == "/" else (left, right))]
-            return next((number for number in found if number is not None), None)
+            blocks = [_row_block(side) for side in ((right, left) if operator == "/" else (left, right))]
+            return next((number for number in blocks if number is not None), None)
         case _:
             return None
 
@@ -253,10 +258,10 @@ def _measured_column(question: Question, expression: Expression) -> Attribute | 
                 return None
             mean = expression if isinstance(expression, Mean) else expression.mean
             attribute = domain[weight.attribute]
-            found = numeric_grid(attribute)
-            if found is None:
+            grid = numeric_grid(attribute)
+            if grid is None:
                 return None
-            ends = (found[0], found[0] + found[1] * (attribute.size - 1))
+            ends = (grid[0], grid[0] + grid[1] * (attribute.size - 1))
             return attribute if (mean.lower, mean.upper) == ends else None
         case _:
             return None
@@ -280,15 +285,15 @@ def _conditions(block: Block, domain: Domain) -> list[Predicate]:
 
 
 def _row_range(*rows: float) -> GroupSizes:
-    few, likely, many = (np.asarray([max(own, 1.0)]) for own in rows)
+    few, likely, many = (np.asarray([max(count, 1.0)]) for count in rows)
     return GroupSizes(few, likely, many, np.asarray([True]))
 
 
 def _equal_shares(key: Key) -> GroupSizes:
     """Return equal shares for all groups of a key; `<missing>` and `<outside>` are assumed to be empty."""
     beyond = key.further if isinstance(key, Partition) else 0
-    own = key.groups - beyond
-    return _size_range(np.asarray([1 / own] * own + [0.0] * beyond))
+    group_count = key.groups - beyond
+    return _size_range(np.asarray([1 / group_count] * group_count + [0.0] * beyond))
 
 
 def _size_range(shares: NDArray[np.float64]) -> GroupSizes:

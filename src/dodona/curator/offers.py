@@ -34,13 +34,13 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
     from dodona.curator.forecast import Forecaster
 
     start = 0
-    for one, measured in islice(zip(call.asked, call.measured, strict=True), _SHOWN):
-        question = one.question
+    for resolved, measured in islice(zip(call.asked, call.measured, strict=True), _SHOWN):
+        question = resolved.question
         if measured is not None:
             yield from _known_accuracy(measured, call.request)
             continue
         if order is None or order.bundle is not None:
-            yield from _requested_accuracy(one)
+            yield from _requested_accuracy(resolved)
             continue
         noises = order.measurement.noises[start : start + len(question.query.blocks)]
         start += len(noises)

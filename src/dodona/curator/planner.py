@@ -80,19 +80,19 @@ def largest_factor(
     """
     below, above, factor, before = lower, math.inf, max(first, lower), -1.0
     for _ in range(_STEPS):
-        found = error(factor)
-        if found <= tolerance:
+        factor_error = error(factor)
+        if factor_error <= tolerance:
             below = max(below, factor)
-            if found >= tolerance * (1 - _NEAR):
+            if factor_error >= tolerance * (1 - _NEAR):
                 break
         else:
             above = min(above, factor)
         if above <= below * (1 + _NEAR):
             break
-        guess = factor * tolerance / found * (1 - _NEAR / 2) if 0 < found < math.inf else math.nan
-        if found == before or not below < guess < above:  # all comparisons with NaN are false
+        guess = factor * tolerance / factor_error * (1 - _NEAR / 2) if 0 < factor_error < math.inf else math.nan
+        if factor_error == before or not below < guess < above:  # all comparisons with NaN are false
             guess = math.sqrt(below * above) if above < math.inf else below * _LEAP
-        factor, before = guess, found
+        factor, before = guess, factor_error
     return below if below > lower or error(lower) <= tolerance else None
 
 
@@ -118,7 +118,11 @@ def widest_noises(
     """Return by law and tolerance the widest noise that is within the tolerance."""
     failing = 1 - float(confidence)
     try:
-        return {(law, own): widest_within(law.__name__, own, failing) for law in laws for own in tolerances}
+        return {
+            (law, tolerance): widest_within(law.__name__, tolerance, failing)
+            for law in laws
+            for tolerance in tolerances
+        }
     except InvalidArgument:
         raise ToleranceUnreachable("this", 0.0) from None
 
@@ -165,7 +169,7 @@ _ROUND_PERCENTAGES = tuple(Fraction(digit) * Fraction(10) ** power for power in 
 def default_accuracy(unit: Unit, budget: Budget, confidence: float = 0.95) -> DefaultTolerance:
     """Return how accurate questions are answered where nothing says it, from public facts alone."""
     person = Unit(neighbours=unit.neighbours, size=unit.size, id=unit.id, rows=1)
-    rows, people = (default_tolerance(own, budget, confidence) for own in (unit, person))
+    rows, people = (default_tolerance(privacy_unit, budget, confidence) for privacy_unit in (unit, person))
     return DefaultTolerance(rows, people, _DEFAULT_SHARE)
 
 
@@ -189,14 +193,14 @@ def default_tolerance(unit: Unit, budget: Budget, confidence: float = 0.95) -> s
 def count_share(unit: Unit, budget: Budget, tolerance: float, confidence: float) -> Fraction:
     """Return the budget share of a count with this tolerance; above 1 if no noise is small enough."""
     moved, whole = row_count_sensitivity(unit), budget.filter()
-    found = [Fraction(2)]
+    shares = [Fraction(2)]
     for law in payable_noises(budget):
         try:
             event = widest_noise(law, tolerance, confidence).event(moved)
         except Refused:  # no available noise is that small
             continue
-        found.append(whole.share(whole.charged(Spending(), event)))
-    return min(found)
+        shares.append(whole.share(whole.charged(Spending(), event)))
+    return min(shares)
 
 
 # --- The planner. ---
@@ -280,15 +284,15 @@ class Planner:
         if request.epsilon is not None:
             _limit_work(asked)
             laws = payable_noises(self.budget)
-            found = self._price(query, [self._for_price(law, asked, query, request).noises for law in laws])
-            fitting = [planned for planned in found if planned.share <= request.max_price]
+            orders = self._price(query, [self._for_price(law, asked, query, request).noises for law in laws])
+            fitting = [planned for planned in orders if planned.share <= request.max_price]
             if not fitting:  # refused either way: report the price nearest to the maximum of the call
-                return min(found, key=lambda planned: planned.share)
+                return min(orders, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
         if len(asked) == 1:  # a batch has a key as long as itself
             return min(self.options(asked, request), key=lambda planned: planned.share)
-        found = self._for_accuracy(asked, self._tolerances(asked, request), query, request)
-        return min(found, key=lambda planned: planned.share)
+        orders = self._for_accuracy(asked, self._tolerances(asked, request), query, request)
+        return min(orders, key=lambda planned: planned.share)
 
     def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
         """Return the tolerance of each block of each question, in steps; None for more than counts and sums.
@@ -298,19 +302,19 @@ class Planner:
         """
         within = _requested_tolerance(request)
         known: dict[tuple[int, int, int | None, bool], tuple[float, ...]] = {}
-        found: list[tuple[float, ...] | None] = []
+        by_question: list[tuple[float, ...] | None] = []
         for question in asked:
             block = question.single_total
             if block is None or isinstance(within, ColumnTolerances):
-                found.append(self._total_tolerances(question, question.total_columns, within))
+                by_question.append(self._total_tolerances(question, question.total_columns, within))
                 continue
             # All of them live as long as the question.
             same = (id(block.weight), id(block.unit), question.size, block.about_people)
             tolerances = known.get(same)
             if tolerances is None:
                 tolerances = known[same] = self._total_tolerances(question, question.total_columns, within) or ()
-            found.append(tolerances)
-        return found
+            by_question.append(tolerances)
+        return by_question
 
     def _total_tolerances(
         self, question: Question, columns: Sequence[AnswerColumn] | None, within: Wanted
@@ -331,19 +335,25 @@ class Planner:
         request: Request,
     ) -> tuple[PurchaseOrder, ...]:
         """Return by each noise law the measurement with the widest noise at which every column meets its tolerance."""
-        _limit_work([question for question, own in zip(asked, tolerances, strict=True) if own is None])
+        _limit_work([question for question, limits in zip(asked, tolerances, strict=True) if limits is None])
         laws = payable_noises(self.budget)
-        totals = widest_noises(laws, {one for own in tolerances if own is not None for one in own}, request.confidence)
+        totals = widest_noises(
+            laws, {tolerance for limits in tolerances if limits is not None for tolerance in limits}, request.confidence
+        )
         options = []
         for law in laws:
             noises: list[Noise] = []
-            for question, own in zip(asked, tolerances, strict=True):
-                noises += self._noises(law, question, request) if own is None else [totals[law, one] for one in own]
+            for question, limits in zip(asked, tolerances, strict=True):
+                noises += (
+                    self._noises(law, question, request)
+                    if limits is None
+                    else [totals[law, tolerance] for tolerance in limits]
+                )
             options.append(tuple(noises))
-        found = self._price(query, options)
-        if isinstance(request.within, DefaultTolerance) and all(own is None for own in tolerances):
-            return (min(found, key=partial(self._rank, asked, request)),)  # their prices are alike
-        return found
+        orders = self._price(query, options)
+        if isinstance(request.within, DefaultTolerance) and all(limits is None for limits in tolerances):
+            return (min(orders, key=partial(self._rank, asked, request)),)  # their prices are alike
+        return orders
 
     def _noises(self, law: NoiseType, question: Question, request: Request) -> tuple[Noise, ...]:
         """Return for each block the widest noise with which every column meets its tolerance.
@@ -363,16 +373,20 @@ class Planner:
     ) -> Scales:
         """Return the largest multiple of the column's scales that meets the tolerance."""
         tolerance = resolve_tolerance(question, column, _requested_tolerance(request), size=self.unit.size)
-        own = question.column_alone(column, tuple(shape))
-        key = (law, own, tolerance, request.confidence)
+        subquestion = question.column_alone(column, tuple(shape))
+        key = (law, subquestion, tolerance, request.confidence)
         factor = self._factors.get(key)
         if factor is None:
-            factor = self._factor_within(law, own, dict(enumerate(shape.values())), tolerance, request.confidence)
+            factor = self._factor_within(
+                law, subquestion, dict(enumerate(shape.values())), tolerance, request.confidence
+            )
             if factor is None:
                 least = noises_within(law, dict.fromkeys(range(len(shape)), float(SMALLEST_SCALE)), len(shape))
                 raise ToleranceUnreachable(
                     column.name,
-                    predict_error(own, least, confidence=request.confidence, rows=own.size or self.unit.size),
+                    predict_error(
+                        subquestion, least, confidence=request.confidence, rows=subquestion.size or self.unit.size
+                    ),
                 )
             if len(self._factors) >= _CACHE_SIZE:
                 self._factors.clear()
@@ -383,7 +397,7 @@ class Planner:
         self, law: NoiseType, question: Question, shape: Mapping[int, float], tolerance: float, confidence: float
     ) -> float | None:
         def error(factor: float) -> float:
-            noises = noises_within(law, {block: factor * own for block, own in shape.items()}, len(shape))
+            noises = noises_within(law, {block: factor * relative for block, relative in shape.items()}, len(shape))
             return predict_error(question, noises, confidence=confidence, rows=question.size or self.unit.size)
 
         return largest_factor(error, tolerance, lower=float(SMALLEST_SCALE) / min(shape.values()))
@@ -393,17 +407,17 @@ class Planner:
         scales, whole = self._shape(law, (question,), question.query), self.budget.filter()
 
         def measured(precision: float) -> Measurement:
-            return make_measurement(law, {block: own / precision for block, own in scales.items()}, question.query)
+            return make_measurement(law, {block: scale / precision for block, scale in scales.items()}, question.query)
 
         def taken(precision: float) -> float:
             spent = whole.charged(Spending(), measured(precision).event(self.unit))
             return math.sqrt(whole.share(spent))
 
         # Prices grow with the square of the precision, or slower.
-        found = largest_factor(taken, math.sqrt(share), lower=max(scales.values()) / float(LARGEST_SCALE))
-        if found is None:
+        best_precision = largest_factor(taken, math.sqrt(share), lower=max(scales.values()) / float(LARGEST_SCALE))
+        if best_precision is None:
             raise ToleranceUnreachable(question.columns[-1].name, math.inf)
-        return measured(found).noises
+        return measured(best_precision).noises
 
     def _for_price(self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request) -> Measurement:
         """Return the measurement at the given price."""
@@ -423,8 +437,8 @@ class Planner:
                 scales[start] = unit_scale_cost(law.__name__, unit_sensitivity(question.query, self.unit))
             else:
                 for _, shape in question.noisy_columns:
-                    own = {start + block: relative * len(shape) for block, relative in shape.items()}
-                    merge_scales(scales, self._even(law, query, own))
+                    column_scales = {start + block: relative * len(shape) for block, relative in shape.items()}
+                    merge_scales(scales, self._even(law, query, column_scales))
             start += len(question.query.blocks)
         return scales
 
@@ -453,8 +467,10 @@ class Planner:
         """Return the error of the first column, by which noise laws are compared."""
         column, shape = asked[0].noisy_columns[0]
         noises = tuple(planned.measurement.noises[block] for block in shape)
-        own = asked[0].column_alone(column, tuple(shape))
-        return predict_error(own, noises, confidence=request.confidence, rows=own.size or self.unit.size)
+        subquestion = asked[0].column_alone(column, tuple(shape))
+        return predict_error(
+            subquestion, noises, confidence=request.confidence, rows=subquestion.size or self.unit.size
+        )
 
     def _price(self, query: Query, options: Iterable[tuple[Noise, ...]]) -> tuple[PurchaseOrder, ...]:
         """Return the orders of a query, with the noises of each option."""
@@ -481,7 +497,7 @@ def _limit_work(asked: Sequence[Question]) -> None:
     kinds = {
         (
             renumber_blocks(column.expression, dict.fromkeys(shape, 0)),
-            *(question.query.blocks[own].weight for own in shape),
+            *(question.query.blocks[block].weight for block in shape),
         )
         for question in asked
         if question.single_total is None

@@ -355,13 +355,13 @@ def answer_by_weights(  # noqa: PLR0913  weights have this many sides
             raise KeyReused(key)
         return _weights_answers(plan, release, len(asked), FREE, desk.dataset.about)
     opened, bought = _open_weights(desk, read, plan, epsilon, most, key)
-    found: list[WeightsAnswer] = []
+    answers: list[WeightsAnswer] = []
     with mark_errors_charged(), suppress(weights_design.UpdatesUsed):
-        found.extend(map(opened.mechanism.ask, asked))
-    sources = "".join(one.source[0] for one in found)
+        answers.extend(map(opened.mechanism.ask, asked))
+    sources = "".join(answer.source[0] for answer in answers)
     release = Release(
         receipt=bought.receipt.id,
-        values=tuple(Fraction(one.value) for one in found),
+        values=tuple(Fraction(answer.value) for answer in answers),
         mechanism=f"{mechanism} of {sources}",
         text=f"{len(asked)} counts by weights over {', '.join(named)}",
     )
@@ -375,9 +375,9 @@ def _weights_answers(plan: WeightsOffer, release: Release, asked: int, price: Pr
     design, sources = plan.design, release.mechanism.rpartition(" of ")[2]
     answers = [
         WeightsAnswer(
-            float(value), "confirmed" if own == "c" else "measured", design.within, design.confidence, design.rows
+            float(value), "confirmed" if source == "c" else "measured", design.within, design.confidence, design.rows
         )
-        for value, own in zip(release.values, sources, strict=True)
+        for value, source in zip(release.values, sources, strict=True)
     ]
     return WeightsAnswers(
         answers=(*answers, *[None] * (asked - len(answers))),
@@ -439,7 +439,7 @@ def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDAr
     further = sorted(block.attributes.difference(columns))
     if further:
         raise InvalidRequest(f"These weights are over {', '.join(columns)}, not {', '.join(further)}. Open others.")
-    found = block_weights(block, product_axes(domain, columns))
-    if block.keys or found.min() < 0 or found.max() > 1:
+    weights = block_weights(block, product_axes(domain, columns))
+    if block.keys or weights.min() < 0 or weights.max() > 1:
         raise InvalidRequest("Weights answer counts of rows. Ask the curator for sums and groups.")
-    return found.astype(np.float64)
+    return weights.astype(np.float64)

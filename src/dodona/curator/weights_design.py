@@ -345,11 +345,11 @@ def _search_design(  # noqa: PLR0913, PLR0917  the sides of the promise
     # Beyond one update per question nothing more is paid, so there may be a second local minimum.
     last = math.log(_MOST_UPDATES)
     middle = min(math.log(questions), last)
-    found = [
+    minima = [
         minimize_unimodal(promised, 0.0, middle, near=1e-4),
         minimize_unimodal(promised, middle, last, near=1e-4),
     ]
-    updates = round(math.exp(min(found, key=promised)))
+    updates = round(math.exp(min(minima, key=promised)))
     unit = Unit(neighbours=Neighbours.REPLACE, size=rows, id=None if together == 1 else "person", rows=together)
 
     def admitted(checker: EstimateChecker) -> bool:

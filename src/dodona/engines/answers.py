@@ -62,10 +62,10 @@ def group_sums(groups: Integers, weights: Integers, *, number: int, counts: Inte
     scale = 1
     while low < -1 or high > 0:
         part = _bincount(groups, weights & ((1 << width) - 1), number=number, counts=counts)
-        total = [before + scale * int(own) for before, own in zip(total, part.tolist(), strict=True)]
+        total = [before + scale * int(limb) for before, limb in zip(total, part.tolist(), strict=True)]
         weights, low, high, scale = weights >> width, low >> width, high >> width, scale << width
     part = _bincount(groups, weights, number=number, counts=counts)  # the signs: 0 or -1
-    return fit_to_int64([before + scale * own for before, own in zip(total, part.tolist(), strict=True)])
+    return fit_to_int64([before + scale * limb for before, limb in zip(total, part.tolist(), strict=True)])
 
 
 def fit_to_int64(total: Sequence[int]) -> WholeNumbers:
@@ -134,15 +134,17 @@ def plan_histograms(query: Query, *, rows: int) -> HistogramPlan:
     most = min(MOST_CELLS, max(_LEAST_CELLS, 4 * rows))
     histograms = list[tuple[tuple[str, ...], tuple[int, ...]]]()
     for names, sets in _pack_attributes(query.domain, places, most=most):
-        own = [place for each in sets for place in places[each]]
+        block_places = [place for each in sets for place in places[each]]
         product = _product_size(query.domain, names)
-        keyed = sum(bool(query.blocks[place].keys) for place in own)
-        apart = keyed * (_STATEMENT + rows * _ROW_GROUPED) + (len(own) - keyed) * (_CONDITION + rows * _ROW_CONDITION)
+        keyed = sum(bool(query.blocks[place].keys) for place in block_places)
+        apart = keyed * (_STATEMENT + rows * _ROW_GROUPED) + (len(block_places) - keyed) * (
+            _CONDITION + rows * _ROW_CONDITION
+        )
         if product <= most and _STATEMENT + rows * _ROW_COUNTED + product * _CELL_SUMMED < apart:
             ordered = sorted(names, key=lambda name: (-query.domain[name].cells, name))
-            histograms.append((tuple(ordered), tuple(own)))
+            histograms.append((tuple(ordered), tuple(block_places)))
         else:
-            single += own
+            single += block_places
     return HistogramPlan(tuple(histograms), tuple(sorted(single)), looked_at)
 
 
@@ -151,13 +153,13 @@ def _pack_attributes(
 ) -> list[tuple[frozenset[str], list[frozenset[str]]]]:
     """Merge sets of attributes while the product of each pack stays small, by first fit."""
     packs = list[tuple[frozenset[str], list[frozenset[str]]]]()
-    for own in sorted(places, key=lambda names: (-_product_size(domain, names), sorted(names))):
+    for attributes in sorted(places, key=lambda names: (-_product_size(domain, names), sorted(names))):
         for number, (names, sets) in enumerate(packs):
-            if own <= names or _product_size(domain, names | own) <= most:
-                packs[number] = (names | own, [*sets, own])
+            if attributes <= names or _product_size(domain, names | attributes) <= most:
+                packs[number] = (names | attributes, [*sets, attributes])
                 break
         else:
-            packs.append((own, [own]))
+            packs.append((attributes, [attributes]))
     return packs
 
 
@@ -187,13 +189,13 @@ class Histogram:
         bit = {name: 1 << axis for axis, name in enumerate(self.names)}
         for place in places:
             wanted[sum([bit[name] for name in plan.looked_at[place]])].append(place)
-        found = dict[int, WholeNumbers]()
+        by_place = dict[int, WholeNumbers]()
         for chosen, marginal in self._marginals(self.counts, 0, 0, list(wanted)):
             names = tuple(name for name in self.names if chosen & bit[name])
             blocks = [query.blocks[place] for place in wanted[chosen]]
-            own = _from_marginal(query.domain, names, marginal, blocks, rows=self.rows)
-            found.update(zip(wanted[chosen], own, strict=True))
-        return found
+            answers = _from_marginal(query.domain, names, marginal, blocks, rows=self.rows)
+            by_place.update(zip(wanted[chosen], answers, strict=True))
+        return by_place
 
     def _marginals(self, counts: Integers, kept: int, axis: int, wanted: list[int]) -> Iterator[tuple[int, Integers]]:
         """Yield each wanted set of attributes with its marginal counts; shared partial sums are computed once.
@@ -205,29 +207,29 @@ class Histogram:
             yield kept, counts.reshape(math.prod(shape), -1).sum(axis=1).reshape(shape)
             return
         bit = 1 << axis
-        without = [own for own in wanted if not own & bit]
+        without = [mask for mask in wanted if not mask & bit]
         if without:
             yield from self._marginals(counts.sum(axis=kept.bit_count()), kept, axis + 1, without)
         if len(without) < len(wanted):
-            yield from self._marginals(counts, kept | bit, axis + 1, [own for own in wanted if own & bit])
+            yield from self._marginals(counts, kept | bit, axis + 1, [mask for mask in wanted if mask & bit])
 
 
 def _from_marginal(
     domain: Domain, names: tuple[str, ...], counts: Integers, blocks: Sequence[Block], *, rows: int
 ) -> list[WholeNumbers]:
     """Return the answers of blocks that use exactly these attributes."""
-    found: list[WholeNumbers] = [[]] * len(blocks)
-    boxes = {place: own for place, block in enumerate(blocks) if (own := _counted_box(block)) is not None}
+    answers: list[WholeNumbers] = [[]] * len(blocks)
+    boxes = {place: box for place, block in enumerate(blocks) if (box := _counted_box(block)) is not None}
     if boxes:
         numbers = np.array([_number(blocks[place]) for place in boxes], dtype=np.int64)
         values = _box_counts(domain, names, counts, list(boxes.values())) * numbers
         for turn, place in enumerate(boxes):
-            found[place] = values[turn : turn + 1]
+            answers[place] = values[turn : turn + 1]
     axes = broadcast_codes({name: np.arange(domain[name].cells, dtype=np.int64) for name in names})
     for place, block in enumerate(blocks):
         if place not in boxes:
-            found[place] = answer_block(block, axes, counts=counts, rows=rows)
-    return found
+            answers[place] = answer_block(block, axes, counts=counts, rows=rows)
+    return answers
 
 
 def _counted_box(block: Block) -> tuple[Among, ...] | None:
@@ -251,13 +253,13 @@ def _box_counts(
     """
     if not names:
         return np.full(len(boxes), int(counts), dtype=np.int64)
-    parts = [{part.attribute: part.codes for part in own} for own in boxes]
-    masks = [_masks([own[name] for own in parts], domain[name].cells) for name in names]
+    parts = [{part.attribute: part.codes for part in box} for box in boxes]
+    masks = [_masks([codes[name] for codes in parts], domain[name].cells) for name in names]
     table = counts.astype(np.float64).reshape(counts.shape[0], -1)
     step = max(1, _ENTRIES_AT_ONCE // table.shape[1])
     chunks = (slice(start, start + step) for start in range(0, len(boxes), step))
-    found = [_contract(table, [mask[part] for mask in masks], counts.shape) for part in chunks]
-    return np.concatenate(found).astype(np.int64)
+    chunk_counts = [_contract(table, [mask[part] for mask in masks], counts.shape) for part in chunks]
+    return np.concatenate(chunk_counts).astype(np.int64)
 
 
 def _contract(table: Doubles, masks: Sequence[Doubles], shape: tuple[int, ...]) -> Doubles:
@@ -271,9 +273,9 @@ def _contract(table: Doubles, masks: Sequence[Doubles], shape: tuple[int, ...]) 
 def _masks(codes: Sequence[int], number: int) -> Doubles:
     """Return one 0/1 row per set."""
     if number <= _WORD_BITS:
-        found = np.array(codes, dtype=np.int64)[:, None] >> np.arange(number)
-        return (found & 1).astype(np.float64)
-    return np.array([unpack_bits(own, number) for own in codes], dtype=np.float64)
+        bits = np.array(codes, dtype=np.int64)[:, None] >> np.arange(number)
+        return (bits & 1).astype(np.float64)
+    return np.array([unpack_bits(code_set, number) for code_set in codes], dtype=np.float64)
 
 
 # --- Answers from any SQL engine: which statements share a pass, and how to combine the returned columns. ---
@@ -288,11 +290,11 @@ _WEIGHTS_AT_ONCE = 500  # each is at most two columns, and PostgreSQL returns up
 
 def answer_query(query: Query, table: render.Table, *, rows: int, fetch: Fetch) -> Sealed:
     """Return all answers of a query, sealed; `rows` is the declared size."""
-    found = dict[int, WholeNumbers]()
+    by_place = dict[int, WholeNumbers]()
     for people, places, part in split_by_table(query):
-        own = table if people is None else render.person_rows(table, people)
-        found.update(zip(places, _answer_blocks(part, own, rows=rows, fetch=fetch), strict=True))
-    return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+        part_table = table if people is None else render.person_rows(table, people)
+        by_place.update(zip(places, _answer_blocks(part, part_table, rows=rows, fetch=fetch), strict=True))
+    return Sealed(join_answers([by_place[place] for place in range(len(query.blocks))]))
 
 
 def split_by_table(query: Query) -> list[tuple[PersonTable | None, Sequence[int], Query]]:
@@ -305,25 +307,25 @@ def split_by_table(query: Query) -> list[tuple[PersonTable | None, Sequence[int]
     return [
         (
             table,
-            own,
+            block_places,
             Query(
                 query.domain if table is None else table.domain,
-                tuple(replace(query.blocks[place], table=None) for place in own),
+                tuple(replace(query.blocks[place], table=None) for place in block_places),
             ),
         )
-        for table, own in places.items()
+        for table, block_places in places.items()
     ]
 
 
 def _answer_blocks(query: Query, table: render.Table, *, rows: int, fetch: Fetch) -> list[WholeNumbers]:
     """Return the answers of each block over one table."""
     plan = plan_histograms(query, rows=rows)
-    found = dict[int, WholeNumbers]()
+    by_place = dict[int, WholeNumbers]()
     for names, places in plan.histograms:
-        found |= _fetch_histogram(query, names, table, fetch).answers(query, plan, places)
+        by_place |= _fetch_histogram(query, names, table, fetch).answers(query, plan, places)
     for answered, asked in _statements(table, query.blocks, plan.single):
-        found.update(zip(answered, _fetch_sums(asked, fetch), strict=True))
-    return [found[place] for place in range(len(query.blocks))]
+        by_place.update(zip(answered, _fetch_sums(asked, fetch), strict=True))
+    return [by_place[place] for place in range(len(query.blocks))]
 
 
 def rows_digest(table: render.Table, fetch: Fetch) -> str:
@@ -344,7 +346,7 @@ def unread_columns(table: render.Table, fetch: Fetch) -> tuple[str, ...]:
     _, *figures = fetch(render.unread_statement(table))
     counts = [int(column[0]) for column in figures]
     pairs = zip(columns, counts[::2], counts[1::2], strict=True)
-    return tuple(own.attribute.name for own, within, beyond in pairs if within == 0 < beyond)
+    return tuple(reading.attribute.name for reading, within, beyond in pairs if within == 0 < beyond)
 
 
 def _fetch_histogram(query: Query, names: Sequence[str], table: render.Table, fetch: Fetch) -> Histogram:
@@ -358,11 +360,11 @@ def _fetch_histogram(query: Query, names: Sequence[str], table: render.Table, fe
 def _fetch_sums(asked: render.GroupedSql, fetch: Fetch) -> list[WholeNumbers]:
     """Return the answers of each weight of a statement, for all of its groups."""
     group, *columns = fetch(asked)
-    found = list[Any]()
+    answers = list[Any]()
     for scales in asked.scales:
-        own, columns = columns[: len(scales)], columns[len(scales) :]
-        found.append(_combine_limbs(group, own, scales, groups=asked.groups))
-    return found
+        limbs, columns = columns[: len(scales)], columns[len(scales) :]
+        answers.append(_combine_limbs(group, limbs, scales, groups=asked.groups))
+    return answers
 
 
 def _statements(
@@ -370,25 +372,29 @@ def _statements(
 ) -> list[tuple[list[int], render.GroupedSql]]:
     """Return statements for blocks, each with the positions it answers; blocks share a pass if possible."""
     alike = defaultdict[tuple[Predicate, tuple[Key, ...]], list[int]](list)
-    found = list[tuple[list[int], render.GroupedSql]]()
+    statements = list[tuple[list[int], render.GroupedSql]]()
     for place in places:
         block = blocks[place]
         if isinstance(block.weight, PeopleWeight):
-            found.append(([place], render.people_statement(table, block.where, block.keys)))
+            statements.append(([place], render.people_statement(table, block.where, block.keys)))
         else:
             alike[block.where, block.keys].append(place)
-    alone = [own for (_, keys), own in alike.items() if not keys]
-    for (where, keys), own in alike.items():
+    alone = [block_places for (_, keys), block_places in alike.items() if not keys]
+    for (where, keys), block_places in alike.items():
         if keys or len(alone) <= _FEW_CONDITIONS:
-            for start in range(0, len(own), _WEIGHTS_AT_ONCE):
-                some = own[start : start + _WEIGHTS_AT_ONCE]
-                found.append((some, render.sum_statement(table, where, keys, [blocks[place].weight for place in some])))
+            for start in range(0, len(block_places), _WEIGHTS_AT_ONCE):
+                some = block_places[start : start + _WEIGHTS_AT_ONCE]
+                statements.append(
+                    (some, render.sum_statement(table, where, keys, [blocks[place].weight for place in some]))
+                )
     if len(alone) > _FEW_CONDITIONS:
-        listed = [place for own in alone for place in own]
+        listed = [place for block_places in alone for place in block_places]
         for start in range(0, len(listed), _CONDITIONS_AT_ONCE):
-            own = listed[start : start + _CONDITIONS_AT_ONCE]
-            found.append((own, render.conditional_statement(table, [blocks[place] for place in own])))
-    return found
+            block_places = listed[start : start + _CONDITIONS_AT_ONCE]
+            statements.append(
+                (block_places, render.conditional_statement(table, [blocks[place] for place in block_places]))
+            )
+    return statements
 
 
 def _combine_limbs(group: Integers, columns: Sequence[Integers], scales: Sequence[int], *, groups: int) -> WholeNumbers:
@@ -430,8 +436,8 @@ def fingerprint_files(paths: str | Path | Iterable[str | Path], *, further: str 
 
 
 def _file_digest(path: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(_BYTES_AT_ONCE):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()

@@ -44,7 +44,7 @@ _PLACE, _MANY, _EQUAL, _HASH = "place", "many", "equal", "hash"
 
 def coded_rows_sql(table: Table) -> str:
     """Return SQL for all rows as codes: c0, c1 and so on in column order, and the person of each."""
-    listed = [f"{code_sql(own)} AS c{place}" for place, own in enumerate(table.readings.values())]
+    listed = [f"{code_sql(reading)} AS c{place}" for place, reading in enumerate(table.readings.values())]
     if table.person is not None:
         listed.append(f"{table.person} AS {PERSON_COLUMN}")
     return f"SELECT {', '.join(listed) or '0 AS nothing'} FROM {table.source}"  # noqa: S608
@@ -106,7 +106,7 @@ def _repeat_number_sql(columns: Sequence[str]) -> str:
 
 def _hashed_rows_sql(table: Table, columns: Sequence[str], key: bytes) -> str:
     text, small = table.dialect.text, table.dialect.small
-    parts = [f"'{key.hex()}'", *(text.format(small.format(own)) for own in (*columns, _EQUAL))]
+    parts = [f"'{key.hex()}'", *(text.format(small.format(column)) for column in (*columns, _EQUAL))]
     return table.dialect.md5.format(" || ' ' || ".join([*parts, table.person_text.format(PERSON_COLUMN)]))
 
 
@@ -129,12 +129,12 @@ def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
         case ColumnForm.TEXT:
             return "{0}"
         case ColumnForm.DOUBLE | ColumnForm.DECIMAL:
-            own = dialect.double.format("({0})")
-            whole, part = f"floor({own})", f"floor(({own} - floor({own})) * {number_literal(FRACTION)})"
+            sql = dialect.double.format("({0})")
+            whole, part = f"floor({sql})", f"floor(({sql} - floor({sql})) * {number_literal(FRACTION)})"
             whole, part = (dialect.text.format(dialect.small.format(number)) for number in (whole, part))
             edge = number_literal(FARTHEST)
             return (
-                f"CASE WHEN {own} >= {edge} OR {own} <= -{edge} THEN '{FAR}' WHEN {own} = floor({own}) THEN {whole} "
+                f"CASE WHEN {sql} >= {edge} OR {sql} <= -{edge} THEN '{FAR}' WHEN {sql} = floor({sql}) THEN {whole} "
                 f"ELSE {whole} || '.' || {part} END"
             )
         case ColumnForm.TIME:
@@ -147,7 +147,7 @@ def id_text_pattern(form: ColumnForm | None, dialect: Dialect) -> str:
 
 def coded_table(table: Table, source: str) -> Table:
     """Return the table for a source of coded rows with the columns of `coded_rows_sql`."""
-    readings = _coded_readings((own.attribute for own in table.readings.values()), table.dialect)
+    readings = _coded_readings((reading.attribute for reading in table.readings.values()), table.dialect)
     return Table(source, readings, table.dialect, None if table.person is None else PERSON_COLUMN, table.person_text)
 
 
@@ -167,8 +167,8 @@ def kept_table(schema: Schema, source: str, dialect: Dialect, text: str) -> Tabl
 
 
 def _coded_readings(attributes: Iterable[Attribute], dialect: Dialect) -> dict[str, ColumnReading]:
-    coded = ((f"c{place}", own) for place, own in enumerate(attributes))
-    return {own.name: read_column(own, raw, ColumnForm.CODE, dialect) for raw, own in coded}
+    coded = ((f"c{place}", attribute) for place, attribute in enumerate(attributes))
+    return {attribute.name: read_column(attribute, raw, ColumnForm.CODE, dialect) for raw, attribute in coded}
 
 
 def excess_statement(schema: Schema, table: Table) -> GroupedSql:
@@ -180,16 +180,20 @@ def excess_statement(schema: Schema, table: Table) -> GroupedSql:
     if schema.linked:
         code, labels = code_sql(table.readings[ROW_OF]), row_labels(schema.table, schema.linked)
         codes = {
-            own.name: [n for n, label in enumerate(labels) if label.split("+")[0] == own.name] for own in schema.linked
+            linked.name: [n for n, label in enumerate(labels) if label.split("+")[0] == linked.name]
+            for linked in schema.linked
         }
-        cases = [f"WHEN {code} IN ({', '.join(map(str, own))}) THEN {n}" for n, own in enumerate(codes.values(), 1)]
+        cases = [
+            f"WHEN {code} IN ({', '.join(map(str, table_codes))}) THEN {n}"
+            for n, table_codes in enumerate(codes.values(), 1)
+        ]
         origin = f"CASE {' '.join(cases)} ELSE 0 END"
         most = f"CASE origin {' '.join(f'WHEN {n} THEN {cap}' for n, (_, cap) in enumerate(schema.unit.caps))} END"
     rows = f"SELECT {PERSON_COLUMN}, {origin} AS origin FROM {table.source}"  # noqa: S608
     crowds = f"SELECT origin, count({PERSON_COLUMN}) AS n, count(*) AS held FROM ({rows}) AS kept_rows"  # noqa: S608
     figures = [table.dialect.small.format(f"coalesce({text}, 0)") for text in (f"max(n - {most})", "sum(held - n)")]
-    own = f"({crowds} GROUP BY {PERSON_COLUMN}, origin) AS crowds"
-    return GroupedSql(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM {own}", 1, ((1,), (1,)))  # noqa: S608
+    subquery = f"({crowds} GROUP BY {PERSON_COLUMN}, origin) AS crowds"
+    return GroupedSql(f"SELECT 0 AS g, {figures[0]} AS s0, {figures[1]} AS s1 FROM {subquery}", 1, ((1,), (1,)))  # noqa: S608
 
 
 def capped_table(table: Table, rows: int, key: bytes) -> Table:
@@ -209,7 +213,7 @@ def linked_rows_sql(schema: Schema, tables: Sequence[Table], key: bytes) -> str:
 
     Theorem: linked-tables
     """
-    parts = [_LinkedPart(*own) for own in zip(unlinked_schemas(schema), tables, strict=True)]
+    parts = [_LinkedPart(*pair) for pair in zip(unlinked_schemas(schema), tables, strict=True)]
     single = {part.name: part.counted_sql(key) for part in parts[1:] if part.schema.unit.rows == 1}
     return " UNION ALL ".join(_linked_part_sql(schema, part, single, key) for part in parts)
 
@@ -221,9 +225,9 @@ def unlinked_schemas(schema: Schema) -> list[Schema]:
 
 def linked_table(schema: Schema, tables: Sequence[Table], key: bytes, source: str | None = None) -> Table:
     """Return the table of the counted rows of all tables: a subquery, or a source that holds them."""
-    own = f"({linked_rows_sql(schema, tables, key)}) AS counted" if source is None else source
+    relation = f"({linked_rows_sql(schema, tables, key)}) AS counted" if source is None else source
     dialect = tables[0].dialect
-    return Table(own, _coded_readings(schema.domain, dialect), dialect, PERSON_COLUMN, "{0}")
+    return Table(relation, _coded_readings(schema.domain, dialect), dialect, PERSON_COLUMN, "{0}")
 
 
 def counted_table(schema: Schema, tables: Sequence[Table], key: bytes) -> Table:
@@ -235,8 +239,10 @@ def counted_table(schema: Schema, tables: Sequence[Table], key: bytes) -> Table:
 
 def repeated_statement(schema: Schema, table: Table) -> GroupedSql:
     """Return the statement that counts the people with more rows in a table than count."""
-    own = f"SELECT count(*) AS n FROM ({_LinkedPart(schema, table).rows_sql}) AS own WHERE {PERSON_COLUMN} IS NOT NULL"  # noqa: S608
-    crowds = f"SELECT 1 AS one FROM ({own} GROUP BY {PERSON_COLUMN}) AS crowds WHERE n > {schema.unit.rows}"  # noqa: S608
+    row_counts = (
+        f"SELECT count(*) AS n FROM ({_LinkedPart(schema, table).rows_sql}) AS own WHERE {PERSON_COLUMN} IS NOT NULL"  # noqa: S608
+    )
+    crowds = f"SELECT 1 AS one FROM ({row_counts} GROUP BY {PERSON_COLUMN}) AS crowds WHERE n > {schema.unit.rows}"  # noqa: S608
     number = table.dialect.small.format("count(*)")
     return GroupedSql(f"SELECT 0 AS g, {number} AS s0 FROM ({crowds}) AS few", 1, ((1,),))  # noqa: S608
 
@@ -247,7 +253,9 @@ def repeated_tables(
     """Return the linked tables that should have one row of a person and have more of some: for the owner only."""
     linked = list(zip(unlinked_schemas(schema), tables, strict=True))[1:]
     return [
-        own.table for own, table in linked if own.unit.rows == 1 and fetch(repeated_statement(own, table))[1][0] > 0
+        table_schema.table
+        for table_schema, table in linked
+        if table_schema.unit.rows == 1 and fetch(repeated_statement(table_schema, table))[1][0] > 0
     ]
 
 
@@ -271,7 +279,7 @@ class _LinkedPart:
                 f"People are told apart in {self.name} by a column that is no text and no whole number. Where tables "
                 "are linked, the same person must be written alike in all of them: cast the id to a text in a view."
             )
-        listed = [f"{code_sql(own)} AS c{place}" for place, own in enumerate(self.table.readings.values())]
+        listed = [f"{code_sql(reading)} AS c{place}" for place, reading in enumerate(self.table.readings.values())]
         who = self.table.person_text.format(self.table.person)
         return f"SELECT {', '.join([*listed, f'{who} AS {PERSON_COLUMN}'])} FROM {self.table.source}"  # noqa: S608
 
@@ -285,10 +293,14 @@ def _linked_part_sql(schema: Schema, part: _LinkedPart, single: Mapping[str, str
     """Return SQL for the counted rows of one table, with the columns of all."""
     others = [name for name in single if name != part.name]
     owners = dict.fromkeys(part.schema.domain.names, part.name)
-    owners |= {own.name: linked.name for linked in schema.linked if linked.name in others for own in linked.domain}
+    owners |= {
+        attribute.name: linked.name for linked in schema.linked if linked.name in others for attribute in linked.domain
+    }
     aliases = {part.name: "own", **{name: f"j{place}" for place, name in enumerate(others)}}
-    places = {linked.name: {own: place for place, own in enumerate(linked.domain.names)} for linked in schema.linked}
-    places[part.name] = {own: place for place, own in enumerate(part.schema.domain.names)}
+    places = {
+        linked.name: {column: place for place, column in enumerate(linked.domain.names)} for linked in schema.linked
+    }
+    places[part.name] = {column: place for place, column in enumerate(part.schema.domain.names)}
     listed = []
     for number, attribute in enumerate(schema.domain):
         absent = attribute.size if attribute.landing is None else attribute.landing
@@ -313,11 +325,11 @@ def _linked_part_sql(schema: Schema, part: _LinkedPart, single: Mapping[str, str
 def _row_of_sql(schema: Schema, name: str, others: Sequence[tuple[str, str]]) -> str:
     """Return SQL for the code of the table that a row is from, with the tables in which the person has a row."""
     labels = row_labels(schema.table, schema.linked)
-    ordered = [own.name for own in schema.linked if own.name in dict(others)]
+    ordered = [linked.name for linked in schema.linked if linked.name in dict(others)]
     first = labels.index(name)
     bits = [
-        f"CASE WHEN {dict(others)[own]}.{PERSON_COLUMN} IS NULL THEN 0 ELSE {1 << place} END"
-        for place, own in enumerate(ordered)
+        f"CASE WHEN {dict(others)[table_name]}.{PERSON_COLUMN} IS NULL THEN 0 ELSE {1 << place} END"
+        for place, table_name in enumerate(ordered)
     ]
     return " + ".join([str(first), *bits])
 
@@ -353,9 +365,9 @@ def rows_within_cap(schema: Schema, codes: Mapping[str, Integers], people: RawCo
     kept = number >= 0
     several = np.flatnonzero(kept & (rows[number] > schema.unit.rows))
     texts = id_texts(number, people, several)
-    order = several[np.lexsort((*(own[several] for own in reversed(columns)), number[several]))]
-    hashes = _hashes(number[order], [own[order] for own in columns], texts, key)
-    order = order[np.lexsort((*(own[order] for own in reversed(columns)), hashes, number[order]))]
+    order = several[np.lexsort((*(column[several] for column in reversed(columns)), number[several]))]
+    hashes = _hashes(number[order], [column[order] for column in columns], texts, key)
+    order = order[np.lexsort((*(column[order] for column in reversed(columns)), hashes, number[order]))]
     ranked = number[order]
     first = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else np.zeros(0, dtype=np.int64)
     place = np.arange(len(ranked)) - np.repeat(first, np.diff(np.r_[first, len(ranked)]))
@@ -365,24 +377,24 @@ def rows_within_cap(schema: Schema, codes: Mapping[str, Integers], people: RawCo
 
 def _hashes(number: Integers, columns: Sequence[Integers], texts: Mapping[int, str], key: bytes) -> NDArray[np.bytes_]:
     """Return the hash of each row; equal rows of a person must be adjacent."""
-    found, before, equal = list[str](), None, 0
-    for row in zip(number.tolist(), *(own.tolist() for own in columns), strict=True):
+    hashes, before, equal = list[str](), None, 0
+    for row in zip(number.tolist(), *(column.tolist() for column in columns), strict=True):
         equal = equal + 1 if row == before else 1
         before = row
         text = " ".join([key.hex(), *map(str, row[1:]), str(equal), texts[row[0]]])
-        found.append(hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest())
-    return np.array(found, dtype="S32")
+        hashes.append(hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest())
+    return np.array(hashes, dtype="S32")
 
 
 def id_texts(number: Integers, people: RawColumn, rows: Integers) -> dict[int, str]:
     """Return the person of each of these rows as text, one text for all equal ids: 1 and 1.0 are one person."""
-    found = dict[int, str]()
+    texts = dict[int, str]()
     for place in rows.tolist():
-        own = id_text(people[place])
-        known = found.setdefault(int(number[place]), own)
-        if own < known:
-            found[int(number[place])] = own
-    return found
+        text = id_text(people[place])
+        known = texts.setdefault(int(number[place]), text)
+        if text < known:
+            texts[int(number[place])] = text
+    return texts
 
 
 def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
@@ -391,26 +403,26 @@ def id_text(who: object) -> str:  # noqa: PLR0911  one for each kind
     >>> id_text(7), id_text(7.0), id_text(-0.5), id_text("p7"), id_text(date(2024, 1, 31))
     ('7', '7', '-1.2147483648', 'p7', '2024-01-31')
     """
-    own = who.item() if isinstance(who, np.generic) else who
-    match own:
+    value = who.item() if isinstance(who, np.generic) else who
+    match value:
         case bool():
-            return "true" if own else "false"
+            return "true" if value else "false"
         case float():
-            if not abs(own) < FARTHEST:
+            if not abs(value) < FARTHEST:
                 return FAR
-            whole = math.floor(own)
-            return str(whole) if own == whole else f"{whole}.{math.floor((own - whole) * FRACTION)}"
+            whole = math.floor(value)
+            return str(whole) if value == whole else f"{whole}.{math.floor((value - whole) * FRACTION)}"
         case Decimal():
-            whole_number = own == own.to_integral_value() and own.as_tuple().exponent == 0
-            return str(own) if whole_number else id_text(float(own))
+            whole_number = value == value.to_integral_value() and value.as_tuple().exponent == 0
+            return str(value) if whole_number else id_text(float(value))
         case bytes():
-            return own.hex()
+            return value.hex()
         case datetime():
-            return (own if own.tzinfo is None else own.astimezone(UTC)).date().isoformat()
+            return (value if value.tzinfo is None else value.astimezone(UTC)).date().isoformat()
         case date():
-            return own.isoformat()
+            return value.isoformat()
         case _:
-            return str(own)
+            return str(value)
 
 
 def number_people(people: RawColumn) -> Integers:

@@ -85,9 +85,9 @@ class DuckDBInspection:
 
     def table(self, schema: Schema) -> Table:
         """Return how the declared columns are read."""
-        found = session.declared_table(self._connection, schema, self.source, self._form)
+        table = session.declared_table(self._connection, schema, self.source, self._form)
         session.require_readable(self._connection, schema, self.source)
-        return found
+        return table
 
     def close(self) -> None:
         """Release the table."""
@@ -158,11 +158,13 @@ class DuckDBSource:
 
         `linked` has the place of each linked table, by name.
         """
-        places = [path, *(linked[own.name] for own in schema.linked)]
+        places = [path, *(linked[linked_table.name] for linked_table in schema.linked)]
         files = [list_files(place) for place in places]
-        connection = _connect_to_files([name for own in files for name in own], threads=threads)
+        connection = _connect_to_files([name for table_files in files for name in table_files], threads=threads)
         pairs = zip(files, places, strict=True)
-        sources = [session.parquet_sql(connection, own, pattern_base(Path(place))) for own, place in pairs]
+        sources = [
+            session.parquet_sql(connection, table_files, pattern_base(Path(place))) for table_files, place in pairs
+        ]
         return cls._open_tables(connection, schema, sources, version=version, key=key)
 
     @classmethod
@@ -182,14 +184,14 @@ class DuckDBSource:
         """
         connection, tables = session.connect(), list[Table]()
         with ExitStack() as copies:
-            for own, place in zip(
-                unlinked_schemas(schema), [path, *(linked[one.name] for one in schema.linked)], strict=True
+            for table_schema, place in zip(
+                unlinked_schemas(schema), [path, *(linked[table.name] for table in schema.linked)], strict=True
             ):
                 files = list_files(place)
                 session.require_same_files_in_duckdb(connection, files)
-                rows = Utf8Files(files, form.of_table(own.table), pattern_base(Path(place)))
+                rows = Utf8Files(files, form.of_table(table_schema.table), pattern_base(Path(place)))
                 copies.callback(rows.close)
-                tables.append(session.declared_table(connection, own, csv_sql(rows), form))
+                tables.append(session.declared_table(connection, table_schema, csv_sql(rows), form))
             taken = cls._load_counted(connection, schema, tables, key)
         session.restrict_to_files(connection, [])
         return cls(connection, schema, taken, version=version)
@@ -211,7 +213,9 @@ class DuckDBSource:
         """
         connection = session.connect()
         main = session.attach_table(connection, single_file(path), schema.table if table is None else table)
-        others = [session.attached_name(linked.get(own.name, own.name)) for own in schema.linked]
+        others = [
+            session.attached_name(linked.get(linked_table.name, linked_table.name)) for linked_table in schema.linked
+        ]
         return cls._open_tables(connection, schema, [main, *others], version=version, key=key)
 
     @classmethod
@@ -226,10 +230,10 @@ class DuckDBSource:
 
         frames = _frames_by_table(schema, frame)
         connection, tables = session.connect(threads=threads), list[Table]()
-        for place, own in enumerate(unlinked_schemas(schema)):
-            taken, coded = arrow_table(own, frames[place], plain_id=bool(schema.linked))
+        for place, table_schema in enumerate(unlinked_schemas(schema)):
+            taken, coded = arrow_table(table_schema, frames[place], plain_id=bool(schema.linked))
             session.register_table(connection, f"frame{place}", taken)
-            tables.append(session.frame_table(connection, own, f"frame{place}", coded=coded))
+            tables.append(session.frame_table(connection, table_schema, f"frame{place}", coded=coded))
         counted = cls._load_counted(connection, schema, tables, key)
         for place in range(len(tables)):
             connection.unregister(f"frame{place}")
@@ -242,9 +246,9 @@ class DuckDBSource:
     ) -> Self:
         """Open tables over a connection that is already locked down: their content may be hostile."""
         tables = list[Table]()
-        for own, source in zip(unlinked_schemas(schema), sources, strict=True):
-            tables.append(session.declared_table(connection, own, source))
-            session.require_readable(connection, own, source)
+        for table_schema, source in zip(unlinked_schemas(schema), sources, strict=True):
+            tables.append(session.declared_table(connection, table_schema, source))
+            session.require_readable(connection, table_schema, source)
         if schema.unit.id is None:
             return cls(connection, schema, tables[0], version=version)
         # select the counted rows once, not with every question
@@ -262,8 +266,8 @@ class DuckDBSource:
     def repeated(self) -> tuple[str, ...]:
         """Return the linked tables with more rows of a person than the one that counts: for the owner only."""
         with self._lock, suppress(duckdb.Error):
-            found = self._connection.execute("SELECT name FROM repeated").fetchall() if self._schema.linked else []
-            return tuple(str(name) for (name,) in found)
+            rows = self._connection.execute("SELECT name FROM repeated").fetchall() if self._schema.linked else []
+            return tuple(str(name) for (name,) in rows)
         raise SourceFailed(charged=False)
 
     def exact(self, query: Query) -> Sealed:
@@ -299,7 +303,7 @@ def _frames_by_table(schema: Schema, frame: object) -> list[object]:
     """Return the frame of each table: the main one, then the linked ones."""
     if not schema.linked:
         return [frame]
-    names = [own.table for own in unlinked_schemas(schema)]
+    names = [table_schema.table for table_schema in unlinked_schemas(schema)]
     if not isinstance(frame, Mapping) or set(frame) != set(names):
         raise SourceUnfit(
             f"The schema has several tables. Give a frame of each: {{{', '.join(map(repr, names))}: ...}}."

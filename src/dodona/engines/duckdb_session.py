@@ -83,8 +83,8 @@ def restrict_to_files(connection: Connection, files: Sequence[str]) -> None:
 
 def require_same_files_in_duckdb(connection: Connection, files: Sequence[str]) -> None:
     """Refuse paths that DuckDB would resolve to other files."""
-    found = connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()
-    require_same_files(files, [str(name) for (name,) in found])
+    matches = connection.execute(f"FROM glob([{DUCKDB.literals(files)}])").fetchall()
+    require_same_files(files, [str(name) for (name,) in matches])
 
 
 def parquet_sql(connection: Connection, files: Sequence[str], base: Path) -> str:
@@ -182,14 +182,19 @@ def require_readable(connection: Connection, schema: Schema, source: str) -> Non
 def declared_table(connection: Connection, schema: Schema, source: str, form: CsvFormat = PLAIN_CSV) -> Table:
     """Return how each declared column and the person id are read; CSV fields have a format."""
     columns = column_types(connection, source)
-    readings = {own.name: _reading(own, source_column_name(own), columns, source, fields=form) for own in schema.domain}
+    readings = {
+        attribute.name: _reading(attribute, source_column_name(attribute), columns, source, fields=form)
+        for attribute in schema.domain
+    }
     return _with_people(schema, Table(source, readings, DUCKDB), columns)
 
 
 def frame_table(connection: Connection, schema: Schema, source: str, *, coded: frozenset[str]) -> Table:
     """Return how the columns of a frame, already renamed as declared, are read; some of them are codes."""
     columns = column_types(connection, source)
-    readings = {own.name: _reading(own, own.name, columns, source, coded) for own in schema.domain}
+    readings = {
+        attribute.name: _reading(attribute, attribute.name, columns, source, coded) for attribute in schema.domain
+    }
     return _with_people(schema, Table(source, readings, DUCKDB), columns, coded=coded)
 
 
@@ -220,7 +225,7 @@ def _person_text(kind: str, *, coded: bool) -> str:
 def load_codes(connection: Connection, schema: Schema, table: Table, key: bytes | None) -> Table:
     """Load the counted rows into memory as codes; if people are protected, the key selects them."""
     own_key = cap_key(schema, key)
-    sizes = [own.attribute.cells for own in table.readings.values()]
+    sizes = [reading.attribute.cells for reading in table.readings.values()]
     kinds = ["UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER" for size in sizes]
     narrow = [f"CAST(c{place} AS {kind}) AS c{place}" for place, kind in enumerate(kinds)]
     if table.person is not None:
@@ -252,8 +257,8 @@ def _choose_rows(connection: Connection, table: Table, rows: int, key: bytes) ->
         return
     connection.execute("CREATE TABLE counting AS SELECT * FROM coded LIMIT 0")
     for part in range(parts):
-        own = f"(SELECT * FROM coded WHERE hash({cap.PERSON_COLUMN}) % {parts} = {part})"  # noqa: S608
-        connection.execute(f"INSERT INTO counting {cap.capped_codes_sql(table, own, rows, key)}")
+        subquery = f"(SELECT * FROM coded WHERE hash({cap.PERSON_COLUMN}) % {parts} = {part})"  # noqa: S608
+        connection.execute(f"INSERT INTO counting {cap.capped_codes_sql(table, subquery, rows, key)}")
     # Equal ids have equal hashes, or GROUP BY would not find them; the cap does not rest on that alone.
     many = f"SELECT 1 FROM counting GROUP BY {cap.PERSON_COLUMN} HAVING count(*) > {rows} LIMIT 1"  # noqa: S608
     if connection.execute(many).fetchall():
@@ -291,24 +296,24 @@ def _reading(  # noqa: PLR0913  what a column is, and where
     raw = fields.raw_sql(attribute, raw_column_sql(name, kind, source))
     form = cells.ColumnForm.CODE if attribute.name in coded else form_of_type(kind)
     form = cells.require_form(attribute, form, kind.partition("(")[0])
-    own = cells.read_column(attribute, raw, form, DUCKDB)
-    if isinstance(attribute, Timestamp) and own.form is not cells.ColumnForm.CODE:
+    reading = cells.read_column(attribute, raw, form, DUCKDB)
+    if isinstance(attribute, Timestamp) and reading.form is not cells.ColumnForm.CODE:
         if kind in COARSE_TIMESTAMPS:  # as below
-            return replace(own, value=cells.seconds_sql(f"TRY_CAST({raw} AS TIMESTAMP)", form, DUCKDB))
-        return replace(own, value=SECONDS_OF_NANOSECONDS.format(raw)) if kind == "TIMESTAMP_NS" else own
+            return replace(reading, value=cells.seconds_sql(f"TRY_CAST({raw} AS TIMESTAMP)", form, DUCKDB))
+        return replace(reading, value=SECONDS_OF_NANOSECONDS.format(raw)) if kind == "TIMESTAMP_NS" else reading
     if kind in COARSE_TIMESTAMPS:  # wider range than TIMESTAMP: a time beyond it is outside, not missing
-        return replace(own, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
+        return replace(reading, value=f"TRY_CAST({raw} AS TIMESTAMP)", total=False)
     if kind == "TIMESTAMP_NS":
-        return replace(own, value=DAY_OF_NANOSECONDS.format(raw), form=cells.ColumnForm.DAY, total=False)
-    return own
+        return replace(reading, value=DAY_OF_NANOSECONDS.format(raw), form=cells.ColumnForm.DAY, total=False)
+    return reading
 
 
 def raw_column_sql(name: str, kind: str, source: str) -> str:
     """Return SQL for a column; texts are compared byte by byte, whatever the table's collation."""
-    own = DUCKDB.identifier(name)
+    identifier = DUCKDB.identifier(name)
     if kind == "VARCHAR" and source.startswith(ATTACHED_DATABASE):
-        return f'({own} COLLATE "binary")'
-    return f"CAST({own} AS VARCHAR)" if kind.startswith("ENUM(") else own
+        return f'({identifier} COLLATE "binary")'
+    return f"CAST({identifier} AS VARCHAR)" if kind.startswith("ENUM(") else identifier
 
 
 def form_of_type(kind: str) -> cells.ColumnForm | None:

@@ -55,7 +55,7 @@ def list_folder_files(path: Place) -> list[str]:
     Theorem: reading-rows
     """
     root = Path(path).resolve()
-    return _require_files(path, (own for own in _match_pattern(root, ["**", "*"]) if _is_data(own, root)))
+    return _require_files(path, (file for file in _match_pattern(root, ["**", "*"]) if _is_data(file, root)))
 
 
 def single_file(path: Place) -> str:
@@ -90,7 +90,7 @@ def folder_partitions(file: str, base: Path) -> tuple[tuple[str, str], ...]:
     (('year', '2024'),)
     """
     folders = Path(file).relative_to(base).parent.parts
-    return tuple((found[1], found[2]) for part in folders if (found := _PARTITION.fullmatch(part)))
+    return tuple((matched[1], matched[2]) for part in folders if (matched := _PARTITION.fullmatch(part)))
 
 
 def require_separate_columns(keys: Iterable[str], names: Iterable[str]) -> None:
@@ -110,7 +110,7 @@ def _fixed_part(path: Path) -> Path:
 
 def _require_files(path: Place, listed: Iterable[Path]) -> list[str]:
     different = dict[tuple[int, int], str]()
-    for name in sorted(str(own) for own in listed if own.is_file()):
+    for name in sorted(str(file) for file in listed if file.is_file()):
         status = Path(name).stat()
         different.setdefault((status.st_dev, status.st_ino), name)  # a link, hard or symbolic, is the same file again
     chosen = list(different.values())
@@ -267,12 +267,12 @@ class CsvFormat:
 
     def of_table(self, table: str) -> Self:
         """Return the format of the files of one table."""
-        return replace(self, column_null=tuple(own for own in self.column_null if own[0] == table))
+        return replace(self, column_null=tuple(entry for entry in self.column_null if entry[0] == table))
 
     def field_sql(self, column: str) -> str:
         """Return SQL for a column of texts of which those that mean a missing value are NULL."""
-        own = {name.casefold(): texts for _, name, texts in self.column_null}
-        raw, null = DUCKDB.identifier(column), own.get(column.casefold(), self.null)
+        by_column = {name.casefold(): texts for _, name, texts in self.column_null}
+        raw, null = DUCKDB.identifier(column), by_column.get(column.casefold(), self.null)
         return f"CASE WHEN {raw} IN ({DUCKDB.literals(null)}) THEN NULL ELSE {raw} END AS {raw}" if null else raw
 
     @property
@@ -304,8 +304,8 @@ class CsvFormat:
         parts, order = self._day_parts
         if re.fullmatch(day_rule(parts), text) is None:
             return text
-        found = re.search(parts, text)
-        day, month, year = ("" if found is None else found[order.index(part) + 1] for part in "dmY")
+        matched = re.search(parts, text)
+        day, month, year = ("" if matched is None else matched[order.index(part) + 1] for part in "dmY")
         return f"{year}-{month.rjust(2, '0')}-{day.rjust(2, '0')}"
 
     @property
@@ -320,8 +320,8 @@ class CsvFormat:
                 close = "" in _PART.split(pattern)[1:-1]  # nothing separates the parts: each needs all its digits
                 width = {"Y": "{4}"} | dict.fromkeys("dm", "{2}" if close else "{1,2}")
                 pieces = re.findall("%[dmY]|.", pattern)
-                rule = "".join(f"([0-9]{width[own[1]]})" if _PART.match(own) else f"[{own}]" for own in pieces)
-                return rule, "".join(own[1] for own in _PART.findall(pattern))
+                rule = "".join(f"([0-9]{width[piece[1]]})" if _PART.match(piece) else f"[{piece}]" for piece in pieces)
+                return rule, "".join(piece[1] for piece in _PART.findall(pattern))
 
     def number_sql(self, raw: str) -> str:
         """Return SQL for `number_text` of a field."""
@@ -337,7 +337,9 @@ class CsvFormat:
         if self.dates == "year-first":
             return raw
         parts, order = self._day_parts
-        day, month, year = (f"regexp_extract({raw}, {DUCKDB.literal(parts)}, {order.index(own) + 1})" for own in "dmY")
+        day, month, year = (
+            f"regexp_extract({raw}, {DUCKDB.literal(parts)}, {order.index(part) + 1})" for part in "dmY"
+        )
         fits = DUCKDB.matches.format(_shorten(raw), DUCKDB.literal(day_rule(parts)))
         written = f"{year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0')"
         return f"CASE WHEN {fits} THEN {written} ELSE {raw} END"
@@ -410,7 +412,7 @@ def csv_sql(rows: Utf8Files) -> str:
             "its own name, or write header = false if the first line has no names."
         )
     keys = [unquote(key) for key, _ in rows.folders[0]]
-    if any([unquote(key) for key, _ in own] != keys for own in rows.folders):
+    if any([unquote(key) for key, _ in folders] != keys for folders in rows.folders):
         raise SourceUnfit("The folders of the CSV files are not all called by the same columns, such as year=2024.")
     require_separate_columns(keys, names)
     columns = ", ".join(f"{DUCKDB.literal(name)}: 'VARCHAR'" for name in names)
@@ -434,15 +436,15 @@ def csv_sql(rows: Utf8Files) -> str:
     }
     if form.column_null or not form.null:
         options["force_not_null"] = f"[{DUCKDB.literals(names)}]"
-    told = ", ".join(f"{key} = {text}" for key, text in options.items())
+    arguments = ", ".join(f"{key} = {text}" for key, text in options.items())
     if not keys and not form.column_null:
-        return f"read_csv([{DUCKDB.literals(files)}], {told})"
+        return f"read_csv([{DUCKDB.literals(files)}], {arguments})"
     placed = dict[tuple[tuple[str, str], ...], list[str]]()
-    for name, own in zip(files, rows.folders, strict=True):
-        placed.setdefault(own, []).append(name)
+    for name, folders in zip(files, rows.folders, strict=True):
+        placed.setdefault(folders, []).append(name)
     parts = (
-        f"SELECT {', '.join(['*', *_folder_columns(own)])} FROM read_csv([{DUCKDB.literals(inside)}], {told})"  # noqa: S608
-        for own, inside in placed.items()
+        f"SELECT {', '.join(['*', *_folder_columns(folders)])} FROM read_csv([{DUCKDB.literals(inside)}], {arguments})"  # noqa: S608
+        for folders, inside in placed.items()
     )
     fields = ", ".join(map(form.field_sql, (*names, *keys)))
     return f"(SELECT {fields} FROM ({' UNION ALL '.join(parts)}))"  # noqa: S608
@@ -459,15 +461,15 @@ def first_line_fields(path: str, form: CsvFormat) -> list[str]:
     """Return the fields of the first line."""
     try:
         with open_text(path, form.encoding) as file:
-            found = next(csv.reader(file, delimiter=form.separator), [])
+            fields = next(csv.reader(file, delimiter=form.separator), [])
     except (OSError, EOFError, UnicodeError, csv.Error):
-        found = []
-    if not any(name.strip() for name in found):
+        fields = []
+    if not any(name.strip() for name in fields):
         raise SourceUnfit(
             "The first line of a CSV file cannot be read. Write column names, in the declared encoding, with the "
             "declared separator between them."
         )
-    return found
+    return fields
 
 
 def open_text(path: str, encoding: str) -> IO[str]:

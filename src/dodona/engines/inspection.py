@@ -180,44 +180,44 @@ def rows_per_person(table: Inspection, name: str) -> list[tuple[int, int]]:
         f"SELECT n, count(*) AS people FROM (SELECT count(*) AS n FROM (SELECT {sql} AS t FROM {table.source}) "  # noqa: S608
         "AS listed WHERE t IS NOT NULL GROUP BY t) AS people GROUP BY n ORDER BY n"
     )
-    return [(_as_count(own), _as_count(number)) for own, number in rows]
+    return [(_as_count(row_count), _as_count(number)) for row_count, number in rows]
 
 
 def _readings(table: Inspection, held: SourceColumn) -> dict[str, str]:
     """Return SQL for a column's value as a number, a day and a boolean, as far as each is possible."""
-    found = dict[str, str]()
+    expressions = dict[str, str]()
     if held.form in _NUMBERS and held.form is not None:
         number = read_column(_NUMBER, held.number or held.sql, held.form, table.dialect)
-        found["v"] = table.dialect.double.format(number.value)
+        expressions["v"] = table.dialect.double.format(number.value)
     if held.form in _DAYS and held.form is not None:
-        found["d"] = date_sql(read_column(_DAY, held.day or held.sql, held.form, table.dialect))
+        expressions["d"] = date_sql(read_column(_DAY, held.day or held.sql, held.form, table.dialect))
     if held.form in _TIMED and held.form is not None:
-        found["s"] = seconds_sql(held.sql, held.form, table.dialect)
+        expressions["s"] = seconds_sql(held.sql, held.form, table.dialect)
     if held.form is ColumnForm.TEXT:
-        found["b"] = read_column(_TRUTH, held.sql, held.form, table.dialect).value
-    return found
+        expressions["b"] = read_column(_TRUTH, held.sql, held.form, table.dialect).value
+    return expressions
 
 
 def _figures(table: Inspection, form: ColumnForm) -> list[str]:
-    dialect, found = table.dialect, list[str]()
+    dialect, figures = table.dialect, list[str]()
     if form in _NUMBERS:
         first, last = number_literal(-float(_WIDEST)), number_literal(float(_WIDEST))
         near = f"v >= {first} AND v <= {last}"  # no NaN, no infinity
         inside = f"CASE WHEN {near} THEN v END"
-        found += [dialect.count_if.format(text) for text in (near, f"{near} AND v = floor(v)")]
-        found += [f"min({inside})", f"max({inside})"]
+        figures += [dialect.count_if.format(text) for text in (near, f"{near} AND v = floor(v)")]
+        figures += [f"min({inside})", f"max({inside})"]
         codes = ", ".join(number_literal(float(code)) for code in MISSING_VALUE_NUMBERS)
         inner = f"CASE WHEN {near} AND v NOT IN ({codes}) THEN v END"
-        found += [f"min({inner})", f"max({inner})"]
+        figures += [f"min({inner})", f"max({inner})"]
     if form in _DAYS:
         first, last = dialect.day.format(dt.date.min), dialect.day.format(dt.date.max)
         inside = f"CASE WHEN d >= {first} AND d <= {last} THEN d END"
-        found += [f"count({inside})", *(dialect.text.format(f"{pick}({inside})") for pick in ("min", "max"))]
+        figures += [f"count({inside})", *(dialect.text.format(f"{pick}({inside})") for pick in ("min", "max"))]
     if form in _TIMED:
-        found.append(dialect.count_if.format(f"{dialect.remainder.format('s', DAY_SECONDS)} <> 0"))
+        figures.append(dialect.count_if.format(f"{dialect.remainder.format('s', DAY_SECONDS)} <> 0"))
     if form is ColumnForm.TEXT:
-        found += [dialect.count_if.format("b"), dialect.count_if.format("NOT b")]
-    return found
+        figures += [dialect.count_if.format("b"), dialect.count_if.format("NOT b")]
+    return figures
 
 
 def _number_profile(row: Sequence[object]) -> NumberProfile | None:
@@ -326,9 +326,9 @@ class LeftOutSource:
         self.version = version
         self._schema, self._inspection = schema, inspection
         table, (attribute,) = inspection.table(schema), left_out_query(schema).domain.attributes
-        own = read_column(attribute, "c0", ColumnForm.CODE, table.dialect)
+        reading = read_column(attribute, "c0", ColumnForm.CODE, table.dialect)
         source = left_out_sql(table, schema.unit.rows, most_left_out(schema))
-        self._table = Table(source, {attribute.name: own}, table.dialect)
+        self._table = Table(source, {attribute.name: reading}, table.dialect)
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""

@@ -52,10 +52,12 @@ class MemorySource:
         if len({len(columns[name]) for name in needed}) > 1:
             raise SourceUnfit("The columns differ in length. Give each of them one value for each row.")
         self._people: Integers | None = None
-        codes = {own.name: encode(own, columns[source_column_name(own)]) for own in schema.domain}
+        codes = {
+            attribute.name: encode(attribute, columns[source_column_name(attribute)]) for attribute in schema.domain
+        }
         if person is not None:
             kept = rows_within_cap(schema, codes, columns[person], own_key)
-            codes = {name: own[kept] for name, own in codes.items()}
+            codes = {name: column_codes[kept] for name, column_codes in codes.items()}
             self._people = number_people(columns[person])[kept]
         self._codes = codes
         self._rows = len(next(iter(codes.values()))) if codes else 0
@@ -65,25 +67,25 @@ class MemorySource:
 
     def exact(self, query: Query) -> Sealed:
         """Return all answers of a query, sealed."""
-        found = dict[int, WholeNumbers]()
+        by_place = dict[int, WholeNumbers]()
         for table, places, part in split_by_table(query):
-            own = self._over_rows(part) if table is None else self._over_people(table, part)
-            found.update(zip(places, own, strict=True))
-        return Sealed(join_answers([found[place] for place in range(len(query.blocks))]))
+            answers = self._over_rows(part) if table is None else self._over_people(table, part)
+            by_place.update(zip(places, answers, strict=True))
+        return Sealed(join_answers([by_place[place] for place in range(len(query.blocks))]))
 
     def _over_rows(self, query: Query) -> list[WholeNumbers]:
         """Return the answers of each block over the counted rows."""
         plan = plan_histograms(query, rows=self._schema.unit.size)
-        found = dict[int, WholeNumbers]()
+        by_place = dict[int, WholeNumbers]()
         for names, places in plan.histograms:
-            found |= self._histogram(query, names).answers(query, plan, places)
+            by_place |= self._histogram(query, names).answers(query, plan, places)
         for place in plan.single:
             block = query.blocks[place]
             if isinstance(block.weight, PeopleWeight):
-                found[place] = self._count_people(block)
+                by_place[place] = self._count_people(block)
             else:
-                found[place] = answer_block(block, self._codes, counts=None, rows=self._rows)
-        return [found[place] for place in range(len(query.blocks))]
+                by_place[place] = answer_block(block, self._codes, counts=None, rows=self._rows)
+        return [by_place[place] for place in range(len(query.blocks))]
 
     def _over_people(self, table: PersonTable, query: Query) -> list[WholeNumbers]:
         """Return the answers of each block over a table of people."""

@@ -118,13 +118,15 @@ class PostgresSource:
                 alone = unlinked_schemas(schema)
                 names = [
                     schema.table if table is None else table,
-                    *(linked.get(own.table, own.table) for own in alone[1:]),
+                    *(linked.get(table_schema.table, table_schema.table) for table_schema in alone[1:]),
                 ]
-                for own, name in zip(alone, names, strict=True):
-                    self._find(name, server.needed_columns(own))
+                for table_schema, name in zip(alone, names, strict=True):
+                    self._find(name, server.needed_columns(table_schema))
                 pairs = zip(alone, self._relations, strict=True)
                 self._table = counted_table(
-                    schema, [server.relation_table(own, one) for own, (_, one) in pairs], own_key
+                    schema,
+                    [server.relation_table(table_schema, relation) for table_schema, (_, relation) in pairs],
+                    own_key,
                 )
             if any(relation.viewed for _, relation in self._relations):
                 self._check_readable()
@@ -151,8 +153,8 @@ class PostgresSource:
     def keep_rows(self, url: str, kept: str, *, key: bytes, timeout: float = TIMEOUT) -> None:
         """Store the counted rows in a table for this version, schema and key, through a role that may write."""
         space, name = server.split_table_name(kept)
-        own = f"{server.KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
-        write = partial(server.write_kept_rows, table=self._table, space=space, name=name, label_of=own)
+        comment = f"{server.KEPT_ROWS_COMMENT}{kept_digest(self._schema, self.version, key)}"
+        write = partial(server.write_kept_rows, table=self._table, space=space, name=name, label_of=comment)
         wrong = server.run_with_write_access(url, timeout=timeout, work=lambda connection: (write(connection),))
         if wrong is None:
             raise SourceUnfit(
@@ -175,13 +177,13 @@ class PostgresSource:
         if not self._schema.linked or self._kept is not None:
             return ()
         pairs = zip(unlinked_schemas(self._schema), self._relations, strict=True)
-        tables = [server.relation_table(own, one) for own, (_, one) in pairs]
+        tables = [server.relation_table(table_schema, relation) for table_schema, (_, relation) in pairs]
         return self._run(lambda fetch: tuple(repeated_tables(self._schema, tables, fetch)), charged=False)
 
     def _find(self, name: str, needed: Iterable[str]) -> None:
         """Find a table by name, with the columns that are read."""
-        space, own = server.split_table_name(name)
-        find = partial(server.find_relation, needed=needed, space=space, name=own)
+        space, table_name = server.split_table_name(name)
+        find = partial(server.find_relation, needed=needed, space=space, name=table_name)
         self._relations.append((needed, self._session.run(find, charged=False)))
 
     def close(self) -> None:

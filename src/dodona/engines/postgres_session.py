@@ -80,10 +80,10 @@ class PostgresSession:
         the next query gets a new one.
         """
         with self._lock:
-            found = self._try_work(work)
-        if found is None:  # raised here and not where it failed, so that the server's message is not attached
+            outcome = self._try_work(work)
+        if outcome is None:  # raised here and not where it failed, so that the server's message is not attached
             raise SourceFailed(charged=charged)
-        return found[0]
+        return outcome[0]
 
     def close(self) -> None:
         """Close the connection for good."""
@@ -96,7 +96,7 @@ class PostgresSession:
             return None
         try:
             connection = self._begun()
-            found = work(connection)
+            result = work(connection)
             connection.execute("COMMIT")
         except psycopg.Error:
             self._drop()
@@ -104,7 +104,7 @@ class PostgresSession:
         except BaseException:
             self._drop()
             raise
-        return (found,)
+        return (result,)
 
     def _begun(self) -> Connection:
         if self._connection is not None:
@@ -280,10 +280,10 @@ def find_relation(connection: Connection, needed: Iterable[str], space: str, nam
         raise SourceUnfit(
             "The database is not encoded in UTF8, so that texts could not be compared. Ask a copy that is."
         )
-    found = connection.execute(_TABLE, (space, name)).fetchall()
-    exact = [row for row in found if row[1:3] == (name, space)]
+    rows = connection.execute(_TABLE, (space, name)).fetchall()
+    exact = [row for row in rows if row[1:3] == (name, space)]
     if not exact:
-        hint = f" It has {found[0][2]}.{found[0][1]}: write the name as it is there." if found else ""
+        hint = f" It has {rows[0][2]}.{rows[0][1]}: write the name as it is there." if rows else ""
         raise SourceUnfit(f"The database has no table {space}.{name}. Check the name and the database.{hint}")
     ((kind, _, _, entered, readable),) = exact
     if kind not in _RELATIONS:
@@ -291,7 +291,7 @@ def find_relation(connection: Connection, needed: Iterable[str], space: str, nam
     if not entered:
         raise SourceUnfit(f"The role may not use the schema {space}. Grant it: GRANT USAGE ON SCHEMA.")
     kinds = _column_types(connection, _quote_name(space, name))
-    unread = [own for own in needed if own in kinds and not kinds[own].readable]
+    unread = [column for column in needed if column in kinds and not kinds[column].readable]
     if unread:
         raise SourceUnfit(f"The role may not read the column {unread[0]}. Grant it: GRANT SELECT ON {space}.{name}.")
     return Relation(space, name, readable and kind in _LOCKED, kind in "vf", kinds)
@@ -308,21 +308,21 @@ def types_unchanged(connection: Connection, names: Iterable[str], known: Relatio
     return all(name in kinds and kinds[name].shown == known.kinds[name].shown for name in names)
 
 
-def relation_table(schema: Schema, found: Relation) -> Table:
+def relation_table(schema: Schema, relation: Relation) -> Table:
     """Return how each declared column and the person id are read, without a cap."""
-    readings = {attribute.name: _reading(attribute, found.kinds) for attribute in schema.domain}
+    readings = {attribute.name: _reading(attribute, relation.kinds) for attribute in schema.domain}
     who = schema.unit.id
     if who is None:
-        return Table(found.sql, readings, POSTGRES)
-    kind = find_column(found.kinds, who, None)
+        return Table(relation.sql, readings, POSTGRES)
+    kind = find_column(relation.kinds, who, None)
     if kind.family not in _FORMS and kind.family not in _EQUALITY_ONLY_TYPES:
         raise SourceUnfit(
             f"The column {who} is declared as the id of people, and the table holds {kind.shown} in it. Take a column "
             "of numbers, texts or uuids, or ask a view that casts it."
         )
-    own = POSTGRES.identifier(who)
-    person = f"nullif({own}, 'NaN')" if kind.family in _HOLDS_NAN else _raw_column_sql(own, kind)
-    return Table(found.sql, readings, POSTGRES, person, _person_text(kind))
+    identifier = POSTGRES.identifier(who)
+    person = f"nullif({identifier}, 'NaN')" if kind.family in _HOLDS_NAN else _raw_column_sql(identifier, kind)
+    return Table(relation.sql, readings, POSTGRES, person, _person_text(kind))
 
 
 def _person_text(kind: PostgresType) -> str:
@@ -335,19 +335,19 @@ def _person_text(kind: PostgresType) -> str:
     return id_text_pattern(_FORMS.get(kind.family), double)
 
 
-def kept_rows_table(connection: Connection, schema: Schema, found: Relation, digest: str) -> Table:
+def kept_rows_table(connection: Connection, schema: Schema, relation: Relation, digest: str) -> Table:
     """Return how the rows that `keep` wrote are read; raises SourceUnfit if they belong to something else."""
-    if table_comment(connection, found) != f"{KEPT_ROWS_COMMENT}{digest}" or PERSON_COLUMN not in found.kinds:
+    if table_comment(connection, relation) != f"{KEPT_ROWS_COMMENT}{digest}" or PERSON_COLUMN not in relation.kinds:
         raise SourceUnfit(
-            f"The rows in {found.space}.{found.name} were not kept for this version, schema and ledger. "
+            f"The rows in {relation.space}.{relation.name} were not kept for this version, schema and ledger. "
             "Run `dodona keep`."
         )
-    return kept_table(schema, found.sql, POSTGRES, _person_text(found.kinds[PERSON_COLUMN]))
+    return kept_table(schema, relation.sql, POSTGRES, _person_text(relation.kinds[PERSON_COLUMN]))
 
 
-def table_comment(connection: Connection, found: Relation) -> str | None:
+def table_comment(connection: Connection, relation: Relation) -> str | None:
     """Return the comment of a table, which identifies the tables that `keep` wrote."""
-    row = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [found.sql]).fetchone()
+    row = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [relation.sql]).fetchone()
     return None if row is None else row[0]
 
 
@@ -356,20 +356,20 @@ def write_kept_rows(connection: Connection, table: Table, space: str, name: str,
 
     An existing table of this name is replaced only if `keep` wrote it.
     """
-    own = _quote_name(space, name)
+    identifier = _quote_name(space, name)
     with connection.transaction():
         known = connection.execute(_TABLE, (space, name)).fetchall()
         if any(row[1:3] == (name, space) for row in known):
-            ((held,),) = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [own]).fetchall()
+            ((held,),) = connection.execute("SELECT obj_description(%s::regclass, 'pg_class')", [identifier]).fetchall()
             if not str(held or "").startswith(KEPT_ROWS_COMMENT):
                 what = f"{space}.{name} is a table that `dodona keep` did not write, and is left alone."
                 return f"{what} Name another one."
-            connection.execute(f"DROP TABLE {own}")
+            connection.execute(f"DROP TABLE {identifier}")
         *columns, person = kept_columns(table.readings)
         listed = ", ".join([*(f"CAST({code} AS integer) AS {code}" for code in columns), person])
-        connection.execute(f"CREATE TABLE {own} AS SELECT {listed} FROM {table.source}")  # noqa: S608
-        connection.execute(f"COMMENT ON TABLE {own} IS {POSTGRES.literal(label_of)}")
-    connection.execute(f"ANALYZE {own}")
+        connection.execute(f"CREATE TABLE {identifier} AS SELECT {listed} FROM {table.source}")  # noqa: S608
+        connection.execute(f"COMMENT ON TABLE {identifier} IS {POSTGRES.literal(label_of)}")
+    connection.execute(f"ANALYZE {identifier}")
     return None
 
 
@@ -394,19 +394,19 @@ def needed_columns(schema: Schema) -> Iterable[str]:
 def _reading(attribute: Attribute, kinds: Mapping[str, PostgresType]) -> ColumnReading:
     kind = find_column(kinds, source_column_name(attribute), attribute)
     form = require_form(attribute, _FORMS.get(kind.family), kind.shown)
-    own = POSTGRES.identifier(source_column_name(attribute))
+    identifier = POSTGRES.identifier(source_column_name(attribute))
     if form is ColumnForm.TRUTH and not isinstance(attribute, Boolean):  # there is no cast from a truth to 64 bits
-        return read_column(attribute, f"CAST({own} AS integer)", ColumnForm.WHOLE, POSTGRES)
-    return read_column(attribute, _raw_column_sql(own, kind), form, POSTGRES)
+        return read_column(attribute, f"CAST({identifier} AS integer)", ColumnForm.WHOLE, POSTGRES)
+    return read_column(attribute, _raw_column_sql(identifier, kind), form, POSTGRES)
 
 
-def _raw_column_sql(own: str, kind: PostgresType) -> str:
+def _raw_column_sql(identifier: str, kind: PostgresType) -> str:
     """Return SQL for a column; texts are compared byte by byte, without the padding of a character(n)."""
     if kind.family == "numeric":
-        return (POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(own)
-    return f'(CAST({own} AS text) COLLATE "C")' if _FORMS.get(kind.family) is ColumnForm.TEXT else own
+        return (POSTGRES.double if _is_modest(kind) else DOUBLE_OF_NUMERIC).format(identifier)
+    return f'(CAST({identifier} AS text) COLLATE "C")' if _FORMS.get(kind.family) is ColumnForm.TEXT else identifier
 
 
 def _is_modest(kind: PostgresType) -> bool:
-    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", kind.shown)
-    return found is not None and all(int(digits) <= _MODEST_DIGITS for digits in found.groups())
+    matched = re.fullmatch(r"numeric\((\d+),(\d+)\)", kind.shown)
+    return matched is not None and all(int(digits) <= _MODEST_DIGITS for digits in matched.groups())

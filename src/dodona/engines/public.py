@@ -25,9 +25,9 @@ def read_public_table(name: str, path: Path, key: str) -> PublicTable:
     source = known or f"read_csv({DUCKDB.literal(str(path))}, header = true, all_varchar = false)"
     rows: list[Mapping[str, LinkKey | None]] | None = None
     with suppress(duckdb.Error), session.connect(threads=1) as connection:
-        found = connection.execute(f"FROM {source} LIMIT {MOST_ROWS + 1}")
-        names = [str(column[0]) for column in found.description]
-        rows = [dict(zip(names, map(_value, row), strict=True)) for row in found.fetchall()]
+        cursor = connection.execute(f"FROM {source} LIMIT {MOST_ROWS + 1}")
+        names = [str(column[0]) for column in cursor.description]
+        rows = [dict(zip(names, map(_value, row), strict=True)) for row in cursor.fetchall()]
     if rows is None:
         raise InvalidArgument("path", path.name, "name a CSV file with a header, or a Parquet file, that can be read")
     if len(rows) > MOST_ROWS:

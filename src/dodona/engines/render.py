@@ -70,9 +70,11 @@ def sum_statement(table: Table, where: Predicate, keys: Sequence[Key], weights: 
     # Texts are grouped unchanged, and the few distinct ones are mapped to codes afterwards; so are integers that each
     # form a group, if there is no other key.
     later = [_by_text(table, key) or (len(keys) == 1 and _by_number(table, key)) for key in keys]
-    inner = [_raw_key_sql(table, key) if own else _group_sql(table, key) for key, own in zip(keys, later, strict=True)]
+    inner = [
+        _raw_key_sql(table, key) if wait else _group_sql(table, key) for key, wait in zip(keys, later, strict=True)
+    ]
     named = [(key, f"k{place}") for place, key in enumerate(keys)]
-    outer = [_outer_group_sql(table, *own) if wait else own[1] for own, wait in zip(named, later, strict=True)]
+    outer = [_outer_group_sql(table, *pair) if wait else pair[1] for pair, wait in zip(named, later, strict=True)]
     if not any(later):
         inner, outer = [_product_index_sql([key.groups for key in keys], inner)], ["k0"]
         keys = keys[:1]
@@ -113,34 +115,34 @@ def person_rows(table: Table, people: PersonTable) -> Table:
     if table.person is None:
         raise InvariantBroken("A table of people is made where the table does not tell them apart.")
     chosen = f" WHERE {predicate_sql(table, people.where)}" if people.where != EVERYTHING else ""
-    pairs = [_person_aggregates(table, own) for own in people.columns]
+    pairs = [_person_aggregates(table, column) for column in people.columns]
     totals = [
         f"{text} AS {name}{place}" for place, pair in enumerate(pairs) for text, name in zip(pair, "an", strict=True)
     ]
     grouped = f"SELECT {', '.join(totals) or '0 AS nothing'} FROM {table.source}{chosen} GROUP BY {table.person}"  # noqa: S608
-    codes = [_person_code_sql(own, place, table.dialect) for place, own in enumerate(people.columns)]
+    codes = [_person_code_sql(column, place, table.dialect) for place, column in enumerate(people.columns)]
     listed = ", ".join(f"{text} AS c{place}" for place, text in enumerate(codes)) or "0 AS nothing"
     readings = {
-        own.attribute.name: cells.read_column(own.attribute, f"c{place}", cells.ColumnForm.CODE, table.dialect)
-        for place, own in enumerate(people.columns)
+        column.attribute.name: cells.read_column(column.attribute, f"c{place}", cells.ColumnForm.CODE, table.dialect)
+        for place, column in enumerate(people.columns)
     }
     return Table(f"(SELECT {listed} FROM ({grouped}) AS totals) AS people", readings, table.dialect)  # noqa: S608
 
 
-def _person_aggregates(table: Table, own: PersonColumn) -> tuple[str, str]:
+def _person_aggregates(table: Table, column: PersonColumn) -> tuple[str, str]:
     """Return SQL for the aggregate of a person's rows, and for how many rows it covers."""
-    where, weight = predicate_sql(table, own.where), _weight_sql(table, own.weight)
-    function = {"count": "sum", "sum": "sum", "least": "min", "greatest": "max"}[own.aggregate]
+    where, weight = predicate_sql(table, column.where), _weight_sql(table, column.weight)
+    function = {"count": "sum", "sum": "sum", "least": "min", "greatest": "max"}[column.aggregate]
     aggregate = f"{function}(CASE WHEN {where} THEN {weight} END)"
     return table.dialect.small.format(f"coalesce({aggregate}, 0)"), table.dialect.count_if.format(where)
 
 
-def _person_code_sql(own: PersonColumn, place: int, dialect: Dialect) -> str:
+def _person_code_sql(column: PersonColumn, place: int, dialect: Dialect) -> str:
     """Return SQL for the code of a person's aggregate."""
-    lower, upper = own.bounds
+    lower, upper = column.bounds
     clamped = f"least(greatest(a{place}, {whole_literal(lower)}), {whole_literal(upper)}) - {whole_literal(lower)}"
-    code = dialect.quotient.format(f"({clamped})", own.width) if own.width > 1 else f"({clamped})"
-    return dialect.small.format(f"CASE WHEN n{place} = 0 THEN {own.absent} ELSE {code} END")
+    code = dialect.quotient.format(f"({clamped})", column.width) if column.width > 1 else f"({clamped})"
+    return dialect.small.format(f"CASE WHEN n{place} = 0 THEN {column.absent} ELSE {code} END")
 
 
 def conditional_statement(table: Table, blocks: Sequence[Block]) -> GroupedSql:
@@ -211,7 +213,7 @@ def histogram_statement(table: Table, names: Sequence[str]) -> GroupedSql:
 def digest_statement(table: Table) -> GroupedSql:
     """Return the statement that counts rows and sums a hash of each row's cells and person."""
     dialect = table.dialect
-    parts = [dialect.text.format(cells.code_sql(own)) for own in table.readings.values()]
+    parts = [dialect.text.format(cells.code_sql(reading)) for reading in table.readings.values()]
     if table.person is not None:
         parts.append(f"coalesce({table.person_text.format(table.person)}, '')")
     text = " || ',' || ".join(parts) or "''"
@@ -224,26 +226,30 @@ def _name_columns(columns: Sequence[str]) -> str:
     return ", ".join(f"{text} AS s{place}" for place, text in enumerate(columns))
 
 
-def _product_index_sql(sizes: Sequence[int], own: Sequence[str]) -> str:
+def _product_index_sql(sizes: Sequence[int], indices: Sequence[str]) -> str:
     """Return SQL for the row-major index in a product of these sizes."""
-    found = f"({own[0]})"
-    for size, text in zip(sizes[1:], own[1:], strict=True):
-        found = f"({found} * {size} + ({text}))"
-    return found
+    index = f"({indices[0]})"
+    for size, text in zip(sizes[1:], indices[1:], strict=True):
+        index = f"({index} * {size} + ({text}))"
+    return index
 
 
 def _by_text(table: Table, key: Key) -> bool:
     if not isinstance(key, Partition):
         return False
-    own = table.readings[key.attribute]
-    return isinstance(own.attribute, Category) and own.form is cells.ColumnForm.TEXT
+    reading = table.readings[key.attribute]
+    return isinstance(reading.attribute, Category) and reading.form is cells.ColumnForm.TEXT
 
 
 def _by_number(table: Table, key: Key) -> bool:
     if not isinstance(key, Partition) or not key.single:
         return False
-    own = table.readings[key.attribute]
-    return isinstance(own.attribute, Integer) and own.form is cells.ColumnForm.WHOLE and own.value == own.raw
+    reading = table.readings[key.attribute]
+    return (
+        isinstance(reading.attribute, Integer)
+        and reading.form is cells.ColumnForm.WHOLE
+        and reading.value == reading.raw
+    )
 
 
 def _raw_key_sql(table: Table, key: Key) -> str:
@@ -254,8 +260,8 @@ def _outer_group_sql(table: Table, key: Key, name: str) -> str:
     """Return SQL for the group of a value that was grouped under a name."""
     if not isinstance(key, Partition):
         return name
-    own = replace(table.readings[key.attribute], raw=name, value=name, missing=f"{name} IS NULL", total=True)
-    return _partition_sql(own, key)
+    reading = replace(table.readings[key.attribute], raw=name, value=name, missing=f"{name} IS NULL", total=True)
+    return _partition_sql(reading, key)
 
 
 def _group_sql(table: Table, key: Key) -> str:
@@ -271,19 +277,19 @@ def _partition_sql(reading: cells.ColumnReading, key: Partition) -> str:
         return cells.code_sql(reading)
     width = key.cuts[1] if len(key.cuts) > 1 else key.size
     if key.cuts == tuple(range(0, key.size, width)):
-        own = reading.dialect.quotient.format(cells.present_code_sql(reading), width)
+        group = reading.dialect.quotient.format(cells.present_code_sql(reading), width)
     else:
-        own = _binary_search_sql(reading, key.cuts, 0, len(key.cuts))
-    return _code_group_sql(reading, own, key)
+        group = _binary_search_sql(reading, key.cuts, 0, len(key.cuts))
+    return _code_group_sql(reading, group, key)
 
 
-def _code_group_sql(reading: cells.ColumnReading, own: str, key: Partition) -> str:
+def _code_group_sql(reading: cells.ColumnReading, group: str, key: Partition) -> str:
     size, groups, landing = reading.attribute.size, len(key.cuts), reading.attribute.landing
     if landing is not None:
-        return cells.cell_sql(reading, own, size=groups, landing=bisect(key.cuts, landing) - 1)
+        return cells.cell_sql(reading, group, size=groups, landing=bisect(key.cuts, landing) - 1)
     if reading.form is cells.ColumnForm.CODE:
-        return f"CASE WHEN {reading.value} < {size} THEN {own} ELSE {reading.value} - {size} + {groups} END"
-    return cells.cell_sql(reading, own, size=groups, landing=None)
+        return f"CASE WHEN {reading.value} < {size} THEN {group} ELSE {reading.value} - {size} + {groups} END"
+    return cells.cell_sql(reading, group, size=groups, landing=None)
 
 
 def _binary_search_sql(reading: cells.ColumnReading, cuts: Sequence[int], first: int, after: int) -> str:
@@ -334,8 +340,8 @@ def _weight_sql(table: Table, weight: Weight) -> str:
             return cast.format(whole_literal(number))
         case ValueWeight(name, _, offset, factor, power):
             reading = table.readings[name]
-            own = cast.format(f"({cells.present_code_sql(reading)})")
-            base = f"({cast.format(whole_literal(offset))} + {cast.format(whole_literal(factor))} * {own})"
+            code = cast.format(f"({cells.present_code_sql(reading)})")
+            base = f"({cast.format(whole_literal(offset))} + {cast.format(whole_literal(factor))} * {code})"
             product = " * ".join([base] * power) if power else cast.format("1")
             landing = reading.attribute.landing
             rest = 0 if landing is None else (offset + factor * landing) ** power
@@ -346,7 +352,9 @@ def _weight_sql(table: Table, weight: Weight) -> str:
         case queries.PolynomialWeight(polynomial):
             return _polynomial_sql(table, polynomial, "{0}", cast.format("0"))
         case CaseWeight(branches, otherwise):
-            parts = (f"WHEN {predicate_sql(table, part)} THEN {_weight_sql(table, own)}" for part, own in branches)
+            parts = (
+                f"WHEN {predicate_sql(table, part)} THEN {_weight_sql(table, branch)}" for part, branch in branches
+            )
             last = _weight_sql(table, otherwise)
             return f"CASE {' '.join(parts)} ELSE {last} END" if branches else last
         case PeopleWeight():
@@ -369,8 +377,8 @@ def check_statement(table: Table, rows: int) -> GroupedSql:
     """
     dialect = table.dialect
     figures = ["count(*)", *_people_figures(table, rows)]
-    for own in table.readings.values():
-        figures += [dialect.count_if.format(text) for text in _column_conditions(own)]
+    for reading in table.readings.values():
+        figures += [dialect.count_if.format(text) for text in _column_conditions(reading)]
     return _counts_statement(table, figures)
 
 
@@ -379,7 +387,7 @@ def unread_statement(table: Table) -> GroupedSql:
 
     Columns without `<outside>` are omitted: they do not distinguish the two.
     """
-    pairs = ((cells.present_sql(own), cells.outside_sql(own)) for own in readings_with_outside(table))
+    pairs = ((cells.present_sql(reading), cells.outside_sql(reading)) for reading in readings_with_outside(table))
     return _counts_statement(table, [table.dialect.count_if.format(text) for pair in pairs for text in pair])
 
 
@@ -390,7 +398,7 @@ def _counts_statement(table: Table, figures: Sequence[str]) -> GroupedSql:
 
 def readings_with_outside(table: Table) -> list[cells.ColumnReading]:
     """Return the columns with an `<outside>` cell."""
-    return [own for own in table.readings.values() if own.attribute.landing is None]
+    return [reading for reading in table.readings.values() if reading.attribute.landing is None]
 
 
 def _people_figures(table: Table, rows: int) -> list[str]:
@@ -403,9 +411,9 @@ def _people_figures(table: Table, rows: int) -> list[str]:
 
 def left_out_sql(table: Table, rows: int, most: int) -> str:
     """Return SQL for a table with one row per person: how many of their rows a cap leaves out, up to `most`."""
-    own = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
+    row_counts = f"SELECT count(*) AS n FROM {table.source} WHERE ({table.person}) IS NOT NULL GROUP BY {table.person}"  # noqa: S608
     cut = f"CASE WHEN n <= {rows} THEN 0 WHEN n - {rows} < {most} THEN n - {rows} ELSE {most} END"
-    return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({own}) AS crowds) AS left_out"  # noqa: S608
+    return f"(SELECT {table.dialect.small.format(cut)} AS c0 FROM ({row_counts}) AS crowds) AS left_out"  # noqa: S608
 
 
 def _column_conditions(reading: cells.ColumnReading) -> tuple[str, str, str, str, str]:

@@ -47,13 +47,17 @@ class SparkInspection:
     def parquet(cls, path: str | Path) -> Self:
         """Open Parquet files: a folder, a file, a pattern with `*`, or an address that Spark knows."""
         given, leave = _running_or_local(None)
-        return cls._opened(lambda: spark.sibling_session(given), lambda own: spark.read_parquet(own, path), leave)
+        return cls._opened(
+            lambda: spark.sibling_session(given), lambda session: spark.read_parquet(session, path), leave
+        )
 
     @classmethod
     def remote(cls, address: str, *, table: str) -> Self:
         """Open a table of a Spark Connect server."""
         session = spark.connect(address)
-        return cls._opened(lambda: session, lambda own: spark.read_table(own, table), _leave_running)
+        return cls._opened(
+            lambda: session, lambda opened_session: spark.read_table(opened_session, table), _leave_running
+        )
 
     def fetch(self, sql: str) -> Sequence[FetchedRow]:
         """Return the rows of a statement."""
@@ -80,13 +84,13 @@ class SparkInspection:
     def _opened(
         cls, session: Callable[[], SparkSession], rows: Callable[[SparkSession], DataFrame], leave: Callable[[], None]
     ) -> Self:
-        own: SparkSession | None = None
+        opened_session: SparkSession | None = None
         try:
-            own = session()
-            return cls(own, rows(own), leave)
+            opened_session = session()
+            return cls(opened_session, rows(opened_session), leave)
         except BaseException:
-            if own is not None and spark.is_connect_session(own):
-                spark.release_session(own)
+            if opened_session is not None and spark.is_connect_session(opened_session):
+                spark.release_session(opened_session)
             leave()
             raise
 
@@ -144,7 +148,7 @@ class SparkSource:
         Without a session it uses the running one, or starts a local one and stops it on close.
         """
         given, leave = _running_or_local(session)
-        places = [path, *(how.get("linked", {})[own.name] for own in schema.linked)]
+        places = [path, *(how.get("linked", {})[linked_table.name] for linked_table in schema.linked)]
         rows = [partial(spark.read_parquet, path=place) for place in places]
         return cls._opened(schema, lambda: spark.sibling_session(given), rows, leave, **how)
 
@@ -160,8 +164,8 @@ class SparkSource:
         if given is None:
             raise SourceUnfit("No Spark session is running that could know the table. Start one, or give a path.")
 
-        def read(own: SparkSession, name: str) -> DataFrame:
-            return spark.read_table(own if spark.is_connect_session(given) else given, name)
+        def read(opened_session: SparkSession, name: str) -> DataFrame:
+            return spark.read_table(opened_session if spark.is_connect_session(given) else given, name)
 
         rows = [partial(read, name=known) for known in _table_names(schema, name, how)]
         return cls._opened(schema, lambda: spark.sibling_session(given), rows, _leave_running, **how)
@@ -183,31 +187,33 @@ class SparkSource:
         **how: Unpack[Opening],
     ) -> Self:
         views, version, kept = [spark.fresh_name() for _ in rows], how.get("version", "1"), how.get("kept")
-        own: SparkSession | None = None
+        opened_session: SparkSession | None = None
 
         def close() -> None:
-            if own is not None:
+            if opened_session is not None:
                 for view in views:
-                    spark.drop_view(own, view)
+                    spark.drop_view(opened_session, view)
             leave()
 
         try:
-            own = session()
+            opened_session = session()
             own_key = cap_key(schema, how.get("key"))
             if kept is None:
                 parts = zip(unlinked_schemas(schema), rows, views, strict=True)
-                found = [spark.view_table(read(own), alone, own, view) for alone, read, view in parts]
-                table = counted_table(schema, found, own_key)
-                for one in found:
-                    spark.require_readable(own, one, table)
+                tables = [
+                    spark.view_table(read(opened_session), alone, opened_session, view) for alone, read, view in parts
+                ]
+                table = counted_table(schema, tables, own_key)
+                for held_table in tables:
+                    spark.require_readable(opened_session, held_table, table)
             else:
                 folder = spark.kept_rows_folder(kept, schema, version, own_key)
-                table = spark.kept_rows_view(own, schema, folder, views[0])
+                table = spark.kept_rows_view(opened_session, schema, folder, views[0])
         except BaseException:
             close()
             raise
-        made = cls(own, schema, table, version=version, leave=close)
-        made._parts = found if kept is None else ()
+        made = cls(opened_session, schema, table, version=version, leave=close)
+        made._parts = tables if kept is None else ()
         return made
 
     def exact(self, query: Query) -> Sealed:
@@ -241,12 +247,15 @@ class SparkSource:
         """Return the result columns of a statement."""
         with spark.silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
             if not self._closed:
-                found = self._session.sql(asked.sql).toArrow()
-                return [np.asarray(column.to_numpy(), dtype=np.int64) for column in found.columns]
+                table = self._session.sql(asked.sql).toArrow()
+                return [np.asarray(column.to_numpy(), dtype=np.int64) for column in table.columns]
         raise SourceFailed  # here and not above, so that the engine's message is not attached
 
 
 def _table_names(schema: Schema, name: str | None, how: Opening) -> list[str]:
     """Return the name of each table in a session: the main one, then the linked ones."""
-    others = [str(how.get("linked", {}).get(own.name, SPARK.identifier(own.name))) for own in schema.linked]
+    others = [
+        str(how.get("linked", {}).get(linked_table.name, SPARK.identifier(linked_table.name)))
+        for linked_table in schema.linked
+    ]
     return [SPARK.identifier(schema.table) if name is None else name, *others]

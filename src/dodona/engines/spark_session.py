@@ -372,7 +372,7 @@ def require_readable(session: SparkSession, held: Table, asked: Table) -> None:
     A time in a file may be out of Spark's range, and a view may fail on some row. If found only during a question, such
     a row would make answers fail, and so reveal its presence.
     """
-    columns = [own.raw for own in held.readings.values()] + ([] if held.person is None else [_PERSON_COLUMN])
+    columns = [reading.raw for reading in held.readings.values()] + ([] if held.person is None else [_PERSON_COLUMN])
     hashes = ", ".join(f"max(xxhash64({column}))" for column in columns)
     with silence_logging(), suppress(Exception):  # pyspark has no common base class of errors
         session.sql(digest_statement(asked).sql).schema  # noqa: B018  looked at, not run
@@ -425,6 +425,10 @@ def _form(field: StructField) -> cells.ColumnForm | None:
 
 def _raw(field: StructField) -> str:
     """Return SQL for a column; texts are compared byte by byte, whatever the table's collation or width."""
-    own = SPARK.identifier(field.name)
+    identifier = SPARK.identifier(field.name)
     plain = field.dataType.simpleString() == "string" and _PADDED_TYPE_KEY not in (field.metadata or {})
-    return f"collate(concat({own}, ''), 'UTF8_BINARY')" if _form(field) is cells.ColumnForm.TEXT and not plain else own
+    return (
+        f"collate(concat({identifier}, ''), 'UTF8_BINARY')"
+        if _form(field) is cells.ColumnForm.TEXT and not plain
+        else identifier
+    )

@@ -75,9 +75,9 @@ def cut_bins(shares: NDArray[np.float64], least: float, runs: tuple[int, ...], d
     >>> cut_bins(np.array([0.02, 0.03, 0.4, 0.01, 0.01, 0.01, 0.5, 0.02]), 0.05, (), 0.0)
     (0, 2, 3, 6)
     """
-    cuts, held, own = [0], 0.0, set(runs)
+    cuts, held, starts = [0], 0.0, set(runs)
     for code, share in enumerate(shares.tolist()):
-        unsure = code in own and deviation * math.sqrt(code - cuts[-1]) >= least
+        unsure = code in starts and deviation * math.sqrt(code - cuts[-1]) >= least
         if code and (held >= least or unsure or (share >= least and held >= least / 2)):
             cuts.append(code)
             held = 0.0
@@ -109,12 +109,12 @@ class BinnedLaw:
                 masks.append(support.masks[place])
                 continue
             groups = bins[name].table()[codes]
-            own = shares[name][codes]
-            totals = np.bincount(groups, own, minlength=bins[name].groups)[groups]
+            code_shares = shares[name][codes]
+            totals = np.bincount(groups, code_shares, minlength=bins[name].groups)[groups]
             even = 1.0 / np.bincount(groups)[groups]
-            within[name] = np.where(totals > 0, own / np.where(totals > 0, totals, 1.0), even)
+            within[name] = np.where(totals > 0, code_shares / np.where(totals > 0, totals, 1.0), even)
             masks.append(sum(1 << int(code) for code in codes[np.flatnonzero(np.diff(groups, prepend=-1))]))
-        seen = tuple(_in_bins(one, bins) for one in belief.seen)
+        seen = tuple(_in_bins(observation, bins) for observation in belief.seen)
         coarse = FactoredBelief(Support(support.domain, tuple(masks)), belief.limit, belief.prior, seen)
         return cls(support, bins, coarse, within)
 
@@ -126,8 +126,8 @@ class BinnedLaw:
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query."""
         questions = cells.blocks_on_support(query, self.support)
-        laws = self.laws({one.places for one in questions})
-        return np.concatenate([one.values(laws[one.places]) for one in questions])
+        laws = self.laws({question.places for question in questions})
+        return np.concatenate([question.values(laws[question.places]) for question in questions])
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return marginals by the positions of their attributes: those of bins, spread over their values."""
@@ -154,15 +154,15 @@ class BinnedLaw:
         The rows of a bin are spread over its values evenly, in a random order, so that each value has its share of them
         up to one row; or each on its own.
         """
-        found = dict(codes)
-        for name, own in self.within.items():
+        columns = dict(codes)
+        for name, shares in self.within.items():
             bins, values = self._positions(name), self.support.codes[name]
             numbers = bins[np.searchsorted(values, codes[name])]
             levels = rng.random(numbers.size) if independent else _even_levels(numbers, rng)
-            places = np.searchsorted(np.cumsum(own), numbers + levels, side="right")
+            places = np.searchsorted(np.cumsum(shares), numbers + levels, side="right")
             first, after = (np.searchsorted(bins, numbers, side) for side in ("left", "right"))
-            found[name] = values[np.clip(places, first, after - 1)]
-        return found
+            columns[name] = values[np.clip(places, first, after - 1)]
+        return columns
 
     def _spread_table(self, law: NDArray[np.float64], places: Places) -> NDArray[np.float64]:
         """Return the table of values of a table of bins."""
@@ -182,19 +182,19 @@ class BinnedLaw:
 def _even_levels(numbers: NDArray[np.int64], rng: cells.RandomSource) -> NDArray[np.float64]:
     """Return for each row a level in [0, 1): those of one number are evenly spaced, from a random start."""
     order, times = np.argsort(numbers + rng.random(numbers.size)), np.bincount(numbers)
-    own = numbers[order]
+    sorted_numbers = numbers[order]
     levels = np.empty(numbers.size)
-    ranks = np.arange(numbers.size) - (np.cumsum(times) - times)[own]
-    levels[order] = (ranks + rng.random(times.size)[own]) / times[own]
+    ranks = np.arange(numbers.size) - (np.cumsum(times) - times)[sorted_numbers]
+    levels[order] = (ranks + rng.random(times.size)[sorted_numbers]) / times[sorted_numbers]
     return levels
 
 
-def _in_bins(one: ObservedBlock, bins: Bins) -> ObservedBlock:
+def _in_bins(observation: ObservedBlock, bins: Bins) -> ObservedBlock:
     """Return the observation of a single column as one of its bins, with the noise of the widest; others unchanged."""
-    name = next(iter(one.block.attributes)) if len(one.block.attributes) == 1 else ""
+    name = next(iter(observation.block.attributes)) if len(observation.block.attributes) == 1 else ""
     if name not in bins:
-        return one
+        return observation
     groups, number = bins[name].table(), bins[name].groups
-    values = np.bincount(groups, one.values, number).astype(np.float64)
+    values = np.bincount(groups, observation.values, number).astype(np.float64)
     block = Block(EVERYTHING, (bins[name],))
-    return ObservedBlock.of_shares(block, values, one.variance * float(np.bincount(groups).max()))
+    return ObservedBlock.of_shares(block, values, observation.variance * float(np.bincount(groups).max()))

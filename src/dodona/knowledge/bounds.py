@@ -56,18 +56,18 @@ def ranges_within_noise(releases: Sequence[BlockMeasurement], *, confidence: flo
     """
     if not 0 < confidence < 1:
         raise InvalidArgument("confidence", confidence, "write a number between 0 and 1")
-    number = sum(one.block.values for one in releases)
-    found = []
-    for one in releases:
-        failing = (1 - confidence) * one.block.values / number
-        room = math.ceil(one.noise.accuracy(1 - failing, answers=one.block.values).within)
-        low = tuple(Fraction(value - room) for value in one.values)
-        found.append(KnownRange(one.block, low, tuple(Fraction(value + room) for value in one.values)))
-    return tuple(found)
+    number = sum(release.block.values for release in releases)
+    ranges = []
+    for release in releases:
+        failing = (1 - confidence) * release.block.values / number
+        room = math.ceil(release.noise.accuracy(1 - failing, answers=release.block.values).within)
+        low = tuple(Fraction(value - room) for value in release.values)
+        ranges.append(KnownRange(release.block, low, tuple(Fraction(value + room) for value in release.values)))
+    return tuple(ranges)
 
 
 def bound_answers(
-    query: Query, told: Iterable[KnownRange], *, total: int | None = None, limit: int = MOST_CELLS
+    query: Query, ranges: Iterable[KnownRange], *, total: int | None = None, limit: int = MOST_CELLS
 ) -> tuple[AnswerBounds, ...]:
     """Return the range of each answer of a query: no table consistent with these facts lies outside it.
 
@@ -83,21 +83,23 @@ def bound_answers(
 
     Theorem: public-bounds
     """
-    facts = [*told]
+    facts = [*ranges]
     if total is not None:
         facts.append(KnownRange(Block(), (Fraction(total),), (Fraction(total),)))
-    blocks = [one.block for one in facts]
+    blocks = [fact.block for fact in facts]
     Query(query.domain, (*query.blocks, *blocks))  # raises if a block belongs to another domain
     codes = _codes(query.domain, (*query.blocks, *blocks), limit)
     empty = np.zeros((0, math.prod(map(len, codes.values()))), dtype=object)
     rows = np.concatenate([empty, *(_lines(block, codes) for block in blocks)])
-    program = _Program(rows, [low for one in facts for low in one.low], [high for one in facts for high in one.high])
-    found = []
+    program = _Program(
+        rows, [low for fact in facts for low in fact.low], [high for fact in facts for high in fact.high]
+    )
+    bounds = []
     for block in query.blocks:
         for wanted in _lines(block, codes):
             least = program.most(-wanted)
-            found.append(AnswerBounds(None if least is None else -least, program.most(wanted)))
-    return tuple(found)
+            bounds.append(AnswerBounds(None if least is None else -least, program.most(wanted)))
+    return tuple(bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,9 @@ class _Program:
         multipliers = self._multipliers(wanted)
         if multipliers is None:
             return None
-        rounded = ([Fraction(own).limit_denominator(finest) for own in multipliers] for finest in _FINEST)
+        rounded = ([Fraction(multiplier).limit_denominator(finest) for multiplier in multipliers] for finest in _FINEST)
         held = (self._proven_bound(wanted, numbers) for numbers in rounded)
-        return min((found for found in held if found is not None), default=None)
+        return min((bound for bound in held if bound is not None), default=None)
 
     def _proven_bound(self, wanted: NDArray[Any], numbers: list[Fraction]) -> Fraction | None:
         """Return the bound that multipliers prove, after a row that counts every cell absorbs their rounding error."""
@@ -133,7 +135,7 @@ class _Program:
                 return None
             numbers[whole[-1]] += missing / min(self.rows[whole[-1]].tolist())
         ends = zip(numbers, self.low, self.high, strict=True)
-        return sum((own * (high if own > 0 else low) for own, low, high in ends), Fraction(0))
+        return sum((multiplier * (high if multiplier > 0 else low) for multiplier, low, high in ends), Fraction(0))
 
     def _multipliers(self, wanted: NDArray[Any]) -> NDArray[np.float64] | None:
         """Return nearly optimal multipliers, from the dual program in doubles."""
@@ -147,21 +149,21 @@ class _Program:
         if solved.x is None:
             return None
         half = len(rows)
-        found: NDArray[np.float64] = solved.x[:half] - solved.x[half:]
-        return found
+        multipliers: NDArray[np.float64] = solved.x[:half] - solved.x[half:]
+        return multipliers
 
 
 def _codes(domain: Domain, blocks: Sequence[Block], limit: int) -> AxisCodes:
     """Return one representative code for each class of codes that no block distinguishes."""
-    found = {}
+    codes = {}
     for name, trait in attribute_uses(Stack((), tuple(blocks))).items():
         _, firsts = np.unique(atom_labels(domain[name].cells, trait), return_index=True)
-        found[name] = firsts.astype(np.int64)
-    number = math.prod(map(len, found.values()))
+        codes[name] = firsts.astype(np.int64)
+    number = math.prod(map(len, codes.values()))
     if number > limit:
         instead = "Give fewer of the blocks: those about the columns that are asked for."
         raise TooManyCells("The product of all classes", cells=number, limit=limit, instead=instead)
-    return found
+    return codes
 
 
 def _lines(block: Block, codes: AxisCodes) -> NDArray[Any]:

@@ -95,10 +95,10 @@ class Support:
             if not 0 < mask < 1 << attribute.cells:
                 accepted = f"write bits of the {attribute.cells} cells, one at least"
                 raise InvalidArgument(f"masks[{place}]", attribute.name, accepted)
-            own = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(np.int64, copy=False)
-            codes[attribute.name] = own
+            attribute_codes = np.flatnonzero(unpack_bits(mask, attribute.cells)).astype(np.int64, copy=False)
+            codes[attribute.name] = attribute_codes
         object.__setattr__(self, "codes", codes)
-        object.__setattr__(self, "shape", tuple(len(own) for own in codes.values()))
+        object.__setattr__(self, "shape", tuple(len(axis_codes) for axis_codes in codes.values()))
 
     @classmethod
     def of(cls, domain: Domain) -> Self:
@@ -120,8 +120,8 @@ class Support:
         """The codes in shapes that broadcast to the product, which NumPy has for up to 64 attributes."""
         every = range(len(self.shape))
         return {
-            name: own.reshape([-1 if other == place else 1 for other in every])
-            for place, (name, own) in enumerate(self.codes.items())
+            name: codes.reshape([-1 if other == place else 1 for other in every])
+            for place, (name, codes) in enumerate(self.codes.items())
         }
 
     def project(self, names: Iterable[str]) -> Self:
@@ -180,22 +180,22 @@ def compute_marginals(
 
     For a set of all axes, the array itself is returned.
     """
-    found: dict[Places, NDArray[np.float64]] = {}
+    marginals: dict[Places, NDArray[np.float64]] = {}
     if not wanted:
-        return found
+        return marginals
     waiting = [(_plan(shape, tuple(sorted(set(wanted)))), np.ascontiguousarray(weights).reshape(1, -1))]
     while waiting:
         node, array = waiting.pop()
         if node.ends is not None:
             total = array.sum(axis=1) if array.shape[1] > 1 else array
-            found[node.ends] = total.reshape([shape[place] for place in node.ends])
+            marginals[node.ends] = total.reshape([shape[place] for place in node.ends])
             continue
         if node.skipped > 1:
             array = _sum_middle(array, node.skipped, node.length * node.rest)
         keeping, *summing = node.branches
         waiting.append((keeping, array.reshape(-1, node.rest)))
         waiting.extend((branch, _sum_middle(array, node.length, node.rest)) for branch in summing)
-    return found
+    return marginals
 
 
 @lru_cache(maxsize=32)
@@ -280,10 +280,10 @@ class BlockOnSupport:
         weights = (self.weights() * law).reshape(-1)
         if not self.block.keys:
             return np.array([weights.sum()])
-        found: NDArray[np.float64] = np.bincount(
+        answers: NDArray[np.float64] = np.bincount(
             self.groups().reshape(-1), weights=weights, minlength=self.block.values
         ).astype(np.float64)
-        return found
+        return answers
 
 
 def blocks_on_support(query: Query, support: Support) -> tuple[BlockOnSupport, ...]:
@@ -295,17 +295,17 @@ def blocks_on_support(query: Query, support: Support) -> tuple[BlockOnSupport, .
 
 def single_block(query: Query, support: Support) -> BlockOnSupport:
     """Return the single block of a query that updates a belief."""
-    found = blocks_on_support(query, support)
-    if len(found) != 1:
-        raise InvalidArgument("query", f"{len(found)} blocks", "move a belief by one block at a time")
-    return found[0]
+    blocks = blocks_on_support(query, support)
+    if len(blocks) != 1:
+        raise InvalidArgument("query", f"{len(blocks)} blocks", "move a belief by one block at a time")
+    return blocks[0]
 
 
 def validate_numbers(given: Numbers, count: int, *, argument: str) -> NDArray[np.float64]:
     """Return finite numbers, one per answer."""
-    found = np.asarray(given, dtype=np.float64).reshape(-1)
-    if found.size != count:
-        raise InvalidArgument(argument, f"{found.size} numbers", f"write {count}, one for each answer")
-    if not np.isfinite(found).all():
+    numbers = np.asarray(given, dtype=np.float64).reshape(-1)
+    if numbers.size != count:
+        raise InvalidArgument(argument, f"{numbers.size} numbers", f"write {count}, one for each answer")
+    if not np.isfinite(numbers).all():
         raise InvalidArgument(argument, given, "write finite numbers")
-    return found
+    return numbers

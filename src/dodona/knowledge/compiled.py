@@ -29,10 +29,10 @@ def _sum(weights, starts, width):  # type: ignore[no-untyped-def]  # noqa: ANN00
     total = 0.0
     for place in range(starts.size):
         row = weights[starts[place] : starts[place] + width]  # indices into a slice cannot wrap around
-        own = 0.0
+        row_total = 0.0
         for cell in range(row.size):
-            own += row[cell]
-        total += own
+            row_total += row[cell]
+        total += row_total
     return total
 
 
@@ -41,10 +41,10 @@ def _sum_masked(weights, starts, mask):  # type: ignore[no-untyped-def]  # noqa:
     total = 0.0
     for place in range(starts.size):
         row = weights[starts[place] : starts[place] + mask.size]
-        own = 0.0
+        row_total = 0.0
         for cell in range(mask.size):
-            own += row[cell] if mask[cell] else 0.0  # a select instead of a branch, so that the loop vectorises
-        total += own
+            row_total += row[cell] if mask[cell] else 0.0  # a select instead of a branch, so that the loop vectorises
+        total += row_total
     return total
 
 

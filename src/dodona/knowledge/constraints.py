@@ -84,9 +84,9 @@ def compile_where(text: str, schema: Schema) -> Predicate:
 
 def compile_constraints(schema: Schema) -> tuple[RowConstraint, ...]:
     """Return the constraints of a schema; refuses those that cannot be read, and those that contradict each other."""
-    found = tuple(_compile(one, schema, place) for place, one in enumerate(schema.constraints))
-    _require_possible(found, schema.domain)
-    return (*found, *_table_constraints(schema))
+    constraints = tuple(_compile(constraint, schema, place) for place, constraint in enumerate(schema.constraints))
+    _require_possible(constraints, schema.domain)
+    return (*constraints, *_table_constraints(schema))
 
 
 def _table_constraints(schema: Schema) -> Iterator[RowConstraint]:
@@ -97,7 +97,7 @@ def _table_constraints(schema: Schema) -> Iterator[RowConstraint]:
     if not schema.linked:
         return
     labels = [label.split("+") for label in row_labels(schema.table, schema.linked)]
-    for name, domain in ((schema.table, schema.own.domain), *((own.name, own.domain) for own in schema.linked)):
+    for name, domain in ((schema.table, schema.own.domain), *((table.name, table.domain) for table in schema.linked)):
         apart = among(schema.domain[ROW_OF], (code for code, label in enumerate(labels) if name not in label))
         for attribute in domain:
             missing = fallback_codes(attribute)[0]
@@ -120,23 +120,23 @@ def _compile(written: Constraint, schema: Schema, place: int) -> RowConstraint:
 
 def _require_possible(constraints: Sequence[RowConstraint], domain: Domain) -> None:
     """Refuse a constraint that forbids every row it applies to, and constraints that do so together."""
-    for place, one in enumerate(constraints):
-        if one.written.never is None and not _leaves_some(domain, place, [one.about], [one]):
+    for place, rule in enumerate(constraints):
+        if rule.written.never is None and not _leaves_some(domain, place, [rule.about], [rule]):
             raise InvalidConstraint(
-                f"The constraint `{one.written}` lets no row meet `{one.written.when}`. Write another `then`, or "
-                f'never = "{one.written.when}".',
+                f"The constraint `{rule.written}` lets no row meet `{rule.written.when}`. Write another `then`, or "
+                f'never = "{rule.written.when}".',
                 place,
             )
-    for (_, one), (place, other) in combinations(enumerate(constraints), 2):
-        both = [own.about for own in (one, other) if own.written.never is None]
-        if one.names & other.names and both and not _leaves_some(domain, place, both, [one, other]):
+    for (_, rule), (place, other) in combinations(enumerate(constraints), 2):
+        both = [constraint.about for constraint in (rule, other) if constraint.written.never is None]
+        if rule.names & other.names and both and not _leaves_some(domain, place, both, [rule, other]):
             raise InvalidConstraint(
-                f"The constraints `{one.written}` and `{other.written}` contradict each other: no row that they are "
+                f"The constraints `{rule.written}` and `{other.written}` contradict each other: no row that they are "
                 "about can meet both. Change or remove one of them.",
                 place,
             )
     if constraints and not _possible(domain, len(constraints) - 1, _allowed(constraints)):
-        listed = ", ".join(f"`{one.written}`" for one in constraints)
+        listed = ", ".join(f"`{constraint.written}`" for constraint in constraints)
         raise InvalidConstraint(f"No row can meet all constraints together: {listed}.", len(constraints) - 1)
 
 
@@ -146,7 +146,7 @@ def _leaves_some(domain: Domain, place: int, about: Sequence[Predicate], constra
     Rows that have a value in every column are looked at by themselves: that a row without one breaks nothing is no
     reason to believe a constraint.
     """
-    names = frozenset[str]().union(*(one.names for one in constraints), *map(predicate_attributes, about))
+    names = frozenset[str]().union(*(constraint.names for constraint in constraints), *map(predicate_attributes, about))
     for held in ([_values(domain, name) for name in sorted(names)], []):
         if _possible(domain, place, conjunction(*about, *held)):
             return _possible(domain, place, conjunction(*about, *held, _allowed(constraints)))
@@ -158,7 +158,7 @@ def _values(domain: Domain, name: str) -> Predicate:
 
 
 def _allowed(constraints: Iterable[RowConstraint]) -> Predicate:
-    return conjunction(*(complement(one.forbidden) for one in constraints))
+    return conjunction(*(complement(constraint.forbidden) for constraint in constraints))
 
 
 def _possible(domain: Domain, place: int, wanted: Predicate) -> bool:
@@ -167,7 +167,7 @@ def _possible(domain: Domain, place: int, wanted: Predicate) -> bool:
         return wanted == EVERYTHING
     names = [name for name in domain.names if name in predicate_attributes(wanted)]
     cases = _cases(wanted, names)
-    number = math.prod(len(own) for own in cases.values())
+    number = math.prod(len(codes) for codes in cases.values())
     if number > _MOST_CASES:
         raise InvalidConstraint(
             f"Constraints on {', '.join(names)} tell {number:,} cases apart, and {_MOST_CASES:,} are compared. Write "
@@ -182,39 +182,41 @@ def impossible_cells(constraints: Iterable[RowConstraint], support: Support) -> 
 
     A constraint that also compares other columns counts where it forbids a cell whatever these are.
     """
-    found: NDArray[np.bool_] | None = None
-    for one in constraints:
-        here = [name for name in support.domain.names if name in one.names]
+    impossible: NDArray[np.bool_] | None = None
+    for constraint in constraints:
+        here = [name for name in support.domain.names if name in constraint.names]
         if not here:
             continue
-        others = sorted(one.names - set(here))
+        others = sorted(constraint.names - set(here))
         axes = {name: support.axes[name].reshape(support.axes[name].shape + (1,) * len(others)) for name in here}
-        cases = _cases(one.forbidden, others)
+        cases = _cases(constraint.forbidden, others)
         for place, name in enumerate(others):
             shape = [1] * (len(support.shape) + len(others))
             shape[len(support.shape) + place] = -1
             axes[name] = cases[name].reshape(shape)
-        held = evaluate_predicate(one.forbidden, axes)
+        held = evaluate_predicate(constraint.forbidden, axes)
         if others:
             held = np.asarray(held.all(axis=tuple(range(len(support.shape), len(support.shape) + len(others)))))
         if held.any():
-            found = held if found is None else found | held
-    return None if found is None else np.broadcast_to(found, support.shape)
+            impossible = held if impossible is None else impossible | held
+    return None if impossible is None else np.broadcast_to(impossible, support.shape)
 
 
 def forbidden_rows(constraints: Iterable[RowConstraint], names: Iterable[str]) -> Predicate:
     """Return the rows that cannot be, by those constraints that compare only these columns."""
     known = set(names)
-    return disjunction(*(one.forbidden for one in constraints if one.names <= known))
+    return disjunction(*(constraint.forbidden for constraint in constraints if constraint.names <= known))
 
 
 def _cases(predicate: Predicate, names: Sequence[str]) -> dict[str, NDArray[np.int64]]:
     """Return for each column one code of each class of codes that a predicate treats alike."""
     marks: dict[str, list[NDArray[np.int64]]] = {name: [] for name in names}
-    for name, own in _marks(predicate):
+    for name, mark in _marks(predicate):
         if name in marks:
-            marks[name].append(own)
-    return {name: np.unique(np.stack(own), axis=1, return_index=True)[1] for name, own in marks.items()}
+            marks[name].append(mark)
+    return {
+        name: np.unique(np.stack(column_marks), axis=1, return_index=True)[1] for name, column_marks in marks.items()
+    }
 
 
 def _marks(predicate: Predicate) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -237,6 +239,6 @@ def _marks(predicate: Predicate) -> Iterator[tuple[str, NDArray[np.int64]]]:
 
 def _axes(cases: Mapping[str, NDArray[np.int64]], names: Sequence[str]) -> Axes:
     return {
-        name: cases[name].reshape([-1 if place == own else 1 for own in range(len(names))])
+        name: cases[name].reshape([-1 if place == axis else 1 for axis in range(len(names))])
         for place, name in enumerate(names)
     }

@@ -55,15 +55,15 @@ MOST_SPREAD = 300.0
 # --- Tables of factors: what an update multiplies each cell of a few attributes by. ---
 
 
-def tilt_factors(one: BlockOnSupport, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
+def tilt_factors(placed_block: BlockOnSupport, exponents: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the factors e^(exponent·weight), scaled so that the largest is 1."""
-    powers = one.weights() * (exponents[one.groups()] if one.block.keys else exponents[0])
+    powers = placed_block.weights() * (exponents[placed_block.groups()] if placed_block.block.keys else exponents[0])
     if powers.size == 0:
         return np.ones(powers.shape)
     powers -= powers.max()
     _refuse_spread(-float(powers.min()))
-    found: NDArray[np.float64] = np.exp(powers)
-    return found
+    factors: NDArray[np.float64] = np.exp(powers)
+    return factors
 
 
 def _refuse_spread(spread: float) -> None:
@@ -140,19 +140,23 @@ class DenseBelief:
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return a copy of the distribution, in the shape of the support."""
-        found: NDArray[np.float64] = (self._own() / self._total).reshape(self._support.shape)
-        return found
+        probabilities: NDArray[np.float64] = (self._own() / self._total).reshape(self._support.shape)
+        return probabilities
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query."""
         questions = cells.blocks_on_support(query, self._support)
-        wanted = {one.places for one in questions if one.count is None}
+        wanted = {question.places for question in questions if question.count is None}
         tables = self.laws(wanted) if wanted else {}
-        found = []
-        for one in questions:
-            count = one.count
-            found.append(one.values(tables[one.places]) if count is None else [count * self.share(one.block.where)])
-        return np.concatenate(found)
+        expectations = []
+        for question in questions:
+            count = question.count
+            expectations.append(
+                question.values(tables[question.places])
+                if count is None
+                else [count * self.share(question.block.where)]
+            )
+        return np.concatenate(expectations)
 
     def share(self, where: Predicate) -> float:
         """Return the probability that a row is selected."""
@@ -161,20 +165,20 @@ class DenseBelief:
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return the marginals of sets of attributes, by their positions in the support's order."""
-        found = cells.compute_marginals(self._own(), self._support.shape, list(wanted))
-        return {places: table / self._total for places, table in found.items()}
+        marginals = cells.compute_marginals(self._own(), self._support.shape, list(wanted))
+        return {places: table / self._total for places, table in marginals.items()}
 
     def tilted(self, query: Query, *, exponents: Numbers) -> Self:
         """Return the distribution with each cell multiplied by e^(exponent·weight); this belief is spent."""
-        one = cells.single_block(query, self._support)
-        given = cells.validate_numbers(exponents, one.block.values, argument="exponents")
-        count = one.count
+        placed_block = cells.single_block(query, self._support)
+        given = cells.validate_numbers(exponents, placed_block.block.values, argument="exponents")
+        count = placed_block.count
         if count is None:
-            law = self.laws([one.places])[one.places]
-            return self._multiply(one, law, tilt_factors(one, given))
+            law = self.laws([placed_block.places])[placed_block.places]
+            return self._multiply(placed_block, law, tilt_factors(placed_block, given))
         power = float(given[0]) * count
         _refuse_spread(abs(power))
-        return self._scale_inside(one.block.where, math.exp(power))
+        return self._scale_inside(placed_block.block.where, math.exp(power))
 
     def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
         """Return synthetic rows: the codes of each attribute, drawn independently from the distribution."""
@@ -185,7 +189,7 @@ class DenseBelief:
         cells = np.minimum(np.searchsorted(edges, rng.random(rows) * edges[-1], side="right"), last)
         places = np.unravel_index(cells, self._support.shape)
         codes = self._support.codes
-        return {name: codes[name][own] for name, own in zip(codes, places, strict=True)}
+        return {name: codes[name][positions] for name, positions in zip(codes, places, strict=True)}
 
     def copied(self) -> Self:
         """Return a belief with its own copy of the weights."""
@@ -219,9 +223,9 @@ class DenseBelief:
         self._total = inside + known.outside
         return self._step(math.log(factor), known=known._replace(inside=inside))
 
-    def _multiply(self, one: BlockOnSupport, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
+    def _multiply(self, placed_block: BlockOnSupport, law: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
         """Multiply every cell by the table entry for its codes of some attributes."""
-        shape, places = self._support.shape, one.places
+        shape, places = self._support.shape, placed_block.places
         cut = len(shape)
         while cut > 0 and math.prod(shape[cut:]) < _LANE:  # short rows would cost more than their cells
             cut -= 1

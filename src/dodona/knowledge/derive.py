@@ -89,17 +89,17 @@ class Span:
         if max(target, default=0) >= self._reduced.shape[1]:
             return None
         rest, power = dict(target), 1
-        found: defaultdict[int, int] = defaultdict(int)
+        residues: defaultdict[int, int] = defaultdict(int)
         for digit in range(_MOST_DIGITS):
             solved = self._solve(rest)
             if solved is None:
                 return None
             for place, number in solved.items():
-                found[place] += number * power
+                residues[place] += number * power
             power *= PRIME
             rest = {column: value // PRIME for column, value in self._less(rest, solved).items()}
             if digit & (digit - 1) == 0 or not rest:  # after 1, 2, 3, 5, 9, … digits
-                numbers = _fractions(found, power)
+                numbers = _fractions(residues, power)
                 if numbers is not None and self._holds(numbers, target):
                     return numbers
         return None
@@ -116,11 +116,11 @@ class Span:
 
     def _less(self, target: IntegerVector, numbers: Mapping[int, int]) -> dict[int, int]:
         """Return target - Σ number·vector."""
-        found = dict(target)
+        difference = dict(target)
         for place, number in numbers.items():
             for column, value in self.basis[place].items():
-                found[column] = found.get(column, 0) - number * value
-        return {column: value for column, value in found.items() if value}
+                difference[column] = difference.get(column, 0) - number * value
+        return {column: value for column, value in difference.items() if value}
 
     def _holds(self, numbers: Mapping[int, Fraction], target: IntegerVector) -> bool:
         common = math.lcm(*(number.denominator for number in numbers.values()))
@@ -154,16 +154,16 @@ class Span:
             self._reduced = np.pad(self._reduced, ((0, 0), (0, max(columns, 2 * width) - width)))
 
 
-def _fractions(found: Mapping[int, int], power: int) -> dict[int, Fraction] | None:
+def _fractions(residues: Mapping[int, int], power: int) -> dict[int, Fraction] | None:
     """Return fractions with small terms and one common denominator that equal these numbers modulo the power."""
     bound = math.isqrt(power // 2)
     common = 1
-    for number in found.values():
+    for number in residues.values():
         common *= _denominator(number * common % power, power, bound)
         if common > bound:
             return None
     numbers = {}
-    for place, number in found.items():
+    for place, number in residues.items():
         top = number * common % power
         top = top - power if top > power // 2 else top
         if abs(top) > bound * common:
@@ -236,11 +236,11 @@ class MeasurementSystem:
         numbers = self._span.combination(target)
         if numbers is None:
             return None
-        found = {self._independent[place]: number for place, number in numbers.items()}
+        coefficients = {self._independent[place]: number for place, number in numbers.items()}
         best = self._best(target) if self._dependent else None
-        if best is not None and self._variance(best) < self._variance(found):
-            found = best
-        return {place: number for place, number in sorted(found.items()) if number}
+        if best is not None and self._variance(best) < self._variance(coefficients):
+            coefficients = best
+        return {place: number for place, number in sorted(coefficients.items()) if number}
 
     def _variance(self, numbers: Mapping[int, Fraction]) -> float:
         return sum(float(number) ** 2 * self._variances[place] for place, number in numbers.items() if number)
@@ -297,11 +297,11 @@ class _Solver:
                 self._table[row, place] = value / self._deviations[row]
         for row in range(before, len(rows)):
             for column, value in rows[row].items():
-                own = self._pivots.get(column)
-                if own is None:
+                pivot = self._pivots.get(column)
+                if pivot is None:
                     self._elsewhere[column].append((row, value))
                 else:
-                    self._table[row, own] = value / self._deviations[row]
+                    self._table[row, pivot] = value / self._deviations[row]
         self._updates += 1
         if before == 0 or self._updates > _MOST_UPDATES or len(rows) > 2 * before:
             self._updates, table = 0, self._filled
@@ -342,14 +342,14 @@ class _Solver:
         table, multipliers = self._filled, self._inverse @ wanted
         for _ in range(_REFINED):
             multipliers += self._inverse @ (wanted - table.T @ (table @ multipliers))
-        found: NDArray[np.float64] = table @ multipliers / self._deviations
-        return found
+        coefficients: NDArray[np.float64] = table @ multipliers / self._deviations
+        return coefficients
 
     def _grow(self, rows: int, columns: int) -> None:
         held = self._table.shape
         more = [
-            max(0, max(wanted, 2 * own) - own) if wanted > own else 0
-            for wanted, own in zip((rows, columns), held, strict=True)
+            max(0, max(wanted, 2 * size) - size) if wanted > size else 0
+            for wanted, size in zip((rows, columns), held, strict=True)
         ]
         if any(more):
             self._table = np.pad(self._table, ((0, more[0]), (0, more[1])))
@@ -357,10 +357,10 @@ class _Solver:
 
 def _invert(products: NDArray[np.float64]) -> NDArray[np.float64]:
     try:
-        found: NDArray[np.float64] = np.asarray(np.linalg.inv(products), dtype=np.float64)
+        inverse: NDArray[np.float64] = np.asarray(np.linalg.inv(products), dtype=np.float64)
     except np.linalg.LinAlgError:
-        found = np.asarray(np.linalg.pinv(products, hermitian=True), dtype=np.float64)
-    return found
+        inverse = np.asarray(np.linalg.pinv(products, hermitian=True), dtype=np.float64)
+    return inverse
 
 
 # --- Derivation: queries whose answers follow from earlier releases. No data is touched, and it is free. ---
@@ -405,7 +405,7 @@ class BestCombination:
         Theorem: sum-of-noises
         """
         number = Counter((abs(term.coefficient), term.noise) for term in self.terms)
-        draws = tuple(Draws.of(float(own), noise, times) for (own, noise), times in number.items())
+        draws = tuple(Draws.of(float(coefficient), noise, times) for (coefficient, noise), times in number.items())
         return upper_quantile(draws, to_failure_probability(confidence) / 2)
 
 
@@ -461,7 +461,7 @@ class Derivation:
     def _each(
         self, blocks: tuple[Block, ...], way: Callable[[StepVector], BestCombination | None]
     ) -> tuple[BestCombination, ...] | None:
-        found = []
+        combinations = []
         with self._lock:
             while self._taken < len(self._released):
                 release, self._taken = self._taken, self._taken + 1
@@ -471,38 +471,40 @@ class Derivation:
                     self._waiting[dependence(self._released[release].block)].append(release)
             for block in blocks:
                 for vector in block_vectors(block, self._domain) or (None,):
-                    one = None if vector is None else way(vector)
-                    if one is None:
+                    combination = None if vector is None else way(vector)
+                    if combination is None:
                         return None
-                    found.append(one)
-        return tuple(found)
+                    combinations.append(combination)
+        return tuple(combinations)
 
     def _look_up(self, vector: StepVector) -> BestCombination | None:
         varying = self._varying(vector)
         for columns in (frozenset([name for column in varying for name, _, _ in column]), None):
             for release in self._waiting.pop(columns, ()):
                 self._take(release)
-        told = self._told.get(frozenset(varying.items())) if varying else None
-        if told is None:
+        places = self._told.get(frozenset(varying.items())) if varying else None
+        if places is None:
             return None
-        best = min(told, key=lambda place: (noise_variance(self._released[place[0]].noise), place))
+        best = min(places, key=lambda place: (noise_variance(self._released[place[0]].noise), place))
         return self._combined(vector, [(best, Fraction(1))])
 
     def _derive(self, vector: StepVector) -> BestCombination | None:
         coefficients = self._system.combination(self._varying(vector))
         if coefficients is None:
             return None
-        return self._combined(vector, [(self._places[place], own) for place, own in coefficients.items()])
+        return self._combined(
+            vector, [(self._places[place], coefficient) for place, coefficient in coefficients.items()]
+        )
 
     def _combined(
         self, vector: StepVector, coefficients: Iterable[tuple[tuple[int, int, int], Fraction]]
     ) -> BestCombination:
         constant, variance, terms = Fraction(vector.get((), 0)), 0.0, []
-        for (release, group, rows), own in coefficients:
+        for (release, group, rows), coefficient in coefficients:
             source = self._released[release]
-            constant -= own * rows
-            variance += float(own) ** 2 * noise_variance(source.noise)
-            terms.append(ReleasedTerm(own, release, group, source.values[group], source.noise))
+            constant -= coefficient * rows
+            variance += float(coefficient) ** 2 * noise_variance(source.noise)
+            terms.append(ReleasedTerm(coefficient, release, group, source.values[group], source.noise))
         return BestCombination(tuple(terms), constant * (self._total or 0), variance)
 
     def _varying(self, vector: StepVector) -> StepVector:
@@ -516,12 +518,12 @@ class Derivation:
             return
         varying = [self._varying(vector) for vector in known]
         for group, vector in enumerate(varying):
-            told = self._told.setdefault(frozenset(vector.items()), [])
-            told.append((release, group, known[group].get((), 0)))
+            places = self._told.setdefault(frozenset(vector.items()), [])
+            places.append((release, group, known[group].get((), 0)))
         if release >= MOST_BLOCKS or len(self._system) + len(known) > MOST_VALUES or not self._system.fits(varying):
             return
         variance = noise_variance(self._released[release].noise)
-        for group in sorted(range(len(known)), key=lambda one: len(known[one])):  # short vectors shorten others
+        for group in sorted(range(len(known)), key=lambda index: len(known[index])):  # short vectors shorten others
             self._system.add(varying[group], variance)
             self._places.append((release, group, known[group].get((), 0)))
 

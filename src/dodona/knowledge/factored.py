@@ -82,18 +82,24 @@ class FactoredBelief:
 
     def joined(self, more: Iterable[ObservedBlock]) -> Self:
         """Return the belief with more observations, not fitted to them yet; those of one block are pooled."""
-        blocks, found = {one.block: one for one in self.seen}, tuple(more)
-        for one in found:
-            blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
+        blocks, observations = {observation.block: observation for observation in self.seen}, tuple(more)
+        for observation in observations:
+            blocks[observation.block] = (
+                blocks[observation.block].joined(observation) if observation.block in blocks else observation
+            )
         return replace(
-            self, seen=tuple(blocks.values()), cliques=self._grown(self._columns(one.block) for one in found)
+            self,
+            seen=tuple(blocks.values()),
+            cliques=self._grown(self._columns(observation.block) for observation in observations),
         )
 
     def loosened(self, more: Iterable[ObservedBlock]) -> Self:
         """Return the belief with more marginals that no clique is to hold; those of one block are pooled."""
-        blocks = {one.block: one for one in self.loose}
-        for one in more:
-            blocks[one.block] = blocks[one.block].joined(one) if one.block in blocks else one
+        blocks = {observation.block: observation for observation in self.loose}
+        for observation in more:
+            blocks[observation.block] = (
+                blocks[observation.block].joined(observation) if observation.block in blocks else observation
+            )
         belief = replace(self, loose=tuple(blocks.values()))
         belief.__dict__.update(tree=self.tree, law=self.law)  # cached properties that stay as they are
         return belief
@@ -109,11 +115,11 @@ class FactoredBelief:
 
     def fitted(self, steps: int, *, tolerance: float = TOLERANCE, anchor: float = RELATIVE_ANCHOR) -> Self:
         """Return the belief after at most so many steps of the fit, fewer if it converges."""
-        targets = [self._target(one) for one in self.seen]
-        start = [one.multipliers[where] for one, (_, where) in zip(self.seen, targets, strict=True)]
-        found = fit_law(
+        targets = [self._target(observation) for observation in self.seen]
+        start = [observation.multipliers[where] for observation, (_, where) in zip(self.seen, targets, strict=True)]
+        fit = fit_law(
             self.tree,
-            [own for own, _ in targets],
+            [target for target, _ in targets],
             start,
             prior=self._priors(),
             steps=steps,
@@ -121,42 +127,45 @@ class FactoredBelief:
             anchor=anchor,
         )
         seen = []
-        for one, (_, where), own in zip(self.seen, targets, found.multipliers, strict=True):
-            multipliers = np.zeros(one.block.values)
-            multipliers[where] = own
-            seen.append(replace(one, multipliers=multipliers))
-        belief = replace(self, seen=tuple(seen), gap=found.gap)
-        belief.__dict__.update(tree=self.tree, law=found.law)  # cached properties that are computed already
+        for observation, (_, where), fitted in zip(self.seen, targets, fit.multipliers, strict=True):
+            multipliers = np.zeros(observation.block.values)
+            multipliers[where] = fitted
+            seen.append(replace(observation, multipliers=multipliers))
+        belief = replace(self, seen=tuple(seen), gap=fit.gap)
+        belief.__dict__.update(tree=self.tree, law=fit.law)  # cached properties that are computed already
         return belief
 
     def tilted(self, block: Block, exponents: NDArray[np.float64]) -> Self:
         """Return the law with each cell multiplied by e^exponent of its answer: one step of multiplicative weights."""
-        unseen = all(one.block != block for one in self.seen)
+        unseen = all(observation.block != block for observation in self.seen)
         belief = self.joined([ObservedBlock.of_shares(block, np.zeros(block.values), 1.0)]) if unseen else self
         seen = [
-            replace(one, multipliers=one.multipliers + exponents) if one.block == block else one for one in belief.seen
+            replace(observation, multipliers=observation.multipliers + exponents)
+            if observation.block == block
+            else observation
+            for observation in belief.seen
         ]
         return replace(belief, seen=tuple(seen))
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query."""
         questions = cells.blocks_on_support(query, self.support)
-        laws = self.laws({one.places for one in questions})
-        return np.concatenate([one.values(laws[one.places]) for one in questions])
+        laws = self.laws({question.places for question in questions})
+        return np.concatenate([question.values(laws[question.places]) for question in questions])
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return marginals by the positions of their attributes: exact inside a clique, else counted on drawn rows."""
         sets = {places: self._internal(places) for places in wanted}
-        inside = {places: own for places, own in sets.items() if self.tree.find(own) is not None}
+        inside = {places: columns for places, columns in sets.items() if self.tree.find(columns) is not None}
         exact = self.law.marginals(set(inside.values()))
-        found = {}
-        for places, own in sets.items():
+        marginals = {}
+        for places, columns in sets.items():
             if places in inside:
-                axes = np.argsort([self.order[column] for column in own])
-                found[places] = np.ascontiguousarray(exact[own].transpose(axes))
+                axes = np.argsort([self.order[column] for column in columns])
+                marginals[places] = np.ascontiguousarray(exact[columns].transpose(axes))
             else:
-                found[places] = self._loose_marginal(places)
-        return found
+                marginals[places] = self._loose_marginal(places)
+        return marginals
 
     def _loose_marginal(self, places: Places) -> NDArray[np.float64]:
         """Return a marginal that no clique holds: counted on drawn rows, and moved towards what loose ones say of it.
@@ -168,10 +177,12 @@ class FactoredBelief:
             return self._believed[places]
         table = self._count_rows(places)
         shared: dict[Places, NDArray[np.float64]] = {}
-        for own, believed in self._believed.items():
-            common = tuple(place for place in own if place in places)
+        for loose_places, believed in self._believed.items():
+            common = tuple(place for place in loose_places if place in places)
             if len(common) > 1:
-                shared[common] = believed.sum(axis=tuple(at for at, place in enumerate(own) if place not in places))
+                shared[common] = believed.sum(
+                    axis=tuple(at for at, place in enumerate(loose_places) if place not in places)
+                )
         for common, believed in sorted(shared.items(), key=lambda item: len(item[0])):
             now = table.sum(axis=tuple(at for at, place in enumerate(places) if place not in common), keepdims=True)
             table = table * (believed.reshape(now.shape) / np.where(now > 0, now, 1.0))
@@ -179,15 +190,15 @@ class FactoredBelief:
 
     @cached_property
     def _believed(self) -> dict[Places, NDArray[np.float64]]:
-        found = {}
-        for one in self.loose:
-            shown = BlockOnSupport(one.block, self.support)
+        estimates = {}
+        for observation in self.loose:
+            shown = BlockOnSupport(observation.block, self.support)
             counted = self._count_rows(shown.places)
-            away = one.values[shown.groups()] - counted
-            noise = counted.size * one.variance
+            away = observation.values[shown.groups()] - counted
+            noise = counted.size * observation.variance
             part = 1.0 - noise / max(noise, float((away * away).sum()))
-            found[shown.places] = np.maximum(0.0, counted + part * away)
-        return found
+            estimates[shown.places] = np.maximum(0.0, counted + part * away)
+        return estimates
 
     def covers(self, names: Iterable[str]) -> bool:
         """Return whether a clique holds some attributes, so that their marginal is exact."""
@@ -201,13 +212,17 @@ class FactoredBelief:
 
         And the loose ones, with the pairs of columns in them: what is far off shows most in tables of few cells.
         """
-        names = [*(one.block.attributes for one in (*self.seen, *self.loose)), *self.prior]
-        sets = {*map(self.support.places, names), *(own for own in wanted if self._inside(own))}
+        names = [*(observation.block.attributes for observation in (*self.seen, *self.loose)), *self.prior]
+        sets = {*map(self.support.places, names), *(places for places in wanted if self._inside(places))}
         largest: list[Places] = []
-        for own in sorted(sets, key=lambda places: (-len(places), places)):
-            if own and not any(set(own) <= set(other) for other in largest):
-                largest.append(own)
-        pairs = {pair for one in self.loose for pair in combinations(self.support.places(one.block.attributes), 2)}
+        for candidate in sorted(sets, key=lambda places: (-len(places), places)):
+            if candidate and not any(set(candidate) <= set(other) for other in largest):
+                largest.append(candidate)
+        pairs = {
+            pair
+            for observation in self.loose
+            for pair in combinations(self.support.places(observation.block.attributes), 2)
+        }
         return [*largest, *sorted(pair for pair in pairs.difference(largest) if not self._inside(pair))]
 
     def rows(self, count: int, rng: cells.RandomSource) -> NDArray[np.int64]:
@@ -223,7 +238,7 @@ class FactoredBelief:
         if rows < 0:
             raise InvalidArgument("rows", rows, "write a whole number from 0")
         drawn = junction.draw_rows(self.law, rows, rng, independent=True).T[self._inverse].T
-        return {name: own[drawn[:, place]] for place, (name, own) in enumerate(self.support.codes.items())}
+        return {name: codes[drawn[:, place]] for place, (name, codes) in enumerate(self.support.codes.items())}
 
     def probabilities(self) -> NDArray[np.float64]:
         """Return the distribution over all cells, in the shape of a support that is within the limit."""
@@ -255,9 +270,9 @@ class FactoredBelief:
         good for some sets may be bad for more of them.
         """
         tree, sets = self.tree, list(dict.fromkeys(more))
-        for own in sets:
-            if tree.find(own) is None:
-                tree = JunctionTree.over(self._shape, (), cliques=tree.widen(own))
+        for columns in sets:
+            if tree.find(columns) is None:
+                tree = JunctionTree.over(self._shape, (), cliques=tree.widen(columns))
         present = tuple(clique.columns for clique in tree.cliques)
         if tree is self.tree:
             return present
@@ -275,9 +290,11 @@ class FactoredBelief:
     def law(self) -> CalibratedTree:
         """The law itself."""
         tables = self._priors()
-        for one in self.seen:
-            target, where = self._target(one)
-            table = target.table(one.multipliers[where]).reshape([self._shape[place] for place in target.columns])
+        for observation in self.seen:
+            target, where = self._target(observation)
+            table = target.table(observation.multipliers[where]).reshape(
+                [self._shape[place] for place in target.columns]
+            )
             junction.add_table(tables, target.columns, table)
         return self.tree.calibrate(tables)
 
@@ -291,8 +308,8 @@ class FactoredBelief:
         for place, length in zip(places, shape, strict=True):
             numbers *= length
             numbers += self._drawn[:, place]
-        found: NDArray[np.float64] = np.bincount(numbers, minlength=math.prod(shape)).reshape(shape) / SCORED_ROWS
-        return found
+        shares: NDArray[np.float64] = np.bincount(numbers, minlength=math.prod(shape)).reshape(shape) / SCORED_ROWS
+        return shares
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
@@ -311,32 +328,34 @@ class FactoredBelief:
     @cached_property
     def _sets(self) -> tuple[Columns, ...]:
         known = [self._internal(self.support.places(names)) for names in self.prior]
-        return (*known, *(self._columns(one.block) for one in self.seen))
+        return (*known, *(self._columns(observation.block) for observation in self.seen))
 
     def _priors(self) -> dict[Columns, Table]:
-        found: dict[Columns, Table] = {}
+        priors: dict[Columns, Table] = {}
         for names, table in self.prior.items():
-            own = self._internal(self.support.places(names))
-            places = [self.order[column] for column in own]
+            columns = self._internal(self.support.places(names))
+            places = [self.order[column] for column in columns]
             shaped = table.reshape([self.support.shape[place] for place in sorted(places)])
-            junction.add_table(found, own, shaped.transpose([sorted(places).index(place) for place in places]))
-        return found
+            junction.add_table(priors, columns, shaped.transpose([sorted(places).index(place) for place in places]))
+        return priors
 
-    def _target(self, one: ObservedBlock) -> tuple[Target, NDArray[np.int64]]:
+    def _target(self, observation: ObservedBlock) -> tuple[Target, NDArray[np.int64]]:
         """Return what the fit aims at, and which answers of the block its values are."""
-        shown = BlockOnSupport(one.block, self.support)
+        shown = BlockOnSupport(observation.block, self.support)
         columns = self._internal(shown.places)
-        answers = np.where(shown.weights() != 0, shown.groups() if one.block.keys else 0, one.block.values)
+        answers = np.where(
+            shown.weights() != 0, shown.groups() if observation.block.keys else 0, observation.block.values
+        )
         places = [self.order[column] for column in columns]
         groups = np.ascontiguousarray(answers.transpose([shown.places.index(place) for place in places])).reshape(-1)
         used = np.unique(groups)
-        apart = used.size == groups.size and used[-1] < one.block.values
-        where = groups if apart else used[used < one.block.values]
-        values = one.values[where]
-        if used[-1] < one.block.values:  # all believed rows are in some group: the shares sum to 1
+        apart = used.size == groups.size and used[-1] < observation.block.values
+        where = groups if apart else used[used < observation.block.values]
+        values = observation.values[where]
+        if used[-1] < observation.block.values:  # all believed rows are in some group: the shares sum to 1
             total = float(values.sum())
-            if where.size < one.block.values and total > _SOME:  # rows in cells without weight are not counted
+            if where.size < observation.block.values and total > _SOME:  # rows in cells without weight are not counted
                 values = values / total
             values = values + (1.0 - values.sum()) / values.size
         numbers = None if apart else np.searchsorted(where, groups)
-        return Target(columns, values, math.sqrt(one.variance), numbers, pull=one.pull), where
+        return Target(columns, values, math.sqrt(observation.variance), numbers, pull=observation.pull), where

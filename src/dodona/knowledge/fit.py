@@ -51,7 +51,7 @@ class ObservedBlock:
     @classmethod
     def of(cls, block: Block, counts: Sequence[int], noise: Noise, *, size: int) -> Self:
         """Return the observation from noisy counts of a table with `size` rows."""
-        shares = np.array([float(one) for one in counts]) / size
+        shares = np.array([float(count) for count in counts]) / size
         return cls.of_shares(block, shares, max(noise_variance(noise), 1e-12) / size**2)
 
     @classmethod
@@ -65,7 +65,9 @@ class ObservedBlock:
         values = self.values * weight + other.values * (1 - weight)
         peak: float | None = None
         if self.peak is not None or other.peak is not None:
-            peaks = [one.variance if one.peak is None else one.peak for one in (self, other)]
+            peaks = [
+                observation.variance if observation.peak is None else observation.peak for observation in (self, other)
+            ]
             peak = weight**2 * peaks[0] + (1 - weight) ** 2 * peaks[1]
         variance, pull = weight * self.variance, max(self.pull, other.pull)
         return replace(self, values=values, variance=variance, peak=peak, pull=pull)
@@ -81,42 +83,47 @@ def fit_blocks(
     gap = 0.0
     for _ in range(sweeps):
         gap = 0.0
-        for place, one in enumerate(seen):
-            belief, seen[place], moved = fit_block(belief, one, anchor)
+        for place, observation in enumerate(seen):
+            belief, seen[place], moved = fit_block(belief, observation, anchor)
             gap = max(gap, moved)
         if gap <= tolerance:
             break
     return belief, gap
 
 
-def fit_block(belief: DenseBelief, one: ObservedBlock, anchor: float) -> tuple[DenseBelief, ObservedBlock, float]:
+def fit_block(
+    belief: DenseBelief, observation: ObservedBlock, anchor: float
+) -> tuple[DenseBelief, ObservedBlock, float]:
     """Return the belief with the best multipliers of one block, and how far its answers moved; the old one is spent.
 
     The distance is that of the answer that moved farthest, in standard deviations of its noise.
     """
-    query = Query(belief.support.domain, (one.block,))
+    query = Query(belief.support.domain, (observation.block,))
     answers = belief.expect(query)
-    if one.block.keys:
-        multipliers, reached = _fit_groups(answers, one, anchor)
+    if observation.block.keys:
+        multipliers, reached = _fit_groups(answers, observation, anchor)
         moved = float(np.abs(reached - answers).max())
     else:
         share = float(answers[0])
         if not LEAST_SHARE < share < 1 - LEAST_SHARE:  # all rows or none: no multiplier can change that
-            return belief, one, 0.0
+            return belief, observation, 0.0
         best, count = solve_multipliers(
-            math.log(share) - float(one.multipliers[0]), float(one.values[0]), anchor * one.variance, 1.0 - share
+            math.log(share) - float(observation.multipliers[0]),
+            float(observation.values[0]),
+            anchor * observation.variance,
+            1.0 - share,
         )
         multipliers, moved = np.array([min(max(best, -_MOST), _MOST)]), abs(count - share)
-    tilted = belief.tilted(query, exponents=multipliers - one.multipliers)
-    return tilted, replace(one, multipliers=multipliers), moved / math.sqrt(one.variance)
+    tilted = belief.tilted(query, exponents=multipliers - observation.multipliers)
+    return tilted, replace(observation, multipliers=multipliers), moved / math.sqrt(observation.variance)
 
 
 def _fit_groups(
-    answers: NDArray[np.float64], one: ObservedBlock, anchor: float
+    answers: NDArray[np.float64], observation: ObservedBlock, anchor: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the best multipliers and answers of grouped counts; groups that no row can be in stay empty."""
     alive = answers > 0
-    values = one.values[alive]
+    values = observation.values[alive]
     outside = max(0.0, 1.0 - float(answers.sum()))
     if outside < _CLOSE:  # all believed rows are in some group: the shares sum to 1
         total = float(values.sum())
@@ -124,9 +131,9 @@ def _fit_groups(
             values = values / total
         values = values + (1.0 - values.sum()) / values.size
         outside = 0.0
-    logs = np.log(np.maximum(answers[alive], _LEAST)) - one.multipliers[alive]
-    multipliers, reached = one.multipliers.copy(), np.zeros_like(answers)
-    best, reached[alive] = solve_multipliers(logs, values, anchor * one.variance, outside)
+    logs = np.log(np.maximum(answers[alive], _LEAST)) - observation.multipliers[alive]
+    multipliers, reached = observation.multipliers.copy(), np.zeros_like(answers)
+    best, reached[alive] = solve_multipliers(logs, values, anchor * observation.variance, outside)
     multipliers[alive] = np.clip(best, -_MOST, _MOST)
     return multipliers, reached
 

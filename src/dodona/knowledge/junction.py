@@ -39,30 +39,30 @@ def eliminate(shape: Sequence[int], sets: Iterable[Iterable[int]]) -> list[Colum
     Each column is eliminated when the table over it and its neighbours is smallest. Every column is in some clique.
     """
     around: list[set[int]] = [{place} for place in range(len(shape))]
-    for own in sets:
-        members = set(own)
+    for columns in sets:
+        members = set(columns)
         for place in members:
             around[place] |= members
-    sizes = [_cells(shape, own) for own in around]
+    sizes = [_cells(shape, neighbours) for neighbours in around]
     waiting = [(size, place) for place, size in enumerate(sizes)]
     heapq.heapify(waiting)
     gone = [False] * len(shape)
-    found: list[set[int]] = []
+    cliques: list[set[int]] = []
     while waiting:
         size, place = heapq.heappop(waiting)
         if gone[place] or size != sizes[place]:
             continue
         gone[place] = True
         clique = around[place]
-        if not any(clique <= other for other in found):
-            found.append(clique)
+        if not any(clique <= other for other in cliques):
+            cliques.append(clique)
         others = clique - {place}
         for other in others:
             around[other] |= others
             around[other].discard(place)
             sizes[other] = _cells(shape, around[other])
             heapq.heappush(waiting, (sizes[other], other))
-    return [tuple(sorted(clique)) for clique in found]
+    return [tuple(sorted(clique)) for clique in cliques]
 
 
 def count_cells(shape: Sequence[int], cliques: Iterable[Collection[int]]) -> int:
@@ -115,12 +115,12 @@ class JunctionTree:
         links = _spanning_tree(shape, chosen)
         home: dict[Columns, int] = {}
         inside: list[list[Columns]] = [[] for _ in links]
-        for own in wanted:
-            members = set(own)
+        for subset in wanted:
+            members = set(subset)
             fitting = [number for number, (columns, _, _) in enumerate(links) if members <= set(columns)]
             best = min(fitting, key=lambda number: _cells(shape, links[number][0]))
-            home[own] = best
-            inside[best].append(own)
+            home[subset] = best
+            inside[best].append(subset)
         for _, parent, separator in links:
             if parent is not None and separator:
                 inside[parent].append(separator)
@@ -146,9 +146,9 @@ class JunctionTree:
 
         No more than this many are needed; another tree may need fewer.
         """
-        own = [set(self.cliques[number].columns) for number in self._between(columns)]
-        grown = count_cells(self.shape, [members.union(columns) for members in own])
-        return self.cells + grown - count_cells(self.shape, own)
+        path = [set(self.cliques[number].columns) for number in self._between(columns)]
+        grown = count_cells(self.shape, [members.union(columns) for members in path])
+        return self.cells + grown - count_cells(self.shape, path)
 
     def widen(self, columns: Columns) -> list[Columns]:
         """Return the cliques of the tree that `widened` counts the cells of, without those inside others."""
@@ -157,11 +157,11 @@ class JunctionTree:
             {*clique.columns, *columns} if number in between else set(clique.columns)
             for number, clique in enumerate(self.cliques)
         ]
-        found: list[set[int]] = []
-        for own in sorted(grown, key=len, reverse=True):
-            if not any(own <= other for other in found):
-                found.append(own)
-        return [tuple(sorted(own)) for own in found]
+        cliques: list[set[int]] = []
+        for members in sorted(grown, key=len, reverse=True):
+            if not any(members <= other for other in cliques):
+                cliques.append(members)
+        return [tuple(sorted(members)) for members in cliques]
 
     def _between(self, columns: Columns) -> set[int]:
         """Return the cliques on the way between some columns; none if a clique has all of them."""
@@ -182,30 +182,30 @@ class JunctionTree:
     @cached_property
     def _first(self) -> dict[int, int]:
         """For each column the first clique that has it, which is the nearest one to the root."""
-        found: dict[int, int] = {}
+        first: dict[int, int] = {}
         for number, clique in enumerate(self.cliques):
             for place in clique.columns:
-                found.setdefault(place, number)
-        return found
+                first.setdefault(place, number)
+        return first
 
     def _way_up(self, number: int) -> list[int]:
         """Return a clique and all above it."""
-        found, above = [number], self.cliques[number].parent
+        path, above = [number], self.cliques[number].parent
         while above is not None:
-            found.append(above)
+            path.append(above)
             above = self.cliques[above].parent
-        return found
+        return path
 
     def calibrate(self, tables: Mapping[Columns, Table]) -> CalibratedTree:
         """Return the law whose logarithm is the sum of the tables, up to its normalisation."""
-        own: list[dict[Columns, Table]] = [{} for _ in self.cliques]
+        potentials: list[dict[Columns, Table]] = [{} for _ in self.cliques]
         for columns, table in tables.items():
-            add_table(own[self.home[columns]], columns, table)
+            add_table(potentials[self.home[columns]], columns, table)
         conditionals: list[Table] = [np.empty(0)] * len(self.cliques)
         log_total = 0.0
         for number in reversed(range(len(self.cliques))):
             clique = self.cliques[number]
-            logs = self._add_up(clique, own[number])
+            logs = self._add_up(clique, potentials[number])
             inner = tuple(axis for axis, place in enumerate(clique.columns) if place not in clique.separator)
             most = logs.max(axis=inner, keepdims=True)
             logs -= most
@@ -217,7 +217,7 @@ class JunctionTree:
             if clique.parent is None or not clique.separator:
                 log_total += float(message)
             else:
-                add_table(own[clique.parent], clique.separator, message)
+                add_table(potentials[clique.parent], clique.separator, message)
         return CalibratedTree(self, tables, tuple(conditionals), log_total)
 
     def _add_up(self, clique: Clique, tables: dict[Columns, Table]) -> Table:
@@ -226,29 +226,29 @@ class JunctionTree:
         for merge in clique.merges:
             total = done.pop(merge.columns, None)
             for part in merge.parts:
-                found = done.pop(part, None)
-                if found is None:
+                table = done.pop(part, None)
+                if table is None:
                     continue
-                wide = found.reshape([self.shape[place] if place in part else 1 for place in merge.columns])
+                wide = table.reshape([self.shape[place] if place in part else 1 for place in merge.columns])
                 total = wide if total is None else total + wide
             if total is not None:
                 done[merge.columns] = total
         shape = [self.shape[place] for place in clique.columns]
-        found = done.get(clique.columns)
-        return np.zeros(shape) if found is None else np.array(np.broadcast_to(found, shape))
+        table = done.get(clique.columns)
+        return np.zeros(shape) if table is None else np.array(np.broadcast_to(table, shape))
 
     def sum_down(self, table: Table, columns: Columns, wanted: Columns) -> Table:
         """Return the sums of a table over all axes but the wanted ones, the longest axis first."""
         if columns == wanted:
             return table
         left = list(columns)
-        for place in sorted(set(columns) - set(wanted), key=lambda own: -self.shape[own]):
+        for place in sorted(set(columns) - set(wanted), key=lambda column: -self.shape[column]):
             axis = left.index(place)
             length = self.shape[place]
-            rest = math.prod([self.shape[own] for own in left[axis + 1 :]])
+            rest = math.prod([self.shape[column] for column in left[axis + 1 :]])
             table = _sum_middle(table.reshape(-1, length, rest), length, rest)
             left.pop(axis)
-        return table.reshape([self.shape[own] for own in left])
+        return table.reshape([self.shape[column] for column in left])
 
 
 def add_table(tables: dict[Columns, Table], columns: Columns, table: Table) -> None:
@@ -259,8 +259,8 @@ def add_table(tables: dict[Columns, Table], columns: Columns, table: Table) -> N
 def _sum_middle(parts: Table, length: int, rest: int) -> Table:
     """Return the sum over the middle axis."""
     if rest == 1:
-        found: Table = np.einsum("ij->i", parts.reshape(-1, length))  # not by BLAS: see `maxent._dot`
-        return found
+        row_sums: Table = np.einsum("ij->i", parts.reshape(-1, length))  # not by BLAS: see `maxent._dot`
+        return row_sums
     if length > _FEW:
         summed: Table = parts.sum(axis=1)
         return summed
@@ -283,7 +283,7 @@ class CalibratedTree:
 
     def marginals(self, wanted: Iterable[Columns]) -> dict[Columns, Table]:
         """Return the marginals of the given sets of columns, each inside a clique."""
-        tree, found, shared = self.tree, dict[Columns, Table](), dict[int, dict[Columns, Table]]()
+        tree, marginals, shared = self.tree, dict[Columns, Table](), dict[int, dict[Columns, Table]]()
         inside: dict[int, set[Columns]] = {}
         for columns in wanted:
             home = tree.home.get(columns)
@@ -303,12 +303,12 @@ class CalibratedTree:
                     done[part] = tree.sum_down(done[merge.columns], merge.columns, part)
             for columns in inside.get(number, ()):
                 if columns not in done:
-                    fitting = [own for own in done if set(columns) <= set(own)]
-                    least = min(fitting, key=lambda own: _cells(tree.shape, own))
+                    fitting = [superset for superset in done if set(columns) <= set(superset)]
+                    least = min(fitting, key=lambda superset: _cells(tree.shape, superset))
                     done[columns] = tree.sum_down(done[least], least, columns)
-                found[columns] = done[columns]
+                marginals[columns] = done[columns]
             shared[number] = done
-        return found
+        return marginals
 
 
 # --- Rows of a law: clique by clique, each given what it shares with its parent. ---
@@ -334,58 +334,61 @@ def draw_rows(law: CalibratedTree, count: int, rng: RandomSource, *, independent
         sorted_shared = shared[order]
         first = np.flatnonzero(np.diff(sorted_shared, prepend=-1))
         groups, times = sorted_shared[first], np.diff(first, append=count)
-        own = np.repeat(np.arange(groups.size), times)
+        row_groups = np.repeat(np.arange(groups.size), times)
         if independent:
             levels = rng.random(count)
         else:
-            levels = (np.arange(count) - first[own] + rng.random(groups.size)[own]) / times[own]
+            levels = (np.arange(count) - first[row_groups] + rng.random(groups.size)[row_groups]) / times[row_groups]
         sums = np.cumsum(table[groups], axis=1)
         edges = sums / sums[:, -1:] + np.arange(groups.size)[:, None]
-        found = np.searchsorted(edges.reshape(-1), levels + own, side="right") - own * table.shape[1]
-        last = np.argmax(sums >= sums[:, -1:], axis=1)[own]  # cells after it have no weight
-        for place, codes in zip(inner, np.unravel_index(np.minimum(found, last), lengths), strict=True):
+        cells = np.searchsorted(edges.reshape(-1), levels + row_groups, side="right") - row_groups * table.shape[1]
+        last = np.argmax(sums >= sums[:, -1:], axis=1)[row_groups]  # cells after it have no weight
+        for place, codes in zip(inner, np.unravel_index(np.minimum(cells, last), lengths), strict=True):
             rows[order, place] = codes
     return rows
 
 
 def _spanning_tree(shape: Sequence[int], cliques: list[Columns]) -> list[tuple[Columns, int | None, Columns]]:
     """Return each clique with its parent and what they share, parents first: a tree of the largest separators."""
-    order = sorted(cliques, key=lambda own: (-_cells(shape, own), own))
-    found: list[tuple[Columns, int | None, Columns]] = [(order[0], None, ())]
-    best = {own: (len(set(own) & set(order[0])), 0) for own in order[1:]}
+    order = sorted(cliques, key=lambda clique: (-_cells(shape, clique), clique))
+    links: list[tuple[Columns, int | None, Columns]] = [(order[0], None, ())]
+    best = {clique: (len(set(clique) & set(order[0])), 0) for clique in order[1:]}
     while best:
-        chosen = max(best, key=lambda own: (best[own][0], -best[own][1]))
+        chosen = max(best, key=lambda clique: (best[clique][0], -best[clique][1]))
         _, parent = best.pop(chosen)
-        found.append((chosen, parent, tuple(sorted(set(chosen) & set(found[parent][0])))))
+        links.append((chosen, parent, tuple(sorted(set(chosen) & set(links[parent][0])))))
         members = set(chosen)
-        for own, (common, _) in best.items():
-            if len(members & set(own)) > common:
-                best[own] = (len(members & set(own)), len(found) - 1)
-    return found
+        for clique, (common, _) in best.items():
+            if len(members & set(clique)) > common:
+                best[clique] = (len(members & set(clique)), len(links) - 1)
+    return links
 
 
 def _plan_merges(shape: Sequence[int], columns: Columns, sets: Iterable[Columns]) -> tuple[_Merge, ...]:
     """Return the order of adding tables up to a clique in which partial sums are small."""
-    left = sorted(dict.fromkeys(own for own in sets if own != columns), key=lambda own: (-_cells(shape, own), own))
+    left = sorted(
+        dict.fromkeys(subset for subset in sets if subset != columns),
+        key=lambda subset: (-_cells(shape, subset), subset),
+    )
     merges: list[_Merge] = []
     parts: dict[Columns, list[Columns]] = {}
     top: list[Columns] = []
-    for own in left:  # a set inside another one is added to it
+    for subset in left:  # a set inside another one is added to it
         for other in reversed(top):
-            if set(own) <= set(other):
-                parts[other].append(own)
+            if set(subset) <= set(other):
+                parts[other].append(subset)
                 break
         else:
-            top.append(own)
-            parts[own] = []
-    merges += [_Merge(own, tuple(parts[own])) for own in reversed(top) if parts[own]]
-    waiting = {own: (_cells(shape, own), set(own)) for own in top}
+            top.append(subset)
+            parts[subset] = []
+    merges += [_Merge(subset, tuple(parts[subset])) for subset in reversed(top) if parts[subset]]
+    waiting = {subset: (_cells(shape, subset), set(subset)) for subset in top}
     while len(waiting) > 1:  # the smallest one is added to the one with which it makes the smallest table
-        first = min(waiting, key=lambda own: (waiting[own][0], own))
+        first = min(waiting, key=lambda subset: (waiting[subset][0], subset))
         members = waiting.pop(first)[1]
-        second = min(waiting, key=lambda own: (_cells(shape, members | waiting[own][1]), own))
+        second = min(waiting, key=lambda subset: (_cells(shape, members | waiting[subset][1]), subset))
         union = tuple(sorted(members | waiting.pop(second)[1]))
-        merges.append(_Merge(union, tuple(own for own in (first, second) if own != union)))
+        merges.append(_Merge(union, tuple(part for part in (first, second) if part != union)))
         waiting[union] = (_cells(shape, union), set(union))
     last = next(iter(waiting), None)
     if last != columns:

@@ -89,33 +89,33 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
     """
     if not targets:
         return Fit((), tree.calibrate(prior), 0.0, 0)
-    deviations = np.concatenate([np.full(own.values.size, own.deviation) for own in targets])
-    pulls = np.concatenate([np.full(own.values.size, own.pull) for own in targets])
-    ridge, values = anchor * pulls * deviations, np.concatenate([own.values for own in targets])
-    ends = np.cumsum([own.values.size for own in targets])
-    spans = [slice(end - own.values.size, end) for own, end in zip(targets, ends.tolist(), strict=True)]
-    sets = list(dict.fromkeys(own.columns for own in targets))
-    shapes = {own: [tree.shape[place] for place in own] for own in sets}
+    deviations = np.concatenate([np.full(target.values.size, target.deviation) for target in targets])
+    pulls = np.concatenate([np.full(target.values.size, target.pull) for target in targets])
+    ridge, values = anchor * pulls * deviations, np.concatenate([target.values for target in targets])
+    ends = np.cumsum([target.values.size for target in targets])
+    spans = [slice(end - target.values.size, end) for target, end in zip(targets, ends.tolist(), strict=True)]
+    sets = list(dict.fromkeys(target.columns for target in targets))
+    shapes = {columns: [tree.shape[place] for place in columns] for columns in sets}
 
     def look(theta: Table) -> tuple[float, Table, Table, CalibratedTree]:
         tables = dict(prior)
-        for own, span in zip(targets, spans, strict=True):
-            table = own.table(theta[span]).reshape(shapes[own.columns])
-            tables[own.columns] = tables[own.columns] + table if own.columns in tables else table
+        for target, span in zip(targets, spans, strict=True):
+            table = target.table(theta[span]).reshape(shapes[target.columns])
+            tables[target.columns] = tables[target.columns] + table if target.columns in tables else table
         law = tree.calibrate(tables)
         marginals = law.marginals(sets)
-        answers = np.concatenate([own.answers(marginals[own.columns]) for own in targets])
+        answers = np.concatenate([target.answers(marginals[target.columns]) for target in targets])
         value = law.log_total - _dot(theta, values) + 0.5 * _dot(ridge, theta * theta)
         return value, answers - values + ridge * theta, answers, law
 
     theta = np.concatenate(start)
-    fresh = _apart([own for own, given in zip(targets, start, strict=True) if not given.any()])
+    fresh = _apart([target for target, given in zip(targets, start, strict=True) if not given.any()])
     if fresh:
         _, _, answers, _ = look(theta)
-        for own, span in zip(targets, spans, strict=True):
-            if own in fresh:
-                theta[span] = _alone(own, answers[span], anchor)
-    found = _minimise(
+        for target, span in zip(targets, spans, strict=True):
+            if target in fresh:
+                theta[span] = _alone(target, answers[span], anchor)
+    optimum = _minimise(
         look,
         theta,
         np.maximum(values, 0.0),
@@ -125,17 +125,17 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
         steps=steps,
         tolerance=tolerance,
     )
-    theta, law, gap, done = found
+    theta, law, gap, done = optimum
     return Fit(tuple(theta[span] for span in spans), law, gap, done)
 
 
 def _apart(targets: Sequence[Target]) -> list[Target]:
     """Return targets no two of which share more than a column: each may begin where it would be fitted alone."""
-    found: list[Target] = []
-    for own in targets:
-        if all(len(set(own.columns) & set(other.columns)) <= 1 for other in found):
-            found.append(own)
-    return found
+    chosen: list[Target] = []
+    for target in targets:
+        if all(len(set(target.columns) & set(other.columns)) <= 1 for other in chosen):
+            chosen.append(target)
+    return chosen
 
 
 def _alone(target: Target, answers: Table, anchor: float) -> Table:
@@ -177,38 +177,38 @@ def _minimise(  # noqa: PLR0913  the parts of the dual
         length = 1.0
         for _ in range(_TRIES):
             reached = theta - length * direction
-            found = look(reached)
-            if found[0] <= value - _ARMIJO * length * slope:
+            evaluation = look(reached)
+            if evaluation[0] <= value - _ARMIJO * length * slope:
                 break
             length *= _SHORTER
         else:
             break  # no step is downhill: the rest is rounding
-        moved, changed = reached - theta, found[1] - gradient
+        moved, changed = reached - theta, evaluation[1] - gradient
         curvature = _dot(moved, changed)
         if curvature > _LEAST_CURVATURE * _dot(moved, moved):
             pairs.append((moved, changed, 1.0 / curvature))
             del pairs[: -max(_LEAST_MEMORY, min(_MEMORY, _MOST_NUMBERS // (2 * theta.size)))]
-        theta, (value, gradient, answers, law) = reached, found
+        theta, (value, gradient, answers, law) = reached, evaluation
         gap, done = float(np.abs(gradient / deviations).max()), done + 1
     return theta, law, gap, done
 
 
 def _direction(gradient: Table, scale: Table, pairs: Sequence[tuple[Table, Table, float]], several: int) -> Table:
     """Return the inverse Hessian times the gradient, by the two loops of L-BFGS (Nocedal 1980)."""
-    found = gradient.copy()
+    direction = gradient.copy()
     shares = []
     for moved, changed, inverse in reversed(pairs):
-        share = inverse * _dot(moved, found)
-        found -= share * changed
+        share = inverse * _dot(moved, direction)
+        direction -= share * changed
         shares.append(share)
     if pairs:
         _, changed, inverse = pairs[-1]
-        found *= scale / (inverse * _dot(changed, scale * changed))
+        direction *= scale / (inverse * _dot(changed, scale * changed))
     else:
-        found *= scale / several
+        direction *= scale / several
     for (moved, changed, inverse), share in zip(pairs, reversed(shares), strict=True):
-        found += moved * (share - inverse * _dot(changed, found))
-    return found
+        direction += moved * (share - inverse * _dot(changed, direction))
+    return direction
 
 
 def _dot(first: Table, second: Table) -> float:

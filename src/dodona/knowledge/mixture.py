@@ -28,14 +28,14 @@ class Mixture:
 
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the mean expectation of every answer of a query, per row."""
-        found: NDArray[np.float64] = sum(part.expect(query) for part in self.parts) / len(self.parts)  # type: ignore[assignment]
-        return found
+        means: NDArray[np.float64] = sum(part.expect(query) for part in self.parts) / len(self.parts)  # type: ignore[assignment]
+        return means
 
     def sample(self, rows: int, rng: cells.RandomSource) -> dict[str, NDArray[np.int64]]:
         """Return synthetic rows, drawn from the beliefs in equal numbers, up to one."""
         shares = [rows // len(self.parts) + (place < rows % len(self.parts)) for place in range(len(self.parts))]
         drawn = [part.sample(share, rng) for part, share in zip(self.parts, shares, strict=True)]
-        return {name: np.concatenate([one[name] for one in drawn]) for name in self.support.domain.names}
+        return {name: np.concatenate([sample[name] for sample in drawn]) for name in self.support.domain.names}
 
 
 class MixtureBuilder:

@@ -51,8 +51,8 @@ class PredictionModel:
         belief = self._covering(query.blocks)
         if belief is None:
             return None
-        found: NDArray[np.float64] = belief.expect(Query(belief.support.domain, query.blocks)) * rows
-        return found
+        answers: NDArray[np.float64] = belief.expect(Query(belief.support.domain, query.blocks)) * rows
+        return answers
 
     def take(self, block: Block, share: float, deviation: float) -> None:
         """Fit the distribution to a count as well, given as a share of the rows."""
@@ -81,8 +81,10 @@ class PredictionModel:
         finer = dict(self._labels)
         for name, trait in attribute_uses(Stack((), tuple(blocks))).items():
             known = self._seen.setdefault(name, AttributeUse())
-            told = trait.masks <= known.masks and trait.partitions <= known.partitions and trait.values <= known.values
-            if told and name in finer:
+            covered = (
+                trait.masks <= known.masks and trait.partitions <= known.partitions and trait.values <= known.values
+            )
+            if covered and name in finer:
                 continue
             known.masks |= trait.masks
             known.partitions |= trait.partitions
@@ -97,27 +99,27 @@ class PredictionModel:
     def _part(self, finer: dict[str, NDArray[np.int64]]) -> None:
         """Split the classes that are now distinguished; the weight of each is divided as in the prior."""
         ordered = {name: finer[name] for name in self.domain.names if name in finer}
-        if math.prod(int(own.max()) + 1 for own in ordered.values()) > MOST_MODEL_CELLS:
+        if math.prod(int(labels.max()) + 1 for labels in ordered.values()) > MOST_MODEL_CELLS:
             self.off, self._belief = True, None
             return
         support = Support(
             self.domain.project(ordered),
-            tuple(sum(1 << int(code) for code in _first_codes(own)) for own in ordered.values()),
+            tuple(sum(1 << int(code) for code in _first_codes(labels)) for labels in ordered.values()),
         )
         weights = np.ones([1] * len(ordered))
         if self._belief is not None:
             before = [1 if name not in self._labels else int(self._labels[name].max()) + 1 for name in ordered]
             weights = self._belief.probabilities().reshape(before)
-        for place, (name, own) in enumerate(ordered.items()):
+        for place, (name, labels) in enumerate(ordered.items()):
             known = self._labels.get(name)
             prior = _prior(self.domain, name)
-            mass = np.bincount(own, weights=prior)
+            mass = np.bincount(labels, weights=prior)
             if known is None:
                 parents, share = np.zeros(len(mass), dtype=np.int64), mass / mass.sum()
-            elif known is own:
+            elif known is labels:
                 continue
             else:
-                parents = known[_first_codes(own)]
+                parents = known[_first_codes(labels)]
                 share = mass / np.bincount(known, weights=prior)[parents]
             weights = np.take(weights, parents, axis=place)
             weights = weights * share.reshape([-1 if other == place else 1 for other in range(len(ordered))])
@@ -140,13 +142,13 @@ def _fit_terms(
     if learned.classes is None or rows / values.size >= deviation:
         yield from _group_terms(block, values, deviation, rows)
     else:  # more noise than rows per cell: marginal sums are more informative
-        table = values.reshape([own.number for own in learned.classes])
+        table = values.reshape([classing.number for classing in learned.classes])
         for places in combinations(range(table.ndim), min(_PAIR, table.ndim)):
             others = tuple(place for place in range(table.ndim) if place not in places)
             summed = table.sum(axis=others)
-            (own,) = blocks_of_residual(Residual(tuple(learned.classes[place] for place in places)), domain)
+            (marginal,) = blocks_of_residual(Residual(tuple(learned.classes[place] for place in places)), domain)
             wider = deviation * math.sqrt(table.size / summed.size)
-            yield from _group_terms(own, summed.reshape(-1), wider, rows)
+            yield from _group_terms(marginal, summed.reshape(-1), wider, rows)
 
 
 def _group_terms(block: Block, values: NDArray[np.float64], deviation: float, rows: float) -> Iterator[ObservedBlock]:
@@ -155,14 +157,14 @@ def _group_terms(block: Block, values: NDArray[np.float64], deviation: float, ro
         yield ObservedBlock.of_shares(block, values / rows, (deviation / rows) ** 2)
 
 
-def _first_codes(own: NDArray[np.int64]) -> NDArray[np.int64]:
+def _first_codes(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the first code of each class."""
-    return np.unique(own, return_index=True)[1]
+    return np.unique(labels, return_index=True)[1]
 
 
 def _prior(domain: Domain, name: str) -> NDArray[np.float64]:
     """Return the prior weight of each code: equal for values, small for all else."""
     attribute = domain[name]
-    found = np.full(attribute.cells, _RARE)
-    found[: attribute.size] = 1.0
-    return found
+    weights = np.full(attribute.cells, _RARE)
+    weights[: attribute.size] = 1.0
+    return weights

@@ -51,10 +51,10 @@ class Region:
     def starts(self) -> NDArray[np.int64]:
         """Return the first cell of each selected row, in ascending order."""
         if not self._starts:  # computed on first use: only one of the two kernels needs them
-            found = np.zeros(1, dtype=np.int64)
+            starts = np.zeros(1, dtype=np.int64)
             for length, places in zip(self.lengths, self.leading, strict=True):
-                found = np.add.outer(found * length, places).reshape(-1)
-            self._starts.append(found * self.pitch + self.first)
+                starts = np.add.outer(starts * length, places).reshape(-1)
+            self._starts.append(starts * self.pitch + self.first)
         return self._starts[0]
 
 
@@ -65,23 +65,23 @@ def find_region(predicate: Predicate, support: Support) -> Region | None:
         mask = np.broadcast_to(evaluate_predicate(predicate, support.axes), support.shape).reshape(-1)
         return _trim((), (), mask, 0)
     shape, chosen = support.shape, [np.ones(length, dtype=np.bool_) for length in support.shape]
-    for one in sets:
-        place = support.domain.names.index(one.attribute)
-        chosen[place] &= unpack_bits(one.codes, one.cells)[support.codes[one.attribute]]
-    if not all(own.any() for own in chosen):
+    for code_set in sets:
+        place = support.domain.names.index(code_set.attribute)
+        chosen[place] &= unpack_bits(code_set.codes, code_set.cells)[support.codes[code_set.attribute]]
+    if not all(axis_mask.any() for axis_mask in chosen):
         return None
     jump = _JUMP if support.size > _FAST else _SHORT_JUMP
     cut = _cut(shape, chosen, jump)
     mask = np.ones(1, dtype=np.bool_)
-    for own in chosen[cut:]:
-        mask = np.logical_and.outer(mask, own).reshape(-1)
+    for axis_mask in chosen[cut:]:
+        mask = np.logical_and.outer(mask, axis_mask).reshape(-1)
     return _trim(shape[:cut], tuple(map(np.flatnonzero, chosen[:cut])), mask, jump)
 
 
 def _cut(shape: tuple[int, ...], chosen: list[NDArray[np.bool_]], jump: int) -> int:
     """Return the number of leading attributes that makes a pass over the rows fastest."""
     best, fewest = 0, math.inf
-    counts = [int(np.count_nonzero(own)) for own in chosen]
+    counts = [int(np.count_nonzero(axis_mask)) for axis_mask in chosen]
     rows, pitch, width = math.prod(counts), 1, 1
     for cut in range(len(shape) - 1, -1, -1):
         rows //= counts[cut]
@@ -110,7 +110,7 @@ def _trim(
         first, last = 0, len(mask)
     kept = None if mask[first:last].all() else np.ascontiguousarray(mask[first:last])
     slices = tuple(map(_slice, leading))
-    index = tuple(own for own in slices if own is not None)
+    index = tuple(part for part in slices if part is not None)
     whole = index if len(index) == len(slices) else None
     return Region(lengths, len(mask), leading, first, last - first, kept, whole)
 
@@ -140,13 +140,13 @@ class RegionCache:
         kept = self._kept.get(predicate, _NOT_KEPT)
         if not isinstance(kept, str):
             return kept
-        found = find_region(predicate, self._support)
-        self._held += _region_size(found)
-        self._kept[predicate] = found
+        region = find_region(predicate, self._support)
+        self._held += _region_size(region)
+        self._kept[predicate] = region
         while self._held > self._room and len(self._kept) > 1:  # evict the oldest first
             self._held -= _region_size(self._kept.pop(next(iter(self._kept))))
-        return found
+        return region
 
 
-def _region_size(found: Region | None) -> int:
-    return 256 if found is None else found.held
+def _region_size(region: Region | None) -> int:
+    return 256 if region is None else region.held

@@ -134,18 +134,22 @@ class ReleasedBlocks:
         """Begin after the releases of a shortlist, if there is one that the ledger agrees with."""
         if self._path is None or self._whole or self.seen or not self._path.exists():
             return
-        found = read_shortlist(self._path)
-        if found is None or not found.needed or self._ledger.release_line(found.seen - 1) != (found.line, found.hash):
+        shortlist = read_shortlist(self._path)
+        if (
+            shortlist is None
+            or not shortlist.needed
+            or self._ledger.release_line(shortlist.seen - 1) != (shortlist.line, shortlist.hash)
+        ):
             return
         self.begin()
-        self._short, self.seen, self._kept = found, found.seen, found.seen
-        self._several.update({key: [*places] for key, places in found.several.items()})
-        self.draws = self.draws.plus(DrawCounts(*found.draws))
+        self._short, self.seen, self._kept = shortlist, shortlist.seen, shortlist.seen
+        self._several.update({key: [*places] for key, places in shortlist.several.items()})
+        self.draws = self.draws.plus(DrawCounts(*shortlist.draws))
 
     def _learn_shortlist(self, short: Shortlist) -> bool:
         """Learn the releases of a shortlist; return whether they are those on which what is known depends."""
-        found = self._ledger.releases_at([place - 1 for place in short.needed])
-        for place, (receipt, release) in zip(short.needed, found, strict=True):
+        releases = self._ledger.releases_at([place - 1 for place in short.needed])
+        for place, (receipt, release) in zip(short.needed, releases, strict=True):
             try:
                 measured = self._read_back(release)
             except InvalidRequest:
@@ -163,7 +167,7 @@ class ReleasedBlocks:
         if mark is None or not self._needed or self._ledger.beside is None:
             return
         draws = self.draws.laplace - pending.laplace, self.draws.gaussian - pending.gaussian
-        rents = [own.times for own in self._knowledge.asked.rents]
+        rents = [rent.times for rent in self._knowledge.asked.rents]
         short = Shortlist(
             seen=self.seen,
             line=mark[0],
@@ -178,10 +182,10 @@ class ReleasedBlocks:
     @property
     def _pending(self) -> DrawCounts:
         """The values of new releases that are not yet read back."""
-        found = DrawCounts()
+        draws = DrawCounts()
         for measured in self._expected.values():
-            found = found.plus(measured.draws)
-        return found
+            draws = draws.plus(measured.draws)
+        return draws
 
     def read_all(self) -> None:
         """Read all releases, with those that a shortlist leaves out."""
@@ -193,8 +197,15 @@ class ReleasedBlocks:
             self._short, self.seen, self.draws = None, 0, self._pending
             self._knowledge = Knowledge(self._domain, normal=self._knowledge.normal)
             self._knowledge.begin(rows)
-            for own in (self._blocks, self._place, self._residuals, self._waiting, self._unlearned, self._recalled):
-                own.clear()
+            for container in (
+                self._blocks,
+                self._place,
+                self._residuals,
+                self._waiting,
+                self._unlearned,
+                self._recalled,
+            ):
+                container.clear()
             self._needed.clear()
             self._several.clear()
             for receipt, release in self._ledger.releases_at(range(seen)):
@@ -214,7 +225,9 @@ class ReleasedBlocks:
         places = {place for key in self._likely(block, short.several) for place in short.several.get(key, ())}
         new = sorted(places - self._recalled)
         self._recalled.update(new)
-        for place, (receipt, release) in zip(new, self._ledger.releases_at([own - 1 for own in new]), strict=True):
+        for place, (receipt, release) in zip(
+            new, self._ledger.releases_at([position - 1 for position in new]), strict=True
+        ):
             with suppress(InvalidRequest):
                 measured = self._read_back(release)
                 if isinstance(measured, Measurement):
@@ -223,16 +236,16 @@ class ReleasedBlocks:
 
     def _placed(self, receipt: str) -> int | None:
         """Return how many releases there were with that of a receipt; None if it is not known here."""
-        found = self._place.get(receipt)
-        if found is None and self._short is not None:
+        count = self._place.get(receipt)
+        if count is None and self._short is not None:
             place = self._ledger.release_place(receipt)
             if place is not None and place < self._short.seen:
-                ((own, release),) = self._ledger.releases_at([place])
+                ((ledger_receipt, release),) = self._ledger.releases_at([place])
                 with suppress(InvalidRequest):
-                    if (own.dataset, own.version) == self._of and release.question is not None:
+                    if (ledger_receipt.dataset, ledger_receipt.version) == self._of and release.question is not None:
                         self._read_back(release)
-                        found = self._place[receipt] = place + 1
-        return found
+                        count = self._place[receipt] = place + 1
+        return count
 
     @property
     def tells(self) -> bool:
@@ -255,8 +268,8 @@ class ReleasedBlocks:
     def _name(self, asked: Block) -> None:
         """Index those blocks by digest that may be a block: digests are slow, and few of many thousands can be it."""
         for key in self._likely(asked, self._waiting):
-            for block, told in self._waiting.pop(key, ()):
-                self._index(block_digest(block, self._domain), told)
+            for block, released in self._waiting.pop(key, ()):
+                self._index(block_digest(block, self._domain), released)
 
     def _likely(self, asked: Block, keys: Iterable[str]) -> list[str]:
         """Return the keys of blocks that may be a block; of those given, all where it has no hint."""
@@ -265,11 +278,11 @@ class ReleasedBlocks:
         kinds = (True,) if _counts(asked) else (True, False)
         if hint is None:
             return [key for key in keys if key[0] in {_block_key(kind, None) for kind in kinds}]
-        return [_block_key(kind, own) for kind in kinds for own in (hint, None)]
+        return [_block_key(kind, key_hint) for kind in kinds for key_hint in (hint, None)]
 
-    def _index(self, digest: str, told: ReleasedBlock) -> None:
+    def _index(self, digest: str, released: ReleasedBlock) -> None:
         # A release may have a block twice; most come in their order, and one question may be measured very often.
-        insort(self._blocks[digest], told, key=lambda one: (self._place[one.receipt], one.place))
+        insort(self._blocks[digest], released, key=lambda block: (self._place[block.receipt], block.place))
 
     def expect(self, receipt: str, measured: Measurement | ResidualMeasurement) -> None:
         """Take a new release, so that it need not be parsed from the ledger."""
@@ -297,7 +310,7 @@ class ReleasedBlocks:
 
     def follow_alone(self, blocks: Sequence[Block]) -> tuple[tuple[SingleRelease, ...], ...]:
         """Return the values of each block as they follow from single releases: of the newest with several values."""
-        found: list[list[SingleRelease]] = [[] for _ in blocks]
+        by_block: list[list[SingleRelease]] = [[] for _ in blocks]
         with self.lock:
             for receipt, release in self._newest_tables():
                 if self._placed(receipt.id) is None or release.question is None:
@@ -305,21 +318,23 @@ class ReleasedBlocks:
                 alone = Knowledge(self._domain, normal=self._knowledge.normal)
                 alone.begin(self._knowledge.public_rows)
                 alone.add(receipt, self._read_back(release), _integers(release))
-                for own, block in zip(found, blocks, strict=True):
+                for singles, block in zip(by_block, blocks, strict=True):
                     known = alone.lookup(block, alone.pattern(block), _any) or alone.combine(block, _any)
                     if known is not None:
-                        own.append(SingleRelease(self._place[receipt.id], known.values, known.laws))
-        return tuple(map(tuple, found))
+                        singles.append(SingleRelease(self._place[receipt.id], known.values, known.laws))
+        return tuple(map(tuple, by_block))
 
     def _newest_tables(self) -> list[tuple[Receipt, Release]]:
         """Return the newest releases with several values, oldest first, reading backwards until there are enough."""
-        found: list[tuple[Receipt, Release]] = []
+        tables: list[tuple[Receipt, Release]] = []
         after = self.seen
-        while after > 0 and len(found) < _MOST_ALONE:
+        while after > 0 and len(tables) < _MOST_ALONE:
             first = max(0, after - _AT_ONCE)
-            found = [own for own in self._ledger.releases_at(range(first, after)) if len(own[1].values) > 1] + found
+            tables = [
+                entry for entry in self._ledger.releases_at(range(first, after)) if len(entry[1].values) > 1
+            ] + tables
             after = first
-        return found[-_MOST_ALONE:]
+        return tables[-_MOST_ALONE:]
 
     def before(self, receipt: str) -> ReleasedBlocks | None:
         """Return the blocks that were released before a receipt's; None if that one is not known here."""
@@ -338,10 +353,10 @@ class ReleasedBlocks:
             knowledge = self._bundle_knowledge(receipt)
             if knowledge is None:
                 return None
-            found = self._first(0)
-            found.begin()
-            found._knowledge, found.lock = knowledge, self.lock  # noqa: SLF001  of its own class
-            return found
+            blocks = self._first(0)
+            blocks.begin()
+            blocks._knowledge, blocks.lock = knowledge, self.lock  # noqa: SLF001  of its own class
+            return blocks
 
     def _bundle_knowledge(self, receipt: str) -> Knowledge | None:
         """Return what a bundle answers from; that of a bundle which is not the newest is learned once."""
@@ -360,10 +375,10 @@ class ReleasedBlocks:
         with self.lock:
             dataset, version = self._of
             rows = self._rows or (lambda: self.knowledge.public_rows)
-            found = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
+            blocks = ReleasedBlocks(self._ledger, self._domain, dataset=dataset, version=version, rows=rows)
             for receipt, release in self._ledger.releases()[:number] if number else ():
-                found._read(receipt, release)
-            return found
+                blocks._read(receipt, release)
+            return blocks
 
     def _read(self, receipt: Receipt, release: Release) -> None:
         if (receipt.dataset, receipt.version) == self._of and release.question is not None:
@@ -398,12 +413,12 @@ class ReleasedBlocks:
         """Take the blocks of a release; return the keys of those that are not indexed yet, as there are several."""
         start, blocks, keys = 0, measured.query.blocks, set()
         for place, (block, noise) in enumerate(zip(blocks, measured.noises, strict=True)):
-            told = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
+            released = ReleasedBlock(values[start : start + block.values], noise, receipt.id, place)
             if len(blocks) == 1:
-                self._index(receipt.purpose, told)
+                self._index(receipt.purpose, released)
             else:
                 keys.add(key := _block_key(_counts(block), digest_hint(block, self._domain)))
-                self._waiting[key].append((block, told))
+                self._waiting[key].append((block, released))
             start += block.values
         return keys
 

@@ -69,8 +69,8 @@ class Analyst:
 
 def _share(value: Exact) -> Fraction:
     """Return the share given as a percentage or a number."""
-    found = to_share(value, argument="share")
-    return to_fraction(found, argument="share", lower=_SMALLEST, upper=Fraction(1))
+    share = to_share(value, argument="share")
+    return to_fraction(share, argument="share", lower=_SMALLEST, upper=Fraction(1))
 
 
 def default_accountant(delta: Fraction) -> Accountant:
@@ -156,9 +156,14 @@ class BudgetState:
             "charges": self.charges,
             "releases": self.releases,
             "analysts": [
-                {"name": one.name, "share": str(one.share), "spent": str(one.spent), "left": str(one.left)}
-                | {"stopped": one.stopped}
-                for one in self.analysts
+                {
+                    "name": analyst.name,
+                    "share": str(analyst.share),
+                    "spent": str(analyst.spent),
+                    "left": str(analyst.left),
+                }
+                | {"stopped": analyst.stopped}
+                for analyst in self.analysts
             ],
             "closed": self.closed,
             "recovered": self.recovered,
@@ -177,13 +182,13 @@ class BudgetState:
             releases=int(document["releases"]),
             analysts=tuple(
                 AnalystState(
-                    name=one["name"],
-                    share=Fraction(one["share"]),
-                    spent=Fraction(one["spent"]),
-                    left=Fraction(one["left"]),
-                    stopped=one["stopped"],
+                    name=analyst["name"],
+                    share=Fraction(analyst["share"]),
+                    spent=Fraction(analyst["spent"]),
+                    left=Fraction(analyst["left"]),
+                    stopped=analyst["stopped"],
                 )
-                for one in document.get("analysts", ())
+                for analyst in document.get("analysts", ())
             ),
             closed=document["closed"],
             recovered=document["recovered"],

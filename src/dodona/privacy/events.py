@@ -379,23 +379,23 @@ def event_from_json(text: str) -> Event:
 def _fields(event: Event) -> dict[str, Any]:
     match event:
         case PureEvent():
-            own: dict[str, Any] = {"event": event.kind.value, "epsilon": str(event.epsilon)}
+            fields: dict[str, Any] = {"event": event.kind.value, "epsilon": str(event.epsilon)}
         case LaplaceEvent():
-            own = {"event": "laplace", "distance": event.distance, "scale": str(event.scale)}
+            fields = {"event": "laplace", "distance": event.distance, "scale": str(event.scale)}
         case GaussianEvent():
             variance = str(event.variance)
-            own = {"event": "gaussian", "squared_distance": event.squared_distance, "variance": variance}
+            fields = {"event": "gaussian", "squared_distance": event.squared_distance, "variance": variance}
         case UnevenGaussianEvent():
-            own = {"event": "uneven-gaussian", "ratio": str(event.ratio)}
+            fields = {"event": "uneven-gaussian", "ratio": str(event.ratio)}
         case RoundedGaussianEvent():
-            own = {"event": "rounded-gaussian", "ratio": str(event.ratio)}
+            fields = {"event": "rounded-gaussian", "ratio": str(event.ratio)}
         case ExponentialEvent():
-            own = {"event": "exponential", "epsilon": str(event.epsilon)}
+            fields = {"event": "exponential", "epsilon": str(event.epsilon)}
         case ComposedEvent():
             return {"event": "together", "parts": [[_fields(part), times] for part, times in event.parts]}
         case _:
             raise UnknownEvent(repr(event))
-    return own | {"neighbours": event.neighbours.value}
+    return fields | {"neighbours": event.neighbours.value}
 
 
 def _event(fields: dict[str, Any]) -> Event:

@@ -45,10 +45,10 @@ def _mills(x: Decimal) -> Decimal:
     while True:
         ends = []
         for last in (terms, terms + 1):
-            found = x
+            denominator = x
             for number in range(last, 0, -1):
-                found = x + number / found
-            ends.append(1 / found)
+                denominator = x + number / denominator
+            ends.append(1 / denominator)
         if abs(ends[0] - ends[1]) <= ends[0] * _EXACT:
             return ends[0]
         terms *= 2
@@ -69,12 +69,12 @@ def _root(function: Callable[[Decimal], Decimal], low: Decimal, high: Decimal) -
     at_low, at_high = function(low), function(high)
     while at_low and at_high and abs(high - low) > abs(high) * _CLOSE:
         middle = high - at_high * (high - low) / (at_high - at_low)
-        found = function(middle)
-        if found.is_signed() == at_high.is_signed():
+        at_middle = function(middle)
+        if at_middle.is_signed() == at_high.is_signed():
             at_low /= 2
         else:
             low, at_low = high, at_high
-        high, at_high = middle, found
+        high, at_high = middle, at_middle
     return high if at_low else low
 
 
@@ -100,12 +100,12 @@ def range_mu_squared(width: Fraction) -> Decimal:
             wanted = (1 - power) / (1 + power) / 2
             level = wanted.ln()
             ends = wanted * (2 * _PI).sqrt(), wanted / _density(Decimal(1))
-            found = _root(lambda z: _centre(z).ln() - level, ends[0] * (1 - _CLOSE), ends[1])
+            root = _root(lambda z: _centre(z).ln() - level, ends[0] * (1 - _CLOSE), ends[1])
         else:
             level = power.ln() - (1 + power).ln()
             enough = (-2 * (level + Decimal(2).ln())).sqrt() * (1 + _CLOSE)
-            found = _root(lambda z: _tail(z).ln() - level, Decimal("0.1"), enough)
-        return round_up(4 * found * found)
+            root = _root(lambda z: _tail(z).ln() - level, Decimal("0.1"), enough)
+        return round_up(4 * root * root)
 
 
 # --- Conversion to (ε, δ). ---
@@ -141,8 +141,8 @@ def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Decimal:
             high *= 2
         while above(high / 2) > 0:
             high /= 2
-        found = _root(above, high / 2, high)
-        return _SHOWN.multiply(found * found, 1 - Decimal(1).scaleb(-30))
+        root = _root(above, high / 2, high)
+        return _SHOWN.multiply(root * root, 1 - Decimal(1).scaleb(-30))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -160,5 +160,5 @@ def gaussian_epsilon(mu_squared: Decimal, delta: Fraction) -> float:
             return 0.0
         level = wanted.ln()
         enough = mu * mu / 2 + mu * (-2 * level).sqrt()  # as δ ≤ Φ(-a) ≤ e^(-a²/2)
-        found = _root(lambda epsilon: _delta(mu, epsilon).ln() - level, Decimal(0), enough)
-        return math.nextafter(float_above(Fraction(found) * (1 + Fraction(1, 10**30))), math.inf)
+        root = _root(lambda epsilon: _delta(mu, epsilon).ln() - level, Decimal(0), enough)
+        return math.nextafter(float_above(Fraction(root) * (1 + Fraction(1, 10**30))), math.inf)

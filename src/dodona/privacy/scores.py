@@ -65,22 +65,22 @@ class DistanceScores:
             "handicaps": (-MOST_HANDICAP, MOST_HANDICAP),
         }
         for name, wanted in sizes:
-            found: Sequence[int] = getattr(self, name)
-            if len(found) != wanted:
-                raise InvalidArgument(name, f"{len(found)} numbers", f"write {wanted}")
-            for value in found:
+            numbers: Sequence[int] = getattr(self, name)
+            if len(numbers) != wanted:
+                raise InvalidArgument(name, f"{len(numbers)} numbers", f"write {wanted}")
+            for value in numbers:
                 if type(value) is not int:
                     raise InvalidArgument(name, value, "write whole numbers")
-            to_integer(min(found), argument=name, lower=limits[name][0], upper=limits[name][1])
-            to_integer(max(found), argument=name, lower=limits[name][0], upper=limits[name][1])
+            to_integer(min(numbers), argument=name, lower=limits[name][0], upper=limits[name][1])
+            to_integer(max(numbers), argument=name, lower=limits[name][0], upper=limits[name][1])
 
     def event(self, unit: Unit) -> Event:
         """Return the event: a unit changes a distance by at most the block's l1 sensitivity, in each choice.
 
         Theorem: distance-choice
         """
-        one = self.choice.event(distance_sensitivity(self.query, self.factors, unit))
-        return one if self.count == 1 else ComposedEvent(((one, self.count),))
+        choice_event = self.choice.event(distance_sensitivity(self.query, self.factors, unit))
+        return choice_event if self.count == 1 else ComposedEvent(((choice_event, self.count),))
 
     def ruled_out(self, chosen: int) -> tuple[int, ...]:
         """Return the blocks that overlap with a chosen one; they are no candidates for later choices."""
@@ -147,7 +147,7 @@ class ExcessScores:
 
     def __post_init__(self) -> None:
         """Validate that all numbers are present and integers."""
-        if len(self.believed) != self.query.values or any(type(one) is not int for one in self.believed):
+        if len(self.believed) != self.query.values or any(type(number) is not int for number in self.believed):
             raise InvalidArgument("believed", len(self.believed), f"write {self.query.values} whole numbers")
 
     def event(self, unit: Unit) -> Event:
@@ -164,7 +164,7 @@ class ExcessScores:
     def scores(self, values: Whole) -> Whole:
         """Return how far each answer is above its estimate, then how far each is below."""
         above = [int(value) - believed for value, believed in zip(values, self.believed, strict=True)]
-        return [*above, *(-one for one in above)]
+        return [*above, *(-excess for excess in above)]
 
     @cached_property
     def purpose(self) -> str:
@@ -259,7 +259,7 @@ class DatabaseScores:
     @cached_property
     def answers(self) -> NDArray[np.int64]:
         """What each cell adds to each answer, one row per answer."""
-        found, shape = [], tuple(codes for _, codes in self.universe)
+        tables, shape = [], tuple(codes for _, codes in self.universe)
         axes = {
             name: np.arange(codes, dtype=np.int64).reshape([-1 if other == place else 1 for other in range(len(shape))])
             for place, (name, codes) in enumerate(self.universe)
@@ -269,8 +269,8 @@ class DatabaseScores:
             groups = np.broadcast_to(group_numbers(block.keys, axes), shape).reshape(-1)
             table = np.zeros((block.values, weights.size), dtype=np.int64)
             table[groups, np.arange(weights.size)] = weights
-            found.append(table)
-        return np.concatenate(found)
+            tables.append(table)
+        return np.concatenate(tables)
 
     def cells(self, number: int) -> tuple[int, ...]:
         """Return the cells of a database, in ascending order."""
@@ -299,12 +299,12 @@ class DatabaseScores:
         kind = np.int64 if small else np.object_
         wanted = np.asarray(values, dtype=kind) * self.rows
         given, every = self.answers.astype(kind) * self.size, self._all()
-        found: list[int] = []
+        scores: list[int] = []
         at_a_time = max(1, _CHUNK // (self.rows * wanted.size))
         while chunk := list(islice(every, at_a_time)):
-            own = given[:, np.array(chunk)].sum(axis=2)
-            found += (-np.abs(own - wanted[:, None]).max(axis=0)).tolist()
-        return found
+            sums = given[:, np.array(chunk)].sum(axis=2)
+            scores += (-np.abs(sums - wanted[:, None]).max(axis=0)).tolist()
+        return scores
 
     @property
     def purpose(self) -> str:
@@ -342,8 +342,8 @@ def database_sensitivity(query: Query, rows: int, unit: Unit) -> Sensitivity:
 
 def _arrangements(cells: tuple[int, ...]) -> int:
     """Return m!/∏ n_i!, where n_i is the multiplicity of each cell; the cells are sorted."""
-    found, run = 1, 0
+    count, run = 1, 0
     for place, cell in enumerate(cells):
         run = run + 1 if place and cells[place - 1] == cell else 1
-        found = found * (place + 1) // run
-    return found
+        count = count * (place + 1) // run
+    return count

@@ -191,8 +191,8 @@ class Selection:
 
         Theorem: choice-privacy
         """
-        one = self.choice.event(selection_sensitivity(self.query, unit))
-        return one if self.count == 1 else ComposedEvent(((one, self.count),))
+        choice_event = self.choice.event(selection_sensitivity(self.query, unit))
+        return choice_event if self.count == 1 else ComposedEvent(((choice_event, self.count),))
 
     @property
     def rarities(self) -> tuple[()]:
@@ -220,8 +220,8 @@ class Selection:
 
 def selection_sensitivity(query: Query, unit: Unit) -> Sensitivity:
     """Return the sensitivity of the answers as scores: only the largest change of a single answer matters."""
-    found = unit_sensitivity(query, unit)
-    return Sensitivity.scores(found.linf, unit.neighbours, monotone=found.monotone)
+    sensitivity = unit_sensitivity(query, unit)
+    return Sensitivity.scores(sensitivity.linf, unit.neighbours, monotone=sensitivity.monotone)
 
 
 def stack_queries(queries: Iterable[Query]) -> Query:

@@ -75,16 +75,16 @@ class SparseVector:
         """
         failing = to_failure_probability(confidence) / 2
         sides = _sides(sensitivity)
-        told = validate_positives(positives)
+        count = validate_positives(positives)
         threshold_part = math.sqrt(math.log(1 / failing))
-        question_part = math.sqrt(sides * told * math.log(validate_count(questions, argument="questions") / failing))
+        question_part = math.sqrt(sides * count * math.log(validate_count(questions, argument="questions") / failing))
         # Any rational split will do, as long as the parts sum to exactly ε.
         share = Fraction(threshold_part / (threshold_part + question_part)).limit_denominator(10**5)
         loss = validate_noise_epsilon(epsilon)
         return cls(
             threshold_scale=sensitivity.linf / (loss * share),
-            question_scale=sides * told * sensitivity.linf / (loss * (1 - share)),
-            positives=told,
+            question_scale=sides * count * sensitivity.linf / (loss * (1 - share)),
+            positives=count,
             restarts=False,
         )
 
@@ -101,10 +101,10 @@ class SparseVector:
             raise InvalidArgument("within", target.within, "write more than 2 steps of the grid")
         failing = to_failure_probability(target.confidence) / 2
         questioned = math.log(validate_count(questions, argument="questions") / failing)
-        told = validate_positives(positives)
+        count = validate_positives(positives)
 
         def split(restarts: bool, stretch: float) -> SparseVector:  # noqa: FBT001  a field of what is returned
-            thresholds, spread = (told, 1) if restarts else (1, told)
+            thresholds, spread = (count, 1) if restarts else (1, count)
             threshold_part = math.sqrt(math.log(thresholds / failing))
             question_part = math.sqrt(_sides(sensitivity) * spread * questioned)
             # The errors b₁·ln(c/β₂) and b₂·ln(k/β₁) share the tolerance in the ratio √B : √A.
@@ -112,11 +112,11 @@ class SparseVector:
             return SparseVector(
                 threshold_scale=round_scale_down(step / threshold_part),
                 question_scale=round_scale_down(step * question_part / questioned),
-                positives=told,
+                positives=count,
                 restarts=restarts,
             )
 
-        found: list[SparseVector] = []
+        mechanisms: list[SparseVector] = []
         for restarts in (False, True):
             # β need not be split evenly: noise is increased until the error reaches the tolerance.
             low, high = 1.0, 2.0
@@ -124,8 +124,8 @@ class SparseVector:
                 middle = (low + high) / 2
                 met = split(restarts, middle).accuracy(target.confidence, questions=questions).within <= target.within
                 low, high = (middle, high) if met else (low, middle)
-            found.append(split(restarts, low))
-        return min(found, key=lambda mechanism: mechanism.event(sensitivity).rho())
+            mechanisms.append(split(restarts, low))
+        return min(mechanisms, key=lambda mechanism: mechanism.event(sensitivity).rho())
 
     def event(self, sensitivity: Sensitivity) -> Event:
         """Return the event of the whole run, charged when it is opened, regardless of the number of questions."""

@@ -62,9 +62,9 @@ class RecentCache(Generic[ResultT]):
         for known, other, result in self._kept:
             if known is query and other == how:
                 return result
-        found = work()
-        self._kept = ((query, how, found), *self._kept[: _CACHE_SIZE - 1])  # one assignment, for thread safety
-        return found
+        computed = work()
+        self._kept = ((query, how, computed), *self._kept[: _CACHE_SIZE - 1])  # one assignment, for thread safety
+        return computed
 
 
 # --- The canonical text of a query, and its digest: equal for queries with the same meaning. ---
@@ -147,17 +147,17 @@ def digest_hint(block: queries.Block, domain: Domain) -> str | None:
     if 0 in sets.values() or ends == "0 0":
         return f"{by} nothing"
     full = {name: (1 << domain.by_name[name].cells) - 1 for name in sets}
-    told = sorted([f"{name}:{codes:x}" for name, codes in sets.items() if codes != full[name]])
-    return " ".join([by, ends, *told])
+    conditions = sorted([f"{name}:{codes:x}" for name, codes in sets.items() if codes != full[name]])
+    return " ".join([by, ends, *conditions])
 
 
 def _person_table_text(table: PersonTable, domain: Domain) -> str:
     """Return the text of a table of people: who is in it, and the meaning of each column by name."""
     who = block_text(queries.Block(table.where), domain)
     listed = sorted(
-        f"{own.attribute.name} {own.aggregate} {own.lower} {own.width} {own.attribute.size} {int(own.present)} "
-        f"[{block_text(queries.Block(own.where, (), own.weight), domain)}]"
-        for own in table.columns
+        f"{column.attribute.name} {column.aggregate} {column.lower} {column.width} {column.attribute.size} "
+        f"{int(column.present)} [{block_text(queries.Block(column.where, (), column.weight), domain)}]"
+        for column in table.columns
     )
     return f"of people in [{who}] with [{'; '.join(listed)}]"
 
@@ -169,7 +169,7 @@ def enumerated_text(block: queries.Block, domain: Domain) -> str:
     codes = atom_codes(domain, seen, limit=_MOST_CELLS)
     if codes is None:
         return f"where {_predicate_text(block.where)} {_weight_text(block.weight)}"
-    shape = [len(own) for own in codes.values()]
+    shape = [len(axis_codes) for axis_codes in codes.values()]
     weights = np.broadcast_to(queries.block_weights(bare, broadcast_codes(codes)), shape)
     return _weights_text(weights, {name: atom_labels(domain[name].cells, trait) for name, trait in seen.items()})
 
@@ -195,24 +195,24 @@ def _combinations_text(where: Predicate, weight: queries.Weight) -> str | None:
     if type(where) is not Jointly or type(weight) is not queries.ConstantWeight or weight.number == 0:
         return None
     classed = axis_classes(where.shape, where.codes)
-    if math.prod([max(own) + 1 for own in classed]) > _MOST_CELLS:
+    if math.prod([max(labels) + 1 for labels in classed]) > _MOST_CELLS:
         return None
     table = unpack_bits(where.codes, math.prod(where.shape)).reshape(where.shape)
     kept: dict[str, tuple[int, ...]] = {}
-    for name, own in zip(where.names, classed, strict=True):
-        axis, classes = len(kept), max(own) + 1
-        if classes < len(own):
-            firsts = [own.index(number) for number in range(classes)] if classes > 1 else 0
+    for name, labels in zip(where.names, classed, strict=True):
+        axis, classes = len(kept), max(labels) + 1
+        if classes < len(labels):
+            firsts = [labels.index(number) for number in range(classes)] if classes > 1 else 0
             table = table.take(firsts, axis=axis)
         if classes > 1:
-            kept[name] = own
+            kept[name] = labels
     return _table_text(table, weight.number, kept)
 
 
 def _weights_text(weights: Integers, classes: Mapping[str, Integers]) -> str:
     """Return the text of weights by classes of codes, after merging classes with equal weights."""
     kept: dict[str, tuple[int, ...]] = {}
-    for name, own in classes.items():
+    for name, labels in classes.items():
         axis = len(kept)
         slices = np.moveaxis(weights, axis, 0).reshape(weights.shape[axis], -1)
         firsts, same = _merge_equal_rows(slices)
@@ -220,21 +220,21 @@ def _weights_text(weights: Integers, classes: Mapping[str, Integers]) -> str:
             weights = np.take(weights, 0, axis=axis)
         else:
             weights = np.take(weights, firsts, axis=axis)
-            kept[name] = tuple(same[own].tolist())
+            kept[name] = tuple(same[labels].tolist())
     return _table_text(weights, 1, kept)
 
 
 def _table_text(table: Integers | Booleans, number: int, classes: Mapping[str, tuple[int, ...]]) -> str:
     """Return the text of number·table, in which no two classes are equal."""
-    found = int(np.count_nonzero(table))
-    if found == 0:
+    count = int(np.count_nonzero(table))
+    if count == 0:
         return "nothing"
-    if found == 1:  # so each attribute has two classes: the box and the rest
+    if count == 1:  # so each attribute has two classes: the box and the rest
         (place,) = np.argwhere(table)
         cells = zip(classes.items(), place, strict=True)
-        sets = (f"{name}:{pack_bits(np.array(own, dtype=np.int64) == code):x}" for (name, own), code in cells)
+        sets = (f"{name}:{pack_bits(np.array(labels, dtype=np.int64) == code):x}" for (name, labels), code in cells)
         return f"box {number * int(table[tuple(place)])} {' '.join(sets)}"
-    spelled = " ".join([f"{name}:{_classes_text(own)}" for name, own in classes.items()])
+    spelled = " ".join([f"{name}:{_classes_text(labels)}" for name, labels in classes.items()])
     return f"table {spelled} {_hash_table(table, number)}"
 
 
@@ -266,11 +266,11 @@ def _classes_text(classes: tuple[int, ...]) -> str:
 
 def _hash_table(table: Integers | Booleans, number: int = 1) -> str:
     """Return the hash of number·table, in row-major order."""
-    flat, found = table.reshape(-1), hashlib.sha256()
+    flat, digest = table.reshape(-1), hashlib.sha256()
     for start in range(0, flat.size, _AT_ONCE):  # allocating one large copy would take longer than hashing it
         part = np.multiply(flat[start : start + _AT_ONCE], number, dtype="<i8")
-        found.update(part.data)
-    return found.hexdigest()
+        digest.update(part.data)
+    return digest.hexdigest()
 
 
 def key_text(key: queries.Key, domain: Domain) -> str:
@@ -282,9 +282,11 @@ def key_text(key: queries.Key, domain: Domain) -> str:
     codes = atom_codes(domain, seen, limit=_MOST_CELLS)
     if codes is None:
         return f"by [{' '.join(_predicate_text(predicate) for _, predicate in key.branches)}]"
-    found = np.broadcast_to(queries.group_numbers((key,), broadcast_codes(codes)), [len(own) for own in codes.values()])
+    numbers = np.broadcast_to(
+        queries.group_numbers((key,), broadcast_codes(codes)), [len(axis_codes) for axis_codes in codes.values()]
+    )
     classes = {name: atom_labels(domain[name].cells, trait) for name, trait in seen.items()}
-    return f"by {key.groups}[{_weights_text(found, classes)}]"
+    return f"by {key.groups}[{_weights_text(numbers, classes)}]"
 
 
 def _predicate_text(predicate: Predicate) -> str:
@@ -362,15 +364,19 @@ def _block_json(block: queries.Block) -> JsonValue:
 
 
 def _person_table_json(table: PersonTable) -> JsonValue:
-    return {"where": _predicate_json(table.where), "columns": [_person_column_json(own) for own in table.columns]}
+    return {"where": _predicate_json(table.where), "columns": [_person_column_json(column) for column in table.columns]}
 
 
-def _person_column_json(own: PersonColumn) -> JsonValue:
-    written: dict[str, JsonValue] = {"aggregate": own.aggregate, "where": _predicate_json(own.where)}
-    if own.copied is not None:
-        return written | {"column": own.copied}
-    numbers: dict[str, JsonValue] = {"bounds": list(own.bounds), "width": own.width, "present": int(own.present)}
-    return written | {"weight": _weight_json(own.weight), "unit": str(own.unit)} | numbers
+def _person_column_json(column: PersonColumn) -> JsonValue:
+    written: dict[str, JsonValue] = {"aggregate": column.aggregate, "where": _predicate_json(column.where)}
+    if column.copied is not None:
+        return written | {"column": column.copied}
+    numbers: dict[str, JsonValue] = {
+        "bounds": list(column.bounds),
+        "width": column.width,
+        "present": int(column.present),
+    }
+    return written | {"weight": _weight_json(column.weight), "unit": str(column.unit)} | numbers
 
 
 def _predicate_json(predicate: Predicate) -> JsonValue:

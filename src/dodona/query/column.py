@@ -90,12 +90,12 @@ def special_cell_mask(attribute: kinds.Attribute, cell: str) -> int:
 
 def require_special_cell(attribute: kinds.Attribute, cell: str) -> int:
     """Return the bit of `<missing>` or `<outside>`; refuses an attribute without such a cell."""
-    found = special_cell_mask(attribute, cell)
-    if not found:
+    bit = special_cell_mask(attribute, cell)
+    if not bit:
         instead = describe_undeclared_value(attribute)
         accepted = f"{attribute.name} has no {cell}; what is missing or not declared {instead}"
         raise InvalidArgument(attribute.name, cell, accepted)
-    return found
+    return bit
 
 
 def _order_mask(attribute: kinds.Attribute, operator: str, place: Fraction) -> int:
@@ -126,16 +126,16 @@ def _category_mask(attribute: kinds.Category, operator: str, value: LiteralValue
     if not isinstance(value, str):
         raise InvalidArgument(name, value, f"{name} holds texts; write a label in quotes: {_list_labels(attribute)}")
     if value in {kinds.MISSING, kinds.OUTSIDE}:
-        found = require_special_cell(attribute, value)
+        mask = require_special_cell(attribute, value)
     elif value in attribute.labels:
-        found = 1 << attribute.labels.index(value)
+        mask = 1 << attribute.labels.index(value)
     else:
         near = _closest_label(value, attribute.labels)
         meant = "" if near is None else f"did you mean '{near}'? "
         raise InvalidArgument(name, value, f"{meant}The labels of {name} are {_list_labels(attribute)}")
     if operator == EQUAL:
-        return found
-    return ((1 << attribute.cells) - 1) & ~found & ~special_cell_mask(attribute, kinds.MISSING)
+        return mask
+    return ((1 << attribute.cells) - 1) & ~mask & ~special_cell_mask(attribute, kinds.MISSING)
 
 
 def describe_undeclared_value(attribute: kinds.Attribute) -> str:
@@ -156,8 +156,8 @@ def describe_undeclared_value(attribute: kinds.Attribute) -> str:
 def _closest_label(value: str, labels: tuple[str, ...]) -> str | None:
     """Return the label that was probably meant."""
     known = {label.casefold(): label for label in labels[:_MOST_COMPARED]}
-    found = difflib.get_close_matches(value.casefold().strip(), known, n=1)
-    return known[found[0]] if found else None
+    matches = difflib.get_close_matches(value.casefold().strip(), known, n=1)
+    return known[matches[0]] if matches else None
 
 
 def _list_labels(attribute: kinds.Category) -> str:
@@ -331,8 +331,15 @@ class ColumnTuple:
         for row in rows:
             if isinstance(row, str) or len(row) != len(self.attributes):
                 raise InvalidArgument("rows", row, f"write {len(self.attributes)} values, one of each column")
-            own = zip(self.attributes, row, strict=True)
-            chosen[np.ix_(*(unpack_bits(_compare_column(one, EQUAL, value), one.cells) for one, value in own))] = True
+            pairs = zip(self.attributes, row, strict=True)
+            chosen[
+                np.ix_(
+                    *(
+                        unpack_bits(_compare_column(attribute, EQUAL, value), attribute.cells)
+                        for attribute, value in pairs
+                    )
+                )
+            ] = True
         return among_combinations(self.attributes, chosen)
 
 
@@ -354,7 +361,7 @@ class Columns:
 
     def __getitem__(self, name: str | tuple[str, ...]) -> Column | ColumnTuple:
         if isinstance(name, tuple):
-            return ColumnTuple([self._domain[one] for one in name])
+            return ColumnTuple([self._domain[column_name] for column_name in name])
         return Column(self._domain[name])
 
     def __getattr__(self, name: str) -> Column:

@@ -63,28 +63,28 @@ class Boxes:
             table = np.array(self.masks, dtype=np.int64).reshape(len(self.masks), len(self.names))
             columns = (table[:, place, None] >> codes[name] & 1 for place, name in enumerate(self.names))
             return [column.astype(np.float64) for column in columns]
-        found = []
+        factors = []
         for name, cells, masks in zip(self.names, self.cells, zip(*self.masks, strict=True), strict=True):
             rows: dict[int, int] = {}
             places = [rows.setdefault(mask, len(rows)) for mask in masks]
-            found.append(np.array([unpack_bits(mask, cells)[codes[name]] for mask in rows], dtype=np.float64)[places])
-        return found
+            factors.append(np.array([unpack_bits(mask, cells)[codes[name]] for mask in rows], dtype=np.float64)[places])
+        return factors
 
     def members(self, codes: AxisCodes) -> Doubles:
         """Return a 0/1 matrix, one row per box: which box contains which cell of the product of all codes."""
-        found = np.ones((len(self.masks), *[1] * len(codes)))
+        members = np.ones((len(self.masks), *[1] * len(codes)))
         for name, factor in zip(self.names, self.factors(codes), strict=True):
-            found = found * factor.reshape([len(self.masks), *(-1 if other == name else 1 for other in codes)])
-        shape = (len(self.masks), *(len(own) for own in codes.values()))
-        return np.broadcast_to(found, shape).reshape(len(self.masks), -1)
+            members = members * factor.reshape([len(self.masks), *(-1 if other == name else 1 for other in codes)])
+        shape = (len(self.masks), *(len(axis_codes) for axis_codes in codes.values()))
+        return np.broadcast_to(members, shape).reshape(len(self.masks), -1)
 
     def total(self, codes: AxisCodes, worth: Sequence[int]) -> NDArray[Any]:
         """Return for each cell the total weight of its boxes, in a shape that broadcasts to the product."""
-        shape = [len(own) if name in self.names else 1 for name, own in codes.items()]
+        shape = [len(axis_codes) if name in self.names else 1 for name, axis_codes in codes.items()]
         if sum(worth) >= _LARGEST_EXACT_FLOAT:  # floats are exact up to here, and their matrices much faster
             exact = self.members({name: codes[name] for name in self.names}).astype(np.int64).astype(np.object_)
-            found: NDArray[Any] = np.array(worth, dtype=np.object_) @ exact
-            return found.reshape(shape)
+            totals: NDArray[Any] = np.array(worth, dtype=np.object_) @ exact
+            return totals.reshape(shape)
         *outer, last = self.factors(codes) or [np.ones((len(self.masks), 1))]
         sizes = np.array(worth, dtype=np.float64)
         width = int(np.prod([factor.shape[1] for factor in outer]))
@@ -109,7 +109,7 @@ class Stack:
     @classmethod
     def of(cls, blocks: Iterable[queries.Block]) -> Self:
         """Return the stack of these blocks."""
-        found: dict[tuple[str, ...], Boxes] = {}
+        by_names: dict[tuple[str, ...], Boxes] = {}
         rest = []
         for block in blocks:
             where, weight = block.where, block.weight
@@ -117,15 +117,15 @@ class Stack:
             sets = [part for part in parts if type(part) is Among]
             if len(sets) == len(parts) and type(weight) is queries.ConstantWeight and not block.keys:
                 names = tuple([part.attribute for part in sets])
-                boxes = found.get(names)
+                boxes = by_names.get(names)
                 if boxes is None and all(before < after for before, after in pairwise(names)):
-                    boxes = found[names] = Boxes(names, tuple([part.cells for part in sets]))
+                    boxes = by_names[names] = Boxes(names, tuple([part.cells for part in sets]))
                 if boxes is not None:
                     boxes.masks.append(tuple([part.codes for part in sets]))
                     boxes.numbers.append(weight.number)
                     continue
             rest.append(block)
-        return cls(tuple(found.values()), tuple(rest))
+        return cls(tuple(by_names.values()), tuple(rest))
 
     def __len__(self) -> int:
         return len(self.rest) + sum(len(boxes.masks) for boxes in self.boxes)
@@ -140,15 +140,15 @@ class Stack:
 
     def parts(self) -> list[Stack]:
         """Return one stack per set of attributes in use, or one per block if there is only one set."""
-        found: dict[frozenset[str], tuple[list[Boxes], list[queries.Block]]] = {}
+        by_attributes: dict[frozenset[str], tuple[list[Boxes], list[queries.Block]]] = {}
         for boxes in self.boxes:
-            found.setdefault(frozenset(boxes.names), ([], []))[0].append(boxes)
+            by_attributes.setdefault(frozenset(boxes.names), ([], []))[0].append(boxes)
         for block in self.rest:
-            found.setdefault(block.attributes, ([], []))[1].append(block)
-        if len(found) > 1:
-            return [Stack(tuple(boxes), tuple(rest)) for boxes, rest in found.values()]
-        pairs = ((own, pair) for own in self.boxes for pair in zip(own.masks, own.numbers, strict=True))
-        alone = [Boxes(own.names, own.cells, [masks], [number]) for own, (masks, number) in pairs]
+            by_attributes.setdefault(block.attributes, ([], []))[1].append(block)
+        if len(by_attributes) > 1:
+            return [Stack(tuple(boxes), tuple(rest)) for boxes, rest in by_attributes.values()]
+        pairs = ((boxes, pair) for boxes in self.boxes for pair in zip(boxes.masks, boxes.numbers, strict=True))
+        alone = [Boxes(boxes.names, boxes.cells, [masks], [number]) for boxes, (masks, number) in pairs]
         return [*(Stack((boxes,), ()) for boxes in alone), *(Stack((), (block,)) for block in self.rest)]
 
 
@@ -173,20 +173,20 @@ class AttributeUse:
 
 def attribute_uses(stack: Stack) -> dict[str, AttributeUse]:
     """Return what the blocks use of each attribute, in order of name."""
-    found: dict[str, AttributeUse] = {}
+    uses: dict[str, AttributeUse] = {}
     for boxes in stack.boxes:
         for name, masks in zip(boxes.names, zip(*boxes.masks, strict=True), strict=True):
-            found.setdefault(name, AttributeUse()).masks.update(masks)
+            uses.setdefault(name, AttributeUse()).masks.update(masks)
     for block in stack.rest:
-        _add_predicate(block.where, found)
-        _add_weight(block.weight, found)
+        _add_predicate(block.where, uses)
+        _add_weight(block.weight, uses)
         for key in block.keys:
             if isinstance(key, Partition):
-                found.setdefault(key.attribute, AttributeUse()).partitions.add(key)
+                uses.setdefault(key.attribute, AttributeUse()).partitions.add(key)
             else:
                 for _, predicate in key.branches:
-                    _add_predicate(predicate, found)
-    return dict(sorted(found.items()))
+                    _add_predicate(predicate, uses)
+    return dict(sorted(uses.items()))
 
 
 def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) -> AxisCodes | None:
@@ -194,13 +194,13 @@ def atom_codes(domain: Domain, seen: Mapping[str, AttributeUse], *, limit: int) 
 
     If values are summed or compared with those of other attributes, every code is an atom.
     """
-    found = {}
+    codes = {}
     for name, trait in seen.items():
         number, every = domain[name].cells, trait.values or trait.apart
         if every and number > limit:
             return None
-        found[name] = np.arange(number, dtype=np.int64) if every else _first_codes(number, trait)
-    return found if product_size(found) <= limit else None
+        codes[name] = np.arange(number, dtype=np.int64) if every else _first_codes(number, trait)
+    return codes if product_size(codes) <= limit else None
 
 
 def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes:
@@ -213,21 +213,21 @@ def extreme_codes(domain: Domain, seen: Mapping[str, AttributeUse]) -> AxisCodes
     shape = {name: domain[name].cells for name in seen}
     if math.prod(shape.values()) <= _FEW_CELLS:  # cheaper than reducing them
         return {name: np.arange(number, dtype=np.int64) for name, number in shape.items()}
-    found = {}
+    codes = {}
     for name, trait in seen.items():
         number = shape[name]
         if trait.bent or trait.apart:
-            found[name] = np.arange(number, dtype=np.int64)
+            codes[name] = np.arange(number, dtype=np.int64)
             continue
         if not trait.values:
-            found[name] = _first_codes(number, trait)
+            codes[name] = _first_codes(number, trait)
             continue
         firsts = run_starts(number, trait)
         ends = np.append(firsts[1:], number) - 1
         zeros = [-value.offset // value.factor for value in trait.values if value.factor != 0]
         around = [code for zero in zeros for code in (zero, zero + 1) if 0 <= code < number]
-        found[name] = np.unique(np.concatenate([firsts, ends, np.array(around, dtype=np.int64)]))
-    return found
+        codes[name] = np.unique(np.concatenate([firsts, ends, np.array(around, dtype=np.int64)]))
+    return codes
 
 
 def atom_labels(number: int, trait: AttributeUse) -> Integers:
@@ -241,59 +241,61 @@ def atom_labels(number: int, trait: AttributeUse) -> Integers:
 
 def product_size(codes: AxisCodes) -> int:
     """Return the number of cells in the product of the codes."""
-    return math.prod(len(own) for own in codes.values())
+    return math.prod(len(axis_codes) for axis_codes in codes.values())
 
 
 def broadcast_codes(codes: AxisCodes) -> dict[str, Integers]:
     """Return the codes in shapes that broadcast to their product."""
-    return {name: own.reshape([-1 if other == name else 1 for other in codes]) for name, own in codes.items()}
+    return {
+        name: axis_codes.reshape([-1 if other == name else 1 for other in codes]) for name, axis_codes in codes.items()
+    }
 
 
-def _add_predicate(predicate: Predicate, found: dict[str, AttributeUse]) -> None:
+def _add_predicate(predicate: Predicate, uses: dict[str, AttributeUse]) -> None:
     match predicate:
         case Among(name, _, codes):
-            found.setdefault(name, AttributeUse()).masks.add(codes)
+            uses.setdefault(name, AttributeUse()).masks.add(codes)
         case Jointly(names, shape, codes):
-            for name, own in zip(names, axis_classes(shape, codes), strict=True):
-                found.setdefault(name, AttributeUse()).masks.update(separating_sets(own))
+            for name, classes in zip(names, axis_classes(shape, codes), strict=True):
+                uses.setdefault(name, AttributeUse()).masks.update(separating_sets(classes))
         case NonNegative(polynomial):
             for name in polynomial.names:
-                found.setdefault(name, AttributeUse()).apart = True
+                uses.setdefault(name, AttributeUse()).apart = True
         case And(parts) | Or(parts):
             for part in parts:
-                _add_predicate(part, found)
+                _add_predicate(part, uses)
         case _:
             assert_never(predicate)
 
 
-def _add_weight(weight: queries.Weight, found: dict[str, AttributeUse]) -> None:
+def _add_weight(weight: queries.Weight, uses: dict[str, AttributeUse]) -> None:
     match weight:
         case queries.ConstantWeight() | queries.PeopleWeight():
             pass
         case queries.ValueWeight(name):
-            found.setdefault(name, AttributeUse()).values.add(weight)
+            uses.setdefault(name, AttributeUse()).values.add(weight)
         case queries.TableWeight(names, shape, numbers):
             table = np.array(numbers, dtype=np.int64).reshape(shape)
             for axis, name in enumerate(names):
                 slices = np.moveaxis(table, axis, 0).reshape(shape[axis], -1)
                 places: dict[bytes, int] = {}
-                classes = tuple([places.setdefault(own.tobytes(), len(places)) for own in slices])
-                found.setdefault(name, AttributeUse()).masks.update(separating_sets(classes))
+                classes = tuple([places.setdefault(row.tobytes(), len(places)) for row in slices])
+                uses.setdefault(name, AttributeUse()).masks.update(separating_sets(classes))
         case queries.PolynomialWeight(polynomial):
-            _add_polynomial(polynomial, found)
+            _add_polynomial(polynomial, uses)
         case queries.CaseWeight(branches, otherwise):
             for predicate, branch in branches:
-                _add_predicate(predicate, found)
-                _add_weight(branch, found)
-            _add_weight(otherwise, found)
+                _add_predicate(predicate, uses)
+                _add_weight(branch, uses)
+            _add_weight(otherwise, uses)
         case _:
             assert_never(weight)
 
 
-def _add_polynomial(polynomial: Polynomial, found: dict[str, AttributeUse]) -> None:
+def _add_polynomial(polynomial: Polynomial, uses: dict[str, AttributeUse]) -> None:
     """Add the codes that a polynomial adds up; it is straight in a column that occurs in no power."""
     for name, size, degree in zip(polynomial.names, polynomial.sizes, polynomial.degrees, strict=True):
-        trait = found.setdefault(name, AttributeUse())
+        trait = uses.setdefault(name, AttributeUse())
         trait.values.add(queries.ValueWeight(name, size, 0, 1))
         trait.bent |= degree > 1
 
@@ -317,12 +319,12 @@ def code_runs(block: queries.Block, domain: Domain, *, written_out: int) -> Axis
 
     If an attribute's values are summed and it has at most `written_out` cells, every code is a run.
     """
-    found = {}
+    runs = {}
     for name, trait in attribute_uses(Stack((), (block,))).items():
         number = domain.by_name[name].cells
         summed = trait.values and number <= written_out
-        found[name] = np.arange(number, dtype=np.int64) if summed else run_starts(number, trait)
-    return found
+        runs[name] = np.arange(number, dtype=np.int64) if summed else run_starts(number, trait)
+    return runs
 
 
 def _first_codes(number: int, trait: AttributeUse) -> Integers:
@@ -334,7 +336,7 @@ def _first_codes(number: int, trait: AttributeUse) -> Integers:
 def _merge_runs(runs: Integers, number: int, trait: AttributeUse) -> tuple[Integers, Integers]:
     """Return the first run of each atom, and the atom of each run."""
     columns = [unpack_bits(mask, number)[runs].astype(np.int64) for mask in trait.masks]
-    parts = ((np.asarray(own.cuts), own.size) for own in trait.partitions)
+    parts = ((np.asarray(partition.cuts), partition.size) for partition in trait.partitions)
     columns += [np.searchsorted(cuts, runs, side="right") + 2 * (runs >= size) * runs for cuts, size in parts]
     if not columns:
         return np.zeros(1, dtype=np.int64), np.zeros(len(runs), dtype=np.int64)
@@ -371,8 +373,8 @@ class Movement:
 def combine_movements(movements: Iterable[Movement]) -> Movement:
     """Return a bound for blocks asked together from a bound for each part."""
     l1 = squares = linf = 0
-    for one in movements:
-        l1, squares, linf = l1 + one.l1, squares + one.squares, max(linf, one.linf)
+    for movement in movements:
+        l1, squares, linf = l1 + movement.l1, squares + movement.squares, max(linf, movement.linf)
     return Movement(l1, squares, linf)
 
 
@@ -418,13 +420,13 @@ def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
     """Return the largest norms over all cells of a product."""
     largest = sum(max(-low, high) ** 2 for low, high in stack.spans())
     kind = np.int64 if largest < _EXACT_INTEGER else np.object_
-    l1: NDArray[Any] = np.zeros([len(own) for own in codes.values()], dtype=kind)
+    l1: NDArray[Any] = np.zeros([len(axis_codes) for axis_codes in codes.values()], dtype=kind)
     squares, linf = l1.copy(), 0
     for boxes in stack.boxes:
         sizes = [0 if 0 in masks else abs(number) for masks, number in zip(boxes.masks, boxes.numbers, strict=True)]
         once = boxes.total(codes, sizes)
         l1 += once
-        squares += once if max(sizes) <= 1 else boxes.total(codes, [one * one for one in sizes])
+        squares += once if max(sizes) <= 1 else boxes.total(codes, [size * size for size in sizes])
         linf = max(linf, *sizes)
     axes = broadcast_codes(codes)
     for block in stack.rest:
@@ -437,7 +439,7 @@ def _largest_norms(stack: Stack, codes: AxisCodes) -> Movement:
 
 def _single_block_movement(block: queries.Block, codes: AxisCodes) -> Movement:
     """Return the exact movement of one block: within a group from one extreme to the other, or between groups."""
-    axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
+    axes, shape = broadcast_codes(codes), [len(axis_codes) for axis_codes in codes.values()]
     weights = np.broadcast_to(queries.block_weights(block, axes), shape).reshape(-1)
     groups = np.broadcast_to(queries.group_numbers(block.keys, axes), shape).reshape(-1)
     present, groups = np.unique(groups, return_inverse=True)
@@ -461,14 +463,14 @@ def _boxes_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
     if held.shape[1] > _MOST_SIGNATURES or 4 * sum(number**2 for number in numbers) >= _LARGEST_EXACT_FLOAT:
         return None
     sizes = np.array(numbers, dtype=np.float64)
-    found = []
+    norms = []
     for worth in (sizes, sizes * sizes)[: 1 + (max(numbers) > 1)]:
         shared = (held * worth[:, None]).T @ held
-        own = shared.diagonal()
-        found.append(int((own[:, None] + own[None, :] - 2 * shared).max()))
+        diagonal = shared.diagonal()
+        norms.append(int((diagonal[:, None] + diagonal[None, :] - 2 * shared).max()))
     shares = held.mean(axis=1)
     moved = sizes[(shares > 0) & (shares < 1)]
-    return Movement(found[0], found[-1], int(moved.max(initial=0)))
+    return Movement(norms[0], norms[-1], int(moved.max(initial=0)))
 
 
 def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
@@ -487,10 +489,10 @@ def _pairwise_movement(stack: Stack, codes: AxisCodes) -> Movement | None:
 
 def _signatures(stack: Stack, codes: AxisCodes) -> tuple[Integers, Integers]:
     """Return the weight and the group of each cell, one row per block; a weight of 0 belongs to no group."""
-    axes, shape = broadcast_codes(codes), [len(own) for own in codes.values()]
+    axes, shape = broadcast_codes(codes), [len(axis_codes) for axis_codes in codes.values()]
     members = [(boxes.members(codes).astype(np.int64), boxes.numbers) for boxes in stack.boxes]
-    weights = [own * np.array(numbers, dtype=np.int64)[:, None] for own, numbers in members]
-    groups = [np.zeros_like(one) for one in weights]
+    weights = [matrix * np.array(numbers, dtype=np.int64)[:, None] for matrix, numbers in members]
+    groups = [np.zeros_like(matrix) for matrix in weights]
     for block in stack.rest:
         weights.append(np.broadcast_to(queries.block_weights(block, axes), shape).reshape(1, -1))
         groups.append(np.broadcast_to(queries.group_numbers(block.keys, axes), shape).reshape(1, -1))

@@ -47,12 +47,23 @@ class Polynomial:
         if not self.names or widths != {len(self.names)} or any(a >= b for a, b in pairwise(self.names)):
             raise _invalid(self.names, "name at least one column, in order, each once, with a size and a power")
         listed = [exponents for exponents, _ in self.terms]
-        numbers = [*self.sizes, *self.cells, *(number for _, number in self.terms), *(p for own in listed for p in own)]
+        numbers = [
+            *self.sizes,
+            *self.cells,
+            *(number for _, number in self.terms),
+            *(p for exponents in listed for p in exponents),
+        ]
         if any(type(number) is not int for number in numbers) or any(number == 0 for _, number in self.terms):
             raise _invalid(self.terms, "write Python's own whole numbers, and no term of 0")
-        if any(a >= b for a, b in pairwise(listed)) or any(min(own) < 0 or sum(own) > MOST_DEGREE for own in listed):
+        if any(a >= b for a, b in pairwise(listed)) or any(
+            min(exponents) < 0 or sum(exponents) > MOST_DEGREE for exponents in listed
+        ):
             raise _invalid(self.terms, f"write terms in order, each once, of degree 0 to {MOST_DEGREE}")
-        if any(power > _reduce(power, size) for own in listed for power, size in zip(own, self.sizes, strict=True)):
+        if any(
+            power > _reduce(power, size)
+            for exponents in listed
+            for power, size in zip(exponents, self.sizes, strict=True)
+        ):
             raise _invalid(self.terms, "write the first power of a code that is 0 or 1")
         if self.magnitude > LARGEST_VALUE:
             raise _invalid(self.magnitude, "the terms of one row may be 2^61 steps in all: declare larger steps")
@@ -65,13 +76,13 @@ class Polynomial:
         (((0, 0), 7), ((1, 1), 2))
         """
         names = tuple(sorted(columns))
-        found: dict[Exponents, int] = {}
+        coefficients: dict[Exponents, int] = {}
         for powers, number in terms.items():
-            own = dict(powers)
+            by_name = dict(powers)
             if not any(columns[name][0] == 1 for name, power in powers if power):  # the only code is 0
-                exponents = tuple(_reduce(own.get(name, 0), columns[name][0]) for name in names)
-                found[exponents] = found.get(exponents, 0) + number
-        kept = tuple(sorted((exponents, number) for exponents, number in found.items() if number))
+                exponents = tuple(_reduce(by_name.get(name, 0), columns[name][0]) for name in names)
+                coefficients[exponents] = coefficients.get(exponents, 0) + number
+        kept = tuple(sorted((exponents, number) for exponents, number in coefficients.items() if number))
         sizes, cells = (tuple(columns[name][place] for name in names) for place in (0, 1))
         return cls(names, sizes, cells, kept)
 
@@ -84,7 +95,9 @@ class Polynomial:
     @property
     def degrees(self) -> tuple[int, ...]:
         """The largest power of each column."""
-        return tuple(max((own[place] for own, _ in self.terms), default=0) for place in range(len(self.names)))
+        return tuple(
+            max((exponents[place] for exponents, _ in self.terms), default=0) for place in range(len(self.names))
+        )
 
     def bounds(self, spans: Mapping[str, tuple[int, int]] | None = None) -> tuple[int, int]:
         """Return bounds on the value, for codes from the first to the last of each column.
@@ -95,8 +108,8 @@ class Polynomial:
         full = zip(self.names, self.sizes, strict=True)
         ends = [(0, size - 1) if spans is None else spans[name] for name, size in full]
         if max(self.degrees) <= 1 and len(self.names) <= _MOST_CORNERS:
-            found = [self.at(corner) for corner in product(*ends)]
-            return min(found), max(found)
+            values = [self.at(corner) for corner in product(*ends)]
+            return min(values), max(values)
         low = high = 0
         for exponents, number in self.terms:
             both = [number * _monomial(side, exponents) for side in zip(*ends, strict=True)]
@@ -106,7 +119,7 @@ class Polynomial:
     def powers(self) -> list[Powers]:
         """Return the columns of each term, with their powers."""
         named = (zip(self.names, exponents, strict=True) for exponents, _ in self.terms)
-        return [tuple([(name, power) for name, power in own if power]) for own in named]
+        return [tuple([(name, power) for name, power in pairs if power]) for pairs in named]
 
     def at(self, codes: tuple[int, ...]) -> int:
         """Return the value for codes of all columns."""
@@ -118,12 +131,15 @@ class Polynomial:
 
     def negative(self) -> Polynomial:
         """Return the negative."""
-        return self._with({exponents: -own for exponents, own in self.terms}, 0)
+        return self._with({exponents: -coefficient for exponents, coefficient in self.terms}, 0)
 
     def _with(self, terms: dict[Exponents, int], number: int) -> Polynomial:
         constant = (0,) * len(self.names)
         terms[constant] = terms.get(constant, 0) + number
-        return replace(self, terms=tuple(sorted((exponents, own) for exponents, own in terms.items() if own)))
+        return replace(
+            self,
+            terms=tuple(sorted((exponents, coefficient) for exponents, coefficient in terms.items() if coefficient)),
+        )
 
 
 def evaluate_polynomial(polynomial: Polynomial, axes: Mapping[str, Integers]) -> tuple[Integers, Booleans]:
@@ -135,9 +151,9 @@ def evaluate_polynomial(polynomial: Polynomial, axes: Mapping[str, Integers]) ->
     total: Integers = np.asarray(0, dtype=np.int64)
     for exponents, number in polynomial.terms:
         term: Integers = np.asarray(number, dtype=np.int64)
-        for own, power in zip(codes, exponents, strict=True):
+        for column_codes, power in zip(codes, exponents, strict=True):
             for _ in range(power):
-                term = term * own
+                term = term * column_codes
         total = total + term
     return total, held
 

@@ -53,17 +53,17 @@ def axis_classes(shape: tuple[int, ...], codes: int) -> tuple[tuple[int, ...], .
     ((0, 1), (0, 1, 0))
     """
     number = math.prod(shape)
-    found: list[tuple[int, ...]] = []
+    classes: list[tuple[int, ...]] = []
     for axis, size in enumerate(shape):
         stride = math.prod(shape[axis + 1 :])
         if size == _PAIR:  # far faster on integers than on arrays
             lower = _lower_halves(number, stride)
-            found.append((0, 0) if codes & lower == codes >> stride & lower else (0, 1))
+            classes.append((0, 0) if codes & lower == codes >> stride & lower else (0, 1))
         else:
             slices = np.moveaxis(unpack_bits(codes, number).reshape(-1, size, stride), 1, 0).reshape(size, -1)
             seen: dict[bytes, int] = {}
-            found.append(tuple([seen.setdefault(own.tobytes(), len(seen)) for own in slices]))
-    return tuple(found)
+            classes.append(tuple([seen.setdefault(row.tobytes(), len(seen)) for row in slices]))
+    return tuple(classes)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -73,8 +73,8 @@ def separating_sets(classes: tuple[int, ...]) -> tuple[int, ...]:
     >>> [bin(one) for one in separating_sets((0, 1, 0, 2))]
     ['0b10', '0b1000']
     """
-    found = np.array(classes, dtype=np.int64)
-    return tuple(pack_bits(found >> digit & 1 == 1) for digit in range(max(classes).bit_length()))
+    labels = np.array(classes, dtype=np.int64)
+    return tuple(pack_bits(labels >> digit & 1 == 1) for digit in range(max(classes).bit_length()))
 
 
 def drop_axes(shape: tuple[int, ...], codes: int, kept: Sequence[int]) -> int:
@@ -92,19 +92,19 @@ def project_bits(shape: tuple[int, ...], codes: int, axis: int) -> int:
 @lru_cache(maxsize=1 << 7)
 def _lower_halves(number: int, stride: int) -> int:
     """Return the bits of the first half of each pair of slices of length `stride`."""
-    found, width = (1 << stride) - 1, 2 * stride
+    bits, width = (1 << stride) - 1, 2 * stride
     while width < number:
-        found |= found << width
+        bits |= bits << width
         width *= 2
-    return found & ((1 << number) - 1)
+    return bits & ((1 << number) - 1)
 
 
 @lru_cache(maxsize=1 << 12)
 def _unpack(codes: int, number: int) -> Booleans:
     raw = np.frombuffer(codes.to_bytes(-(-number // 8), "little"), dtype=np.uint8)
-    found = np.unpackbits(raw, bitorder="little", count=number).view(np.bool_)
-    found.flags.writeable = False
-    return found
+    bits = np.unpackbits(raw, bitorder="little", count=number).view(np.bool_)
+    bits.flags.writeable = False
+    return bits
 
 
 # --- Predicates: one canonical form, from which both the SQL and the weights are derived. ---
@@ -270,35 +270,35 @@ def simplify_combinations(part: Jointly) -> Predicate:
     if codes in {0, everything}:
         return EVERYTHING if codes else NOTHING
     classes = axis_classes(shape, codes)
-    kept = [axis for axis, own in enumerate(classes) if any(own)]
+    kept = [axis for axis, labels in enumerate(classes) if any(labels)]
     if len(kept) < len(names):
         codes = drop_axes(shape, codes, kept)
-        names, shape, classes = (tuple(own[axis] for axis in kept) for own in (names, shape, classes))  # type: ignore[assignment]
+        names, shape, classes = (tuple(values[axis] for axis in kept) for values in (names, shape, classes))  # type: ignore[assignment]
         everything = (1 << math.prod(shape)) - 1
     sets = _product_sets(shape, classes, codes)
     if sets is not None:
-        return conjunction(*(Among(*own) for own in zip(names, shape, sets, strict=True)))
+        return conjunction(*(Among(*arguments) for arguments in zip(names, shape, sets, strict=True)))
     sets = _product_sets(shape, classes, everything ^ codes)
     if sets is not None:
-        return disjunction(*(complement(Among(*own)) for own in zip(names, shape, sets, strict=True)))
+        return disjunction(*(complement(Among(*arguments)) for arguments in zip(names, shape, sets, strict=True)))
     return Jointly(names, shape, codes)
 
 
 def _product_sets(shape: tuple[int, ...], classes: tuple[tuple[int, ...], ...], codes: int) -> list[int] | None:
     """Return one set of positions per axis if the bits of a table are their product; otherwise None."""
     first = np.unravel_index((codes & -codes).bit_length() - 1, shape)
-    alike = [own.count(own[place]) for own, place in zip(classes, first, strict=True)]
+    alike = [labels.count(labels[place]) for labels, place in zip(classes, first, strict=True)]
     if math.prod(alike) != codes.bit_count():  # not a product of classes
         return None
-    return [pack_bits(np.array(own) == own[place]) for own, place in zip(classes, first, strict=True)]
+    return [pack_bits(np.array(labels) == labels[place]) for labels, place in zip(classes, first, strict=True)]
 
 
 def evaluate_predicate(predicate: Predicate, axes: Axes) -> Booleans:
     """Return where the predicate is true, for rows or for the cells of a product."""
     match predicate:
         case Among(name, number, codes):
-            found: Booleans = unpack_bits(codes, number)[axes[name]]
-            return found
+            selected: Booleans = unpack_bits(codes, number)[axes[name]]
+            return selected
         case Jointly(names, shape, codes):
             place = np.asarray(0, dtype=np.int64)
             for name, number in zip(names, shape, strict=True):
@@ -403,14 +403,14 @@ def _combine(
         if len(alike) > 1:
             for part in alike:
                 del rest[part]
-            codes = reduce(merge, (one.codes for one in alike))
+            codes = reduce(merge, (part.codes for part in alike))
             merged = simplify_combinations(Jointly(alike[0].names, alike[0].shape, codes))
             return _combine((*sets.values(), *rest, merged), outer, inner, merge)
-    found = [_simplify_among(part) for part in sets.values()]
+    simplified = [_simplify_among(part) for part in sets.values()]
     whole = inner(())  # absorbs all else: nothing in a conjunction, everything in a disjunction
-    if whole in found or whole in rest:
+    if whole in simplified or whole in rest:
         return whole
-    kept = [part for part in found if part != outer(())]
+    kept = [part for part in simplified if part != outer(())]
     held = frozenset(kept) | frozenset(rest)
     kept += [part for part in rest if not held & frozenset(getattr(part, "parts", ()))]  # a and (a or b) is a
     if len(kept) == 1:
@@ -478,11 +478,11 @@ def _membership_table(shape: tuple[int, ...], members: Booleans | Iterable[Seque
         if members.shape not in {shape, (math.prod(shape),)}:
             raise InvalidArgument("members", f"a table of shape {members.shape}", f"write one of shape {shape}")
         return members.reshape(shape)
-    found = np.zeros(shape, dtype=np.bool_)
+    table = np.zeros(shape, dtype=np.bool_)
     for member in members:
         codes = tuple(map(index, member))
         if len(codes) != len(shape) or not all(0 <= code < number for code, number in zip(codes, shape, strict=True)):
             accepted = f"write a code of each attribute, below {', '.join(map(str, shape))}"
             raise InvalidArgument("members", codes, accepted)
-        found[codes] = True
-    return found
+        table[codes] = True
+    return table

@@ -115,8 +115,8 @@ def evaluate_weight(weight: Weight, axes: Axes) -> Integers:
                 return np.where(codes < size, present, np.int64(0))
             table = np.zeros(size + 2, dtype=np.int64)
             table[:size] = (offset + factor * np.arange(size, dtype=np.int64)) ** power
-            found: Integers = table[codes]
-            return found
+            weights: Integers = table[codes]
+            return weights
         case TableWeight(names, shape, numbers):
             place = np.asarray(0, dtype=np.int64)
             for name, number in zip(names, shape, strict=True):
@@ -299,8 +299,8 @@ class QueryValidator:
                 raise InvalidArgument(f"blocks[{self.place}].weight", number, accepted)
 
     def _counted(self, name: str) -> int:
-        found = self._cells[name] = self._domain.by_name[name].cells
-        return found
+        cells = self._cells[name] = self._domain.by_name[name].cells
+        return cells
 
     def _other(self, name: str, value: str) -> InvalidArgument:
         values, number = self._domain[name].size, self._domain.by_name[name].cells
@@ -445,8 +445,8 @@ class Query:
         >>> Query.weighted(severity, {"severity": {"mild": 1, "severe": 5}}).values
         1
         """
-        found = weight if isinstance(weight, Weight) else _label_weights(domain, weight)
-        return cls(domain, (Block(where, (), found),))
+        row_weight = weight if isinstance(weight, Weight) else _label_weights(domain, weight)
+        return cls(domain, (Block(where, (), row_weight),))
 
     @classmethod
     def people(cls, domain: Domain, by: str | Iterable[str] = (), where: Predicate = EVERYTHING) -> Self:
@@ -478,11 +478,11 @@ class Query:
 
     def _of_validated(self, blocks: tuple[Block, ...]) -> Self:
         """Return a query of blocks already validated one by one; only the joint limits are checked."""
-        found = object.__new__(type(self))
-        object.__setattr__(found, "domain", self.domain)
-        object.__setattr__(found, "blocks", blocks)
-        found._hold_together()
-        return found
+        query = object.__new__(type(self))
+        object.__setattr__(query, "domain", self.domain)
+        object.__setattr__(query, "blocks", blocks)
+        query._hold_together()
+        return query
 
 
 def _person_validator(block: Block, domain: Domain) -> QueryValidator:
@@ -500,10 +500,10 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
     >>> column_weight(Number("stay", Fraction(0), Fraction(365), Fraction(1, 4)))
     (ValueWeight(attribute='stay', size=1461, offset=0, factor=1, power=1), Fraction(1, 4))
     """
-    found = numeric_grid(attribute)
-    if found is None:
+    grid = numeric_grid(attribute)
+    if grid is None:
         raise InvalidArgument("column", attribute.name, f"a {attribute.kind} has no sum; name a column of numbers")
-    lower, step = found[0] - centre, found[1]
+    lower, step = grid[0] - centre, grid[1]
     common = math.gcd(lower.numerator * step.denominator, step.numerator * lower.denominator)
     unit = Fraction(common, lower.denominator * step.denominator)
     weight = ValueWeight(attribute.name, attribute.size, int(lower / unit), int(step / unit), power)
@@ -512,16 +512,16 @@ def column_weight(attribute: Attribute, *, centre: Fraction = Fraction(0), power
 
 def group_numbers(keys: Iterable[Key], axes: Axes) -> Integers:
     """Return the group number of rows, or of the cells of a product."""
-    found: Integers = np.asarray(0, dtype=np.int64)
+    numbers: Integers = np.asarray(0, dtype=np.int64)
     for key in keys:
         if isinstance(key, Partition):
-            own = axes[key.attribute] if key.single else key.table()[axes[key.attribute]]
+            group = axes[key.attribute] if key.single else key.table()[axes[key.attribute]]
         else:
-            own = np.asarray(len(key.branches), dtype=np.int64)
+            group = np.asarray(len(key.branches), dtype=np.int64)
             for number, (_, predicate) in reversed(tuple(enumerate(key.branches))):
-                own = np.where(predicates.evaluate_predicate(predicate, axes), np.int64(number), own)
-        found = found * key.groups + own
-    return found
+                group = np.where(predicates.evaluate_predicate(predicate, axes), np.int64(number), group)
+        numbers = numbers * key.groups + group
+    return numbers
 
 
 def product_axes(domain: Domain, names: Iterable[str]) -> dict[str, Integers]:

@@ -90,14 +90,17 @@ def _held_interval(where: Predicate, shape: Shape, polynomial: Polynomial, whole
     """Return where a shape is in rows of a condition in which the polynomial has a value; None if there are none."""
     match where:
         case And(parts):
-            found = [_held_interval(part, shape, polynomial, whole) for part in parts]
-            kept = [own for own in found if own is not None]
-            low, high = max([whole[0], *(own[0] for own in kept)]), min([whole[1], *(own[1] for own in kept)])
-            return (low, high) if len(kept) == len(found) and low <= high else None
+            intervals = [_held_interval(part, shape, polynomial, whole) for part in parts]
+            kept = [interval for interval in intervals if interval is not None]
+            low, high = (
+                max([whole[0], *(interval[0] for interval in kept)]),
+                min([whole[1], *(interval[1] for interval in kept)]),
+            )
+            return (low, high) if len(kept) == len(intervals) and low <= high else None
         case Or(parts):
-            found = [_held_interval(part, shape, polynomial, whole) for part in parts]
-            kept = [own for own in found if own is not None]
-            return (min(own[0] for own in kept), max(own[1] for own in kept)) if kept else None
+            intervals = [_held_interval(part, shape, polynomial, whole) for part in parts]
+            kept = [interval for interval in intervals if interval is not None]
+            return (min(interval[0] for interval in kept), max(interval[1] for interval in kept)) if kept else None
         case NonNegative(compared):
             return _compared_interval(compared, shape, whole)
         case Among(name, _, codes) if name in polynomial.names:
@@ -131,19 +134,19 @@ def _as_quadratic(polynomial: Polynomial, shape: Shape) -> tuple[Fraction, Fract
     squared = tuple((name, 2 * power) for name, power in lead)
     square = rest.get(squared, Fraction(0)) / number**2
     if square:
-        for (one, first), (other, second) in product(shape, repeat=2):
-            _take(rest, _multiply(one, other), square * first * second)
+        for (monomial, first), (other, second) in product(shape, repeat=2):
+            _take(rest, _multiply(monomial, other), square * first * second)
     slope = rest.get(lead, Fraction(0)) / number
-    for powers, own in shape:
-        _take(rest, powers, slope * own)
+    for powers, coefficient in shape:
+        _take(rest, powers, slope * coefficient)
     return None if rest or not (square or slope) else (square, slope, Fraction(_constant(polynomial)))
 
 
-def _multiply(one: Powers, other: Powers) -> Powers:
-    found = dict(one)
+def _multiply(monomial: Powers, other: Powers) -> Powers:
+    powers = dict(monomial)
     for name, power in other:
-        found[name] = found.get(name, 0) + power
-    return tuple(sorted(found.items()))
+        powers[name] = powers.get(name, 0) + power
+    return tuple(sorted(powers.items()))
 
 
 def _take(rest: dict[Powers, Fraction], powers: Powers, number: Fraction) -> None:
@@ -157,5 +160,5 @@ def _quadratic_range(square: Fraction, slope: Fraction, constant: Fraction, held
     at = [Fraction(held[0]), Fraction(held[1])]
     if square and held[0] < -slope / (2 * square) < held[1]:
         at.append(-slope / (2 * square))
-    values = [(square * own + slope) * own + constant for own in at]
+    values = [(square * point + slope) * point + constant for point in at]
     return math.ceil(min(values)), math.floor(max(values))

@@ -218,8 +218,8 @@ def _parts_by_table(query: Query, unit: Unit) -> Iterator[Sensitivity]:
         else:
             alike.setdefault((block.table, rows), []).append(replace(block, table=None))
     for (table, rows), blocks in alike.items():
-        own = Query(query.domain if table is None else table.domain, tuple(blocks))
-        yield _person_rows_sensitivity(own, unit, rows=rows)
+        part = Query(query.domain if table is None else table.domain, tuple(blocks))
+        yield _person_rows_sensitivity(part, unit, rows=rows)
     if counted:
         adding = unit.neighbours is Neighbours.ADD_REMOVE
         yield Sensitivity(l1=counted, l2_squared=counted, linf=1, neighbours=unit.neighbours, monotone=adding)
@@ -228,18 +228,18 @@ def _parts_by_table(query: Query, unit: Unit) -> Iterator[Sensitivity]:
 def _join_sensitivities(parts: list[Sensitivity]) -> Sensitivity:
     """Return how far answers move that consist of parts: no coordinate is in two of them."""
     return Sensitivity(
-        l1=sum(own.l1 for own in parts),
-        l2_squared=sum(own.l2_squared for own in parts),
-        linf=max(own.linf for own in parts),
+        l1=sum(part.l1 for part in parts),
+        l2_squared=sum(part.l2_squared for part in parts),
+        linf=max(part.linf for part in parts),
         neighbours=parts[0].neighbours,
-        monotone=all(own.monotone for own in parts),
+        monotone=all(part.monotone for part in parts),
     )
 
 
 def row_count_sensitivity(unit: Unit) -> Sensitivity:
     """Return how far one privacy unit can move a count of rows."""
-    one = Sensitivity.count(unit.neighbours)
-    return one if unit.id is None else _scale_sensitivity(one, unit.rows)
+    sensitivity = Sensitivity.count(unit.neighbours)
+    return sensitivity if unit.id is None else _scale_sensitivity(sensitivity, unit.rows)
 
 
 def score_sensitivity(unit: Unit) -> Sensitivity:
@@ -249,17 +249,19 @@ def score_sensitivity(unit: Unit) -> Sensitivity:
 
 def _person_rows_sensitivity(query: Query, unit: Unit, *, rows: int | None = None) -> Sensitivity:
     """Return how far up to `rows` rows of one person move sums over rows; by default as many as count."""
-    one = row_sensitivity(query, unit.neighbours)
+    sensitivity = row_sensitivity(query, unit.neighbours)
     if unit.neighbours is Neighbours.REPLACE:
         added = row_sensitivity(query, Neighbours.ADD_REMOVE)
-        norms = {name: max(getattr(one, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
-        one = replace(one, **norms)
-    return _scale_sensitivity(one, unit.rows if rows is None else rows)
+        norms = {name: max(getattr(sensitivity, name), getattr(added, name)) for name in ("l1", "l2_squared", "linf")}
+        sensitivity = replace(sensitivity, **norms)
+    return _scale_sensitivity(sensitivity, unit.rows if rows is None else rows)
 
 
-def _scale_sensitivity(one: Sensitivity, rows: int) -> Sensitivity:
+def _scale_sensitivity(sensitivity: Sensitivity, rows: int) -> Sensitivity:
     """Return how far `rows` rows move the answers together, bounding each norm by the triangle inequality."""
-    return replace(one, l1=rows * one.l1, l2_squared=rows**2 * one.l2_squared, linf=rows * one.linf)
+    return replace(
+        sensitivity, l1=rows * sensitivity.l1, l2_squared=rows**2 * sensitivity.l2_squared, linf=rows * sensitivity.linf
+    )
 
 
 def _groups_per_person(block: Block, unit: Unit, rows: int) -> int:

@@ -37,12 +37,12 @@ def from_json(text: str, domain: Domain) -> queries.Query:
     if len(text) > _LONGEST:
         raise InvalidArgument("text", f"{len(text)} characters", f"write at most {_LONGEST}")
     try:
-        found = _DECODER.decode(text)
-        if not isinstance(found, dict) or found.keys() != {"format", "blocks"}:
-            raise _invalid_json(found, "write an object with format and blocks")
-        if type(found["format"]) is not int or found["format"] != FORMAT:
-            raise _invalid_json(found["format"], f"this version reads format {FORMAT}")
-        return queries.Query(domain, tuple(map(_reader(domain).block, _require_list(found["blocks"]))))
+        document = _DECODER.decode(text)
+        if not isinstance(document, dict) or document.keys() != {"format", "blocks"}:
+            raise _invalid_json(document, "write an object with format and blocks")
+        if type(document["format"]) is not int or document["format"] != FORMAT:
+            raise _invalid_json(document["format"], f"this version reads format {FORMAT}")
+        return queries.Query(domain, tuple(map(_reader(domain).block, _require_list(document["blocks"]))))
     except DodonaError:
         raise
     except (ValueError, RecursionError) as fault:
@@ -58,29 +58,29 @@ class _JsonReader:
         self._domain = domain
         self._sets: dict[str, Among] = {}
 
-    def block(self, found: object) -> queries.Block:
-        if not isinstance(found, dict) or not found.keys() <= {"where", "by", "weight", "unit", "people"}:
-            raise _invalid_json(found, "a block has where, by, weight, unit and people")
-        if "people" in found:
-            table = self.person_table(found["people"])
-            inner = {part: own for part, own in found.items() if part != "people"}
+    def block(self, value: object) -> queries.Block:
+        if not isinstance(value, dict) or not value.keys() <= {"where", "by", "weight", "unit", "people"}:
+            raise _invalid_json(value, "a block has where, by, weight, unit and people")
+        if "people" in value:
+            table = self.person_table(value["people"])
+            inner = {part: field for part, field in value.items() if part != "people"}
             return replace(_JsonReader(table.domain).block(inner), table=table)
         return queries.Block(
-            self.predicate(found["where"]) if "where" in found else EVERYTHING,
-            tuple(map(self.key, _require_list(found["by"]))) if "by" in found else (),
-            self.weight(found["weight"]) if "weight" in found else queries.ONE,
-            _parse_unit(found["unit"]) if "unit" in found else Fraction(1),
+            self.predicate(value["where"]) if "where" in value else EVERYTHING,
+            tuple(map(self.key, _require_list(value["by"]))) if "by" in value else (),
+            self.weight(value["weight"]) if "weight" in value else queries.ONE,
+            _parse_unit(value["unit"]) if "unit" in value else Fraction(1),
         )
 
-    def person_table(self, found: object) -> PersonTable:
-        if not isinstance(found, dict) or found.keys() != {"where", "columns"}:
-            raise _invalid_json(found, "a table of people has where and columns")
+    def person_table(self, value: object) -> PersonTable:
+        if not isinstance(value, dict) or value.keys() != {"where", "columns"}:
+            raise _invalid_json(value, "a table of people has where and columns")
         return PersonTable(
-            self.predicate(found["where"]), tuple(map(self.person_column, _require_list(found["columns"])))
+            self.predicate(value["where"]), tuple(map(self.person_column, _require_list(value["columns"])))
         )
 
-    def person_column(self, found: object) -> PersonColumn:
-        match found:
+    def person_column(self, value: object) -> PersonColumn:
+        match value:
             case {"aggregate": "least" | "greatest" as extreme, "where": where, "column": str(name), **other} if (
                 not other
             ):
@@ -107,59 +107,59 @@ class _JsonReader:
                 )
             case _:
                 accepted = "a column of people has aggregate, where, weight, unit, bounds, width and present"
-                raise _invalid_json(found, accepted)
+                raise _invalid_json(value, accepted)
 
-    def predicate(self, found: object) -> Predicate:
-        if type(found) is str:
-            known = self._sets.get(found)  # the same few sets recur
+    def predicate(self, value: object) -> Predicate:
+        if type(value) is str:
+            known = self._sets.get(value)  # the same few sets recur
             if known is None:
-                name, _, codes = found.rpartition(":")
+                name, _, codes = value.rpartition(":")
                 if len(self._sets) >= _MOST_SETS:
                     self._sets.clear()
-                known = self._sets[found] = Among(name, self._domain[name].cells, _parse_bits(codes))
+                known = self._sets[value] = Among(name, self._domain[name].cells, _parse_bits(codes))
             return known
-        if isinstance(found, dict) and len(found) == 1:
-            ((tag, parts),) = found.items()
+        if isinstance(value, dict) and len(value) == 1:
+            ((tag, parts),) = value.items()
             if tag == "and":
                 return And(tuple([self.predicate(part) for part in _require_list(parts)]))
             if tag == "or":
                 return Or(tuple([self.predicate(part) for part in _require_list(parts)]))
             if tag == "non_negative":
                 return NonNegative(self.polynomial(parts))
-        if isinstance(found, dict) and found.keys() == {"jointly", "bits"}:
-            names = tuple([_require_label(name) for name in _require_list(found["jointly"])])
+        if isinstance(value, dict) and value.keys() == {"jointly", "bits"}:
+            names = tuple([_require_label(name) for name in _require_list(value["jointly"])])
             shape = tuple([self._domain[name].cells for name in names])
-            return Jointly(names, shape, _parse_bits(_require_label(found["bits"])))
-        raise _invalid_json(found, "a predicate is name:bits, jointly with bits, non_negative, and, or")
+            return Jointly(names, shape, _parse_bits(_require_label(value["bits"])))
+        raise _invalid_json(value, "a predicate is name:bits, jointly with bits, non_negative, and, or")
 
-    def polynomial(self, found: object) -> Polynomial:
-        if not isinstance(found, dict) or found.keys() != {"columns", "terms"}:
-            raise _invalid_json(found, "a polynomial has columns and terms")
-        names = tuple([_require_label(name) for name in _require_list(found["columns"])])
+    def polynomial(self, value: object) -> Polynomial:
+        if not isinstance(value, dict) or value.keys() != {"columns", "terms"}:
+            raise _invalid_json(value, "a polynomial has columns and terms")
+        names = tuple([_require_label(name) for name in _require_list(value["columns"])])
         columns = [self._domain[name] for name in names]
-        pairs = map(_require_pair, _require_list(found["terms"]))
-        terms = [(tuple(map(_require_integer, _require_list(one))), _require_integer(two)) for one, two in pairs]
-        sizes, cells = tuple([own.size for own in columns]), tuple([own.cells for own in columns])
+        pairs = map(_require_pair, _require_list(value["terms"]))
+        terms = [(tuple(map(_require_integer, _require_list(powers))), _require_integer(two)) for powers, two in pairs]
+        sizes, cells = tuple([column.size for column in columns]), tuple([column.cells for column in columns])
         return Polynomial(names, sizes, cells, tuple(terms))
 
-    def key(self, found: object) -> queries.Key:
-        match found:
+    def key(self, value: object) -> queries.Key:
+        match value:
             case {"column": str(name), **other} if other.keys() <= {"cuts"}:
                 attribute = self._domain[name]
                 cuts = map(_require_integer, _require_list(other["cuts"])) if other else range(attribute.size)
                 return Partition.cut(attribute, tuple(cuts))
             case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
-                branches = ((_require_label(one), self.predicate(two)) for one, two in pairs)
+                branches = ((_require_label(label), self.predicate(two)) for label, two in pairs)
                 return queries.CaseKey(tuple(branches), otherwise)
             case _:
-                raise _invalid_json(found, "a key is column with cuts, or cases with otherwise")
+                raise _invalid_json(value, "a key is column with cuts, or cases with otherwise")
 
-    def weight(self, found: object) -> queries.Weight:
-        match found:
+    def weight(self, value: object) -> queries.Weight:
+        match value:
             case int():
-                return queries.ConstantWeight(_require_integer(found))
-            case str() if found == PEOPLE:
+                return queries.ConstantWeight(_require_integer(value))
+            case str() if value == PEOPLE:
                 return queries.PeopleWeight()
             case {"value": str(name), "offset": offset, "factor": factor, "power": power, **other} if not other:
                 numbers = map(_require_integer, (offset, factor, power))
@@ -170,11 +170,11 @@ class _JsonReader:
                 return queries.PolynomialWeight(self.polynomial(polynomial))
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
-                branches = ((self.predicate(one), self.weight(two)) for one, two in pairs)
+                branches = ((self.predicate(condition), self.weight(two)) for condition, two in pairs)
                 return queries.CaseWeight(tuple(branches), self.weight(otherwise))
             case _:
                 accepted = "a weight is a whole number, a value, a table, a polynomial, or cases with otherwise"
-                raise _invalid_json(found, accepted)
+                raise _invalid_json(value, accepted)
 
     def table(self, names: tuple[str, ...], runs: list[object]) -> queries.TableWeight:
         """Return a table of numbers from runs of equal ones."""
@@ -188,10 +188,10 @@ class _JsonReader:
 
 
 def _refuse_repeated_names(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise _invalid_json([name for name, _ in pairs], "write each name once")
-    return found
+    return members
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_repeated_names)
@@ -211,36 +211,36 @@ def _parse_bits(text: str) -> int:
     return codes
 
 
-def _require_list(found: object) -> list[object]:
-    if not isinstance(found, list):
-        raise _invalid_json(found, "write a list")
-    return found
+def _require_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise _invalid_json(value, "write a list")
+    return value
 
 
-def _require_pair(found: object) -> list[object]:
-    if not isinstance(found, list) or len(found) != 2:  # noqa: PLR2004  a pair
-        raise _invalid_json(found, "write a list of two")
-    return found
+def _require_pair(value: object) -> list[object]:
+    if not isinstance(value, list) or len(value) != 2:  # noqa: PLR2004  a pair
+        raise _invalid_json(value, "write a list of two")
+    return value
 
 
-def _require_label(found: object) -> str:
-    if not isinstance(found, str):
-        raise _invalid_json(found, "write a text")
-    return found
+def _require_label(value: object) -> str:
+    if not isinstance(value, str):
+        raise _invalid_json(value, "write a text")
+    return value
 
 
-def _require_integer(found: object) -> int:
-    if type(found) is not int:
-        raise _invalid_json(found, "write a whole number")
-    return found
+def _require_integer(value: object) -> int:
+    if type(value) is not int:
+        raise _invalid_json(value, "write a whole number")
+    return value
 
 
-def _parse_unit(found: object) -> Fraction:
-    unit = to_fraction(_require_label(found), argument="unit", lower=Fraction(0), upper=_LARGEST_UNIT)
-    if str(unit) != found or unit == 0:
-        raise _invalid_json(found, "write a fraction above 0 in lowest terms")
+def _parse_unit(value: object) -> Fraction:
+    unit = to_fraction(_require_label(value), argument="unit", lower=Fraction(0), upper=_LARGEST_UNIT)
+    if str(unit) != value or unit == 0:
+        raise _invalid_json(value, "write a fraction above 0 in lowest terms")
     return unit
 
 
-def _invalid_json(found: object, accepted: str) -> InvalidArgument:
-    return InvalidArgument("query", found, accepted)
+def _invalid_json(value: object, accepted: str) -> InvalidArgument:
+    return InvalidArgument("query", value, accepted)

@@ -56,10 +56,10 @@ def formula_of(leaf: Leaf) -> Formula | None:  # noqa: PLR0911  one for each kin
             if isinstance(attribute, Timestamp):
                 terms = {(): _days_of(attribute.lower), ((attribute.name, 1),): Fraction(attribute.step, DAY_SECONDS)}
                 return Formula.of([attribute], terms, days=True, clock=True)
-            found = numeric_grid(attribute)
-            if found is None:
+            grid = numeric_grid(attribute)
+            if grid is None:
                 return None
-            terms = {(): leaf.shift + leaf.scale * found[0], ((attribute.name, 1),): leaf.scale * found[1]}
+            terms = {(): leaf.shift + leaf.scale * grid[0], ((attribute.name, 1),): leaf.scale * grid[1]}
             return Formula.of([attribute], terms)
         case Subject() | Mapped() | None:
             return None
@@ -78,13 +78,13 @@ def epoch_seconds(attribute: Timestamp) -> Leaf:
 
 def time_between(seconds: int | None, first: Leaf, last: Leaf) -> Leaf:
     """Return how many units of time are between two days or times that are whole units; None if they are not."""
-    one, other = formula_of(first), formula_of(last)
-    if seconds is None or one is None or other is None or not (one.days and other.days):
+    start, other = formula_of(first), formula_of(last)
+    if seconds is None or start is None or other is None or not (start.days and other.days):
         return None
     units = Fraction(DAY_SECONDS, seconds)
-    if any((number * units).denominator != 1 for own in (one, other) for _, number in own.terms):
+    if any((number * units).denominator != 1 for formula in (start, other) for _, number in formula.terms):
         return None
-    return leaf_of(scaled(add(other, one, -1), units))
+    return leaf_of(scaled(add(other, start, -1), units))
 
 
 def _days_of(day: dt.date) -> Fraction:
@@ -130,13 +130,13 @@ def multiply(left: Formula, right: Formula) -> Formula:
     if left.days or right.days:
         raise Mismatch("A day is multiplied.", "Multiply numbers only.")
     terms: dict[Powers, Fraction] = {}
-    for first, one in left.terms:
+    for first, coefficient in left.terms:
         for second, other in right.terms:
             powers = dict(first)
             for name, power in second:
                 powers[name] = powers.get(name, 0) + power
             both = tuple(sorted(powers.items()))
-            terms[both] = terms.get(both, Fraction(0)) + one * other
+            terms[both] = terms.get(both, Fraction(0)) + coefficient * other
     return Formula.of((*left.columns, *right.columns), terms)
 
 
@@ -164,21 +164,21 @@ def calculate(sign: str, left: Leaf, right: Leaf) -> Leaf:  # noqa: C901  one ca
         right = parse_interval(right) or (parse_date(right) if sign == "-" else right)
     if isinstance(right, Interval) or leaf_kind(left) == "interval":
         return _calculate_interval(sign, left, right)
-    for own in (left, right):
-        if leaf_kind(own) == "text":
+    for operand in (left, right):
+        if leaf_kind(operand) == "text":
             what = "A text is added up." if sign in "+-" else "A text is multiplied."
             raise Mismatch(what, "Use columns of numbers only; || joins texts.")
-    one, other = formula_of(left), formula_of(right)
-    if one is not None and other is not None:
+    formula, other = formula_of(left), formula_of(right)
+    if formula is not None and other is not None:
         if sign in "+-":
-            return leaf_of(add(one, other, 1 if sign == "+" else -1))
+            return leaf_of(add(formula, other, 1 if sign == "+" else -1))
         if sign == "*":
-            return leaf_of(multiply(one, other))
-        if not other.columns and not one.days and not other.days:
+            return leaf_of(multiply(formula, other))
+        if not other.columns and not formula.days and not other.days:
             divisor = dict(other.terms).get((), Fraction(0))
             if divisor == 0:
                 raise Mismatch("This divides by zero.", "Write another divisor.")
-            return leaf_of(scaled(one, 1 / divisor))
+            return leaf_of(scaled(formula, 1 / divisor))
     if sign == "/":
         _check_ratio(left, right)
     return apply_function(strict(lambda a, b: _calculate_values(sign, a, b)), (left, right))
@@ -186,10 +186,10 @@ def calculate(sign: str, left: Leaf, right: Leaf) -> Leaf:  # noqa: C901  one ca
 
 def _check_ratio(left: Leaf, right: Leaf) -> None:
     """Refuse a ratio of columns with too many combinations of values, and say what is answered instead."""
-    one, other = (tuple(own.name for own in leaf_columns(leaf)) for leaf in (left, right))
-    cells = {own.name: own.cells for leaf in (left, right) for own in leaf_columns(leaf)}
-    if len(cells) > 1 and math.prod(cells.values()) > MOST_TABLE and len(one) == len(other) == 1:
-        a, b = one[0], other[0]
+    names, other = (tuple(column.name for column in leaf_columns(leaf)) for leaf in (left, right))
+    cells = {column.name: column.cells for leaf in (left, right) for column in leaf_columns(leaf)}
+    if len(cells) > 1 and math.prod(cells.values()) > MOST_TABLE and len(names) == len(other) == 1:
+        a, b = names[0], other[0]
         instead = (
             f"Write sum({a}) / sum({b}) for the ratio of the totals, or compare products, as in "
             f"avg(CASE WHEN {a} > 2 * {b} THEN 1 ELSE 0 END) for the share of rows with a ratio above 2."
@@ -200,16 +200,16 @@ def _check_ratio(left: Leaf, right: Leaf) -> None:
 def _calculate_values(sign: str, left: Constant, right: Constant) -> Constant:
     """Return + - * / of two values; a division by 0 gives NULL."""
     if isinstance(left, dt.date) or isinstance(right, dt.date):
-        pair = [formula_of(own) for own in (left, right)]
+        pair = [formula_of(operand) for operand in (left, right)]
         if pair[0] is None or pair[1] is None or sign not in "+-":
             raise Mismatch("A day is added to something else than a number of days.", "Write the day, + and a number.")
         return leaf_of(add(pair[0], pair[1], 1 if sign == "+" else -1))  # type: ignore[return-value]
-    one, other = constant_number(left), constant_number(right)
-    if one is None or other is None:
+    number, other = constant_number(left), constant_number(right)
+    if number is None or other is None:
         raise Mismatch("This is no number.", "Use numbers only.")
     if sign == "/":
-        return None if other == 0 else one / other
-    return _OPERATORS[sign](one, other)
+        return None if other == 0 else number / other
+    return _OPERATORS[sign](number, other)
 
 
 def _calculate_interval(sign: str, left: Leaf, right: Leaf) -> Leaf:
@@ -258,35 +258,35 @@ def type_kind(to: exp.Expr) -> str:
 
 def cast_constant(value: Constant, to: str) -> Constant:  # noqa: C901  one case for each cast
     """Cast a constant to another kind of value."""
-    found: Constant = None
+    constant: Constant = None
     match to, value:
         case (("date" | "timestamp"), str()):
             day, later = parse_moment(value)
-            found = parse_time(value) if to == "timestamp" and later else day
+            constant = parse_time(value) if to == "timestamp" and later else day
         case (("whole" | "number"), str()):
-            found = parse_signed(value)
+            constant = parse_signed(value)
         case (("whole" | "number"), bool()):
-            found = Fraction(value)
+            constant = Fraction(value)
         case "boolean", str() if value.lower() in {"true", "false"}:
-            found = value.lower() == "true"
+            constant = value.lower() == "true"
         case "text", bool():
-            found = str(value).lower()
+            constant = str(value).lower()
         case "text", Fraction() if value.denominator == 1:
-            found = str(value)
+            constant = str(value)
         case "text", dt.date():
-            found = value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
+            constant = value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
         case "date", dt.datetime():
-            found = value.date()
+            constant = value.date()
         case (("whole" | "number"), Fraction()) | ("text", str()) | ("boolean", bool()):
-            found = value
+            constant = value
         case (("date" | "timestamp"), dt.date()):
-            found = value
-    parts = to == "whole" and isinstance(found, Fraction) and found.denominator != 1
+            constant = value
+    parts = to == "whole" and isinstance(constant, Fraction) and constant.denominator != 1
     if parts:
         raise Mismatch("Engines round a cast to whole numbers in different ways.", "Write round(), floor() or ceil().")
-    if found is None and value is not None:
+    if constant is None and value is not None:
         raise Mismatch("This cast is not known.", _WRITE_LITERAL)
-    return found
+    return constant
 
 
 _SAME = {("date", "date"), ("date", "timestamp"), ("timestamp", "timestamp")}

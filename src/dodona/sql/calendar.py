@@ -49,9 +49,9 @@ def date_part_values(attribute: Date, part: str) -> _Numbers:
     [1, 1, 2, 2]
     """
     ordinals = np.arange(attribute.lower.toordinal(), attribute.upper.toordinal() + 1, dtype=np.int64)
-    found = _PARTS[part](ordinals)
-    found.flags.writeable = False
-    return found
+    values = _PARTS[part](ordinals)
+    values.flags.writeable = False
+    return values
 
 
 def date_part(day: dt.date, part: str) -> int:
@@ -61,8 +61,8 @@ def date_part(day: dt.date, part: str) -> int:
 
 def date_partition(attribute: Date, unit: str) -> Partition:
     """Return the days grouped by one unit; the first and the last group may be incomplete."""
-    found = date_part_values(attribute, f"trunc {unit}")
-    cuts = np.flatnonzero(np.diff(found, prepend=found[0] - 1))
+    starts = date_part_values(attribute, f"trunc {unit}")
+    cuts = np.flatnonzero(np.diff(starts, prepend=starts[0] - 1))
     return Partition.cut(attribute, tuple(cuts.tolist()))
 
 
@@ -82,8 +82,8 @@ def moment_part_values(attribute: Timestamp, part: str) -> _Numbers:
     days = seconds // DAY_SECONDS
     first = int(days[0])
     values = _PARTS[part](np.arange(first, int(days[-1]) + 1, dtype=np.int64) + _EPOCH)
-    found: _Numbers = values[days - first]
-    return found if unit == part else (np.maximum(found, 1) - _EPOCH) * DAY_SECONDS
+    parts: _Numbers = values[days - first]
+    return parts if unit == part else (np.maximum(parts, 1) - _EPOCH) * DAY_SECONDS
 
 
 def _moment_seconds(attribute: Timestamp) -> _Numbers:
@@ -124,8 +124,8 @@ def _long_period(ordinals: _Numbers, *, years: int, first: int) -> _Numbers:
     """Return the first day of a decade, century or millennium, which begin in a year that ends with `first`."""
     starts = (_year(ordinals) - first) // years * years + first
     days = (np.maximum(starts, 1) - 1970).astype("datetime64[Y]").astype("datetime64[D]")
-    found: _Numbers = days.astype(np.int64) + _EPOCH
-    return found
+    first_days: _Numbers = days.astype(np.int64) + _EPOCH
+    return first_days
 
 
 CLOCK_PARTS = ("hour", "minute", "second")
@@ -200,12 +200,12 @@ def parse_interval(text: str, unit: str = "") -> Interval | None:
     written = f"{text} {unit}" if unit else text
     total, place = Interval(0, 0), 0
     while place < len(written):
-        found = _INTERVAL_TEXT.match(written, place)
-        name = "" if found is None else found[2].lower()
+        term = _INTERVAL_TEXT.match(written, place)
+        name = "" if term is None else term[2].lower()
         size = _INTERVAL_UNITS.get(name) or _INTERVAL_UNITS.get(name.removesuffix("s"))
-        if found is None or size is None:
+        if term is None or size is None:
             return None
-        total, place = total.plus(size.times(int(found[1]))), found.end()
+        total, place = total.plus(size.times(int(term[1]))), term.end()
     return total if written.strip() else None
 
 
@@ -241,7 +241,7 @@ def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
     if name.removesuffix("s") in CLOCK_PARTS:
         step = _INTERVAL_UNITS[name.removesuffix("s")].seconds
         return _seconds(last) // step - _seconds(first) // step
-    first, last = (own.date() if isinstance(own, dt.datetime) else own for own in (first, last))
+    first, last = (moment.date() if isinstance(moment, dt.datetime) else moment for moment in (first, last))
     if name == "day":
         return (last - first).days
     if name == "week":
@@ -255,8 +255,8 @@ def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
 
 def _seconds(moment: dt.date) -> int:
     """Return the seconds since 1970 of a time, or of the first moment of a day."""
-    own = moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time())
-    return seconds_since_epoch(own)
+    instant = moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time())
+    return seconds_since_epoch(instant)
 
 
 def clock_part(moment: dt.date, part: str) -> int:
@@ -280,8 +280,8 @@ _WEEKS, _MONTHS_ORIGIN = dt.datetime(2000, 1, 3), dt.datetime(2000, 1, 1)  # noq
 
 def parse_width(text: str) -> Interval | None:
     """Return the width of a bucket of time, also in the short form of dashboards, such as `5m`."""
-    found = _SHORT_WIDTH.fullmatch(text)
-    return parse_interval(text) if found is None else parse_interval(found[1], _SHORT_UNITS[found[2]])
+    parts = _SHORT_WIDTH.fullmatch(text)
+    return parse_interval(text) if parts is None else parse_interval(parts[1], _SHORT_UNITS[parts[2]])
 
 
 def bucket(moment: dt.date, width: Interval, origin: dt.date | None = None) -> dt.date | None:
@@ -299,11 +299,11 @@ def bucket(moment: dt.date, width: Interval, origin: dt.date | None = None) -> d
     if months:  # these begin on the first of a month, whatever the day of the origin
         since = (moment.year - start.year) * 12 + moment.month - start.month
         first = dt.datetime(start.year, start.month, 1)  # noqa: DTZ001  UTC
-        found = shift_day(first, Interval(since // months * months, 0))
+        beginning = shift_day(first, Interval(since // months * months, 0))
     else:
-        found = shift_day(start, Interval(0, 0, (_seconds(moment) - _seconds(start)) // seconds * seconds))
-    whole_days = isinstance(found, dt.datetime) and not isinstance(moment, dt.datetime) and not width.seconds
-    return found.date() if whole_days and isinstance(found, dt.datetime) else found
+        beginning = shift_day(start, Interval(0, 0, (_seconds(moment) - _seconds(start)) // seconds * seconds))
+    whole_days = isinstance(beginning, dt.datetime) and not isinstance(moment, dt.datetime) and not width.seconds
+    return beginning.date() if whole_days and isinstance(beginning, dt.datetime) else beginning
 
 
 def bucket_values(attribute: Timestamp, width: Interval, origin: dt.date | None) -> _Numbers | None:
@@ -423,7 +423,7 @@ def format_strftime(day: dt.date, pattern: str) -> str | None:
     signs = _SIGNS.findall(pattern)
     if len(pattern) > _LONGEST_FORMAT or any(sign not in _STRFTIME for sign in signs) or "%" in _SIGNS.sub("", pattern):
         return None
-    return _SIGNS.sub(lambda found: _STRFTIME[found[1]](day), pattern)
+    return _SIGNS.sub(lambda sign: _STRFTIME[sign[1]](day), pattern)
 
 
 def format_to_char(day: dt.date, pattern: str) -> str | None:
@@ -432,19 +432,19 @@ def format_to_char(day: dt.date, pattern: str) -> str | None:
     >>> format_to_char(dt.date(2024, 3, 5), "FMMonth YYYY"), format_to_char(dt.date(2024, 3, 5), "X")
     ('March 2024', None)
     """
-    found, fill = list[str](), False
+    pieces, fill = list[str](), False
     if len(pattern) > _LONGEST_FORMAT:
         return None
     for part in _PATTERNS.finditer(pattern):
         fill = fill or part["fill"] is not None
         if part["quoted"] is not None:
-            found.append(part["quoted"])
+            pieces.append(part["quoted"])
         elif part["name"] is None:
             if part["other"].isalpha():
                 return None
-            found.append(part["other"])
+            pieces.append(part["other"])
         else:
             text = _TO_CHAR[part["name"]](day)
-            found.append(text.strip().lstrip("0") or "0" if fill else text)
+            pieces.append(text.strip().lstrip("0") or "0" if fill else text)
             fill = False
-    return "".join(found)
+    return "".join(pieces)

@@ -64,13 +64,13 @@ def compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
         return compare_leaf(left, relation, right)
     if not isinstance(left, Computed):
         return compare_leaf(right, MIRRORED.get(relation, relation), left)
-    kinds = {"date" if own == "timestamp" else own for own in (leaf_kind(left), leaf_kind(right))}
+    kinds = {"date" if kind == "timestamp" else kind for kind in (leaf_kind(left), leaf_kind(right))}
     if len(kinds) > 1 and None not in kinds:
-        listed = " with ".join(f"a {leaf_kind(own)}" for own in (left, right))
+        listed = " with ".join(f"a {leaf_kind(leaf)}" for leaf in (left, right))
         raise Mismatch(f"This compares {listed}.", "Compare a number with a number, a text with a text.")
-    one, other = formula_of(left), formula_of(right)
-    if one is not None and other is not None:
-        return _compare_formula(add(one, other, -1), relation)
+    formula, other = formula_of(left), formula_of(right)
+    if formula is not None and other is not None:
+        return _compare_formula(add(formula, other, -1), relation)
     if kinds == {"text"} and relation not in {"=", "<>"}:
         raise Mismatch("Labels have no order.", "Write = or <>.")
     holds = strict(lambda a, b: bool(COMPARATORS[relation](_sortable(a), _sortable(b))))
@@ -121,7 +121,7 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
         what = f"This compares a {leaf_kind(leaf) or 'value'} with something else."
         raise Mismatch(what, "Compare values of one kind.")
     holds = strict(lambda value: bool(COMPARATORS[relation](_sortable(value), _sortable(constant))))
-    return leaf.where(lambda one: holds(one) is True), leaf.where(lambda one: holds(one) is False)
+    return leaf.where(lambda outcome: holds(outcome) is True), leaf.where(lambda outcome: holds(outcome) is False)
 
 
 _COMPARABLE: dict[str, tuple[type, ...]] = {
@@ -164,25 +164,25 @@ def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constan
         case "boolean", str() if constant.lower() in {"true", "false", "t", "f"}:
             return relation, constant.lower().startswith("t")
         case "interval", str():
-            found = parse_interval(constant)
-            if found is None:
+            interval = parse_interval(constant)
+            if interval is None:
                 raise Mismatch(f"'{constant[:40]}' is no interval.", "Write INTERVAL '7 days'.")
-            return relation, found
+            return relation, interval
         case _:
             return relation, constant
 
 
 def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
     """Return where a leaf equals one of some constants: all comparisons joined by OR."""
-    found, codes = list[Truth](), 0
+    truths, codes = list[Truth](), 0
     for constant in constants:
         if isinstance(leaf, Subject) and constant is not None and constant not in _CELLS:
             codes |= _true_mask(leaf, "=", _coerce(leaf, "=", constant)[1])
         else:
-            found.append(compare_leaf(leaf, "=", constant))
+            truths.append(compare_leaf(leaf, "=", constant))
     if isinstance(leaf, Subject):
-        found.append(comparison_truth(leaf.attribute, codes))
-    return disjunction(*(true for true, _ in found)), conjunction(*(false for _, false in found))
+        truths.append(comparison_truth(leaf.attribute, codes))
+    return disjunction(*(true for true, _ in truths)), conjunction(*(false for _, false in truths))
 
 
 def match_like(leaf: Leaf, pattern: str, *, folded: Callable[[str], str]) -> Truth:
@@ -194,10 +194,10 @@ def match_like(leaf: Leaf, pattern: str, *, folded: Callable[[str], str]) -> Tru
     wanted = folded(pattern)
     table = tabulate(leaf)
 
-    def matches(one: Outcome) -> bool | None:
-        return matches_pattern(folded(one), wanted) if isinstance(one, str) else None
+    def matches(outcome: Outcome) -> bool | None:
+        return matches_pattern(folded(outcome), wanted) if isinstance(outcome, str) else None
 
-    return table.where(lambda one: matches(one) is True), table.where(lambda one: matches(one) is False)
+    return table.where(lambda outcome: matches(outcome) is True), table.where(lambda outcome: matches(outcome) is False)
 
 
 def matches_pattern(text: str, pattern: str) -> bool:
@@ -225,9 +225,9 @@ def matches_pattern(text: str, pattern: str) -> bool:
 def null_predicate(leaf: Leaf) -> Predicate:
     """Return where a leaf is NULL. `<outside>` is not NULL, although its value is unknown."""
     if isinstance(leaf, Mapped):
-        return leaf.where(lambda one: one is None)
+        return leaf.where(lambda outcome: outcome is None)
     if isinstance(leaf, Subject | Formula):
-        return disjunction(*(missing_predicate(own) for own in leaf_columns(leaf)))
+        return disjunction(*(missing_predicate(column) for column in leaf_columns(leaf)))
     return complement(leaf_present(leaf))
 
 
@@ -244,7 +244,9 @@ def _compare_constants(left: Constant, relation: str, right: Constant) -> Truth:
         left = parse_time(left)
     if isinstance(left, dt.date) and isinstance(right, dt.date):
         days = (left, right)
-        left, right = (own if isinstance(own, dt.datetime) else dt.datetime.combine(own, dt.time()) for own in days)
+        left, right = (
+            moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time()) for moment in days
+        )
     numbers = (bool, Fraction)
     if type(left) is not type(right) and not (isinstance(left, numbers) and isinstance(right, numbers)):
         instead = "Compare a number with a number, a text with a text."

@@ -49,12 +49,12 @@ def _clamp(scope: Scope, node: exp.Expr, declared: ComputedColumn, value: Scalar
         above, below = compare_scalars(value, ">", upper)[0], compare_scalars(value, "<", lower)[0]
         return build_case([(above, upper), (below, lower)], value)
 
-    found = locate_mismatch(scope, node, clamped)
-    if found != value:
+    scalar = locate_mismatch(scope, node, clamped)
+    if scalar != value:
         least, most = format_fraction(declared.lower), format_fraction(declared.upper)
         within = f"declared from {least} to {most}: a row beyond counts as the bound."
         scope.warn(f"{declared.name} is {declared.expression}, {within}")
-    return found
+    return scalar
 
 
 def _unbounded(scope: Scope, declared: ComputedColumn) -> Scalar:
@@ -70,5 +70,5 @@ def _parse(expression: str) -> exp.Expr:
         tree.args.get(part) for part in ("where", "group", "having", "order", "limit")
     ):
         raise InvalidSql(expression, 0, "This is no expression of a row.", "Write one, such as quantity * unit_price.")
-    found: exp.Expr = tree.expressions[0]
-    return found.unalias()
+    node: exp.Expr = tree.expressions[0]
+    return node.unalias()

@@ -55,45 +55,45 @@ def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
         node = node.this
     if isinstance(node, exp.Anonymous) and node.name.lower() == _BIN:
         return CompiledKey(_bin_key(scope, node))
-    found = compile_scalar(scope, node)
-    if not found.branches and isinstance(found.otherwise, Subject):
-        part = found.otherwise.part
-        if found.otherwise.plain:
-            return CompiledKey(_subject_key(scope, node, found.otherwise))
+    scalar = compile_scalar(scope, node)
+    if not scalar.branches and isinstance(scalar.otherwise, Subject):
+        part = scalar.otherwise.part
+        if scalar.otherwise.plain:
+            return CompiledKey(_subject_key(scope, node, scalar.otherwise))
         if part in _TRUNCATED_AS or (part is not None and not part.startswith("trunc")):
-            return CompiledKey(_subject_key(scope, node, found.otherwise), _TRUNCATED_AS.get(part, "number"))
-    if not found.branches and not isinstance(found.otherwise, Computed):
+            return CompiledKey(_subject_key(scope, node, scalar.otherwise), _TRUNCATED_AS.get(part, "number"))
+    if not scalar.branches and not isinstance(scalar.otherwise, Computed):
         instead = "Group by a column, a function of it, or a CASE."
         raise scope.fault(node, "This makes no groups.", instead)
-    if any(isinstance(leaf, Computed) for leaf in found.leaves):
-        return _computed_key(scope, node, found)
-    kinds = {type(leaf) for leaf in found.leaves if leaf is not None}
-    return CompiledKey(_case_key(found), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
+    if any(isinstance(leaf, Computed) for leaf in scalar.leaves):
+        return _computed_key(scope, node, scalar)
+    kinds = {type(leaf) for leaf in scalar.leaves if leaf is not None}
+    return CompiledKey(_case_key(scalar), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
 
 
-def _computed_key(scope: Scope, node: exp.Expr, found: Scalar) -> CompiledKey:
+def _computed_key(scope: Scope, node: exp.Expr, scalar: Scalar) -> CompiledKey:
     """Return the groups of rows in which an expression has the same value."""
-    scope.work(node, len(found.leaves) * found.width)
-    table = locate_mismatch(scope, node, lambda: tabulate_scalar(found, scope.schema.domain))
+    scope.work(node, len(scalar.leaves) * scalar.width)
+    table = locate_mismatch(scope, node, lambda: tabulate_scalar(scalar, scope.schema.domain))
     cut = _adjacent_groups(table)
     if cut is not None:
         firsts = [table.outcomes[table.places[code]] for code in cut.cuts]
-        labels = tuple(_outcome_label(one) for one in firsts) + (MISSING, OUTSIDE)[: cut.further]
+        labels = tuple(_outcome_label(outcome) for outcome in firsts) + (MISSING, OUTSIDE)[: cut.further]
         return CompiledKey(cut, labels=labels)
-    outcomes = [one for one in table.outcomes if one is not UNKNOWN and one is not None]
+    outcomes = [outcome for outcome in table.outcomes if outcome is not UNKNOWN and outcome is not None]
     if len(outcomes) > _MOST_COMPUTED:
         what = f"This has {len(outcomes)} different values; {_MOST_COMPUTED} make groups at most."
         raise scope.fault(node, what, "Group by floor(column / width) * width, or bin(column, width).")
-    if len({type(one) for one in outcomes}) == 1 and not isinstance(outcomes[0], str):
+    if len({type(outcome) for outcome in outcomes}) == 1 and not isinstance(outcomes[0], str):
         outcomes.sort()
-    ordered = [*outcomes, *(one for one in (None, UNKNOWN) if one in table.outcomes)]
-    labels = tuple(_outcome_label(one) for one in ordered)
-    branches = [(_case_label(one), table.where(partial(_same, one))) for one in ordered[:-1]]
+    ordered = [*outcomes, *(outcome for outcome in (None, UNKNOWN) if outcome in table.outcomes)]
+    labels = tuple(_outcome_label(outcome) for outcome in ordered)
+    branches = [(_case_label(outcome), table.where(partial(_same, outcome))) for outcome in ordered[:-1]]
     return CompiledKey(queries.CaseKey(tuple(branches), _case_label(ordered[-1])), labels=labels)
 
 
-def _same(one: Outcome, other: Outcome) -> bool:
-    return type(one) is type(other) and one == other
+def _same(outcome: Outcome, other: Outcome) -> bool:
+    return type(outcome) is type(other) and outcome == other
 
 
 def _adjacent_groups(table: Mapped) -> Partition | None:
@@ -110,13 +110,13 @@ def _adjacent_groups(table: Mapped) -> Partition | None:
     return Partition.cut(attribute, tuple(starts)) if special in ([], [None, UNKNOWN]) else None
 
 
-def _outcome_label(one: Outcome) -> Label:
+def _outcome_label(outcome: Outcome) -> Label:
     """Return the label of a group: an integer where the value is one."""
-    if one is None or one is UNKNOWN:
-        return MISSING if one is None else OUTSIDE
-    if isinstance(one, Fraction) and one.denominator == 1:
-        return int(one)
-    return one if isinstance(one, Fraction | str | bool | dt.date) else str(one)
+    if outcome is None or outcome is UNKNOWN:
+        return MISSING if outcome is None else OUTSIDE
+    if isinstance(outcome, Fraction) and outcome.denominator == 1:
+        return int(outcome)
+    return outcome if isinstance(outcome, Fraction | str | bool | dt.date) else str(outcome)
 
 
 def _subject_key(scope: Scope, node: exp.Expr, subject: Subject) -> queries.Key:
@@ -141,8 +141,8 @@ def _date_part_key(attribute: Date, part: str) -> queries.CaseKey:
 def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
     """Return bins of equal width that begin at multiples of it; without a width, the declared bins."""
     column, *widths = node.expressions or [node]
-    found = compile_scalar(scope, column) if column is not node else None
-    subject = None if found is None or found.branches else found.otherwise
+    scalar = compile_scalar(scope, column) if column is not node else None
+    subject = None if scalar is None or scalar.branches else scalar.otherwise
     if not isinstance(subject, Subject) or not subject.plain or len(widths) > 1:
         raise scope.fault(node, "bin() takes a column and a width.", "Write bin(column, width), such as bin(age, 10).")
     attribute = subject.attribute
@@ -170,15 +170,15 @@ def _bin_key(scope: Scope, node: exp.Anonymous) -> Partition:
     return Partition.cut(attribute, (0, *(cuts if cuts.start > 0 else cuts[1:])))
 
 
-def _case_key(found: Scalar) -> queries.CaseKey:
+def _case_key(scalar: Scalar) -> queries.CaseKey:
     """Return the groups of a CASE: one per label, even if several branches give it."""
-    last = _case_label(found.otherwise)
-    labels = [_case_label(leaf) for _, leaf in found.branches]
+    last = _case_label(scalar.otherwise)
+    labels = [_case_label(leaf) for _, leaf in scalar.branches]
     if len({*labels, last}) == len(labels) + 1:
-        return queries.CaseKey(tuple(zip(labels, (guard for guard, _ in found.branches), strict=True)), last)
+        return queries.CaseKey(tuple(zip(labels, (guard for guard, _ in scalar.branches), strict=True)), last)
     merged: dict[str, Predicate] = {}
     before: Predicate = NOTHING
-    for (guard, _), label in zip(found.branches, labels, strict=True):
+    for (guard, _), label in zip(scalar.branches, labels, strict=True):
         merged[label] = disjunction(merged.get(label, NOTHING), conjunction(guard, complement(before)))
         before = disjunction(before, guard)
     merged.pop(last, None)

@@ -34,13 +34,13 @@ def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> comparison
         scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
     scope.work(node, len(subject.leaves) * subject.width * len(constants))
     try:
-        found = [(leaf, comparison.compare_any(leaf, constants)) for leaf in subject.leaves]
+        truths = [(leaf, comparison.compare_any(leaf, constants)) for leaf in subject.leaves]
     except Mismatch:
-        for part, one in zip(members, constants, strict=True):
+        for part, constant in zip(members, constants, strict=True):
             for leaf in subject.leaves:
-                locate_mismatch(scope, part, lambda leaf=leaf, one=one: comparison.compare_leaf(leaf, "=", one))  # type: ignore[misc]
+                locate_mismatch(scope, part, partial(comparison.compare_leaf, leaf, "=", constant))
         raise
-    pairs = {id(leaf): pair for leaf, pair in found}
+    pairs = {id(leaf): pair for leaf, pair in truths}
     return subject.where(lambda leaf: pairs[id(leaf)][0]), subject.where(lambda leaf: pairs[id(leaf)][1])
 
 
@@ -63,19 +63,19 @@ def _tuple_in_list(scope: Scope, node: exp.Expr, members: Sequence[exp.Expr], re
             raise scope.fault(row, what, "Write rows of as many constants, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
         pair = []
         for place, (subject, part) in enumerate(zip(subjects, row.expressions, strict=True)):
-            one = _constant(scope, part, read)
-            if one is None:
+            constant = _constant(scope, part, read)
+            if constant is None:
                 scope.warn("A comparison with NULL is never true: IS NULL asks for missing values.")
-            seen = place, type(one), one
+            seen = place, type(constant), constant
             if seen not in known:
                 scope.work(part, subject.attribute.cells)
-                known[seen] = locate_mismatch(scope, part, partial(comparison.compare_leaf, subject, "=", one))
+                known[seen] = locate_mismatch(scope, part, partial(comparison.compare_leaf, subject, "=", constant))
             pair.append(known[seen])
         pairs.append(pair)
     attributes = {subject.attribute.name: subject.attribute for subject in subjects}
     combinations = math.prod([attribute.cells for attribute in attributes.values()])
     if combinations > predicates.MOST_COMBINATIONS:
-        true = predicates.disjunction(*(predicates.conjunction(*(one for one, _ in pair)) for pair in pairs))
+        true = predicates.disjunction(*(predicates.conjunction(*(equals for equals, _ in pair)) for pair in pairs))
         return true, predicates.conjunction(*(predicates.disjunction(*(other for _, other in pair)) for pair in pairs))
     scope.work(node, _COMBINATION_EFFORT * combinations)
     return _combinations_truth(subjects, list(attributes.values()), pairs)
@@ -88,10 +88,10 @@ def _combinations_truth(
     shape = [attribute.cells for attribute in attributes]
     equal, perhaps = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     for pair in pairs:
-        true = {own.name: np.ones(own.cells, dtype=np.bool_) for own in attributes}
-        other = {name: own.copy() for name, own in true.items()}
-        for subject, (one, differs) in zip(subjects, pair, strict=True):
-            true[subject.attribute.name] &= _cells(one, subject.attribute)
+        true = {attribute.name: np.ones(attribute.cells, dtype=np.bool_) for attribute in attributes}
+        other = {name: mask.copy() for name, mask in true.items()}
+        for subject, (equals, differs) in zip(subjects, pair, strict=True):
+            true[subject.attribute.name] &= _cells(equals, subject.attribute)
             other[subject.attribute.name] &= ~_cells(differs, subject.attribute)
         equal[np.ix_(*true.values())] = True
         perhaps[np.ix_(*other.values())] = True
@@ -103,17 +103,17 @@ def _cells(predicate: predicates.Predicate, attribute: Attribute) -> Booleans:
 
 
 def _subject(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Subject:
-    found = read(node)
-    if found.branches or not isinstance(found.otherwise, Subject):
+    scalar = read(node)
+    if scalar.branches or not isinstance(scalar.otherwise, Subject):
         raise scope.fault(node, "This is no column.", "Write columns, such as (age, sex) IN ((1, 'f'), (2, 'm')).")
-    return found.otherwise
+    return scalar.otherwise
 
 
 def _constant(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> Constant:
-    found = read(node)
-    if found.branches or isinstance(found.otherwise, Computed):
+    scalar = read(node)
+    if scalar.branches or isinstance(scalar.otherwise, Computed):
         raise scope.fault(node, *_NO_CONSTANT)
-    return found.otherwise
+    return scalar.otherwise
 
 
 def list_any(scope: Scope, node: exp.Expr) -> exp.In:

@@ -40,20 +40,20 @@ class OuterScope:
         noisy = ranked = False
         waiting = [node]
         while waiting:
-            one = waiting.pop()
-            if isinstance(one, exp.Query):
-                found = self.split.query(one, self.environment, (self.names, *self.outer))
-                noisy |= found.chosen or any(column.noisy for column in found.columns)
-                ranked |= any(column.ranked for column in found.columns)
+            current = waiting.pop()
+            if isinstance(current, exp.Query):
+                relation = self.split.query(current, self.environment, (self.names, *self.outer))
+                noisy |= relation.chosen or any(column.noisy for column in relation.columns)
+                ranked |= any(column.ranked for column in relation.columns)
                 continue
-            check_outer(self.split.source.text, one)
-            if isinstance(one, exp.Column):
-                if isinstance(one.this, exp.Star):
+            check_outer(self.split.source.text, current)
+            if isinstance(current, exp.Column):
+                if isinstance(current.this, exp.Star):
                     continue
-                column = self._find(one)
+                column = self._find(current)
                 noisy, ranked = noisy | column.noisy, ranked | column.ranked
                 continue
-            waiting += one.iter_expressions()
+            waiting += current.iter_expressions()
         orders = node.find_all(*RANKING)
         return Taint(noisy, ranked or (noisy and next(orders, None) is not None))
 
@@ -62,23 +62,25 @@ class OuterScope:
         for names in (self.names, *self.outer):
             if qualifier is not None:
                 if qualifier.name.casefold() in names:
-                    found = names[qualifier.name.casefold()].find(name)
-                    if found is not None:
-                        return found
-                    self._refuse(node, [one.name for one in names[qualifier.name.casefold()].columns])
+                    column = names[qualifier.name.casefold()].find(name)
+                    if column is not None:
+                        return column
+                    self._refuse(node, [column.name for column in names[qualifier.name.casefold()].columns])
                 continue
-            matches = [found for relation in names.values() if (found := relation.find(name)) is not None]
+            matches = [column for relation in names.values() if (column := relation.find(name)) is not None]
             alias = self.aliases.get(name.casefold())
             if len(matches) > 1 and alias is None and not self._merged(node):
                 what = f"`{name[:60]}` could be a column of several relations."
-                raise self.split.source.fault(node, what, f"Write {' or '.join(f'{one}.{name}' for one in names)}.")
+                raise self.split.source.fault(
+                    node, what, f"Write {' or '.join(f'{relation_name}.{name}' for relation_name in names)}."
+                )
             if matches or alias is not None:
                 both = [*matches, *([alias] if alias is not None else [])]
-                return ReleasedColumn(name, any(one.noisy for one in both), any(one.ranked for one in both))
+                return ReleasedColumn(name, any(column.noisy for column in both), any(column.ranked for column in both))
         if qualifier is not None:
             instead = f"Write {' or '.join(self.names) or 'no table'}."
             raise self.split.source.fault(node, f"No relation here is called `{qualifier.name[:60]}`.", instead)
-        self._refuse(node, [one.name for relation in self.names.values() for one in relation.columns])
+        self._refuse(node, [column.name for relation in self.names.values() for column in relation.columns])
         raise AssertionError
 
     def _merged(self, node: exp.Column) -> bool:

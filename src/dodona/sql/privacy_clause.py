@@ -18,13 +18,13 @@ _OPTION = re.compile(r"\s*(?P<name>[a-z_]+)\s*=\s*(?P<value>[^,]*?)\s*", re.IGNO
 _KNOWN = ("epsilon", "delta", "max_groups_contributed", "privacy_unit_column", "group_selection_strategy")
 
 
-def check_privacy_clause(found: re.Match[str], schema: Schema) -> tuple[str, tuple[str, ...]]:
+def check_privacy_clause(clause: re.Match[str], schema: Schema) -> tuple[str, tuple[str, ...]]:
     """Return the text with spaces in place of the clause, and what to tell the analyst about it."""
-    text = found.string
-    start, end = found.span("clause")
+    text = clause.string
+    start, end = clause.span("clause")
     notes: list[str] = []
-    place = found.start("options") if found["options"] is not None else start
-    for part in (found["options"] or "").split(","):
+    place = clause.start("options") if clause["options"] is not None else start
+    for part in (clause["options"] or "").split(","):
         option = _OPTION.fullmatch(part)
         if part.strip() and option is None:
             raise InvalidSql(text, place, "This is no option.", "Write name = value.")

@@ -37,7 +37,7 @@ class SourceText:
         """Return all rows of a private table."""
         view = table_view(self.schema, table)
         names = [*view.schema.domain.names, *([view.schema.unit.id] if view.schema.unit.id else [])]
-        names += [own.name for own in self.schema.computed if table == self.schema.table]
+        names += [column.name for column in self.schema.computed if table == self.schema.table]
         return RowRelation({name.casefold(): exp.column(name) for name in names}, view=view, table=table)
 
 
@@ -77,12 +77,12 @@ class ReleasedRelation:
 
     def find(self, name: str) -> ReleasedColumn | None:
         """Return the column with this name, ignoring case."""
-        return next((one for one in self.columns if one.name.casefold() == name.casefold()), None)
+        return next((column for column in self.columns if column.name.casefold() == name.casefold()), None)
 
     def renamed(self, names: Sequence[str]) -> ReleasedRelation:
         """Return the relation with other names for its first columns."""
-        pairs = zip(self.columns, (*names, *(one.name for one in self.columns[len(names) :])), strict=False)
-        return replace(self, columns=tuple(replace(one, name=name) for one, name in pairs))
+        pairs = zip(self.columns, (*names, *(column.name for column in self.columns[len(names) :])), strict=False)
+        return replace(self, columns=tuple(replace(column, name=name) for column, name in pairs))
 
 
 def read_list(source: SourceText, item: exp.Expr) -> ReleasedRelation | None:
@@ -99,7 +99,7 @@ def read_list(source: SourceText, item: exp.Expr) -> ReleasedRelation | None:
                 raise source.fault(part, "A list in FROM has constants alone.", "Write numbers, texts and dates.")
             check_outer(source.text, part)
     alias = item.args.get("alias")
-    names = [] if alias is None else [one.name for one in alias.args.get("columns") or ()]
+    names = [] if alias is None else [column.name for column in alias.args.get("columns") or ()]
     if series is None:
         width = max(len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in item.expressions)
         names += [f"c{place}" for place in range(len(names), width)]
@@ -151,23 +151,25 @@ class RowExpressions:
             columns = self.rows.qualified.get(qualifier.name.casefold(), columns)
             if written.casefold() not in self.qualifiers and qualifier.name.casefold() not in self.rows.qualified:
                 raise self.source.fault(node, f"No table here is called `{written[:60]}`.", CORRELATED)
-        found = columns.get(name)
-        several = [alias for alias, own in self.rows.qualified.items() if name in own]
-        if found is None and qualifier is None and len(several) > 1:
+        expression = columns.get(name)
+        several = [alias for alias, by_name in self.rows.qualified.items() if name in by_name]
+        if expression is None and qualifier is None and len(several) > 1:
             what = f"`{node.name[:60]}` could be a column of several tables."
-            raise self.source.fault(node, what, f"Write {' or '.join(f'{one}.{node.name[:60]}' for one in several)}.")
-        if found is None:
+            raise self.source.fault(
+                node, what, f"Write {' or '.join(f'{alias}.{node.name[:60]}' for alias in several)}."
+            )
+        if expression is None:
             visible = self.source.schema if self.rows.view is None else self.rows.view.schema
             scope = Scope(self.source.text, visible, self.qualifiers)
             if scope.find(node.name) is None:
                 scope.column(exp.Column(this=node.this))  # raises, with the nearest name
             known = ", ".join(list(columns)[:20])
             raise self.source.fault(node, f"There is no column `{node.name[:60]}` here.", f"The columns are {known}.")
-        if isinstance(found, exp.Column):
-            column = exp.Column(this=exp.to_identifier(found.name))
+        if isinstance(expression, exp.Column):
+            column = exp.Column(this=exp.to_identifier(expression.name))
             column.this.meta.update(node.this.meta)
             return column
-        return exp.Paren(this=found.copy())
+        return exp.Paren(this=expression.copy())
 
 
 def qualifying_names(item: exp.Expr, schema: Schema) -> frozenset[str]:

@@ -106,15 +106,15 @@ def released_counts(
 
     Tables with noise of their own are pooled; of tables that share noise the most accurate is taken.
     """
-    found = [own for one in seen if (own := _from_table(domain, one, block)) is not None]
-    if not found:
+    estimates = [estimate for observation in seen if (estimate := _from_table(domain, observation, block)) is not None]
+    if not estimates:
         return None
-    if any(one.peak is not None for one in seen):
-        found = [min(found, key=lambda own: float(own.variances.sum()))]
+    if any(observation.peak is not None for observation in seen):
+        estimates = [min(estimates, key=lambda estimate: float(estimate.variances.sum()))]
     precision, weighted = np.zeros(block.values), np.zeros(block.values)
-    for own in found:
-        certain = 1 / np.maximum(own.variances, 1e-300)
-        precision, weighted = precision + certain, weighted + own.values * certain
+    for estimate in estimates:
+        certain = 1 / np.maximum(estimate.variances, 1e-300)
+        precision, weighted = precision + certain, weighted + estimate.values * certain
     half = interval_factor(confidence) / np.sqrt(precision)
     return ReleasedCounts(block, domain, weighted / precision * size, half * size + _ROUNDING, confidence)
 
@@ -129,15 +129,15 @@ def marginal_error(
     Theorem: released-distance
     """
     block, best = marginal_block(domain, names), MarginalError(tuple(names), None, 0.0, 1.0)
-    for one in seen:
-        own = _from_table(domain, one, block)
-        if own is None:
+    for observation in seen:
+        estimate = _from_table(domain, observation, block)
+        if estimate is None:
             continue
-        distance = 0.5 * float(np.abs(own.values - shares).sum())
-        noise = 0.5 * noise_distance(block.values, float(own.variances.max()), confidence, peak=own.peak)
-        found = MarginalError(tuple(names), distance, max(0.0, distance - noise), min(1.0, distance + noise))
-        if best.distance is None or found.high - found.low < best.high - best.low:
-            best = found
+        distance = 0.5 * float(np.abs(estimate.values - shares).sum())
+        noise = 0.5 * noise_distance(block.values, float(estimate.variances.max()), confidence, peak=estimate.peak)
+        error = MarginalError(tuple(names), distance, max(0.0, distance - noise), min(1.0, distance + noise))
+        if best.distance is None or error.high - error.low < best.high - best.low:
+            best = error
     return best
 
 
@@ -177,21 +177,21 @@ class _Answers:
     peak: float
 
 
-def _from_table(domain: Domain, one: ObservedBlock, block: Block) -> _Answers | None:
+def _from_table(domain: Domain, observation: ObservedBlock, block: Block) -> _Answers | None:
     """Return the answers of a block from one measured marginal; None if it does not follow from that.
 
     A sum with weights w has a variance of at most |w|² times the peak, and exactly that where cells are independent.
     """
-    peak = one.variance if one.peak is None else one.peak
-    if one.block == block:
-        return _Answers(one.values, np.full(block.values, one.variance), peak)
-    names = marginal_columns(one.block)
+    peak = observation.variance if observation.peak is None else observation.peak
+    if observation.block == block:
+        return _Answers(observation.values, np.full(block.values, observation.variance), peak)
+    names = marginal_columns(observation.block)
     if names is None or not block.attributes <= set(names):
         return None
     support = Support.of(domain.project(names))
-    flat: Axes = {name: np.broadcast_to(own, support.shape).reshape(-1) for name, own in support.axes.items()}
+    flat: Axes = {name: np.broadcast_to(axis, support.shape).reshape(-1) for name, axis in support.axes.items()}
     weights = np.broadcast_to(block_weights(block, flat), (support.size,)).astype(np.float64)
     groups = np.broadcast_to(group_numbers(block.keys, flat), (support.size,))
-    values = np.bincount(groups, weights * one.values, block.values).astype(np.float64)
+    values = np.bincount(groups, weights * observation.values, block.values).astype(np.float64)
     lengths = np.bincount(groups, weights * weights, block.values).astype(np.float64)
     return _Answers(values, lengths * peak, float(lengths.max()) * peak)

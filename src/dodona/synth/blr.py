@@ -19,11 +19,11 @@ def run_blr(run: SynthesisRun, method: Blr) -> tuple[DenseBelief, ErrorGuarantee
     """Return the chosen database as a belief, and its error guarantee: None if the choice was lost."""
     rows, promise = plan_database_rows(run, method)
     selection = database_selection(run, rows)
-    found = run.choose("database", selection)
+    chosen = run.choose("database", selection)
     weights = np.zeros(selection.size_of_universe)
     # If the choice was lost after its charge, only the universe is known, so the belief is uniform.
-    np.add.at(weights, list(selection.cells(found[0]) if found else range(weights.size)), 1.0)
-    return DenseBelief(run.workload.support, weights), promise if found else None
+    np.add.at(weights, list(selection.cells(chosen[0]) if chosen else range(weights.size)), 1.0)
+    return DenseBelief(run.workload.support, weights), promise if chosen else None
 
 
 def database_selection(run: SynthesisRun, rows: int) -> DatabaseScores:

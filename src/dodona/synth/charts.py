@@ -34,20 +34,20 @@ class PlotPoint:
 
 def draw_bars(listed: Sequence[ShareBar], *, title: str) -> str:
     """Return horizontal bars; a line shows the interval of the measurement."""
-    most = max([one.high or 0.0 for one in listed] + [one.value for one in listed] + [_FLOOR])
+    most = max([bar.high or 0.0 for bar in listed] + [bar.value for bar in listed] + [_FLOOR])
     scale = _WIDTH / most
     height = _BAR * len(listed) + 26
     parts = [f'<text x="4" y="14" font-weight="bold">{escape(title)}</text>']
-    for number, one in enumerate(listed):
+    for number, bar in enumerate(listed):
         top = 24 + _BAR * number
         middle = top + _BAR / 2 - 1
-        parts.append(f'<text x="{_LEFT - 6}" y="{top + 11}" text-anchor="end">{escape(_short(one.name))}</text>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{top + 11}" text-anchor="end">{escape(_short(bar.name))}</text>')
         parts.append(
-            f'<rect x="{_LEFT}" y="{top}" width="{max(0.0, one.value) * scale:.2f}" height="{_BAR - 3}" fill="{PALE}">'
-            f"<title>{escape(one.name)}: {one.value:.5f}</title></rect>"
+            f'<rect x="{_LEFT}" y="{top}" width="{max(0.0, bar.value) * scale:.2f}" height="{_BAR - 3}" fill="{PALE}">'
+            f"<title>{escape(bar.name)}: {bar.value:.5f}</title></rect>"
         )
-        if one.low is not None and one.high is not None:
-            first, last = (_LEFT + max(0.0, end) * scale for end in (one.low, one.high))
+        if bar.low is not None and bar.high is not None:
+            first, last = (_LEFT + max(0.0, end) * scale for end in (bar.low, bar.high))
             across = f'x1="{first:.2f}" x2="{last:.2f}" y1="{middle}" y2="{middle}"'
             parts.append(f'<line {across} stroke="{INK}" stroke-width="2"/>')
     return _svg(_LEFT + _WIDTH + 10, height, parts, title)
@@ -55,7 +55,7 @@ def draw_bars(listed: Sequence[ShareBar], *, title: str) -> str:
 
 def draw_ranges(listed: Sequence[ShareBar], *, title: str, across: str) -> str:
     """Return horizontal ranges on one axis from 0, with a tick at each value; a range without ends is left empty."""
-    most = max([one.high or 0.0 for one in listed] + [one.value for one in listed] + [_FLOOR])
+    most = max([bar.high or 0.0 for bar in listed] + [bar.value for bar in listed] + [_FLOOR])
     left, scale, bottom = _WIDE_LEFT, _WIDTH / most, 24 + _BAR * len(listed)
     parts = [f'<text x="4" y="14" font-weight="bold">{escape(title)}</text>']
     for quarter in range(5):
@@ -63,16 +63,16 @@ def draw_ranges(listed: Sequence[ShareBar], *, title: str, across: str) -> str:
         parts.append(f'<line x1="{spot:.1f}" x2="{spot:.1f}" y1="20" y2="{bottom}" stroke="{LINE}"/>')
         label = f"{most * quarter / 4:.3g}"
         parts.append(f'<text x="{spot:.1f}" y="{bottom + 13}" text-anchor="middle">{label}</text>')
-    for number, one in enumerate(listed):
+    for number, bar in enumerate(listed):
         middle = 24 + _BAR * number + _BAR / 2
-        parts.append(f'<text x="{left - 6}" y="{middle + 4}" text-anchor="end">{escape(_short(one.name, 40))}</text>')
-        if one.low is not None and one.high is not None:
-            first, last = left + one.low * scale, left + one.high * scale
+        parts.append(f'<text x="{left - 6}" y="{middle + 4}" text-anchor="end">{escape(_short(bar.name, 40))}</text>')
+        if bar.low is not None and bar.high is not None:
+            first, last = left + bar.low * scale, left + bar.high * scale
             parts.append(
                 f'<line x1="{first:.2f}" x2="{last:.2f}" y1="{middle}" y2="{middle}" stroke="{PALE}" stroke-width="8">'
-                f"<title>{escape(one.name)}: {one.low:.4g} to {one.high:.4g}</title></line>"
+                f"<title>{escape(bar.name)}: {bar.low:.4g} to {bar.high:.4g}</title></line>"
             )
-            spot = left + one.value * scale
+            spot = left + bar.value * scale
             parts.append(
                 f'<line x1="{spot:.2f}" x2="{spot:.2f}" y1="{middle - 6}" y2="{middle + 6}" stroke="{INK}" '
                 'stroke-width="2"/>'
@@ -83,7 +83,7 @@ def draw_ranges(listed: Sequence[ShareBar], *, title: str, across: str) -> str:
 
 def draw_points(series: Sequence[tuple[str, str, Sequence[PlotPoint]]], *, across: str, up: str, title: str) -> str:
     """Return points on two logarithmic axes with the diagonal; a series has a name and a colour."""
-    numbers = [max(end, _FLOOR) for _, _, listed in series for one in listed for end in (one.across, one.up)]
+    numbers = [max(end, _FLOOR) for _, _, listed in series for point in listed for end in (point.across, point.up)]
     low, high = math.log10(min(numbers, default=_FLOOR)) - 0.1, math.log10(max(numbers, default=1.0)) + 0.1
 
     def place(number: float) -> float:
@@ -104,9 +104,10 @@ def draw_points(series: Sequence[tuple[str, str, Sequence[PlotPoint]]], *, acros
         parts.append(f'<circle cx="{_PAD + 14}" cy="{40 + 16 * number}" r="4" fill="{colour}"/>')
         parts.append(f'<text x="{_PAD + 24}" y="{44 + 16 * number}">{escape(name)}</text>')
         parts += [
-            f'<circle cx="{_PAD + place(one.across):.1f}" cy="{24 + _SIDE - place(one.up):.1f}" r="4" fill="{colour}" '
-            f'fill-opacity="0.7"><title>{escape(one.name)}: {one.across:.3g}, {one.up:.3g}</title></circle>'
-            for one in listed
+            f'<circle cx="{_PAD + place(point.across):.1f}" cy="{24 + _SIDE - place(point.up):.1f}" r="4" '
+            f'fill="{colour}" fill-opacity="0.7">'
+            f"<title>{escape(point.name)}: {point.across:.3g}, {point.up:.3g}</title></circle>"
+            for point in listed
         ]
     return _svg(_PAD + _SIDE + 16, _SIDE + 64, parts, title)
 

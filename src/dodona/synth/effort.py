@@ -67,16 +67,16 @@ def _rounds(method: SynthesisMethod) -> int:
 
 def _candidates(workload: Workload) -> int:
     """Return how many marginals a round compares: those of the workload and of fewer of their columns."""
-    found = set[frozenset[str]]()
+    marginals = set[frozenset[str]]()
     for block in workload.query.blocks:
         names = marginal_columns(block)
         if names is None:
-            found.add(block.attributes)
+            marginals.add(block.attributes)
         elif len(names) <= 3:  # noqa: PLR2004  more are rare, and their subsets many
-            found.update(frozenset(some) for ways in range(1, len(names) + 1) for some in combinations(names, ways))
-        if len(found) > _MOST_CANDIDATES:
+            marginals.update(frozenset(some) for ways in range(1, len(names) + 1) for some in combinations(names, ways))
+        if len(marginals) > _MOST_CANDIDATES:
             break
-    return len(found)
+    return len(marginals)
 
 
 def _duration(seconds: float) -> str:

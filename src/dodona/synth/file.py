@@ -143,10 +143,10 @@ def _method(root: TomlTable) -> SynthesisMethod | None:
     if settings is None or word is None:
         return None
     for key in settings.keys:
-        if key in {own for keys in _SETTINGS.values() for own in keys} and key not in _SETTINGS[word]:
+        if key in {setting for keys in _SETTINGS.values() for setting in keys} and key not in _SETTINGS[word]:
             settings.note(key, f"means nothing to method {word}; it has {', '.join(_SETTINGS[word])}")
             settings.has(key)
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     readers: dict[str, Callable[[], object]] = {
         "rounds": lambda: settings.whole("rounds", example="rounds = 20", lower=1, upper=MAX_METHOD_ROUNDS),
         "rows": lambda: settings.whole("rows", example="rows = 5", lower=1, upper=10**9),
@@ -161,9 +161,9 @@ def _method(root: TomlTable) -> SynthesisMethod | None:
             value = readers[key]()
             if value is None:
                 return None
-            found[key] = value
+            values[key] = value
     settings.close()
-    return _make_method(settings, word, found)
+    return _make_method(settings, word, values)
 
 
 def _number(settings: TomlTable, key: str, *, example: str) -> float | None:
@@ -212,9 +212,9 @@ def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload
     entries = root.tables("workload", example="[[workload]] with ways = 2") or ()
     blocks: list[Block] = []
     for place, entry in enumerate(entries):
-        found = _entry(entry, schema)
+        entry_blocks = _entry(entry, schema)
         entry.close()
-        for block in found:
+        for block in entry_blocks:
             if block in blocks:
                 root.note(("workload", place), "asks for what stands before it already; write each part once")
                 break

@@ -37,34 +37,34 @@ def split_tables(schema: Schema, rows: SyntheticRows, chance: Generator) -> dict
     listed = _private_tables(schema, rows.domain)
     labels = [label.split("+") for label in row_labels(schema.table, schema.linked)]
     of = np.asarray(rows.codes[ROW_OF])
-    parent = next((own for own in listed[1:] if own.cap == 1), None)
-    places = {own.name: np.flatnonzero(np.isin(of, _labels_of(labels, own.name))) for own in listed}
+    parent = next((table for table in listed[1:] if table.cap == 1), None)
+    places = {table.name: np.flatnonzero(np.isin(of, _labels_of(labels, table.name))) for table in listed}
     people, number = dict[str, Codes](), 0
     if parent is not None:
         number = len(places[parent.name])
         people[parent.name] = np.arange(number)
-    for own in listed:
-        if own.name in people:
+    for table in listed:
+        if table.name in people:
             continue
-        here = places[own.name]
+        here = places[table.name]
         owners = np.full(len(here), -1, dtype=np.int64)
         if parent is not None:
             tied = np.isin(of[here], [code for code, label in enumerate(labels) if parent.name in label[1:]])
             keys = _keys(rows, parent.domain, np.concatenate([places[parent.name], here[tied]]))
-            owners[tied] = _match(keys[: len(places[parent.name])], keys[len(places[parent.name]) :], own.cap, chance)
+            owners[tied] = _match(keys[: len(places[parent.name])], keys[len(places[parent.name]) :], table.cap, chance)
         alone = owners < 0
-        unit = Unit(neighbours=schema.unit.neighbours, size=1, id=own.id, rows=own.cap)
+        unit = Unit(neighbours=schema.unit.neighbours, size=1, id=table.id, rows=table.cap)
         fresh = draw_people(int(alone.sum()), unit, chance)
         owners[alone] = fresh + number
         number += int(fresh.max(initial=-1)) + 1
-        people[own.name] = owners
-    return {own.name: _rows_of(own, rows, places[own.name], people[own.name]) for own in listed}
+        people[table.name] = owners
+    return {table.name: _rows_of(table, rows, places[table.name], people[table.name]) for table in listed}
 
 
 def _private_tables(schema: Schema, released: Domain) -> list[_Table]:
     caps = dict(schema.unit.caps)
     listed = [(schema.table, schema.own.domain, schema.unit.id or "")]
-    listed += [(own.name, own.domain, own.id) for own in schema.linked]
+    listed += [(table.name, table.domain, table.id) for table in schema.linked]
     return [
         _Table(name, domain.project(known for known in domain.names if known in released), person, caps[name])
         for name, domain, person in listed
@@ -86,7 +86,7 @@ def _keys(rows: SyntheticRows, domain: Domain, places: Codes) -> Codes:
 
 def _match(parents: Codes, children: Codes, cap: int, chance: Generator) -> Codes:
     """Return the person of each child: one with the same key and room for it, or else any with room; -1 without one."""
-    found = np.full(len(children), -1, dtype=np.int64)
+    people = np.full(len(children), -1, dtype=np.int64)
     free = np.repeat(np.arange(len(parents)), cap)  # each person as often as rows of theirs count
     chance.shuffle(free)
     free = free[np.argsort(parents[free], kind="stable")]
@@ -97,14 +97,14 @@ def _match(parents: Codes, children: Codes, cap: int, chance: Generator) -> Code
     rank = np.arange(len(order)) - np.searchsorted(children[order], children[order], side="left")
     fits = starts + rank < ends
     slots = (starts + rank)[fits]
-    found[order[fits]] = free[slots]
+    people[order[fits]] = free[slots]
     taken[slots] = True
-    left = np.flatnonzero(found < 0)
+    left = np.flatnonzero(people < 0)
     spare = chance.permutation(free[~taken])[: len(left)]
-    found[left[: len(spare)]] = spare
-    return found
+    people[left[: len(spare)]] = spare
+    return people
 
 
-def _rows_of(own: _Table, rows: SyntheticRows, places: Codes, people: Codes) -> SyntheticRows:
-    codes = {name: np.asarray(rows.codes[name])[places] for name in own.domain.names}
-    return SyntheticRows(own.domain, codes, id=own.id, people=people)
+def _rows_of(table: _Table, rows: SyntheticRows, places: Codes, people: Codes) -> SyntheticRows:
+    codes = {name: np.asarray(rows.codes[name])[places] for name in table.domain.names}
+    return SyntheticRows(table.domain, codes, id=table.id, people=people)

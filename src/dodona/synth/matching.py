@@ -44,12 +44,12 @@ def match_rows(
     order = sorted(range(len(shape)), key=lambda place: (place not in first, shape[place]))
     left = _MOST_LOOKS
     for number, column in enumerate(order):
-        touched = [own for own in laws if column in own]
+        touched = [columns for columns in laws if column in columns]
         each = max(1, count * shape[column] * len(touched) // _PARTS)
         some = min(_PARTS, left // (len(order) - number) // each)
         if touched and some:
             left -= some * each
-            _match_column(rows, shape, column, {own: starts[own] for own in touched}, excess, rng, some)
+            _match_column(rows, shape, column, {columns: starts[columns] for columns in touched}, excess, rng, some)
 
 
 def _match_column(  # noqa: PLR0913, PLR0917  one pass over the rows
@@ -67,13 +67,15 @@ def _match_column(  # noqa: PLR0913, PLR0917  one pass over the rows
 
     A move of one row from cell a to cell b of a marginal changes its squared error by 2·(excess_b - excess_a + 1).
     """
-    steps = np.array([math.prod([shape[place] for place in own[own.index(column) + 1 :]]) for own in starts])
+    steps = np.array(
+        [math.prod([shape[place] for place in columns[columns.index(column) + 1 :]]) for columns in starts]
+    )
     for some in np.array_split(np.argsort(rng.random(len(rows)), kind="stable"), _PARTS)[:parts]:
         chosen = rows[some]
         cells = np.empty((len(some), len(starts)), dtype=np.int64)
-        for place, (own, start) in enumerate(starts.items()):
+        for place, (columns, start) in enumerate(starts.items()):
             others = np.zeros(len(some), dtype=np.int64)
-            for name in own:
+            for name in columns:
                 others = others * shape[name] + (0 if name == column else chosen[:, name])
             cells[:, place] = start + others
         now, every = chosen[:, column], np.arange(len(some))
@@ -103,6 +105,6 @@ def _earlier(cells: NDArray[np.int64]) -> NDArray[np.int64]:
     places = np.arange(len(cells))[:, None]
     fresh = np.ones(cells.shape, dtype=np.bool_)
     fresh[1:] = sorted_cells[1:] != sorted_cells[:-1]
-    found = np.empty_like(cells)
-    np.put_along_axis(found, order, places - np.maximum.accumulate(np.where(fresh, places, 0), axis=0), axis=0)
-    return found
+    counts = np.empty_like(cells)
+    np.put_along_axis(counts, order, places - np.maximum.accumulate(np.where(fresh, places, 0), axis=0), axis=0)
+    return counts

@@ -192,9 +192,9 @@ def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FactoredBelief, Mixture |
         blocks = [block for block in run.workload.query.blocks if belief.holds([block])]
         if not blocks:  # every other block would tie too many cells together
             break
-        found = _choose_worst_block(run, belief, blocks, number, part / 2)
-        seen = () if found is None else run.measure(f"{number} measure", [found], part / 2)
-        if found is not None and seen:
+        worst = _choose_worst_block(run, belief, blocks, number, part / 2)
+        seen = () if worst is None else run.measure(f"{number} measure", [worst], part / 2)
+        if worst is not None and seen:
             belief = _multiplicative_step(run, belief, seen[0]) if method.update == "step" else _refit(belief, seen)
     if method.update == "refit":
         belief = belief.fitted(_MWEM_LAST_STEPS)
@@ -207,8 +207,8 @@ def _choose_worst_block(
     """Return the block farthest from the belief, chosen for a share of the budget; None if the choice was lost."""
     query, ones, none = run.asked(blocks), (1,) * len(blocks), (0,) * len(blocks)
     choice = run.currency.choice(part, distance_sensitivity(query, ones, run.unit))
-    found = run.choose(f"{number} choose", DistanceScores(query, run.believed(belief, blocks), ones, none, choice))
-    return blocks[found[0]] if found else None
+    chosen = run.choose(f"{number} choose", DistanceScores(query, run.believed(belief, blocks), ones, none, choice))
+    return blocks[chosen[0]] if chosen else None
 
 
 def _refit(belief: FactoredBelief, seen: tuple[ObservedBlock, ...]) -> FactoredBelief:
@@ -243,19 +243,19 @@ def run_guaranteed(run: SynthesisRun, method: Guaranteed) -> tuple[Mixture, floa
         mean.add(belief, weight=1 - spare)
         shares.append(1 - spare)
         believed = run.believed(belief, query.blocks, share=1 - spare)
-        found = run.choose(f"{number} choose", ExcessScores(query, believed, choice))
-        if not found:
+        chosen = run.choose(f"{number} choose", ExcessScores(query, believed, choice))
+        if not chosen:
             kept = None
             continue
-        side, answer = (1.0, found[0]) if found[0] < query.values else (-1.0, found[0] - query.values)
+        side, answer = (1.0, chosen[0]) if chosen[0] < query.values else (-1.0, chosen[0] - query.values)
         place = next(place for place, end in enumerate(ends) if answer < end)
         block = query.blocks[place]
-        own = answer - (ends[place] - block.values)
+        position = answer - (ends[place] - block.values)
         exponents = np.zeros(block.values)
-        exponents[own] = side * step
+        exponents[position] = side * step
         over = run.workload.over([block])
         # Cells of the answer grow by e^(±step); all others and the spare cell do not.
-        counted = float(belief.expect(over)[own])
+        counted = float(belief.expect(over)[position])
         grown = 1 + counted * math.expm1(side * step)
         spare = spare / (spare + (1 - spare) * grown)
         belief = belief.tilted(over, exponents=exponents)

@@ -74,8 +74,8 @@ class SyntheticModel:
     def _counted(self, block: Block, confidence: float) -> ReleasedCounts:
         self._require_released(block.attributes)
         domain = self.schema.domain
-        found = released_counts(domain, self.seen, block, size=self.size, confidence=confidence)
-        return found or ReleasedCounts(block, domain, self.expect([block]), None, confidence)
+        counts = released_counts(domain, self.seen, block, size=self.size, confidence=confidence)
+        return counts or ReleasedCounts(block, domain, self.expect([block]), None, confidence)
 
     def _require_released(self, names: Iterable[str]) -> None:
         unknown = sorted(set(names) - set(self.workload.names))

@@ -73,16 +73,16 @@ def _about_target(domain: Domain, target: str, names: tuple[str, ...]) -> Worklo
         for pair in combinations(others, 2)
         if math.prod(domain[name].cells for name in (target, *pair)) <= MOST_TARGET_CELLS
     ]
-    return _together(domain, [marginal_block(domain, one) for one in sets])
+    return _together(domain, [marginal_block(domain, columns) for columns in sets])
 
 
 def _ways(domain: Domain, word: object, names: tuple[str, ...]) -> Workload:
-    found = _WORD.fullmatch(word.strip().casefold()) if isinstance(word, str) else None
-    if found is None:
+    matched = _WORD.fullmatch(word.strip().casefold()) if isinstance(word, str) else None
+    if matched is None:
         raise InvalidWorkload(
             f"{word!r:.60} is no workload. {_HOW}: Workload.marginals(schema.domain, [['sex', 'age'], ['ward']])."
         )
-    ways = int(found[1])
+    ways = int(matched[1])
     if ways > len(names):
         there = "is one column" if len(names) == 1 else f"are {len(names)}"
         raise InvalidWorkload(f"{word!r} takes {ways} columns together, and there {there}. Write '{len(names)}-way'.")

@@ -24,10 +24,10 @@ def draw_people(rows: int, unit: Unit, chance: Generator, *, people: int | None 
         people = to_integer(people, argument="people", lower=fewest, upper=rows)
     mean = (1 + cap) / 2 if people is None else rows / people
     law = rows_law(cap, mean)
-    found = list[NDArray[np.int64]]()
-    while sum(int(own.sum()) for own in found) < rows:
-        found.append(chance.choice(np.arange(1, cap + 1), size=max(16, math.ceil(rows / mean)), p=law))
-    counts = np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    batches = list[NDArray[np.int64]]()
+    while sum(int(batch.sum()) for batch in batches) < rows:
+        batches.append(chance.choice(np.arange(1, cap + 1), size=max(16, math.ceil(rows / mean)), p=law))
+    counts = np.concatenate(batches) if batches else np.zeros(0, dtype=np.int64)
     owners = np.repeat(np.arange(counts.size), counts)[:rows]
     chance.shuffle(owners)
     return owners
@@ -53,5 +53,5 @@ def rows_law(cap: int, mean: float) -> NDArray[np.float64]:
 def _tilted(numbers: NDArray[np.int64], slope: float) -> NDArray[np.float64]:
     weights = slope * numbers
     law = np.exp(weights - weights.max())
-    found: NDArray[np.float64] = law / law.sum()
-    return found
+    probabilities: NDArray[np.float64] = law / law.sum()
+    return probabilities

@@ -66,7 +66,7 @@ def public_report(model: SyntheticModel, rows: SyntheticRows | None = None) -> s
 
 def html_page(title: str, sections: Iterable[Section], *, banner: str = "") -> str:
     """Return a whole page that loads no external resources."""
-    body = "".join(f"<h2>{escape(one.title)}</h2>{one.body}" for one in sections)
+    body = "".join(f"<h2>{escape(section.title)}</h2>{section.body}" for section in sections)
     return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body>{banner}<h1>{escape(title)}</h1>{body}</body></html>\n"
@@ -75,7 +75,7 @@ def html_page(title: str, sections: Iterable[Section], *, banner: str = "") -> s
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table; numbers are right-aligned."""
-    head = "".join(f"<th>{escape(one)}</th>" for one in headings)
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
 
@@ -96,7 +96,7 @@ def answer_names(block: Block, domain: Domain) -> list[str]:
         name = describe_block(block)
         return [f"{name} {number + 1}" if block.values > 1 else name for number in range(block.values)]
     labels = [[str(group_label(key, domain[key.attribute], group)) for group in range(key.groups)] for key in keys]
-    return [", ".join(one) for one in product(*labels)]
+    return [", ".join(combination) for combination in product(*labels)]
 
 
 def _cell(value: object) -> str:
@@ -116,10 +116,10 @@ def _summary(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
         ("Version of the data", model.version),
         ("Ledger after it", model.head),
     ]
-    for name, own in model.bins.items():
-        about = f"{len(own.cuts):,} bins of its {own.size:,} values, as their measured counts suggest"
+    for name, partition in model.bins.items():
+        about = f"{len(partition.cuts):,} bins of its {partition.size:,} values, as their measured counts suggest"
         facts.append((f"{name}, together with other columns", about))
-    listed = [str(one) for one in model.schema.constraints]
+    listed = [str(constraint) for constraint in model.schema.constraints]
     if listed:
         anew = "" if rows is None or not rows.redrawn else f" ({rows.redrawn:,} rows were drawn anew for them)"
         facts.append(("Constraints that every row meets", "; ".join(listed) + anew))
@@ -132,7 +132,7 @@ def _summary(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
 
 def _marginals_section(model: SyntheticModel) -> Section:
     """Draw each single column: the model's shares, and their measurements."""
-    measured = {one.block: one for one in model.seen}
+    measured = {observation.block: observation for observation in model.seen}
     pictures = []
     for name in model.workload.names:
         attribute = model.schema.domain[name]
@@ -150,40 +150,48 @@ def _marginals_section(model: SyntheticModel) -> Section:
 
 def _errors_section(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
     """Show an interval for how far each marginal of the workload is from the table."""
-    found = marginal_errors(model, rows)
-    if not found:
+    errors = marginal_errors(model, rows)
+    if not errors:
         return Section("How far each marginal may be off", "<p>The workload has no marginals, only counts.</p>")
     what = "rows" if rows is not None else "model"
-    known = sorted((one for one in found if one.distance is not None), key=lambda one: -one.high)
+    known = sorted((error for error in errors if error.distance is not None), key=lambda error: -error.high)
     note = (
         f"<p class='note'>Total variation between the {what} and the table, on each marginal of the workload: a bar is "
         "a 95% interval for it, a tick the distance from what was measured. They are computed from measured tables and "
         "their noise, never from the table itself. Where columns were not measured together, nothing that was released "
         "bounds it.</p>"
     )
-    bars = [ShareBar(" × ".join(one.columns), one.distance or 0.0, one.low, one.high) for one in known[:_SHOWN_VALUES]]
+    bars = [
+        ShareBar(" × ".join(error.columns), error.distance or 0.0, error.low, error.high)
+        for error in known[:_SHOWN_VALUES]
+    ]
     title = f"How far each marginal of the {what} may be off"
     picture = draw_ranges(bars, title=title, across="total variation from the table") if bars else ""
     listed = [
-        (" × ".join(one.columns), "not measured together" if one.distance is None else one.distance, one.low, one.high)
-        for one in (*known, *(one for one in found if one.distance is None))
+        (
+            " × ".join(error.columns),
+            "not measured together" if error.distance is None else error.distance,
+            error.low,
+            error.high,
+        )
+        for error in (*known, *(error for error in errors if error.distance is None))
     ]
     table = html_table(("marginal", f"{what} against measurement", "at least", "at most"), listed)
-    counted = f"<p>{len(known):,} of {len(found):,} marginals were measured, alone or within a larger one.</p>"
-    folded = f"<details><summary>All {len(found):,} marginals</summary>{table}</details>"
+    counted = f"<p>{len(known):,} of {len(errors):,} marginals were measured, alone or within a larger one.</p>"
+    folded = f"<details><summary>All {len(errors):,} marginals</summary>{table}</details>"
     return Section("How far each marginal may be off", note + counted + picture + folded)
 
 
 def marginal_errors(model: SyntheticModel, rows: SyntheticRows | None = None) -> list[MarginalError]:
     """Return for each marginal of the workload an interval for how far the model, or its rows, are from the table."""
     total = 1.0 if rows is None else float(len(rows)) if rows.weights is None else float(rows.weights.sum())
-    found = []
+    errors = []
     for block in model.workload.query.blocks:
         names = marginal_columns(block)
         if names is not None:
             shares = model.expect([block]) / model.size if rows is None else row_counts(rows, block) / total
-            found.append(marginal_error(model.schema.domain, model.seen, names, shares))
-    return found
+            errors.append(marginal_error(model.schema.domain, model.seen, names, shares))
+    return errors
 
 
 def _bar(name: str, share: float, seen: ObservedBlock | None, place: int) -> ShareBar:
@@ -207,9 +215,9 @@ def _fit_section(model: SyntheticModel) -> Section:
 def noise_floor_picture(model: SyntheticModel) -> str:
     """Return an SVG chart of the model's distance from each measured block, against that from noise alone."""
     spots = []
-    for one in model.seen:
-        away = 0.5 * float(np.abs(model.expect([one.block]) / model.size - one.values).sum())
-        spots.append(PlotPoint(describe_block(one.block), noise_floor(one), away))
+    for observation in model.seen:
+        away = 0.5 * float(np.abs(model.expect([observation.block]) / model.size - observation.values).sum())
+        spots.append(PlotPoint(describe_block(observation.block), noise_floor(observation), away))
     return draw_points(
         [("measured blocks", INK, spots)],
         across="noise floor: total variation that noise alone makes",
@@ -225,19 +233,21 @@ def noise_floor(seen: ObservedBlock) -> float:
 
 def _worst_section(model: SyntheticModel) -> Section:
     """List the answers that the model is farthest from, in standard deviations of their noise."""
-    found: list[tuple[float, str, str, float, float]] = []
-    for one in model.seen:
-        expected = model.expect([one.block])
-        away = (expected / model.size - one.values) / math.sqrt(one.variance)
-        names = answer_names(one.block, model.schema.domain)
+    answers: list[tuple[float, str, str, float, float]] = []
+    for observation in model.seen:
+        expected = model.expect([observation.block])
+        away = (expected / model.size - observation.values) / math.sqrt(observation.variance)
+        names = answer_names(observation.block, model.schema.domain)
         for place in np.argsort(-np.abs(away))[:_WORST].tolist():
-            measured = float(one.values[place]) * model.size
-            found.append(
-                (float(away[place]), describe_block(one.block), names[place], measured, float(expected[place]))
+            measured = float(observation.values[place]) * model.size
+            answers.append(
+                (float(away[place]), describe_block(observation.block), names[place], measured, float(expected[place]))
             )
-    found.sort(key=lambda row: -abs(row[0]))
+    answers.sort(key=lambda row: -abs(row[0]))
     headings = ("deviations", "block", "answer", "measured rows", "model's rows")
-    return Section("Worst answers", html_table(headings, found[:_WORST]) if found else "<p>Nothing was measured.</p>")
+    return Section(
+        "Worst answers", html_table(headings, answers[:_WORST]) if answers else "<p>Nothing was measured.</p>"
+    )
 
 
 def _rows_section(model: SyntheticModel, rows: SyntheticRows) -> Section:
@@ -248,7 +258,7 @@ def _rows_section(model: SyntheticModel, rows: SyntheticRows) -> Section:
         shares = model.expect([block]) / model.size
         away.append((0.5 * float(np.abs(row_counts(rows, block) / total - shares).sum()), describe_block(block)))
     away.sort(reverse=True)
-    mean = sum(one for one, _ in away) / len(away)
+    mean = sum(distance for distance, _ in away) / len(away)
     note = f"<p>{len(rows):,} rows. Their mean total variation from the model is {mean:.4g}.</p>"
     return Section("Rows against model", note + html_table(("total variation", "block"), away[:_WORST]))
 
@@ -271,7 +281,7 @@ def owner_report(
 ) -> str:
     """Return as HTML how far a model and its rows are from the exact table, whose columns the owner provides."""
     codes, number = encode_columns(model.schema, model.workload.names, columns)
-    measured = {one.block: one for one in model.seen}
+    measured = {observation.block: observation for observation in model.seen}
     spots: dict[str, list[PlotPoint]] = {"model": [], "rows": []}
     blocks: list[tuple[float, float | str, float | str, str]] = []
     cells: list[tuple[float, str, str, float, float]] = []
@@ -280,12 +290,19 @@ def owner_report(
         truth = np.asarray(answer_block(block, codes, counts=None, rows=number), dtype=np.float64) / max(1, number)
         shares = model.expect([block]) / model.size
         away = 0.5 * float(np.abs(truth - shares).sum())
-        own = None if rows is None else 0.5 * float(np.abs(truth - row_counts(rows, block) / total).sum())
+        row_distance = None if rows is None else 0.5 * float(np.abs(truth - row_counts(rows, block) / total).sum())
         floor = noise_floor(measured[block]) if block in measured else None
-        blocks.append((away, "-" if own is None else own, "-" if floor is None else floor, describe_block(block)))
+        blocks.append(
+            (
+                away,
+                "-" if row_distance is None else row_distance,
+                "-" if floor is None else floor,
+                describe_block(block),
+            )
+        )
         if floor is not None:
             spots["model"].append(PlotPoint(describe_block(block), floor, away))
-            spots["rows"] += [] if own is None else [PlotPoint(describe_block(block), floor, own)]
+            spots["rows"] += [] if row_distance is None else [PlotPoint(describe_block(block), floor, row_distance)]
         names = answer_names(block, model.schema.domain)
         off = shares - truth
         cells += [
@@ -320,7 +337,7 @@ def encode_columns(
         if name not in columns:
             raise InvalidRequest(f"The table to compare with has no column {name}.")
     codes = {name: encode(schema.domain[name], columns[name]) for name in names}
-    lengths = {len(own) for own in codes.values()}
+    lengths = {len(column) for column in codes.values()}
     if len(lengths) != 1:
         raise InvalidRequest("The columns to compare with differ in length.")
     return codes, lengths.pop()

@@ -45,17 +45,17 @@ def round_rows(law: CellDistribution, count: int, *, seed: str, wanted: Sequence
     sums = np.cumsum(law.probabilities().reshape(-1))
     edges = np.floor(sums / sums[-1] * number + 0.5).astype(np.int64)
     times = np.diff(edges, prepend=0)
-    own = np.repeat(np.arange(times.size), times)[:number]
-    return SyntheticRows(law.support.domain, _codes(law.support, own))
+    cells = np.repeat(np.arange(times.size), times)[:number]
+    return SyntheticRows(law.support.domain, _codes(law.support, cells))
 
 
 def _matched_rows(law: FactoredBelief, count: int, seed: str, wanted: Sequence[Places]) -> SyntheticRows:
     chance = make_generator(seed)
     rows = law.rows(count, chance)
-    loose = {place for one in law.loose for place in law.support.places(one.block.attributes)}
+    loose = {place for observation in law.loose for place in law.support.places(observation.block.attributes)}
     matched = law.held(() if loose else wanted)  # where rows are far off, what was measured goes first
     match_rows(rows, law.support.shape, law.laws(matched), chance, first=loose)
-    codes = {name: own[rows[:, place]] for place, (name, own) in enumerate(law.support.codes.items())}
+    codes = {name: column[rows[:, place]] for place, (name, column) in enumerate(law.support.codes.items())}
     return SyntheticRows(law.support.domain, codes)
 
 
@@ -78,8 +78,8 @@ def weight_cells(law: CellDistribution, size: int, *, least: float) -> Synthetic
         raise TooManyCells(what, cells=law.support.size, limit=limit, instead=instead)
     weights = law.probabilities().reshape(-1) * size
     kept = np.flatnonzero(weights >= min(least, float(weights.max())))
-    own = weights[kept]
-    return SyntheticRows(law.support.domain, _codes(law.support, kept), own * (size / own.sum()))
+    kept_weights = weights[kept]
+    return SyntheticRows(law.support.domain, _codes(law.support, kept), kept_weights * (size / kept_weights.sum()))
 
 
 def redraw_rows(rows: SyntheticRows, law: CellDistribution, refused: Predicate, *, seed: str) -> SyntheticRows:
@@ -95,7 +95,7 @@ def redraw_rows(rows: SyntheticRows, law: CellDistribution, refused: Predicate, 
         return rows
     if rows.weights is not None:
         return _leave_out(rows, bad)
-    chance, found, tried = make_generator(seed), list[Codes](), 0
+    chance, batches, tried = make_generator(seed), list[Codes](), 0
     accepted = 0
     while accepted < number:
         if tried >= _MOST_TRIES and accepted * _RAREST < tried:
@@ -106,12 +106,12 @@ def redraw_rows(rows: SyntheticRows, law: CellDistribution, refused: Predicate, 
         size = int(np.clip(2 * (number - accepted) * max(1.0, tried / max(1, accepted)), 1 << 12, 1 << 18))
         drawn = law.sample(size, chance)
         good = ~np.broadcast_to(evaluate_predicate(refused, drawn), (size,))
-        found.append({name: own[good] for name, own in drawn.items()})
+        batches.append({name: column[good] for name, column in drawn.items()})
         tried, accepted = tried + size, accepted + int(good.sum())
     codes = {}
-    for name, own in rows.codes.items():
-        codes[name] = own.copy()
-        codes[name][bad] = np.concatenate([one[name] for one in found])[:number]
+    for name, column in rows.codes.items():
+        codes[name] = column.copy()
+        codes[name][bad] = np.concatenate([batch[name] for batch in batches])[:number]
     return replace(rows, codes=codes, redrawn=number)
 
 
@@ -120,13 +120,13 @@ def _leave_out(rows: SyntheticRows, bad: NDArray[np.bool_]) -> SyntheticRows:
     if not weights.size:
         raise InvalidRequest("The model gives weight only to rows that constraints forbid. Look at the dataset file.")
     total = 0.0 if rows.weights is None else float(rows.weights.sum())
-    codes = {name: own[~bad] for name, own in rows.codes.items()}
+    codes = {name: column[~bad] for name, column in rows.codes.items()}
     return replace(rows, codes=codes, weights=weights * (total / weights.sum()), redrawn=int(bad.sum()))
 
 
 def _codes(support: Support, numbers: NDArray[np.int64]) -> Codes:
     places = np.unravel_index(numbers, support.shape)
-    return {name: codes[own] for (name, codes), own in zip(support.codes.items(), places, strict=True)}
+    return {name: codes[indices] for (name, codes), indices in zip(support.codes.items(), places, strict=True)}
 
 
 def make_generator(seed: str) -> Generator:

@@ -205,33 +205,33 @@ class SynthesisRun:
 
         No more than can be compared: nobody has a table of so many rows, but it may be declared.
         """
-        found = np.rint(np.minimum(belief.expect(self.workload.over(blocks)) * share * self.size, FARTHEST))
-        return tuple(found.astype(np.int64).tolist())
+        counts = np.rint(np.minimum(belief.expect(self.workload.over(blocks)) * share * self.size, FARTHEST))
+        return tuple(counts.astype(np.int64).tolist())
 
     @property
     def prior(self) -> Prior:
         """What is public about the columns of the workload, as far as a belief holds it, as logarithms of weights."""
-        support, found = self.workload.support, dict[tuple[str, ...], NDArray[np.float64]]()
+        support, prior = self.workload.support, dict[tuple[str, ...], NDArray[np.float64]]()
         held = self.workload.uniform(cells=self.cells)
-        for one in compile_constraints(self.dataset.schema):
-            names = tuple(name for name in support.domain.names if name in one.names)
-            if len(names) < len(one.names) or not held.holds_columns([*found, names]):
+        for constraint in compile_constraints(self.dataset.schema):
+            names = tuple(name for name in support.domain.names if name in constraint.names)
+            if len(names) < len(constraint.names) or not held.holds_columns([*prior, names]):
                 continue  # rows that it forbids are drawn anew
-            cells = impossible_cells([one], support.project(names))
+            cells = impossible_cells([constraint], support.project(names))
             if cells is not None:
                 table = np.where(cells, IMPOSSIBLE, 0.0)
-                found[names] = np.minimum(found[names], table) if names in found else table
+                prior[names] = np.minimum(prior[names], table) if names in prior else table
         for names, table in self.start.base.items():
-            if held.holds_columns([*found, names]):
-                found[names] = found[names] + table if names in found else table
-        return found
+            if held.holds_columns([*prior, names]):
+                prior[names] = prior[names] + table if names in prior else table
+        return prior
 
     def begin(self) -> FactoredBelief:
         """Return the belief before the first step: public constraints, and what was known."""
         belief, kept = self.workload.uniform(cells=self.cells, prior=self.prior), list[ObservedBlock]()
-        for one in self.start.known:
-            if belief.holds([other.block for other in (*kept, one)]):
-                kept.append(one)
+        for observation in self.start.known:
+            if belief.holds([other.block for other in (*kept, observation)]):
+                kept.append(observation)
         return belief.joined(kept).fitted(_START_STEPS) if kept else belief
 
     def refuse_wide(self) -> None:
@@ -245,7 +245,7 @@ class SynthesisRun:
         if not wide:
             self._refuse_columns()
             return
-        worst = max(wide, key=lambda own: sizes[own])
+        worst = max(wide, key=lambda block: sizes[block])
         fitting = [block for block in sizes if sizes[block] <= self.cells]
         if fitting:
             most = f"The largest of this workload that fits is {describe_block(max(fitting, key=sizes.__getitem__))}"
@@ -288,12 +288,12 @@ class SynthesisRun:
         release = self._buy(step, measurement, partial(release_measurement, text=text), f"measure {about}")
         if release is None:
             return ()
-        noises, start, found = noises_from_text(release.mechanism), 0, []
-        for block, own in zip(blocks, noises, strict=True):
+        noises, start, observations = noises_from_text(release.mechanism), 0, []
+        for block, noise in zip(blocks, noises, strict=True):
             counts = [int(value) for value in release.values[start : start + block.values]]
             start += block.values
-            found.append(ObservedBlock.of(block, counts, own, size=self.size))
-        return tuple(found)
+            observations.append(ObservedBlock.of(block, counts, noise, size=self.size))
+        return tuple(observations)
 
     def measure_residuals(self, step: str, measurement: ResidualMeasurement) -> tuple[int, ...] | None:
         """Return the noisy Helmert rows of residuals; None if the answer was lost."""

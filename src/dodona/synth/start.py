@@ -38,8 +38,8 @@ def know_start(
             raise InvalidWorkload(
                 "The release to start from is of another table. Its columns must be declared the same."
             )
-        seen = [replace(one, multipliers=np.zeros(one.values.size)) for one in start.seen]
-        known = tuple(one for one in seen if one.block.attributes <= set(workload.names))
+        seen = [replace(observation, multipliers=np.zeros(observation.values.size)) for observation in start.seen]
+        known = tuple(observation for observation in seen if observation.block.attributes <= set(workload.names))
         if start.version == version:
             return Start(known=known, digest=_digest(known))
         return Start(base=_fit_marginals(workload, known, cells), digest=_digest(known))
@@ -48,7 +48,7 @@ def know_start(
             f"{start!r:.60} is no start. Write an earlier model, or counts: {{('sex', 'age'): array}}."
         )
     marginals = [_public(workload.query.domain, names, counts) for names, counts in start.items()]
-    inside = tuple(one for one in marginals if one.block.attributes <= set(workload.names))
+    inside = tuple(marginal for marginal in marginals if marginal.block.attributes <= set(workload.names))
     return Start(base=_fit_marginals(workload, inside, cells), digest=_digest(inside))
 
 
@@ -57,15 +57,15 @@ def _public(domain: Domain, names: str | Sequence[str], counts: object) -> Obser
     listed = (names,) if isinstance(names, str) else tuple(names)
     block = marginal_block(domain, listed)
     shape, values = ([getattr(domain[name], kind) for name in listed] for kind in ("cells", "size"))
-    found = np.asarray(counts, dtype=np.float64)
-    if found.shape not in {tuple(shape), tuple(values)}:
+    table = np.asarray(counts, dtype=np.float64)
+    if table.shape not in {tuple(shape), tuple(values)}:
         wanted = " × ".join(map(str, values))
         raise InvalidWorkload(
-            f"The public marginal of {', '.join(listed)} has shape {found.shape}; write {wanted} counts."
+            f"The public marginal of {', '.join(listed)} has shape {table.shape}; write {wanted} counts."
         )
-    if not np.isfinite(found).all() or found.min() < 0 or found.sum() <= 0:
+    if not np.isfinite(table).all() or table.min() < 0 or table.sum() <= 0:
         raise InvalidWorkload(f"The public marginal of {', '.join(listed)} must have counts from 0, and some above.")
-    padded = np.pad(found, [(0, cells - length) for cells, length in zip(shape, found.shape, strict=True)])
+    padded = np.pad(table, [(0, cells - length) for cells, length in zip(shape, table.shape, strict=True)])
     ordered = padded.transpose([listed.index(name) for name in domain.names if name in listed])
     return ObservedBlock.of_shares(block, ordered.reshape(-1) / ordered.sum(), _DEVIATION**2)
 
@@ -73,24 +73,26 @@ def _public(domain: Domain, names: str | Sequence[str], counts: object) -> Obser
 def _fit_marginals(workload: Workload, known: Sequence[ObservedBlock], cells: int) -> Prior:
     """Return the logarithms of weights whose law has these marginals, those that a model of so many cells can hold."""
     belief, kept = workload.uniform(cells=cells), list[ObservedBlock]()
-    for one in known:
-        if belief.holds([other.block for other in (*kept, one)]):
-            kept.append(one)
-    found: dict[tuple[str, ...], NDArray[np.float64]] = {}
-    for one in belief.joined(kept).fitted(_STEPS).seen:
-        shown = BlockOnSupport(one.block, workload.support)
+    for observation in known:
+        if belief.holds([other.block for other in (*kept, observation)]):
+            kept.append(observation)
+    prior: dict[tuple[str, ...], NDArray[np.float64]] = {}
+    for observation in belief.joined(kept).fitted(_STEPS).seen:
+        shown = BlockOnSupport(observation.block, workload.support)
         names = tuple(workload.support.domain.names[place] for place in shown.places)
         groups = (
-            shown.groups() if one.block.keys else np.zeros([workload.support.shape[at] for at in shown.places], int)
+            shown.groups()
+            if observation.block.keys
+            else np.zeros([workload.support.shape[at] for at in shown.places], int)
         )
-        table = np.where(shown.weights() != 0, one.multipliers[groups], 0.0)
-        found[names] = found[names] + table if names in found else table
-    return found
+        table = np.where(shown.weights() != 0, observation.multipliers[groups], 0.0)
+        prior[names] = prior[names] + table if names in prior else table
+    return prior
 
 
 def _digest(known: Sequence[ObservedBlock]) -> str:
-    found = hashlib.sha256()
-    for one in known:
-        found.update(f"{one.block!r} {one.variance.hex()}".encode())
-        found.update(np.ascontiguousarray(one.values).tobytes())
-    return found.hexdigest()
+    digest = hashlib.sha256()
+    for observation in known:
+        digest.update(f"{observation.block!r} {observation.variance.hex()}".encode())
+        digest.update(np.ascontiguousarray(observation.values).tobytes())
+    return digest.hexdigest()

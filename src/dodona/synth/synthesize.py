@@ -230,13 +230,13 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
     fitted = isinstance(method, methods.Annealed | methods.Mwem)
     if start is not None and not fitted:
         raise InvalidWorkload(f"method '{methods.method_name(method)}' starts from nothing. Use 'annealed' or 'mwem'.")
-    found = SynthesisRun(workload, desk, "", currency, total, cells, progress)
+    run = SynthesisRun(workload, desk, "", currency, total, cells, progress)
     if fitted:
-        found.refuse_wide()
-        found.start = know_start(workload, start, version=version, cells=cells)
-    begun = () if start is None else (found.start.digest,)
-    found.digest = run_digest(*declared, *begun, query=workload.query)
-    return found, method
+        run.refuse_wide()
+        run.start = know_start(workload, start, version=version, cells=cells)
+    begun = () if start is None else (run.start.digest,)
+    run.digest = run_digest(*declared, *begun, query=workload.query)
+    return run, method
 
 
 def _currency(dataset: Dataset, method: SynthesisMethod) -> Currency:

@@ -51,12 +51,12 @@ def output_types(domain: Domain, source: SourceTypes | pa.Schema | None = None) 
     ('int8', 'decimal128(9, 2)')
     """
     known = {field.name: field.type for field in source} if isinstance(source, pa.Schema) else dict(source or {})
-    found = {}
+    types = {}
     for attribute in domain:
         wanted = known.get(source_column_name(attribute))
         fits = wanted is not None and _holds(wanted, attribute)
-        found[attribute.name] = wanted if fits else declared_type(attribute)
-    return found
+        types[attribute.name] = wanted if fits else declared_type(attribute)
+    return types
 
 
 def decode(attribute: Attribute, codes: NDArray[np.int64], kind: pa.DataType | None = None) -> pa.Array:
@@ -69,8 +69,8 @@ def decode(attribute: Attribute, codes: NDArray[np.int64], kind: pa.DataType | N
             dictionary = pa.array([*labels, attributes.OUTSIDE], type=pa.string())
             outside = codes == attribute.size + 1
             places = pa.array(np.where(outside, attribute.size, inside).astype(np.int32), mask=hidden & ~outside)
-            found = pa.DictionaryArray.from_arrays(places, dictionary)
-            return found if wanted == found.type else found.cast(_unpacked(wanted)).cast(wanted)
+            array = pa.DictionaryArray.from_arrays(places, dictionary)
+            return array if wanted == array.type else array.cast(_unpacked(wanted)).cast(wanted)
         case attributes.Integer(lower=lower):
             return _cast(pa.array(inside + lower, mask=hidden), wanted)
         case attributes.Number():

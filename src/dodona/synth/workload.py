@@ -125,8 +125,8 @@ class Workload:
         listed = tuple(queries)
         if not listed:
             raise InvalidWorkload("The workload is empty. Write a marginal or a count.")
-        for own in listed:
-            given: object = own
+        for query in listed:
+            given: object = query
             if not isinstance(given, Query):
                 raise InvalidWorkload(
                     f"{given!r:.60} is no Query. Write for example Query.count(schema.domain, predicate)."
@@ -166,7 +166,7 @@ def marginal_block(domain: Domain, names: Sequence[str], bins: Mapping[str, Part
         unknown = ", ".join(name for name in names if name not in domain)
         raise InvalidWorkload(f"by has {unknown}, and the table has no such column: {', '.join(domain.names)}.")
     cut = bins or {}
-    block = Block(EVERYTHING, tuple(cut.get(own.name) or Partition.every(own, 1) for own in ordered))
+    block = Block(EVERYTHING, tuple(cut.get(attribute.name) or Partition.every(attribute, 1) for attribute in ordered))
     if math.prod(key.groups for key in block.keys) > MOST_VALUES:
         listed = ", ".join(names)
         raise InvalidWorkload(f"The marginal of {listed} has {block.values} cells, and {MOST_VALUES} are asked.")

@@ -25,5 +25,5 @@ def largest_error(design: WeightsDesign, counts: Counts, queries: np.ndarray) ->
     """The largest error of all answers to the rows of a matrix, and how many updates there were."""
     truths = queries @ (counts / counts.sum())
     weights = study_weights(design, counts, draw=draw)
-    told = np.array([weights.ask(query).value for query in queries])
-    return float(np.abs(told - truths).max()), weights.updates
+    answers = np.array([weights.ask(query).value for query in queries])
+    return float(np.abs(answers - truths).max()), weights.updates

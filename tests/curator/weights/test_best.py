@@ -38,8 +38,8 @@ CELLS = [
 
 @pytest.mark.parametrize(("rows", "questions", "universe", "known"), CELLS)
 def test_no_guarantee_is_above_the_known_table(rows, questions, universe, known):
-    found = guarantee(rows, universe=universe, questions=questions, epsilon=1, delta="1e-6")
-    assert found <= 0.96 * known
+    bound = guarantee(rows, universe=universe, questions=questions, epsilon=1, delta="1e-6")
+    assert bound <= 0.96 * known
 
 
 @pytest.mark.parametrize(("rows", "questions", "universe", "known"), CELLS[::4])
@@ -97,7 +97,7 @@ def test_verdicts_go_astray_no_more_often_than_is_stated(off, questions, positiv
     for values in itertools.product([threshold - off - 1, threshold + off], repeat=questions):
         law = laws.sparse_law(mechanism, values, [threshold] * questions, gaps=0)
         right = tuple("below" if value < threshold else 0 for value in values)
-        worst = max(worst, sum(chance for told, chance in law.items() if told != right[: len(told)]))
+        worst = max(worst, sum(chance for verdicts, chance in law.items() if verdicts != right[: len(verdicts)]))
     assert worst <= stated
     if stated < 0.5:
         assert worst >= stated / 12  # it is a union bound over the largest of all thresholds
@@ -117,11 +117,11 @@ def test_the_bound_on_verdicts_is_the_sum_over_all_noise():
 
 def test_the_farthest_is_the_least_that_is_allowed():
     mechanism = SparseVector(threshold_scale=50, question_scale=80, positives=20)
-    found = verdict_error_bound(mechanism, questions=1000, failing=0.05)
+    bound = verdict_error_bound(mechanism, questions=1000, failing=0.05)
     assert (
-        verdict_failure_probability(mechanism, found, questions=1000)
+        verdict_failure_probability(mechanism, bound, questions=1000)
         <= 0.05
-        < verdict_failure_probability(mechanism, found - 1, questions=1000)
+        < verdict_failure_probability(mechanism, bound - 1, questions=1000)
     )
 
 

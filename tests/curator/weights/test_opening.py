@@ -99,8 +99,8 @@ def test_answers_are_within_the_promise(neighbours, spare):
     truths = [ward == "a", (ward == "a") & urgent, ~urgent, np.ones(ROWS), (ward == "b") | urgent]
     assert weights.design.within < 0.5
     for question, truth in list(zip(QUESTIONS, truths, strict=True)) * 4:
-        told = weights.ask(question)
-        assert abs(told.count - truth.sum()) <= told.within * ROWS
+        answer = weights.ask(question)
+        assert abs(answer.count - truth.sum()) <= answer.within * ROWS
     assert 0 < weights.mechanism.updates == weights.design.updates - weights.left
 
 
@@ -108,8 +108,8 @@ def test_rows_that_are_missing_to_the_declared_size_do_no_harm():
     data, _, _ = dataset(rows=ROWS // 2)
     weights = opened(data)
     for _ in range(6):
-        told = weights.ask("SELECT count(*) FROM stays")
-    assert abs(told.count - ROWS / 2) <= told.within * ROWS
+        answer = weights.ask("SELECT count(*) FROM stays")
+    assert abs(answer.count - ROWS / 2) <= answer.within * ROWS
 
 
 def test_the_whole_run_is_charged_once_before_the_first_question():
@@ -263,15 +263,15 @@ def test_what_is_refused_after_the_last_update_carries_no_exact_count():
 
 def held(fault: BaseException, number: int) -> list[str]:
     """The frames of the product that travel with an error and hold a number."""
-    found, step = [], fault.__traceback__
+    names, step = [], fault.__traceback__
     while step is not None:
         frame = step.tb_frame
         if "dodona" in frame.f_globals["__name__"] and number in [
-            one for one in frame.f_locals.values() if isinstance(one, int)
+            value for value in frame.f_locals.values() if isinstance(value, int)
         ]:
-            found.append(frame.f_code.co_name)
+            names.append(frame.f_code.co_name)
         step = step.tb_next
-    return found
+    return names
 
 
 def test_a_receipt_for_less_opens_nothing():
@@ -288,12 +288,12 @@ def test_samples_through_the_ledger_prove_no_more_than_one_test_costs():
     samples = []
     for rows in (10, 9):  # the count is 3 and 2 above the estimate of 7
         data, kept, source = dataset(budget=Budget(10**4, "1e-6", "zcdp"), size=10, rows=rows)
-        found = []
+        outcomes = []
         for _ in range(400):
             event = checker().event(data.schema.unit)
             receipt = kept.reserve(event, analyst=None, key=None, purpose=CHECKING, version="1")
             check = open_estimate_check(checker(), receipt, ledger=kept, source=source, unit=data.schema.unit)
-            found.append(check(Query.count(data.schema.domain), 7) is not None)
-        samples.append(np.array(found) * 1)
+            outcomes.append(check(Query.count(data.schema.domain), 7) is not None)
+        samples.append(np.array(outcomes) * 1)
     assert 0.2 < samples[0].mean() < 0.9
     assert certified_epsilon(*samples) <= 1

@@ -62,9 +62,9 @@ def transcripts(design: WeightsDesign, counts: tuple[int, ...], answer: Answer, 
 def neighbours() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     tables = [(a, b, 6 - a - b) for a in range(7) for b in range(7 - a)]
     return [
-        (one, other)
-        for one, other in itertools.combinations(tables, 2)
-        if sum(abs(x - y) for x, y in zip(one, other, strict=True)) == 2
+        (table, other)
+        for table, other in itertools.combinations(tables, 2)
+        if sum(abs(x - y) for x, y in zip(table, other, strict=True)) == 2
     ]
 
 
@@ -75,9 +75,9 @@ def test_no_pair_of_tables_tells_more_than_the_event_says():
     paid = mechanism.event(Unit.each_row(Neighbours.REPLACE)).epsilon
     assert paid == 2 * (2 + 2) + 1 / scale
     known = {table: None for pair in neighbours() for table in pair}
-    found = {table: transcripts(mechanism, table, lambda off: laws.laplace(off, 1.5)) for table in known}
-    assert all(sum(law.values()) == pytest.approx(1, abs=1e-3) for law in found.values())
-    worst = max(laws.largest_loss(found[one], found[other]) for one, other in neighbours())
+    by_table = {table: transcripts(mechanism, table, lambda off: laws.laplace(off, 1.5)) for table in known}
+    assert all(sum(law.values()) == pytest.approx(1, abs=1e-3) for law in by_table.values())
+    worst = max(laws.largest_loss(by_table[table], by_table[other]) for table, other in neighbours())
     assert 0.25 * float(paid) < worst <= float(paid) * (1 + 1e-9)
 
 
@@ -86,21 +86,25 @@ def test_gaussian_answers_are_within_their_price_at_every_order(order: Fraction)
     mechanism = design(Gaussian(scale=2))
     paid = float(mechanism.event(Unit.each_row(Neighbours.REPLACE)).renyi(order))
     normal = Gaussian(scale=2)
-    found = {
-        table: transcripts(mechanism, table, lambda off: np.array([normal.probability(int(one)) for one in off]))
+    by_table = {
+        table: transcripts(
+            mechanism, table, lambda off: np.array([normal.probability(int(distance)) for distance in off])
+        )
         for pair in neighbours()[::5]
         for table in pair
     }
-    worst = max(laws.renyi(found[one], found[other], order) for one, other in neighbours()[::5])
+    worst = max(laws.renyi(by_table[table], by_table[other], order) for table, other in neighbours()[::5])
     assert 0 < worst <= paid * (1 + 1e-9)
 
 
 def test_a_noiseless_test_tells_everything():
     """The same enumeration without noise on the test: an outcome that one table has always, its neighbour never."""
     mechanism = design(Laplace(scale=1))
-    one, other = (4, 1, 1), (3, 2, 1)
-    laws_of = [transcripts(mechanism, table, lambda off: laws.laplace(off, 1.0), noisy=False) for table in (one, other)]
-    stands = [sum(chance for told, chance in law.items() if told[0] == "stands") for law in laws_of]
+    first, other = (4, 1, 1), (3, 2, 1)
+    laws_of = [
+        transcripts(mechanism, table, lambda off: laws.laplace(off, 1.0), noisy=False) for table in (first, other)
+    ]
+    stands = [sum(chance for transcript, chance in law.items() if transcript[0] == "stands") for law in laws_of]
     assert stands == [0, pytest.approx(1, abs=1e-3)]
 
 

@@ -77,8 +77,8 @@ def test_an_estimate_that_stands_is_told_and_nothing_moves():
     noise = Script(0, 0)
     weights = study_weights(tiny(), [7, 3], draw=noise)
     before = weights.hypothesis
-    told = weights.ask([1, 0])
-    assert (told.value, told.source, told.count) == (0.5, "confirmed", 5)
+    answer = weights.ask([1, 0])
+    assert (answer.value, answer.source, answer.count) == (0.5, "confirmed", 5)
     assert weights.hypothesis is before
     assert noise.drawn == [2, 4]
     assert weights.left == 1
@@ -87,9 +87,9 @@ def test_an_estimate_that_stands_is_told_and_nothing_moves():
 def test_a_fresh_answer_has_noise_of_its_own_and_the_threshold_is_drawn_again():
     noise = Script(0, 0, 5, -1)  # the first threshold, the question, the next threshold, the answer
     weights = study_weights(tiny(), [8, 2], draw=noise)
-    told = weights.ask([1, 0])
+    answer = weights.ask([1, 0])
     assert noise.drawn == [2, 4, 2, 2]
-    assert (told.value, told.source) == (pytest.approx(0.7), "measured")  # 8 - 1, whatever noise was compared
+    assert (answer.value, answer.source) == (pytest.approx(0.7), "measured")  # 8 - 1, whatever noise was compared
     assert weights.left == 0
 
 
@@ -128,14 +128,14 @@ def test_no_more_answers_are_drawn_than_are_paid_for():
         design = tiny(threshold=1, updates=updates)
         for _ in range(50):
             weights = study_weights(design, [7, 3], draw=lambda law: int(generator.integers(-3, 4)))  # noqa: ARG005
-            told = 0
+            measured = 0
             for _ in range(20):
                 try:
-                    told += weights.ask([1, 0]).source == "measured"
+                    measured += weights.ask([1, 0]).source == "measured"
                 except UpdatesUsed:
                     break
-            assert told <= updates
-            assert told == weights.updates
+            assert measured <= updates
+            assert measured == weights.updates
 
 
 def test_the_checker_halts_instead_of_answering_the_last_positive():

@@ -11,8 +11,8 @@ MUTANTS = (
         (
             replace_lines(
                 "dodona.query.sensitivity",
-                "    return _scale_sensitivity(one, unit.rows if rows is None else rows)",
-                "    return _scale_sensitivity(one, 1)",
+                "    return _scale_sensitivity(sensitivity, unit.rows if rows is None else rows)",
+                "    return _scale_sensitivity(sensitivity, 1)",
                 symbol="_person_rows_sensitivity",
             ),
         ),

@@ -205,8 +205,8 @@ MUTANTS = (
         (
             replace_lines(
                 "dodona.privacy.scores",
-                "        return one if self.count == 1 else ComposedEvent(((one, self.count),))",
-                "        return one",
+                "        return choice_event if self.count == 1 else ComposedEvent(((choice_event, self.count),))",
+                "        return choice_event",
                 symbol="DistanceScores.event",
             ),
         ),

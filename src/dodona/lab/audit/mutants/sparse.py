@@ -39,7 +39,7 @@ MUTANTS = (
         (
             replace_lines(
                 _MECHANISM,
-                "            question_scale=sides * told * sensitivity.linf / (loss * (1 - share)),",
+                "            question_scale=sides * count * sensitivity.linf / (loss * (1 - share)),",
                 "            question_scale=sides * sensitivity.linf / (loss * (1 - share)),",
                 symbol="SparseVector.for_privacy",
             ),
