@@ -392,11 +392,11 @@ def _among_values(reading: ColumnReading, codes: int) -> str:
     """Return the condition for values alone; some bit of a code below the size must be set."""
     attribute = reading.attribute
     every = codes == (1 << attribute.size) - 1
-    periodic = _periodic_codes(codes, attribute.size)
-    if periodic is not None and not isinstance(attribute, Category | Boolean):
-        period, chosen = periodic
+    periodic = None if isinstance(attribute, Category | Boolean) else _periodic_codes(codes, attribute.size)
+    if periodic is not None:
+        period, once = periodic
         place = reading.dialect.remainder.format(f"({present_code_sql(reading)})", period)
-        runs = [f"{place} BETWEEN {first} AND {last}" for first, last in bit_runs(chosen)]
+        runs = [f"{place} BETWEEN {first} AND {last}" for first, last in bit_runs(once)]
         return f"({present_sql(reading)} AND {_any_of(runs)})"
     if reading.form is ColumnForm.CODE:
         return _any_of(_between_codes(reading, first, last) for first, last in bit_runs(codes))
