@@ -16,6 +16,7 @@ import dodona
 from dodona import Budget
 from dodona.curator.request import resolve_tolerance
 from dodona.engines.duckdb import DuckDBSource
+from dodona.errors import InvalidRequest
 from dodona.query.canonical import query_digest
 from dodona.query.question import Question
 from dodona.query.sensitivity import unit_sensitivity
@@ -355,6 +356,20 @@ def test_a_percentage_is_of_the_declared_size_of_the_table_that_is_asked(sql: st
     assert both[0].rows[0].cells[0].high - both[0].rows[0].cells[0].value <= within
     assert schema.extends(SCHEMA)
     assert schema.digest == SCHEMA.digest  # no ledger is bound to it
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_quantiles_and_averages_of_people_have_a_default_tolerance_and_words_of_their_own() -> None:
+    with dodona.open(frames(), schema=SCHEMA, budget=Budget(100, "1e-6"), max_price="100%") as curator:
+        people = "(SELECT pid, count(*) AS n, sum(cost) AS s FROM visits GROUP BY pid) AS p"
+        answer = curator.ask(f"SELECT avg(n), median(s), count(*) FROM {people}", within="20%")  # noqa: S608
+        assert len(answer.rows) == 1
+        assert not any("person_" in warning for warning in answer.warnings)
+        with pytest.raises(InvalidRequest, match="avg in a person's count, median in a person's sum"):
+            curator.ask(f"SELECT avg(n), median(s) FROM {people}", within=3)  # noqa: S608
+        joined = "patients LEFT JOIN (SELECT pid, count(*) AS n FROM visits GROUP BY pid) AS v USING (pid)"
+        asked = curator.ask(f"SELECT count(*) FROM {joined} WHERE n IS NULL", within="20%")  # noqa: S608
+        assert not any("never NULL" in warning for warning in asked.warnings)
 
 
 def test_public_tables_may_be_written_with_the_schema_that_tools_write() -> None:

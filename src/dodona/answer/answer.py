@@ -177,7 +177,8 @@ class Answer(Displayed):
                 case _:
                     continue
             weight = blocks[block].weight
-            values = domain[weight.attribute] if isinstance(weight, ValueWeight) and weight.power == 1 else None
+            plain = isinstance(weight, ValueWeight) and weight.power == 1 and blocks[block].table is None
+            values = domain[weight.attribute] if isinstance(weight, ValueWeight) and plain else None
             if not isinstance(values, Number):
                 continue
             shown = [cell for row in self.rows if isinstance(cell := row.cells[number], Estimate)]

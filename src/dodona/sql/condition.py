@@ -418,9 +418,9 @@ def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
             columns = [leaf.attribute for leaf in asked.leaves if isinstance(leaf, Subject)]
-            for own in (column for column in columns if column.otherwise is not None):
-                scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
             found = asked.where(null_predicate)
+            for own in (column for column in columns if column.otherwise is not None and found == predicates.NOTHING):
+                scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
         case exp.Boolean(this=wanted):
             pair = compile_condition(scope, node.this)
             found = pair[0] if wanted else pair[1]

@@ -13,7 +13,15 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dodona.query.person_table import Aggregate, PersonColumn, PersonTable, copied_column, person_column, total_bounds
+from dodona.query.person_table import (
+    Aggregate,
+    PersonColumn,
+    PersonTable,
+    copied_column,
+    name_people_columns,
+    person_column,
+    total_bounds,
+)
 from dodona.query.predicate import EVERYTHING, Predicate, among_mask, conjunction, disjunction
 from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, PeopleWeight, Query
 from dodona.query.question import Question, Total
@@ -229,7 +237,8 @@ def about_people(question: Question, people: PersonRows, rows: Schema) -> Questi
         attribute = table.domain[key.attribute] if isinstance(key, Partition) else None
         if attribute is not None and attribute.outside_code is not None:  # no person's aggregate is outside
             shown.append(among_mask(attribute, ((1 << attribute.cells) - 1) & ~(1 << attribute.outside_code)))
-    found = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown))
+    warnings = tuple(map(name_people_columns, question.warnings))
+    found = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown), warnings=warnings)
     return found if size == rows.unit.size else replace(found, size=size)
 
 
