@@ -22,7 +22,8 @@ from dodona.sql.calendar import CLOCK_PARTS, DATE_PARTS, PART_SYNONYMS, TRUNCATI
 from dodona.sql.comparison import null_predicate
 from dodona.sql.joins import LOOKUP, PRESENT
 from dodona.sql.membership import compile_in, compile_tuple_equality, list_any
-from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql.parse import DATE_PART_NODES, RELATIONS, flatten_chain
+from dodona.sql.refusals import REFUSED_FUNCTIONS
 from dodona.sql.scalar import (
     ZERO,
     Computed,
@@ -43,7 +44,7 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import Scope
-from dodona.sql.tables import apply_function, strict, tabulate_moments, tabulate_scalar
+from dodona.sql.tables import MOST_MAPPED, apply_function, strict, tabulate_moments, tabulate_scalar
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -261,7 +262,7 @@ def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> S
     """Return a function of scalars; of columns too wide to list, some functions are a CASE."""
     if name in {"abs", "sign", "greatest", "least"}:
         columns = {column for own in arguments for leaf in own.leaves for column in leaf_columns(leaf)}
-        if len(columns) > 1:
+        if len(columns) > 1 or any(column.cells > MOST_MAPPED for column in columns):
             return _choose(scope, node, name, arguments)
     if name == "plus":
         return combine(partial(calculate, "+"), arguments)
