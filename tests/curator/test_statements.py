@@ -304,3 +304,32 @@ def test_a_count_of_groups_that_noise_decides_is_a_whole_number_with_an_interval
     cell = answer.rows[0].estimates[0]
     assert all(type(end) is int for end in (cell.value, cell.low, cell.high))
     assert cell.low < cell.high
+
+
+BY_EMERGENCY = "SELECT emergency, count(*) AS n FROM stays GROUP BY emergency"
+TOLD_APART = "SELECT emergency, emergency = '<outside>' AS undeclared, count(*) AS n FROM stays GROUP BY ALL"
+
+
+@pytest.mark.parametrize(
+    "around", ["{}", "SELECT *, n / sum(n) OVER () AS share FROM ({}) AS x"], ids=["plain", "outer"]
+)
+def test_two_rows_with_null_in_a_typed_key_are_noted_unless_a_further_key_tells_them_apart(around: str) -> None:
+    note = "Where keys have types, <missing> and <outside> of `emergency` are two rows with NULL."
+    with curator() as asked:
+        alike = asked.ask(around.format(BY_EMERGENCY), within="2%")
+        assert alike.to_arrow()["emergency"].to_pylist()[-2:] == [None, None]
+        assert any(one.startswith(note) for one in alike.warnings)
+        apart = asked.ask(around.format(TOLD_APART), within="2%").to_arrow()
+        assert apart.select(["emergency", "undeclared"]).to_pylist()[-2:] == [
+            {"emergency": None, "undeclared": None},
+            {"emergency": None, "undeclared": True},
+        ]
+        for text in (TOLD_APART, BY_EMERGENCY.replace("GROUP", "WHERE emergency GROUP")):
+            told = asked.ask(around.format(text), within="2%")
+            assert not any("two rows with NULL" in one for one in told.warnings)
+
+
+def test_rows_without_null_have_no_note_on_it() -> None:
+    with curator() as asked:
+        answer = asked.ask(BY_EMERGENCY + " HAVING emergency IS NOT NULL", within="2%")
+        assert not any("two rows with NULL" in one for one in answer.warnings)

@@ -1068,3 +1068,34 @@ SELECT count(*) FROM main.stays
 
 SELECT count(*) FROM stays WHERE admitted >= to_date('2024-01-31', 'YYYY-MM-DD') AND admitted < to_date('01.03.2024', 'DD.MM.YYYY')
 -- duckdb: SELECT count(*) FROM stays WHERE admitted >= DATE '2024-01-31' AND admitted < DATE '2024-03-01'
+
+-- # Regular expressions, and functions of columns with many values
+
+SELECT count(*) FROM stays WHERE regexp_matches(sex, '^m|e$') AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE sex ~ 'mal' AND sex <> '<outside>'
+-- duckdb: SELECT count(*) FROM stays WHERE contains(sex, 'mal')
+
+SELECT count(*) FROM stays WHERE sex !~ 'mal' AND sex <> '<outside>'
+-- duckdb: SELECT count(*) FROM stays WHERE sex = 'other'
+
+SELECT count(*) FROM stays WHERE sex ~* '^MALE$' OR sex SIMILAR TO '(o|x)%'
+-- duckdb: SELECT count(*) FROM stays WHERE sex IN ('male', 'other')
+
+SELECT count(*) FROM stays WHERE regexp_like(sex, 'MALE', 'i') AND NOT regexp_full_match(sex, 'ma.*') AND sex <> '<outside>'
+-- duckdb: SELECT count(*) FROM stays WHERE sex = 'female'
+
+SELECT regexp_replace(sex, 'e', '', 'g') AS short, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY 1
+
+SELECT regexp_extract(sex, '(f?)(m.)', 2) AS part, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY 1
+
+SELECT round(stay, 1) AS k, count(*) FROM stays WHERE stay >= 0 GROUP BY 1
+-- duckdb: SELECT round(stay::decimal(10, 2), 1) AS k, count(*) FROM stays WHERE stay >= 0 GROUP BY 1
+
+SELECT round(age, -1) AS k, count(*) FROM stays WHERE age >= 0 GROUP BY 1
+
+SELECT width_bucket(stay, 1, 4, 6) AS b, count(*) FROM stays WHERE stay >= 0 GROUP BY 1
+-- duckdb: SELECT CASE WHEN stay < 1 THEN 0 WHEN stay >= 4 THEN 7 ELSE 1 + floor((stay - 1) * 2) END AS b, count(*) FROM stays WHERE stay >= 0 GROUP BY 1
+
+SELECT sex, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY sex ORDER BY sex FETCH FIRST 2 ROWS ONLY
+-- duckdb: SELECT sex, count(*) FROM stays WHERE sex IN ('female', 'male') GROUP BY sex ORDER BY sex

@@ -283,11 +283,24 @@ class Writer:
         """Write a question about people."""
         self.rows()
         self.numbers, self.texts, self.days, self.truths = ("quantity", "unit_price"), ("region",), (), ("returned",)
-        inner = self.pick("count(*)", "sum(quantity)", "max(unit_price)", "least(sum(quantity * unit_price), 500)")
-        people = (
-            f"SELECT customer, {inner} AS n FROM orders{self.maybe(f' WHERE {self.condition(1)}')} GROUP BY customer"
+        inner, other = (
+            self.pick(
+                "count(*)", "sum(quantity)", "max(unit_price)", "least(sum(quantity * unit_price), 500)", "min(ordered)"
+            )
+            for _ in range(2)
         )
+        where = self.maybe(f" WHERE {self.condition(1)}")
+        people = f"SELECT customer, {inner} AS n, {other} AS m FROM orders{where} GROUP BY customer"
+        chosen = f"IN (SELECT customer FROM orders{where})"
         return self.pick(
+            f"SELECT {self.pick('n', 'm')}, avg(n), {self.pick('median', 'count')}(m) FROM ({people}) AS p GROUP BY 1",
+            f"SELECT segment, avg(age), count(n), median(m) FROM customers LEFT JOIN ({people}) AS p USING (customer) "
+            "GROUP BY 1",
+            f"SELECT count(*), sum(coalesce(n, 0)) FROM customers c LEFT JOIN ({people}) AS p "
+            f"ON c.customer = p.customer WHERE {self.pick('n IS NULL', 'm > 3', 'age > 20', 'p.customer IS NULL')}",
+            f"SELECT segment, count(*) FROM customers WHERE customer {self.maybe('NOT ')}{chosen} GROUP BY segment",
+            f"SELECT count(*), avg(age) FROM customers c WHERE {self.maybe('NOT ')}EXISTS (SELECT 1 FROM orders o "
+            f"WHERE o.customer = c.customer{self.maybe(' AND returned')}) AND customer NOT {chosen}",
             f"SELECT n, count(*) FROM ({people}) AS p GROUP BY n",
             f"SELECT avg(n), {self.pick('median', 'sum', 'max', 'stddev')}(n) FROM ({people}) AS p",
             f"SELECT count(*) FROM ({people}) AS p WHERE n > {self.draw.randrange(60)}",

@@ -299,7 +299,7 @@ SELECT count(*) FROM stays s(a, b)
 -- 1:30 `tablealias` is written with something that is not known here (columns).
 
 SELECT count(*) FROM stays PIVOT (count(*) FOR sex IN ('male'))
--- 1:35 `table` is written with something that is not known here (pivots).
+-- 1:28 PIVOT is not known.
 
 SELECT count(*) FROM LATERAL stays
 -- 1:22 LATERAL is not known.
@@ -574,11 +574,20 @@ SELECT count(*) FROM stays WHERE age & 1 = 1
 SELECT count(*) FROM stays WHERE sqrt(age) > 3
 -- 1:34 This function gives numbers that are not exact.
 
-SELECT count(*) FROM stays WHERE sex SIMILAR TO 'm.*'
--- 1:34 Regular expressions are not matched.
+SELECT count(*) FROM stays WHERE age SIMILAR TO '1%'
+-- 1:34 A regular expression is matched with a text.
 
-SELECT count(*) FROM stays WHERE regexp_matches(sex, 'm.*')
--- 1:34 Regular expressions are not matched.
+SELECT count(*) FROM stays WHERE regexp_matches(sex, '(m')
+-- 1:34 This is no regular expression that can be matched.
+
+SELECT count(*) FROM stays WHERE regexp_matches(sex, '(m)\1')
+-- 1:34 This is no regular expression that can be matched.
+
+SELECT count(*) FROM stays WHERE regexp_extract(sex, '(m)', 2) = 'm'
+-- 1:34 The pattern has no such group.
+
+SELECT count(*) FROM stays WHERE regexp_like(sex, 'm', 'q')
+-- 1:34 These flags are not known.
 
 SELECT count(*) FROM stays WHERE sex LIKE 'm!%' ESCAPE '!'
 -- 1:34 LIKE has no ESCAPE here.
@@ -941,8 +950,8 @@ SELECT count(*) FROM stays LIMIT age
 SELECT count(*) FROM stays OFFSET -3
 -- 1:36 This is no number of rows.
 
-SELECT count(*) FROM stays FETCH FIRST 5 ROWS ONLY
--- 1:28 FETCH is not known.
+SELECT count(*) FROM stays FETCH FIRST 5 PERCENT ROWS ONLY
+-- 1:40 FETCH is of a number of rows.
 
 SELECT TOP 5 count(*) FROM stays
 -- 1:8 TOP is not known.

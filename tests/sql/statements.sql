@@ -291,3 +291,12 @@ SELECT v.label, t.n - v.goal AS above FROM (VALUES ('female', 'women', 100), ('m
 SELECT step, coalesce(n, 0) AS n FROM generate_series(0, 30, 3) AS s(step) LEFT JOIN (SELECT age, count(*) AS n FROM stays GROUP BY age) AS t ON t.age = s.step
 
 SELECT sex, repeat('*', CAST(n / 500 AS INTEGER)) AS bar FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+
+SELECT emergency, listagg(sex, '|') WITHIN GROUP (ORDER BY sex) AS sexes FROM (SELECT sex, emergency, count(*) AS n FROM stays GROUP BY ALL) AS t WHERE sex <> '<outside>' GROUP BY emergency
+-- duckdb: SELECT emergency, string_agg(DISTINCT sex, '|' ORDER BY sex) FROM stays GROUP BY emergency
+
+SELECT sex, n FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t WHERE regexp_matches(sex, '^(m|f)') ORDER BY n DESC FETCH FIRST ROW ONLY
+-- duckdb: SELECT sex, count(*) FROM stays WHERE sex IN ('male', 'female') GROUP BY sex ORDER BY 2 DESC LIMIT 1
+
+SELECT regexp_replace(sex, 'e$', '') AS short, n FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t WHERE sex ~ 'male'
+-- duckdb: SELECT regexp_replace(sex, 'e$', ''), count(*) FROM stays WHERE contains(sex, 'male') GROUP BY sex

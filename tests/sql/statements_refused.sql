@@ -105,8 +105,11 @@ SELECT safe_divide(sum(age), count(*)) FROM stays
 SELECT zeroifnull(sum(age)) FROM stays
 -- 1:8 NULL is replaced by another name here.
 
-SELECT listagg(sex, ', ') FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
--- 1:8 Labels are joined by another name here.
+SELECT sex, count(*) FROM stays GROUP BY sex FETCH FIRST 2 ROWS WITH TIES
+-- 1:58 FETCH is of a number of rows.
+
+SELECT sex, n FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t WHERE sex SIMILAR TO 'm%'
+-- 1:83 SIMILAR TO is not computed on answers.
 
 SELECT ntile(2) OVER (ORDER BY n) AS half, sum(n) FROM (SELECT age, count(*) AS n FROM stays GROUP BY age) AS t GROUP BY 1
 -- 1:1 This cannot be computed on the answers: GROUP BY clause cannot contain window functions.

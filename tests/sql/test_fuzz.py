@@ -190,6 +190,8 @@ SELECT k, max(m) OVER (ORDER BY 1), row_number() OVER (ORDER BY m) FROM x WHERE 
         "SELECT segment, avg(NULL) - count(*) AS a, count(*) AS n FROM customers WHERE age <> age GROUP BY segment",
         "SELECT div(quantity, 10) AS k, bin(quantity, 10) AS b, count(*) AS n FROM orders GROUP BY 1, 2",
         DAYS_WITHOUT_A_BOUND,
+        "SELECT avg(n), median(m) FROM (SELECT customer, count(*) n, max(unit_price) m FROM orders GROUP BY 1) AS p",
+        "SELECT count(*), median(m) FROM (SELECT customer, max(unit_price) AS m FROM orders GROUP BY customer) AS p",
     ],
     ids=[
         "a day and a time",
@@ -201,6 +203,8 @@ SELECT k, max(m) OVER (ORDER BY 1), row_number() OVER (ORDER BY m) FROM x WHERE 
         "what no group has beside a count",
         "bins of which one is a number",
         "days without a bound",
+        "a quantile beside another column of people",
+        "a quantile beside a count of people",
     ],
 )
 def test_what_once_crashed_is_answered(text):

@@ -1,16 +1,21 @@
 """Functions of single rows: what DuckDB does not have, or does otherwise; spellings of BI tools; and what is public."""
+# ruff: noqa: DTZ001  times are declared without a zone, and mean UTC
 
 import datetime as dt
+import time
+from collections.abc import Callable
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import NOTHING
-from dodona.query.query import PolynomialWeight, TableWeight, ValueWeight
+from dodona.query.query import PolynomialWeight, TableWeight, ValueWeight, evaluate_weight
 from dodona.query.question import KeyLabel, PublicValue, Question, Total
+from dodona.query.sensitivity import unit_sensitivity
 from dodona.query.statement import Statement
-from dodona.schema.attributes import Category, Date, Integer, Number
+from dodona.schema.attributes import Category, Date, Integer, Number, Timestamp
 from dodona.schema.schema import Schema
 from dodona.sql.calendar import Interval, age_between, format_to_char, parse_interval, periods_between, shift_day
 from dodona.sql.compile import compile_sql, read_statement
@@ -145,6 +150,60 @@ def test_an_average_of_ratios_is_answered_once_they_are_rounded():
     with pytest.raises(InvalidSql, match=r"avg\(round\(..., 4\)\), or sum"):
         compile_sql("SELECT avg(tip / fare) FROM trips WHERE fare > 0", trips)
     assert compile_sql("SELECT avg(round(tip / fare, 4)) FROM trips WHERE fare > 0", trips).query.blocks
+
+
+MONEY = Schema.of("t", Number("x", 0, 5000, "0.01"), size=1_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "clamp"),
+    [
+        ("least(x, 1000)", lambda code: min(code, 100_000)),
+        ("greatest(least(x, 1000), 10)", lambda code: max(min(code, 100_000), 1_000)),
+        ("abs(x - 2500)", lambda code: abs(code - 250_000)),
+    ],
+    ids=["least", "both", "abs"],
+)
+def test_a_column_of_many_values_is_clamped_as_a_product_is(value: str, clamp: Callable[[int], int]):
+    query = compile_sql(f"SELECT sum({value}) FROM t", MONEY).query  # noqa: S608
+    codes = [0, 1, 999, 1_000, 1_001, 99_999, 100_000, 100_001, 250_000, 250_001, 500_000]
+    found = evaluate_weight(query.blocks[0].weight, {"x": np.array(codes)})
+    assert found.tolist() == [clamp(code) for code in codes]
+    assert unit_sensitivity(query, MONEY.unit).l1 == max(map(clamp, codes))
+
+
+def test_functions_of_a_column_of_many_values_have_the_values_that_are_written():
+    keys = compile_sql("SELECT width_bucket(x, 0, 2000, 4) AS b, count(*) FROM t GROUP BY 1", MONEY)
+    assert keys.columns[0].expression.labels == (1, 2, 3, 4, 5, "<missing>", "<outside>")
+    keys = compile_sql("SELECT round(x, -3) AS b, count(*) FROM t GROUP BY 1", MONEY)
+    assert keys.columns[0].expression.labels[:6] == (0, 1000, 2000, 3000, 4000, 5000)
+    times = Schema.of("t", Timestamp("at", dt.datetime(2024, 1, 1), dt.datetime(2024, 12, 31), "1 minute"), size=9)
+    keys = compile_sql("SELECT strftime(at, '%H') AS h, count(*) FROM t GROUP BY 1", times)
+    assert keys.columns[0].expression.labels[:24] == tuple(f"{hour:02}" for hour in range(24))
+    keys = compile_sql("SELECT to_char(at, 'YYYY-MM') AS m, count(*) FROM t GROUP BY 1", times)
+    assert keys.columns[0].expression.labels[:12] == tuple(f"2024-{month:02}" for month in range(1, 13))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT sum(floor(x)) FROM t", "listed values is not measured"),
+        ("SELECT avg(a / b) FROM r", r"round\(\.\.\., 4\)"),
+    ],
+)
+def test_what_cannot_be_added_up_is_refused_before_a_price_is_asked(text: str, words: str):
+    ratios = Schema.of("r", Number("a", 0, 500, "0.5"), Integer("b", 1, 30), size=1_000)
+    with pytest.raises(InvalidSql, match=words):
+        compile_sql(text, MONEY if " t" in text else ratios)
+
+
+def test_a_pattern_of_any_form_takes_a_moment():
+    begin = time.process_time()
+    long = Schema.of("t", Category("c", ["a" * 190 + "b", "x"]), size=9)
+    assert compile_sql("SELECT count(*) FROM t WHERE c ~ '(a|aa)+$'", long).query.blocks
+    with pytest.raises(InvalidSql, match="no regular expression"):
+        compile_sql("SELECT count(*) FROM t WHERE c ~ '(x{1,1000}){1,1000}'", long)
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize(

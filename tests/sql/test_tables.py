@@ -16,6 +16,7 @@ import dodona
 from dodona import Budget
 from dodona.curator.request import resolve_tolerance
 from dodona.engines.duckdb import DuckDBSource
+from dodona.errors import InvalidRequest
 from dodona.query.canonical import query_digest
 from dodona.query.question import Question
 from dodona.query.sensitivity import unit_sensitivity
@@ -112,6 +113,10 @@ JOINS = [
     "SELECT count(*) FROM (SELECT pid, bool_or(urgent) AS ever FROM visits GROUP BY pid) WHERE ever",
     "SELECT count(*) FROM (SELECT pid, max(cost) top, min(cost) low FROM visits GROUP BY pid) WHERE top > low + 9",
     "SELECT count(*) FROM (SELECT pid, any_value(sex) s FROM visits JOIN patients USING(pid) GROUP BY 1) WHERE s = 'm'",
+    (
+        "SELECT count(*), sum(n), sum(a) FROM (SELECT p.pid, sex, max(age) AS a, count(v.cost) AS n FROM patients p "
+        "LEFT JOIN visits v ON v.pid = p.pid GROUP BY p.pid, sex) WHERE sex = 'f'"
+    ),
     "SELECT sum(n) FROM (SELECT sex, pid, count(*) n FROM visits JOIN patients USING(pid) GROUP BY 1, 2) WHERE sex='m'",
     "SELECT count(*) FROM (SELECT pid, age//9 k FROM visits JOIN patients USING(pid) GROUP BY 1, 2 HAVING k > 4)",
     "WITH p AS (SELECT pid, count(*) AS n FROM tests GROUP BY pid) SELECT count(*) FILTER (WHERE n = 2), sum(n) FROM p",
@@ -131,6 +136,27 @@ JOINS = [
     "SELECT count(*), sum(age) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent)",
     "SELECT count(*) FROM patients p WHERE age > 9 AND EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid AND urgent)",
     "SELECT count(*) FROM patients p WHERE EXISTS (SELECT * FROM visits v WHERE v.pid = p.pid AND v.cost > p.age)",
+    "SELECT count(*), sum(age) FROM patients WHERE pid NOT IN (SELECT pid FROM visits WHERE urgent)",
+    "SELECT count(*) FROM patients p WHERE sex = 'f' AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid)",
+    "SELECT count(*) FROM patients p WHERE NOT EXISTS (SELECT 1 FROM tests t WHERE p.pid = t.pid AND t.positive)",
+    (
+        "SELECT count(*), sum(age) FROM patients p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.pid = p.pid AND urgent)"
+        " AND NOT EXISTS (SELECT 1 FROM visits w WHERE w.pid = p.pid AND w.cost > p.age)"
+    ),
+    (
+        "SELECT count(*) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent) "
+        "AND pid IN (SELECT pid FROM visits WHERE NOT urgent)"
+    ),
+    "SELECT count(*) FROM patients p LEFT JOIN (SELECT pid FROM tests GROUP BY 1) t USING (pid) WHERE t.pid IS NULL",
+    "SELECT count(*), count(n), sum(n) FROM patients LEFT JOIN (SELECT pid, 1 n FROM visits GROUP BY 1) USING (pid)",
+    (
+        "SELECT count(*), sum(coalesce(s, 7)), sum(age) FROM patients p LEFT JOIN (SELECT pid, sum(cost) s, max(cost) m"
+        " FROM visits WHERE urgent GROUP BY pid HAVING count(*) > 1) v ON v.pid = p.pid WHERE m > 50 OR m IS NULL"
+    ),
+    (
+        "SELECT count(*) FROM patients LEFT JOIN (SELECT pid, bool_and(urgent) u FROM visits GROUP BY 1) v USING (pid) "
+        "WHERE sex = 'm' AND (u OR u IS NULL)"
+    ),
     "SELECT sum(n), sum(age) FROM patients JOIN (SELECT pid, count(*) AS n FROM visits GROUP BY pid) x USING (pid)",
     (
         "WITH x AS (SELECT pid, sum(cost) AS s FROM visits WHERE urgent GROUP BY 1 HAVING count(*) > 1) "
@@ -204,6 +230,11 @@ MERGED = [
     "SELECT sum(n), sum(age) FROM patients JOIN (SELECT pid, count(*) AS n FROM visits GROUP BY pid) x USING (pid)",
     "SELECT sex, sum(s) FROM patients JOIN (SELECT pid, sum(cost) s FROM visits GROUP BY pid) x USING (pid) GROUP BY 1",
     "SELECT count(*), sum(cost) FROM visits WHERE pid IN (SELECT pid FROM patients WHERE age > 30)",
+    "SELECT sex, count(*), sum(age) FROM patients WHERE pid NOT IN (SELECT pid FROM visits WHERE urgent) GROUP BY sex",
+    (
+        "SELECT sex, sum(n), count(n) FROM patients LEFT JOIN (SELECT pid, count(*) n FROM visits GROUP BY 1) v "
+        "USING (pid) GROUP BY 1"
+    ),
     "WITH p AS (SELECT pid, sex FROM patients) SELECT sex, sum(cost) FROM visits JOIN p USING (pid) GROUP BY sex",
 ]
 
@@ -290,7 +321,8 @@ REFUSED = {
     "SELECT count(*) FROM visits v LEFT JOIN (SELECT pid FROM patients WHERE age > 9) p ON v.pid = p.pid": "keeps rows",
     "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM visits WHERE urgent)": "chooses people by their rows",
     "SELECT count(*) FROM visits WHERE pid IN (SELECT pid FROM tests)": "chooses people by their rows",
-    "SELECT count(*) FROM patients LEFT JOIN (SELECT pid FROM tests GROUP BY 1) t USING (pid)": "many times",
+    "SELECT avg(n) FROM (SELECT p.pid, count(*) n FROM patients p LEFT JOIN visits USING (pid) GROUP BY 1)": "add rows",
+    "SELECT count(*) FROM visits WHERE pid NOT IN (SELECT pid FROM tests)": "chooses people by their rows",
 }
 
 
@@ -326,6 +358,20 @@ def test_a_percentage_is_of_the_declared_size_of_the_table_that_is_asked(sql: st
     assert schema.digest == SCHEMA.digest  # no ledger is bound to it
 
 
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_quantiles_and_averages_of_people_have_a_default_tolerance_and_words_of_their_own() -> None:
+    with dodona.open(frames(), schema=SCHEMA, budget=Budget(100, "1e-6"), max_price="100%") as curator:
+        people = "(SELECT pid, count(*) AS n, sum(cost) AS s FROM visits GROUP BY pid) AS p"
+        answer = curator.ask(f"SELECT avg(n), median(s), count(*) FROM {people}", within="20%")  # noqa: S608
+        assert len(answer.rows) == 1
+        assert not any("person_" in warning for warning in answer.warnings)
+        with pytest.raises(InvalidRequest, match="avg in a person's count, median in a person's sum"):
+            curator.ask(f"SELECT avg(n), median(s) FROM {people}", within=3)  # noqa: S608
+        joined = "patients LEFT JOIN (SELECT pid, count(*) AS n FROM visits GROUP BY pid) AS v USING (pid)"
+        asked = curator.ask(f"SELECT count(*) FROM {joined} WHERE n IS NULL", within="20%")  # noqa: S608
+        assert not any("never NULL" in warning for warning in asked.warnings)
+
+
 def test_public_tables_may_be_written_with_the_schema_that_tools_write() -> None:
     plain = "SELECT floor, count(*) FROM visits JOIN wards ON visits.ward = wards.ward GROUP BY floor"
     tools = plain.replace("JOIN wards", 'JOIN "public"."wards" "wards"').replace(
@@ -340,7 +386,7 @@ def test_public_tables_may_be_written_with_the_schema_that_tools_write() -> None
 @pytest.mark.parametrize(
     "condition",
     [
-        "pid NOT IN (SELECT pid FROM visits WHERE urgent)",
+        "pid NOT IN (SELECT pid FROM visits) AND pid IN (SELECT pid FROM tests)",
         "EXISTS (SELECT 1 FROM visits v WHERE v.pid > patients.pid)",
         "NOT EXISTS (SELECT * FROM tests WHERE positive)",
     ],

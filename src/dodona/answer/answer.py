@@ -21,7 +21,7 @@ from dodona.answer.estimate import (
     Row,
     to_float,
 )
-from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows, selects_by_noise
+from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows, null_keys_note, selects_by_noise
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
 from dodona.numbers import format_decimal
@@ -148,7 +148,7 @@ class Answer(Displayed):
         else:
             guess = ()
         selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()
-        lost = (*self._untold(), *self._rounded_down())
+        lost = (*self._untold(), *self._rounded_down(), *null_keys_note(self.question, self.rows))
         return (*self.question.warnings, *self.notes, *stale, *guess, *lost, *selected, *chosen)
 
     def _untold(self) -> Iterator[str]:
@@ -177,7 +177,8 @@ class Answer(Displayed):
                 case _:
                     continue
             weight = blocks[block].weight
-            values = domain[weight.attribute] if isinstance(weight, ValueWeight) and weight.power == 1 else None
+            plain = isinstance(weight, ValueWeight) and weight.power == 1 and blocks[block].table is None
+            values = domain[weight.attribute] if isinstance(weight, ValueWeight) and plain else None
             if not isinstance(values, Number):
                 continue
             shown = [cell for row in self.rows if isinstance(cell := row.cells[number], Estimate)]

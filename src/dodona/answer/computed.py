@@ -36,6 +36,7 @@ from dodona.answer.redraws import (
     value_columns,
 )
 from dodona.answer.released import match_rows, redrawn_rows, released_rows, to_doubles
+from dodona.answer.rows import null_keys_note
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
 from dodona.numbers import Doubles
@@ -199,7 +200,16 @@ class ComputedAnswer(Displayed):
         """What a reader should know before using the values."""
         selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()
         own = (*self.question.warnings, *self._contents()[2], *selected)
-        return tuple(dict.fromkeys((*own, *(warning for part in self.parts for warning in part.warnings))))
+        untold = {note for part in self.parts for note in null_keys_note(part.question, part.rows)}
+        if untold and self._has_alike_rows():
+            untold = set()
+        rest = (warning for part in self.parts for warning in part.warnings if warning not in untold)
+        return tuple(dict.fromkeys((*own, *rest)))
+
+    def _has_alike_rows(self) -> bool:
+        """Whether two rows with NULL in a key have the same keys."""
+        keys = [row.values for row in self._contents()[0] if None in row.values]
+        return len(set(keys)) < len(keys)
 
     def simultaneous(self) -> Self:
         """Return the answer with intervals that hold simultaneously for all rows and columns."""

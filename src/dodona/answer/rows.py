@@ -23,8 +23,8 @@ from dodona.privacy.accuracy import Against
 from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.column import COMPARATORS
-from dodona.query.query import weight_range
-from dodona.schema.attributes import MISSING, Boolean, Date, Integer, Label
+from dodona.query.query import key_attributes, weight_range
+from dodona.schema.attributes import MISSING, OUTSIDE, Boolean, Date, Integer, Label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,6 +181,24 @@ def _reads_noise(expression: asked.Expression) -> bool:
             return any(map(_reads_noise, parts))
         case _:
             return not isinstance(expression, asked.KeyLabel | asked.LiteralExpression | asked.PublicValue)
+
+
+def null_keys_note(question: asked.Question, rows: Iterable[Row]) -> tuple[str, ...]:
+    """Return a note if two rows differ in `<missing>` and `<outside>` alone, which are both NULL where keys have types.
+
+    It says which key tells them apart, in every door.
+    """
+    seen: dict[tuple[KeyValue, ...], tuple[Label, ...]] = {}
+    for row in rows:
+        before = seen.setdefault(row.values, row.keys)
+        if before == row.keys:
+            continue
+        place = next(place for place, pair in enumerate(zip(before, row.keys, strict=True)) if len({*pair}) > 1)
+        names = sorted(key_attributes(question.keys[key_order(question)[place]]))
+        whose, column = (f" of `{names[0]}`", names[0]) if len(names) == 1 else ("", "column")
+        two = f"{MISSING} and {OUTSIDE}{whose} are two rows with NULL"
+        return (f"Where keys have types, {two}. A further key, {column} = '{OUTSIDE}', tells them apart.",)
+    return ()
 
 
 def group_values(question: asked.Question) -> list[tuple[KeyValue, ...]]:

@@ -16,6 +16,7 @@ from dodona.numbers import Exact, python_number, to_share
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.query import question as asked
+from dodona.query.person_table import name_people_columns
 from dodona.query.query import (
     CaseWeight,
     ConstantWeight,
@@ -266,7 +267,7 @@ def _common_dimension(units: set[Dimension]) -> Dimension:
 
 def _describe_dimension(unit: Dimension) -> str:
     powers = [name if power == 1 else f"{name}^{power}" for name, power in sorted(unit)]
-    return " x ".join(powers) or "parts of 1"
+    return name_people_columns(" x ".join(powers)) or "parts of 1"
 
 
 def full_scale(question: asked.Question, column: asked.AnswerColumn, *, size: int) -> float:
@@ -323,7 +324,7 @@ def _least_part(expression: asked.Expression, query: Query) -> float:
     """
     match expression:
         case asked.Quantile():
-            return _QUANTILE_STEPS / max(query.domain[expression.attribute].size - 1, 1)
+            return _QUANTILE_STEPS / max(query.domain_of(expression.levels[0])[expression.attribute].size - 1, 1)
         case asked.Arithmetic(_, left, right):
             return max(_least_part(left, query), _least_part(right, query))
         case _:

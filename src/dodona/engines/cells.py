@@ -12,6 +12,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TypeVar, assert_never
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dodona.engines.dialects import Dialect, number_literal, whole_literal
 from dodona.errors import InvalidRequest
 from dodona.numbers import smallest_integer
@@ -389,6 +392,12 @@ def _among_values(reading: ColumnReading, codes: int) -> str:
     """Return the condition for values alone; some bit of a code below the size must be set."""
     attribute = reading.attribute
     every = codes == (1 << attribute.size) - 1
+    periodic = None if isinstance(attribute, Category | Boolean) else _periodic_codes(codes, attribute.size)
+    if periodic is not None:
+        period, once = periodic
+        place = reading.dialect.remainder.format(f"({present_code_sql(reading)})", period)
+        runs = [f"{place} BETWEEN {first} AND {last}" for first, last in bit_runs(once)]
+        return f"({present_sql(reading)} AND {_any_of(runs)})"
     if reading.form is ColumnForm.CODE:
         return _any_of(_between_codes(reading, first, last) for first, last in bit_runs(codes))
     match attribute:
@@ -438,14 +447,38 @@ def bit_runs(codes: int) -> Iterator[tuple[int, int]]:
     >>> list(bit_runs(0b110111))
     [(0, 2), (4, 5)]
     """
-    place = 0
-    while codes:
-        skipped = (codes & -codes).bit_length() - 1
-        codes >>= skipped
-        length = (~codes & (codes + 1)).bit_length() - 1
-        codes >>= length
-        yield place + skipped, place + skipped + length - 1
-        place += skipped + length
+    edges = np.flatnonzero(np.diff(_bits(codes), prepend=0, append=0)).tolist()
+    yield from ((first, after - 1) for first, after in zip(edges[::2], edges[1::2], strict=True))
+
+
+def _bits(codes: int) -> NDArray[np.int8]:
+    read = np.frombuffer(codes.to_bytes((codes.bit_length() + 7) // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(read, bitorder="little").astype(np.int8)
+
+
+_MANY_RUNS = 32
+_MOST_RUNS_OF_A_PERIOD = 16
+
+
+def _periodic_codes(codes: int, size: int) -> tuple[int, int] | None:
+    """Return the period of codes that come again and again, such as an hour of every day, and those of one period.
+
+    None if there are few runs of codes, which are compared one by one, or no period.
+
+    >>> _periodic_codes(int("0110" * 40, 2), 160)
+    (4, 6)
+    """
+    if (codes ^ codes << 1).bit_count() <= 2 * _MANY_RUNS:  # the number of ends of runs
+        return None
+    members = np.zeros(size, dtype=np.int8)
+    held = _bits(codes)[:size]
+    members[: len(held)] = held
+    starts = np.flatnonzero(np.diff(members, prepend=0) == 1)
+    for number in range(1, _MOST_RUNS_OF_A_PERIOD + 1):
+        period = int(starts[1 + number] - starts[1])
+        if np.array_equal(members[period:], members[:-period]):
+            return period, codes & ((1 << period) - 1)
+    return None
 
 
 def bound_literal(reading: ColumnReading, number: int) -> str:

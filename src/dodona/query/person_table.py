@@ -10,6 +10,7 @@ Theorem: person-table
 from __future__ import annotations
 
 import hashlib
+import re
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
@@ -30,6 +31,8 @@ MOST_CODES = 1 << 20
 LARGEST_TOTAL = 1 << 61
 """The limit on one person's total, so that no engine overflows."""
 _HASHED = 10
+_DERIVED = re.compile(rf"person_(count|sum|least|greatest)_[0-9a-f]{{{_HASHED}}}")
+_WORDS = {"least": "least value", "greatest": "greatest value"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,15 @@ def _column_name(aggregate: str, where: Predicate, weight: Weight, grid: tuple[i
     """Return a name that differs between definitions and from any alias, so that equal definitions are one column."""
     text = _spell((aggregate, where, weight, grid))
     return f"person_{aggregate}_{hashlib.sha256(text.encode()).hexdigest()[:_HASHED]}"
+
+
+def name_people_columns(text: str) -> str:
+    """Return a text for readers: derived names of columns of people say what they are.
+
+    >>> name_people_columns("avg in person_count_0123456789")
+    "avg in a person's count"
+    """
+    return _DERIVED.sub(lambda found: f"a person's {_WORDS.get(found[1], found[1])}", text)
 
 
 def _spell(value: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal, assert_never
 
 from dodona.errors import InvalidArgument
@@ -331,10 +331,11 @@ class Question:
     size: int | None = None
     """The declared number of rows of the table that is asked; None if it is the dataset's."""
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
-        """The domain of the keys: of the rows, or of the table of people that the question is about."""
-        return self.query.domain_of(0)
+        """The domain of the columns that it names: of the rows, or of all tables of people that its blocks name."""
+        found = [block.table.domain for block in self.query.blocks if block.table is not None]
+        return reduce(Domain.merge, found) if found else self.query.domain
 
     @property
     def groups(self) -> int:

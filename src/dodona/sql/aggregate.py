@@ -47,7 +47,7 @@ from dodona.sql.scalar import (
     locate_mismatch,
 )
 from dodona.sql.scope import InvalidSql, Scope
-from dodona.sql.tables import common_unit, tabulate
+from dodona.sql.tables import common_unit, table_weight, tabulate
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
 
@@ -120,8 +120,7 @@ def _leaf_weight(leaf: Leaf, centre: Fraction, unit: Fraction, power: int) -> qu
     """Return ((leaf - centre) / unit)^power; 0 if NULL."""
     if isinstance(leaf, Mapped):
         numbers = [_steps(one, centre, unit) ** power if one is not None else 0 for one in map(_counted, leaf.outcomes)]
-        names = tuple(own.name for own in leaf.attributes)
-        return queries.TableWeight(names, leaf.places.shape, tuple(numbers[place] for place in leaf.places.flat))
+        return table_weight(leaf, numbers)
     formula = None if leaf is None else _as_formula(leaf)
     if formula is None:
         return queries.ConstantWeight(0)
@@ -513,14 +512,17 @@ def _less(centre: Fraction, leaf: Leaf) -> Leaf:
     return calculate("-", leaf, centre)
 
 
+_MOST_STEPS = 1 << 44  # noise for more has a larger scale than any that is drawn
+
+
 def _sum_block(call: _Call, where: Predicate, value: Scalar, *, centre: Fraction = Fraction(0), power: int = 1) -> int:
     """Return the block of the sum of (value - centre)^power."""
     try:
         weight, unit = scalar_weight(value, centre=centre, power=power)
     except InvalidArgument as fault:
         raise call.fault("The numbers have too many digits to be added up exactly:", f"{fault.accepted}.") from None
-    if max(map(abs, queries.weight_range(weight))) > queries.LARGEST_WEIGHT:
-        divided = any(isinstance(leaf, Mapped) for leaf in value.leaves)
+    divided = any(isinstance(leaf, Mapped) for leaf in value.leaves)
+    if max(map(abs, queries.weight_range(weight))) > (_MOST_STEPS if divided else queries.LARGEST_WEIGHT):
         rounded = f"Write {call.written}(round(..., 4)), or sum(a) / sum(b) for the ratio of two totals."
         instead = rounded if divided else "Write rounder constants."
         raise call.fault("The numbers have too many digits to be added up exactly.", instead)

@@ -25,8 +25,9 @@ from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weig
 from dodona.sql.arithmetic import type_kind
 from dodona.sql.condition import compile_condition
 from dodona.sql.keys import CompiledKey, compile_key
-from dodona.sql.parse import REFUSED_AGGREGATES, RELATIONS, flatten_chain, function_name, parse
+from dodona.sql.parse import RELATIONS, flatten_chain, function_name, parse
 from dodona.sql.privacy_clause import PRIVACY_CLAUSE, check_privacy_clause
+from dodona.sql.refusals import REFUSED_AGGREGATES
 from dodona.sql.scalar import literal_constant
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, find_private, node_start, table_view
 

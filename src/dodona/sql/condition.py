@@ -22,7 +22,8 @@ from dodona.sql.calendar import CLOCK_PARTS, DATE_PARTS, PART_SYNONYMS, TRUNCATI
 from dodona.sql.comparison import null_predicate
 from dodona.sql.joins import LOOKUP, PRESENT
 from dodona.sql.membership import compile_in, compile_tuple_equality, list_any
-from dodona.sql.parse import DATE_PART_NODES, REFUSED_FUNCTIONS, RELATIONS, flatten_chain
+from dodona.sql.parse import DATE_PART_NODES, RELATIONS, flatten_chain
+from dodona.sql.refusals import REFUSED_FUNCTIONS
 from dodona.sql.scalar import (
     ZERO,
     Computed,
@@ -43,7 +44,7 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import Scope
-from dodona.sql.tables import apply_function, strict, tabulate_moments, tabulate_scalar
+from dodona.sql.tables import MOST_MAPPED, apply_function, strict, tabulate_moments, tabulate_scalar
 
 # --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
 
@@ -261,7 +262,7 @@ def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> S
     """Return a function of scalars; of columns too wide to list, some functions are a CASE."""
     if name in {"abs", "sign", "greatest", "least"}:
         columns = {column for own in arguments for leaf in own.leaves for column in leaf_columns(leaf)}
-        if len(columns) > 1:
+        if len(columns) > 1 or any(column.cells > MOST_MAPPED for column in columns):
             return _choose(scope, node, name, arguments)
     if name == "plus":
         return combine(partial(calculate, "+"), arguments)
@@ -418,9 +419,9 @@ def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
             columns = [leaf.attribute for leaf in asked.leaves if isinstance(leaf, Subject)]
-            for own in (column for column in columns if column.otherwise is not None):
-                scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
             found = asked.where(null_predicate)
+            for own in (column for column in columns if column.otherwise is not None and found == predicates.NOTHING):
+                scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
         case exp.Boolean(this=wanted):
             pair = compile_condition(scope, node.this)
             found = pair[0] if wanted else pair[1]

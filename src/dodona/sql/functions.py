@@ -18,28 +18,28 @@ from sqlglot import exp
 from dodona.schema.attributes import Timestamp
 from dodona.schema.moments import DAY_SECONDS
 from dodona.sql import calendar as days
+from dodona.sql import texts
 from dodona.sql.arithmetic import calculate, time_between
 from dodona.sql.calendar import Interval
-from dodona.sql.scalar import UNKNOWN, Constant, Leaf, Mismatch, Outcome, Subject, constant_number
-from dodona.sql.tables import apply_function, strict, tabulate_buckets, tabulate_rounded
+from dodona.sql.scalar import (
+    UNKNOWN,
+    Computed,
+    Constant,
+    Leaf,
+    Mismatch,
+    Outcome,
+    Subject,
+    as_number,
+    as_whole,
+    constant_number,
+)
+from dodona.sql.tables import apply_function, strict, tabulate_buckets, tabulate_moments, tabulate_rounded
+from dodona.sql.texts import as_text
 
 Function = Callable[..., Outcome]
 
 
 # --- Numbers. ---
-
-
-def _number(value: Constant) -> Fraction:
-    if isinstance(value, bool | Fraction):
-        return Fraction(value)
-    raise Mismatch("This takes a number.", "Write a column of numbers.")
-
-
-def _whole(value: Constant) -> int:
-    number = _number(value)
-    if number.denominator != 1 or abs(number) > 1 << 53:
-        raise Mismatch("This takes a whole number here.", "Write one such as 2.")
-    return int(number)
 
 
 def round_half_away(value: Fraction, digits: int = 0) -> Fraction:
@@ -59,24 +59,24 @@ def _truncate(value: Fraction, digits: int = 0) -> Fraction:
 
 
 def _rounding(function: Callable[[Fraction, int], Fraction]) -> Function:
-    return strict(lambda value, digits=Fraction(0): function(_number(value), _whole(digits)))
+    return strict(lambda value, digits=Fraction(0): function(as_number(value), as_whole(digits)))
 
 
 def _quotient(one: Constant, other: Constant) -> Constant:
     """Return a quotient without its fraction; NULL for a division by 0."""
-    divisor = _number(other)
-    return None if divisor == 0 else Fraction(math.trunc(_number(one) / divisor))
+    divisor = as_number(other)
+    return None if divisor == 0 else Fraction(math.trunc(as_number(one) / divisor))
 
 
 def _remainder(one: Constant, other: Constant) -> Constant:
     """Return the remainder, with the sign of the dividend; NULL for a division by 0."""
-    value, divisor = _number(one), _number(other)
+    value, divisor = as_number(one), as_number(other)
     return None if divisor == 0 else value - divisor * math.trunc(value / divisor)
 
 
 def _width_bucket(value: Constant, low: Constant, high: Constant, count: Constant) -> Constant:
     """Return the number of the bucket of equal width, from 1; 0 below the first and count + 1 above the last."""
-    place, first, last, buckets = _number(value), _number(low), _number(high), _whole(count)
+    place, first, last, buckets = as_number(value), as_number(low), as_number(high), as_whole(count)
     if first >= last or not 1 <= buckets <= 1 << 20:
         raise Mismatch("width_bucket takes a lower and a higher bound, and a number of buckets.", "Write them so.")
     if place < first:
@@ -85,70 +85,10 @@ def _width_bucket(value: Constant, low: Constant, high: Constant, count: Constan
 
 
 def _power(value: Constant, exponent: Constant) -> Constant:
-    number = _whole(exponent)
+    number = as_whole(exponent)
     if not 0 <= number <= 8:  # noqa: PLR2004  higher ones are not needed
         raise Mismatch("Powers from 0 to 8 are known.", "Write one of them.")
-    return _number(value) ** number
-
-
-# --- Texts. ---
-
-
-def _text(value: Constant) -> str:
-    if isinstance(value, str):
-        return value
-    raise Mismatch("This takes a text.", "Write a column of labels, or CAST(... AS text).")
-
-
-def _as_text(value: Constant) -> str:
-    """Return a value as || and concat write it."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case Fraction() if value.denominator == 1:
-            return str(value)
-        case dt.datetime():
-            return value.isoformat(" ")
-        case dt.date():
-            return value.isoformat()
-        case _:
-            return _text(value)
-
-
-def _substring(value: Constant, start: Constant, length: Constant = None) -> str:
-    """Return a part of a text, counted from 1; a negative start counts from the end."""
-    text, first = _text(value), _whole(start)
-    begin = len(text) + first if first < 0 else first - 1
-    after = len(text) if length is None else begin + max(0, _whole(length))
-    return text[max(begin, 0) : max(after, 0)]
-
-
-def _left(value: Constant, number: Constant) -> str:
-    size = _whole(number)
-    return _text(value)[:size]
-
-
-def _right(value: Constant, number: Constant) -> str:
-    text, size = _text(value), _whole(number)
-    return text[max(len(text) - size, 0) :] if size >= 0 else text[-size:]
-
-
-def _pad(value: Constant, number: Constant, fill: Constant, *, left: bool) -> str:
-    text, size, other = _text(value), _whole(number), _text(fill)
-    if size > 1_000:  # noqa: PLR2004  as long as any label
-        raise Mismatch("This text grows too long.", "Write a smaller length.")
-    more = (other * max(size - len(text), 0))[: max(size - len(text), 0)]
-    return (more + text if left else text + more)[: max(size, 0)]
-
-
-def _split_part(value: Constant, separator: Constant, place: Constant) -> str:
-    parts, number = _text(value).split(_text(separator) or "\0"), _whole(place)
-    return parts[number - 1 if number > 0 else number] if 1 <= abs(number) <= len(parts) else ""
-
-
-def _concat(*values: Outcome) -> Outcome:
-    """Return all texts in a row; NULL counts as nothing."""
-    return UNKNOWN if UNKNOWN in values else "".join(_as_text(one) for one in values if one is not None)  # type: ignore[arg-type]
+    return as_number(value) ** number
 
 
 # --- Days. ---
@@ -171,9 +111,9 @@ def _format_function(format_day: Callable[[dt.date, str], str | None], patterns:
     def write(value: Constant, pattern: Constant) -> Constant:
         if isinstance(value, str) and isinstance(pattern, dt.date):  # SQLite and BigQuery name the format first
             value, pattern = pattern, value
-        found = format_day(_day(value), _text(pattern))
+        found = format_day(_day(value), as_text(pattern))
         if found is None:
-            raise Mismatch(f"The format '{_text(pattern)[:40]}' is not known.", f"Write {patterns}.")
+            raise Mismatch(f"The format '{as_text(pattern)[:40]}' is not known.", f"Write {patterns}.")
         return found
 
     return strict(write)
@@ -183,9 +123,9 @@ _UNITS = "Write 'hour', 'day', 'week', 'month', 'quarter' or 'year'."
 
 
 def _difference(unit: Constant, first: Constant, last: Constant) -> Constant:
-    found = days.periods_between(_text(unit), _day(first), _day(last))
+    found = days.periods_between(as_text(unit), _day(first), _day(last))
     if found is None:
-        raise Mismatch(f"`{_text(unit)[:40]}` is no unit of days.", _UNITS)
+        raise Mismatch(f"`{as_text(unit)[:40]}` is no unit of days.", _UNITS)
     return Fraction(found)
 
 
@@ -195,9 +135,9 @@ def _days_between(one: Constant, other: Constant) -> Constant:
 
 
 def _shift(unit: Constant, number: Constant, value: Constant) -> Constant:
-    step = days.parse_interval(str(_whole(number)), _text(unit))
+    step = days.parse_interval(str(as_whole(number)), as_text(unit))
     if step is None:
-        raise Mismatch(f"`{_text(unit)[:40]}` is no unit of days.", _UNITS)
+        raise Mismatch(f"`{as_text(unit)[:40]}` is no unit of days.", _UNITS)
     return days.shift_day(_day(value), step)
 
 
@@ -206,10 +146,10 @@ _FIELDS = (("YYYY", 4), ("MM", 2), ("DD", 2), ("HH24", 2), ("MI", 2), ("SS", 2),
 
 def _parse_time(text: Constant, pattern: Constant) -> dt.datetime | None:
     """Return the time that a text means, by a pattern of YYYY, MM, DD, HH24, MI, SS, MS and US."""
-    signs = re.escape(_text(pattern)[:40])
+    signs = re.escape(as_text(pattern)[:40])
     for name, digits in _FIELDS:
         signs = signs.replace(name, f"(?P<{name}>[0-9]{{{digits}}})", 1)
-    found = re.fullmatch(signs, _text(text))
+    found = re.fullmatch(signs, as_text(text))
     parts = {} if found is None else {name: int(value) for name, value in found.groupdict().items()}
     if not {"YYYY", "MM", "DD"} <= parts.keys():
         return None
@@ -260,7 +200,7 @@ def _bucket(width: Constant, value: Constant, origin: Constant = None) -> Consta
 
 def _make_date(year: Constant, month: Constant, day: Constant) -> Constant:
     try:
-        return dt.date(_whole(year), _whole(month), _whole(day))
+        return dt.date(as_whole(year), as_whole(month), as_whole(day))
     except ValueError:
         return None
 
@@ -329,15 +269,15 @@ _MANY = 64
 
 def _signatures() -> dict[str, Signature]:
     one: dict[str, Callable[[Constant], Constant]] = {
-        "floor": lambda value: Fraction(math.floor(_number(value))),
-        "ceil": lambda value: Fraction(math.ceil(_number(value))),
-        "abs": lambda value: abs(_number(value)),
-        "sign": lambda value: Fraction((_number(value) > 0) - (_number(value) < 0)),
-        "lower": lambda value: _text(value).lower(),
-        "upper": lambda value: _text(value).upper(),
-        "initcap": lambda value: _text(value).title(),
-        "reverse": lambda value: _text(value)[::-1],
-        "length": lambda value: Fraction(len(_text(value))),
+        "floor": lambda value: Fraction(math.floor(as_number(value))),
+        "ceil": lambda value: Fraction(math.ceil(as_number(value))),
+        "abs": lambda value: abs(as_number(value)),
+        "sign": lambda value: Fraction((as_number(value) > 0) - (as_number(value) < 0)),
+        "lower": lambda value: as_text(value).lower(),
+        "upper": lambda value: as_text(value).upper(),
+        "initcap": lambda value: as_text(value).title(),
+        "reverse": lambda value: as_text(value)[::-1],
+        "length": lambda value: Fraction(len(as_text(value))),
         "last_day": lambda value: days.last_day(_day(value)),
         "monthname": lambda value: days.format_strftime(_day(value), "%B"),
         "dayname": lambda value: days.format_strftime(_day(value), "%A"),
@@ -352,21 +292,7 @@ def _signatures() -> dict[str, Signature]:
         ("mod", strict(_remainder), 2, 2, "mod(column, number)"),
         ("power", strict(_power), 2, 2, "power(column, 2)"),
         ("width_bucket", strict(_width_bucket), 4, 4, "width_bucket(column, lower, upper, buckets)"),
-        ("trim", strict(lambda text, signs=" ": _text(text).strip(_text(signs))), 1, 2, "trim(column)"),
-        ("ltrim", strict(lambda text, signs=" ": _text(text).lstrip(_text(signs))), 1, 2, "ltrim(column)"),
-        ("rtrim", strict(lambda text, signs=" ": _text(text).rstrip(_text(signs))), 1, 2, "rtrim(column)"),
-        ("substr", strict(_substring), 2, 3, "substr(column, first, length)"),
-        ("left", strict(_left), 2, 2, "left(column, length)"),
-        ("right", strict(_right), 2, 2, "right(column, length)"),
-        ("lpad", strict(lambda a, b, c=" ": _pad(a, b, c, left=True)), 2, 3, "lpad(column, length, fill)"),
-        ("rpad", strict(lambda a, b, c=" ": _pad(a, b, c, left=False)), 2, 3, "rpad(column, length, fill)"),
-        ("replace", strict(lambda a, b, c: _text(a).replace(_text(b), _text(c))), 3, 3, "replace(column, old, new)"),
-        ("split_part", strict(_split_part), 3, 3, "split_part(column, separator, place)"),
-        ("starts_with", strict(lambda a, b: _text(a).startswith(_text(b))), 2, 2, "starts_with(column, text)"),
-        ("contains", strict(lambda a, b: _text(b) in _text(a)), 2, 2, "contains(column, text)"),
-        ("strpos", strict(lambda a, b: Fraction(_text(a).find(_text(b)) + 1)), 2, 2, "strpos(column, text)"),
-        ("concat", _concat, 1, _MANY, "concat(column, text)"),
-        ("||", strict(lambda a, b: _as_text(a) + _as_text(b)), 2, 2, "column || text"),
+        *texts.SIGNATURES,
         ("greatest", _extreme(max), 1, _MANY, "greatest(column, number)"),
         ("least", _extreme(min), 1, _MANY, "least(column, number)"),
         ("nullif", _nullif, 2, 2, "nullif(column, value)"),
@@ -446,6 +372,13 @@ FUNCTION_NODES: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.Least: ("least", ("this", "expressions")),
     exp.Nullif: ("nullif", ("this", "expression")),
     exp.ToChar: ("to_char", ("this", "format")),
+    exp.RegexpLike: ("regexp_like", ("this", "expression", "flag")),
+    exp.RegexpILike: ("regexp_ilike", ("this", "expression")),
+    exp.RegexpFullMatch: ("regexp_full_match", ("this", "expression")),
+    exp.SimilarTo: ("similar_to", ("this", "expression")),
+    exp.RegexpReplace: ("regexp_replace", ("this", "expression", "replacement", "modifiers")),
+    exp.RegexpExtract: ("regexp_extract", ("this", "expression", "position")),
+    exp.RegexpSubstr: ("regexp_extract", ("this", "expression")),
     exp.LastDay: ("last_day", ("this",)),
     exp.Monthname: ("monthname", ("this",)),
     exp.Dayname: ("dayname", ("this",)),
@@ -467,11 +400,13 @@ def call(name: str, arguments: list[Leaf]) -> Leaf:
     return apply_function(found.function, arguments) if at_once is None else at_once
 
 
-def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:
+def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:  # noqa: PLR0911  one for each function
     """Return a function that is computed for all values of a column at once; None if it is no such function."""
     first, *rest = arguments
     if name in _ROUNDING and not rest:
         return tabulate_rounded(name, first)
+    if name in _FORMATS or name in {"round", "trunc", "width_bucket"}:
+        return _call_of_wide_column(name, first, rest)
     if name == "div" and constant_number(rest[0]):
         return tabulate_rounded("trunc", calculate("/", first, rest[0]))
     if name == "datediff" and isinstance(first, str):
@@ -484,6 +419,45 @@ def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:
         if isinstance(width, Interval) and (origin is None or isinstance(origin, dt.date)):
             return tabulate_buckets(rest[0].attribute, width, origin)
     return None
+
+
+def _call_of_wide_column(name: str, first: Leaf, rest: list[Leaf]) -> Leaf | None:
+    """Return rounding to digits, a bucket or a format, by way of the few values that it depends on; None without."""
+    if name in _FORMATS:
+        return _format_moments(FUNCTIONS[name].function, first, rest)
+    numbers = [one for one in rest if isinstance(one, Fraction)]
+    if len(numbers) < len(rest):
+        return None
+    if name == "width_bucket":
+        return _bucket_of_line(first, *numbers) if numbers[0] < numbers[1] else None
+    scale = Fraction(10) ** min(max(as_whole(numbers[0]), -60), 60)
+    whole = tabulate_rounded(name, calculate("*", first, scale))
+    return None if whole is None else calculate("/", whole, scale)
+
+
+_FORMATS = frozenset(("to_char", "strftime", "monthname", "dayname", "date"))
+_SAMPLES = tuple(dt.datetime(2021, 3, 4, *clock) for clock in ((15, 47, 58), (15, 47), (15,), ()))  # noqa: DTZ001  UTC
+
+
+def _format_moments(function: Function, time: Leaf, rest: list[Leaf]) -> Leaf | None:
+    """Return a text of each time by the longest period that has one text, as many times have the same."""
+    if not isinstance(time, Subject) or not isinstance(time.attribute, Timestamp):
+        return None
+    if any(isinstance(one, Computed) for one in rest):
+        return None
+    texts = [function(one, *rest) for one in _SAMPLES]
+    alike = sum(text == texts[0] for text in texts[1:])  # without seconds, without minutes, without hours
+    if not alike:
+        return None
+    period = ("minute", "hour", "day")[alike - 1]
+    return apply_function(lambda value: function(value, *rest), [tabulate_moments(time.attribute, f"trunc {period}")])
+
+
+def _bucket_of_line(value: Leaf, low: Fraction, high: Fraction, count: Fraction) -> Leaf | None:
+    """Return width_bucket of a straight line in one column."""
+    place = tabulate_rounded("floor", calculate("*", calculate("-", value, low), count / (high - low)))
+    bucket = strict(lambda own: _width_bucket(own, Fraction(0), count, count))
+    return None if place is None else apply_function(bucket, [place])
 
 
 # --- Functions of dates, whose arguments have another order in each dialect. ---

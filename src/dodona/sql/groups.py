@@ -17,8 +17,9 @@ from dodona.query.statement import RELATION, ROW
 from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_tree
 from dodona.sql.outer import is_outer_aggregate
-from dodona.sql.parse import REFUSED_AGGREGATES, bare, check_tree, conjuncts, function_name
+from dodona.sql.parse import bare, check_tree, conjuncts, function_name
 from dodona.sql.people import about_people
+from dodona.sql.refusals import REFUSED_AGGREGATES
 from dodona.sql.relations import (
     ReleasedColumn,
     ReleasedRelation,

@@ -17,6 +17,8 @@ from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, find_private,
 
 LOOKUP = "lookup"
 """The function that a column of a public table becomes: lookup(key, table, column)."""
+KEEPS_PEOPLE = "keeps people"
+"""Marks a RIGHT JOIN with a table of one row for each person, whose rows are grouped by the person."""
 _INNER = ("", "CROSS")
 """Joins whose conditions are as good in WHERE."""
 PRESENT = ""
@@ -94,6 +96,7 @@ class _Joiner:
         self._maps: dict[str, exp.Expr] = {}
         """For each public table, the expression that it is looked up by."""
         self._required: list[str] = []
+        self._kept: str | None = None
         self._where: list[exp.Expr] = []
 
     def fault(self, node: exp.Expr, what: str, instead: str) -> InvalidSql:
@@ -118,7 +121,7 @@ class _Joiner:
         first = self._private.get(_alias(items[0][0]))
         if first is not None and first != main:
             self._required.append(first)  # patients JOIN visits is visits JOIN patients: both must have a row
-        view = table_view(self._schema, main, joined, tuple(sorted(set(self._required))))
+        view = table_view(self._schema, main, joined, tuple(sorted(set(self._required))), self._kept)
         qualified = {alias: self._columns(alias) for alias in (*self._private, *self._public)}
         names = [name for own in qualified.values() for name in own]
         shared = self._schema.unit.id
@@ -198,6 +201,10 @@ class _Joiner:
         self._settle(join, lambda met: self._by_person(met, alias))
         self._check_on(item, join, alias)
         kind, name = join_kind(join), self._private[alias]
+        if kind == "RIGHT" and join.meta.get(KEEPS_PEOPLE):
+            self._kept = name
+            self._required.append(name)
+            return
         if kind not in {"", "LEFT"} or (kind == "LEFT" and name == main):
             what = "This join would add rows that the table does not have."
             raise self.fault(item, what, f"Write FROM {main} JOIN ... or LEFT JOIN ...")

@@ -36,7 +36,8 @@ _SCALARS: tuple[type[exp.Expr], ...] = (
     *(exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Abs, exp.Sign, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
     *(exp.Greatest, exp.Least, exp.Coalesce, exp.Nullif, exp.Concat, exp.ConcatWs, exp.Lower, exp.Upper, exp.Trim),
     *(exp.Substring, exp.Length, exp.Replace, exp.Left, exp.Right, exp.Pad, exp.StrPosition, exp.Initcap),
-    *(exp.Repeat, exp.Reverse, exp.SplitPart, exp.StartsWith, exp.Contains),
+    *(exp.Repeat, exp.Reverse, exp.SplitPart, exp.StartsWith, exp.Contains, exp.RegexpLike, exp.RegexpILike),
+    *(exp.RegexpReplace, exp.RegexpExtract, exp.RegexpFullMatch),
     *(exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day),
     *(exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateAdd, exp.DateSub, exp.DateDiff, exp.LastDay),
     *(exp.TimeToStr, exp.Date, exp.TsOrDsToDate),
@@ -66,7 +67,7 @@ _INSTEAD: dict[str, tuple[str, str]] = {
         ("Lists and structures are not computed on answers.", "Write string_agg(label, ', '), or one row for each."),
     ),
     "bracket": ("Lists and structures are not computed on answers.", "Write single values, or a CASE."),
-    "listagg": ("Labels are joined by another name here.", "Write string_agg(label, ', ')."),
+    "similarto": ("SIMILAR TO is not computed on answers.", "Write regexp_matches(label, pattern), or LIKE."),
     "zeroifnull": ("NULL is replaced by another name here.", "Write coalesce(value, 0)."),
     "isnull": ("NULL is tested in another way here.", "Write value IS NULL, or coalesce(value, 0)."),
     **dict.fromkeys(

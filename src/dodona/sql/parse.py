@@ -21,6 +21,7 @@ from sqlglot.tokens import Tokenizer
 from dodona.query.column import OPERATORS
 from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS
 from dodona.sql.functions import FUNCTION_NODES
+from dodona.sql.refusals import FROM_OTHER_DIALECTS, REFUSED_KEYWORDS, REFUSED_NODES, STATEMENT_KEYWORDS
 from dodona.sql.scope import InvalidSql, node_start
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
@@ -87,127 +88,8 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup, exp.Filter), _PAIR),
 }
 
-_UNION = ("Answers of several SELECTs are not put together.", "Ask them one by one, or group by a CASE.")
-DISTINCT_REFUSAL = (
-    "DISTINCT tells whether a value occurs at all, which one person can decide.",
-    "Write count(*) with GROUP BY: every declared group is answered, with noise.",
-)
-_FETCH = ("FETCH is not known.", "Write LIMIT.")
-_CLOCK = ("The time of day is not part of a question.", "Write current_date, or the time itself.")
-_JOIN = (
-    "A join could bring a person's rows many times, so one table alone is asked.",
-    "Declare the joined table as a view for the owner to serve, and ask that.",
-)
-_NESTED = (
-    "A question inside a question is not answered.",
-    "Ask one plain SELECT; put conditions into WHERE, FILTER or CASE.",
-)
-_OVER = (
-    "A window function shows rows one by one, and rows are never shown.",
-    "Write an aggregate with GROUP BY, and ORDER BY over its answer.",
-)
-_TOTALS = ("Totals over several groupings are several questions.", "Ask them one by one with a GROUP BY each.")
-_PATTERNS = ("Regular expressions are not matched.", "Write LIKE 'ma%', or the labels with IN (...).")
-_CURVED = ("This function gives numbers that are not exact.", "Write it over an answer, such as sqrt(avg(x)), or CASE.")
-_ONE_ROW = ("This shows the value of single rows, and rows are never shown.", "Write count(*) with GROUP BY.")
-_NO_LIST = (
-    "Lists and structures are not part of a question.",
-    "Write single values; a list of them with IN (...), and one quantile(column, part) for each part.",
-)
-_VALUE = ("A place for a value was left open.", "Write the value itself.")
-
-REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
-    **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS), _NESTED),
-    **dict.fromkeys((TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT), _UNION),
-    **dict.fromkeys((TokenType.JOIN, TokenType.STRAIGHT_JOIN, TokenType.CROSS), _JOIN),
-    TokenType.NATURAL: ("NATURAL leaves open what a join is by.", "Write JOIN ... USING (column)."),
-    TokenType.LATERAL: ("LATERAL is not known.", "Join the answers with ON, or compute the column in a sub-select."),
-    **dict.fromkeys((TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW), _OVER),
-    **dict.fromkeys((TokenType.CURRENT_TIME, TokenType.CURRENT_DATETIME), _CLOCK),
-    **dict.fromkeys((TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS), _TOTALS),
-    **dict.fromkeys((TokenType.L_BRACE, TokenType.R_BRACE), _NO_LIST),
-    **dict.fromkeys((TokenType.LIST, TokenType.MAP, TokenType.STRUCT, TokenType.OBJECT), _NO_LIST),
-    **dict.fromkeys((TokenType.NULLABLE, TokenType.LOWCARDINALITY, TokenType.NESTED), _NO_LIST),
-    **dict.fromkeys((TokenType.ARROW, TokenType.DARROW, TokenType.HASH_ARROW, TokenType.DHASH_ARROW), _NO_LIST),
-    **dict.fromkeys((TokenType.PLACEHOLDER, TokenType.PARAMETER, TokenType.COLON), _VALUE),
-    TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
-    TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
-    TokenType.COMMAND: ("Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with."),
-    TokenType.FETCH: _FETCH,
-    TokenType.HINT: ("Hints are not followed.", "Leave it out."),
-    TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
-}
-"""Keywords and symbols that no plain SELECT contains, with the explanation for each."""
-
-STATEMENT_KEYWORDS = frozenset(
-    (
-        *(TokenType.SELECT, TokenType.WITH, TokenType.EXISTS, TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT),
-        *(TokenType.JOIN, TokenType.CROSS, TokenType.USING, TokenType.OVER, TokenType.QUALIFY, TokenType.WINDOW),
-        *(TokenType.CUBE, TokenType.ROLLUP, TokenType.GROUPING_SETS),
-    )
-)
-"""Those of them that a statement of several SELECTs may contain: what computes on answers is free."""
-
 TUPLE_PARENTS = (exp.In, exp.EQ, exp.NEQ)
 """The nodes in which a tuple may occur."""
-
-REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
-    exp.Distinct: DISTINCT_REFUSAL,
-    exp.Join: _JOIN,
-    exp.Subquery: _NESTED,
-    exp.Window: _OVER,
-    exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
-    exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
-    exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
-    exp.Fetch: _FETCH,
-    exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
-    **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
-    exp.ApproxDistinct: ("Distinct values are not counted from the rows.", "Write count(DISTINCT column)."),
-    **dict.fromkeys((exp.SimilarTo, exp.RegexpLike, exp.RegexpILike), _PATTERNS),
-    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
-    **dict.fromkeys(
-        (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat, exp.ArgMax, exp.ArgMin), _ONE_ROW
-    ),
-    exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
-    exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
-    exp.DecodeCase: ("Choices are written in another way here.", "Write CASE column WHEN ... THEN ... END."),
-    exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
-}
-"""Refused nodes that people try, with the explanation for each."""
-
-_FIRST = ("This shows the value of single rows, and rows are never shown.", "Write min, max, median or avg of it.")
-_FREQUENT = (
-    "The most frequent value is not an aggregate here.",
-    "Write SELECT column, count(*) ... GROUP BY column ORDER BY count(*) DESC LIMIT 1.",
-)
-_LISTED = ("This shows the values of rows in a list, and rows are never shown.", "Write count(*) with GROUP BY.")
-_DISTINCT = ("Different values are counted by another name here.", "Write count(DISTINCT column).")
-_SHAPE = ("This measure of shape is not known.", "Write stddev, or quantile(column, part) for several parts.")
-_SUM_IF = ("Sums under a condition are written in another way here.", "Write sum(column) FILTER (WHERE condition).")
-REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("mode", "approx_top_k", "topk"), _FREQUENT),
-    "histogram": (
-        "A histogram is a count by groups.",
-        "Write SELECT column, count(*) ... GROUP BY column, or group by bin(column, width).",
-    ),
-    "product": ("Rows are not multiplied.", "Write sum or avg of the column."),
-    "geomean": ("Rows are not multiplied.", "Write avg or median of the column."),
-    "total": ("Rows are added up by another name here.", "Write sum(column)."),
-    **dict.fromkeys(("first", "last", "arbitrary"), _FIRST),
-    **dict.fromkeys(("array_agg", "listagg", "json_agg", "collect_list", "collect_set"), _LISTED),
-    **dict.fromkeys(("approx_count_distinct", "approx_distinct", "nunique", "uniq", "hll"), _DISTINCT),
-    **dict.fromkeys(("skewness", "kurtosis", "entropy", "mad"), _SHAPE),
-    **dict.fromkeys(("sumif", "sum_if"), _SUM_IF),
-}
-"""Aggregates that people try, with what to write instead of each."""
-REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
-    "isnull": ("NULL is tested in another way here.", "Write column IS NULL, or coalesce(column, value)."),
-    "iff": ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END."),
-    **dict.fromkeys(("regexp_matches", "regexp_like", "regexp_contains", "rlike", "regexp_full_match"), _PATTERNS),
-    "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
-    **REFUSED_AGGREGATES,
-}
-"""Refused functions that people try, with the explanation for each."""
 
 
 def function_name(node: exp.Expr) -> str:
@@ -260,7 +142,7 @@ _DEPTH = {
 _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
 _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
-_BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN))
+_BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NOT))
 _CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
 _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
@@ -280,6 +162,14 @@ def _date_part(arguments: list[exp.Expr]) -> exp.Expr:
     return exp.Anonymous(this="date_part", expressions=[named, *rest])
 
 
+def _regexp_replace(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read regexp_replace(text, pattern, new, flags), as PostgreSQL and DuckDB have it."""
+    found = exp.RegexpReplace.from_arg_list(arguments[:3])
+    for flags in arguments[3:]:
+        found.set("modifiers", flags)
+    return found
+
+
 def _unit_word(node: exp.Expr) -> bool:
     """Whether a node is the name of a part of a date, without quotes."""
     bare = isinstance(node, exp.Var) or (isinstance(node, exp.Column) and not node.args.get("table"))
@@ -293,7 +183,13 @@ class _Parser(Parser):
         name: build
         for name, build in Parser.FUNCTIONS.items()
         if not re.fullmatch("(DATE|TIMESTAMP|TS_OR_DS|DATETIME|TIME)_?(DIFF|ADD|SUB)|MONTHS_BETWEEN|ADD_MONTHS", name)
-    } | {"DATE_TRUNC": _date_trunc, "DATE_PART": _date_part, "DATEPART": _date_part}
+    } | {
+        "DATE_TRUNC": _date_trunc,
+        **dict.fromkeys(("DATE_PART", "DATEPART"), _date_part),
+        "REGEXP_REPLACE": _regexp_replace,
+        **dict.fromkeys(("REGEXP_MATCHES", "REGEXP_CONTAINS", "RLIKE"), exp.RegexpLike.from_arg_list),
+    }
+    FUNCTION_PARSERS: ClassVar = Parser.FUNCTION_PARSERS | {"LISTAGG": lambda self: self._parse_string_agg()}
 
 
 class _StatementDialect(Dialect):
@@ -330,11 +226,21 @@ def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | 
     while tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     try:
-        return parser.parse(tokens, text)[0]
+        return _read_fetch(text, parser.parse(tokens, text)[0])
     except ParseError as fault:
         raise _syntax_error(text, tokens, fault) from None
     except RecursionError:
         raise InvalidSql(text, 0, "This is nested too deeply.", _SIMPLER) from None
+
+
+def _read_fetch(text: str, tree: exp.Expr | None) -> exp.Expr | None:
+    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY."""
+    for node in () if tree is None else tree.find_all(exp.Fetch):
+        options = node.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise InvalidSql(text, node_start(node, text), *FROM_OTHER_DIALECTS["ties"])
+        node.replace(exp.Limit(expression=node.args.get("count") or exp.Literal.number(1)))
+    return tree
 
 
 def _tokenize(text: str) -> list[Token]:
@@ -342,14 +248,14 @@ def _tokenize(text: str) -> list[Token]:
         what = f"The text has {len(text)} characters; {LONGEST_TEXT} are read."
         raise InvalidSql(text, LONGEST_TEXT, what, _SHORTER)
     try:
-        return _join_slashes(Tokenizer().tokenize(text))
+        return _join_signs(Tokenizer().tokenize(text))
     except TokenError as fault:
         place = len(text) if fault.end is None else fault.end
         raise InvalidSql(text, place, "The text ends inside quotes or a comment.", "Close them.") from None
 
 
-def _join_slashes(tokens: list[Token]) -> list[Token]:
-    """Read `//` as one sign, the division of whole numbers, and `div(` as a function."""
+def _join_signs(tokens: list[Token]) -> list[Token]:
+    """Read `//` as one sign, the division of whole numbers, `div(` as a function, and `~` between values as a match."""
     found: list[Token] = []
     for token, after in pairwise((*tokens, None)):
         if token is None:
@@ -359,6 +265,8 @@ def _join_slashes(tokens: list[Token]) -> list[Token]:
             found[-1] = Token(TokenType.DIV, "//", last.line, last.col, last.start, token.end)
         elif token.token_type is TokenType.DIV and after is not None and after.token_type is TokenType.L_PAREN:
             found.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
+        elif token.token_type is TokenType.TILDE and last_type(last) in _BEFORE_OPERATORS:
+            found.append(Token(TokenType.RLIKE, token.text, token.line, token.col, token.start, token.end))
         else:
             found.append(token)
     return found
@@ -405,12 +313,11 @@ def _check_words(text: str, tokens: list[Token]) -> None:
     """Refuse words of other dialects that the parser would only call unexpected."""
     for before, token in pairwise(tokens):
         if before.token_type is TokenType.SELECT and token.text.upper() == "TOP":
-            raise InvalidSql(text, token.start, "TOP is not known.", "Write LIMIT and the number at the end.")
-        if token.token_type is TokenType.TILDE and before.token_type in _BEFORE_OPERATORS:
-            raise InvalidSql(text, token.start, *_PATTERNS)
+            raise InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["top"])
         if token.token_type is TokenType.FARROW:
-            instead = "Write >= to compare; for bounds of a sum, write sum(greatest(least(column, upper), lower))."
-            raise InvalidSql(text, token.start, "`=>` is not known.", instead)
+            raise InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["=>"])
+        if token.token_type in {TokenType.PIVOT, TokenType.UNPIVOT} and before.token_type is not TokenType.ALIAS:
+            raise InvalidSql(text, token.start, *FROM_OTHER_DIALECTS[token.token_type.name.lower()])
 
 
 def _check_commas(text: str, tokens: list[Token]) -> None:

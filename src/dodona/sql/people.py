@@ -13,19 +13,27 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dodona.query.person_table import Aggregate, PersonColumn, PersonTable, copied_column, person_column, total_bounds
-from dodona.query.predicate import EVERYTHING, Predicate, among_mask, conjunction
+from dodona.query.person_table import (
+    Aggregate,
+    PersonColumn,
+    PersonTable,
+    copied_column,
+    name_people_columns,
+    person_column,
+    total_bounds,
+)
+from dodona.query.predicate import EVERYTHING, Predicate, among_mask, conjunction, disjunction
 from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, PeopleWeight, Query
 from dodona.query.question import Question, Total
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Schema, Unit
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate
 from dodona.sql.condition import compile_condition, compile_scalar
-from dodona.sql.joins import join_kind, written_name
-from dodona.sql.parse import bare, conjuncts
 from dodona.sql.scalar import Subject, constant_value, locate_mismatch
-from dodona.sql.scope import Scope, change_parts, find_private, table_view
+from dodona.sql.scope import Scope, change_parts
 
+KNOWN = "known"
+"""Marks a truth that is false, and not NULL, about people without the rows that it is of."""
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
 _EXTREMES: dict[str, Aggregate] = {"min": "least", "max": "greatest", "anyvalue": "least"}
 _LOGICAL: dict[type[exp.Expr], Aggregate] = {exp.LogicalOr: "greatest", exp.LogicalAnd: "least"}
@@ -51,9 +59,9 @@ class PersonRows:
 class PersonReader:
     """Reads the parts of a sub-select by person: expressions over the rows of one person."""
 
-    def __init__(self, scope: Scope, cap: int) -> None:
-        """Take the scope of the rows, and how many rows of a person count."""
-        self._scope, self._cap = scope, cap
+    def __init__(self, scope: Scope, own: Predicate = EVERYTHING, single: Collection[str] = ()) -> None:
+        """Take the scope of the rows, which of a person aggregates are over, and columns that are the same in all."""
+        self._scope, self._cap, self._own, self._single = scope, scope.schema.unit.rows, own, single
         self.columns: dict[str, PersonColumn] = {}
 
     def __call__(self, node: exp.Expr) -> exp.Expr:
@@ -62,9 +70,11 @@ class PersonReader:
         if clipped is not None:
             return clipped
         if type(node) in _LOGICAL:
-            own = compile_condition(self._scope, node.this)[0]
-            weight = CaseWeight(((own, ConstantWeight(1)),), ConstantWeight(0))
-            column = self._named(node, person_column(_LOGICAL[type(node)], weight=weight, bounds=(0, 1)))
+            true, false = compile_condition(self._scope, node.this)
+            weight = CaseWeight(((conjunction(self._own, true), ConstantWeight(1)),), ConstantWeight(0))
+            known = conjunction(self._own, disjunction(true, false))  # NULL is skipped, as in all aggregates
+            where = EVERYTHING if node.meta.get(KNOWN) else known
+            column = self._named(node, person_column(_LOGICAL[type(node)], where, weight, bounds=(0, 1)))
             return exp.EQ(this=column, expression=exp.Literal.number(1))
         if _aggregates(node):
             return self._named(node, self._column(node))
@@ -84,9 +94,10 @@ class PersonReader:
     def _column(self, node: exp.Expr, clip: _Clip | None = None) -> PersonColumn:
         """Return the column of an aggregate; `clip` narrows the bounds of a sum."""
         inner: exp.Expr = node
-        where: Predicate = EVERYTHING
+        alike = isinstance(inner, exp.AnyValue | exp.Min | exp.Max) and isinstance(inner.this, exp.Column)
+        where = EVERYTHING if alike and inner.this.name in self._single else self._own
         if isinstance(inner, exp.Filter):
-            where, inner = compile_condition(self._scope, inner.expression.this)[0], inner.this
+            where, inner = conjunction(where, compile_condition(self._scope, inner.expression.this)[0]), inner.this
         name = _name(inner)
         if name in _EXTREMES:
             return self._extreme(inner, name, where)
@@ -148,12 +159,18 @@ class PersonReader:
         return self._named(node, self._column(inner, narrow))
 
 
-def read_person_rows(
-    scope: Scope, select: exp.Select, where: Predicate, expand: Callable[[exp.Expr], exp.Expr], single: Collection[str]
+def read_person_rows(  # noqa: PLR0913, PLR0917  what a sub-select by person is made of
+    scope: Scope,
+    select: exp.Select,
+    where: Predicate,
+    own: Predicate,
+    expand: Callable[[exp.Expr], exp.Expr],
+    single: Collection[str],
 ) -> PersonRows | None:
     """Return the table of people that a SELECT with GROUP BY id stands for; None if it does not group by the id.
 
-    `expand` gives an expression over the table's columns. `single` names the columns that are the same in all rows of
+    People with a row in `where` are its rows; what is aggregated are their rows in `own`. `expand` gives an expression
+    over the table's columns. `single` names the columns that are the same in all rows of
     a person, as they come from a table of which one row counts: grouping by these too makes no more groups.
     """
     group, person = select.args.get("group"), scope.schema.unit.id
@@ -169,7 +186,7 @@ def read_person_rows(
             what = "One person may be in several of these groups."
             instead = f"Group by {person} alone, and write any_value(...) for what is the same in all rows of a person."
             raise scope.fault(node, what, instead)
-    read = PersonReader(scope, scope.schema.unit.rows)
+    read = PersonReader(scope, own, single)
     columns: dict[str, exp.Expr] = {}
     for item in select.expressions:
         inner = expand(item.this if isinstance(item, exp.Alias) else item)
@@ -179,8 +196,8 @@ def read_person_rows(
     conditions = () if having is None else (read(_of_person(expand(_with_aliases(having.this, items)), keys)),)
     table = PersonTable(where, tuple(read.columns.values()))
     unit = scope.schema.unit
-    own = Unit(neighbours=unit.neighbours, size=unit.size, id=person, rows=1)
-    schema = Schema(table=scope.schema.table, domain=Domain(table.domain.attributes), unit=own)
+    each = Unit(neighbours=unit.neighbours, size=unit.size, id=person, rows=1)
+    schema = Schema(table=scope.schema.table, domain=Domain(table.domain.attributes), unit=each)
     return PersonRows(schema, table, columns, conditions)
 
 
@@ -220,7 +237,8 @@ def about_people(question: Question, people: PersonRows, rows: Schema) -> Questi
         attribute = table.domain[key.attribute] if isinstance(key, Partition) else None
         if attribute is not None and attribute.outside_code is not None:  # no person's aggregate is outside
             shown.append(among_mask(attribute, ((1 << attribute.cells) - 1) & ~(1 << attribute.outside_code)))
-    found = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown))
+    warnings = tuple(map(name_people_columns, question.warnings))
+    found = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown), warnings=warnings)
     return found if size == rows.unit.size else replace(found, size=size)
 
 
@@ -266,163 +284,3 @@ def _with_aliases(node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
             else one
         )
     )
-
-
-# --- Tables with one row of each person, joined with a sub-select by person: one sub-select of both. ---
-
-
-_PEOPLE = "people"
-_BEYOND = ("with_", "distinct", "qualify", "windows", "limit", "offset", "joins")
-
-
-def merge_people(tree: exp.Expr, schema: Schema) -> None:
-    """Merge a table of one row for each person with the sub-select by person that it is joined with, or filtered by.
-
-    `patients JOIN (SELECT id, count(*) AS n FROM visits GROUP BY id) USING (id)`, and patients WHERE id IN (SELECT id
-    FROM visits ...) or EXISTS (...), are a sub-select by person of visits JOIN patients, with any_value of the columns
-    of patients. Visits WHERE id IN (SELECT id FROM patients ...) are a join.
-    """
-    if schema.unit.id is not None and schema.linked:
-        named = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
-        for select in list(tree.find_all(exp.Select)):
-            _PersonMerge(schema, named, select).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _PersonMerge:
-    """Merges the FROM of one SELECT."""
-
-    schema: Schema
-    named: Mapping[str, exp.Expr]
-    """The CTEs of the statement."""
-    select: exp.Select
-
-    def run(self) -> None:
-        found = self._find_join() or self._find_filter()
-        if found is None:
-            return
-        if self._is_single(found[1].args["from_"].this):
-            self._narrow(*found)
-            return
-        own, inner, conditions = found
-        attributes = {name.casefold(): name for name in table_view(self.schema, self._table(own)).schema.domain.names}
-        if any(item.alias_or_name.casefold() in attributes for item in inner.expressions):
-            return  # a name would mean both
-        columns = [one for one in self.select.find_all(exp.Column) if one.find_ancestor(exp.Select) is self.select]
-        many = inner.args["from_"].this
-        sides = [exp.column(self._person(item), item.alias_or_name) for item in (many, own)]
-        inner.set("joins", [exp.Join(this=own.copy(), on=exp.EQ(this=sides[0], expression=sides[1]))])
-        asked = sorted({one.name.casefold() for one in columns} & attributes.keys())
-        held = [exp.AnyValue(this=exp.column(attributes[name], own.alias_or_name)) for name in asked]
-        copies = [exp.alias_(one, attributes[name]) for one, name in zip(held, asked, strict=True)]
-        inner.set("expressions", [*inner.expressions, *copies])
-        for one in columns:
-            one.set("table", None)
-            one.set("db", None)
-        people = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PEOPLE)))
-        self.select.args["from_"].set("this", people)
-        self.select.set("joins", None)
-        self.select.set("where", exp.Where(this=exp.and_(*conditions)) if conditions else None)
-
-    def _narrow(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
-        """Join rows with the table of one row for each person that chooses them: their conditions are one."""
-        item = inner.args["from_"].this
-        sides = [exp.column(self._person(one), one.alias_or_name) for one in (own, item)]
-        where = inner.args.get("where")
-        more = [] if where is None else conjuncts(where.this)
-        self.select.set("joins", [exp.Join(this=item, on=exp.EQ(this=sides[0], expression=sides[1]))])
-        self.select.set("where", exp.Where(this=exp.and_(*conditions, *more)) if conditions or more else None)
-
-    def _find_join(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
-        """Return the table, the sub-select that it is joined with, and the conditions on both."""
-        origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
-        if origin is None or len(joins) != 1 or join_kind(joins[0]) != "":
-            return None
-        join, where = joins[0], self.select.args.get("where")
-        items: list[exp.Expr] = [origin.this, join.this]
-        for own, other in (items, items[::-1]):
-            found = other.this if isinstance(other, exp.Subquery) else self.named.get(written_name(other).casefold())
-            inner = self._of_one_table(found) if self._is_single(own) else None
-            if inner is None or self._is_single(inner.args["from_"].this) or not self._groups_by_person(inner):
-                continue
-            met = join.args.get("on")
-            by_id = met is not None and self._are_people(own, inner, *bare(met).iter_expressions())
-            if join.args.get("using") or (by_id and isinstance(bare(met), exp.EQ)):
-                return own, inner, [] if where is None else conjuncts(where.this)
-        return None
-
-    def _find_filter(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
-        """Return the table, the people that IN or EXISTS chooses, and the other conditions."""
-        origin, where = self.select.args.get("from_"), self.select.args.get("where")
-        if origin is None or where is None or self.select.args.get("joins") or not self._table(origin.this):
-            return None
-        parts = conjuncts(where.this)
-        for place, part in enumerate(parts):
-            inner = self._find_chosen(part, origin.this)
-            if inner is not None and self._is_single(origin.this) != self._is_single(inner.args["from_"].this):
-                return origin.this, inner, parts[:place] + parts[place + 1 :]
-        return None
-
-    def _find_chosen(self, part: exp.Expr, own: exp.Expr) -> exp.Select | None:
-        """Return a sub-select by person of those whom a condition chooses; None for any other condition."""
-        if isinstance(part, exp.In) and isinstance(part.args.get("query"), exp.Subquery):
-            inner = self._of_one_table(part.args["query"].this)
-            shown = [] if inner is None else [item.unalias() for item in inner.expressions]
-            if inner is None or inner.args.get("group") or len(shown) != 1:
-                return None
-            if not self._are_people(own, inner, part.this, *shown):
-                return None
-        elif isinstance(part, exp.Exists):
-            inner = self._of_one_table(part.this)
-            meant = None if inner is None else inner.args.get("where")
-            if inner is None or inner.args.get("group") or meant is None:
-                return None
-            parts = conjuncts(meant.this)
-            by_id = [one for one in parts if isinstance(one, exp.EQ) and self._is_pair(one, own, inner)]
-            rest = [one for one in parts if one not in by_id]
-            if len(by_id) != 1:
-                return None
-            inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-        else:
-            return None
-        person = exp.column(self._person(inner.args["from_"].this))
-        inner.set("expressions", [person])
-        inner.set("group", exp.Group(expressions=[person.copy()]))
-        return inner
-
-    def _of_one_table(self, select: exp.Expr | None) -> exp.Select | None:
-        """Return a copy of a SELECT from one private table."""
-        origin = select.args.get("from_") if isinstance(select, exp.Select) else None
-        if not isinstance(select, exp.Select) or origin is None or any(select.args.get(part) for part in _BEYOND):
-            return None
-        return select.copy() if self._table(origin.this) else None
-
-    def _groups_by_person(self, inner: exp.Select) -> bool:
-        group = inner.args.get("group")
-        keys = [] if group is None else group.expressions
-        shown = [item.unalias() for item in inner.expressions]
-        meant = [shown[int(key.this) - 1] if key.is_int and 1 <= int(key.this) <= len(shown) else key for key in keys]
-        person = self._person(inner.args["from_"].this).casefold()
-        return len(meant) == 1 and isinstance(meant[0], exp.Column) and meant[0].name.casefold() == person
-
-    def _is_pair(self, met: exp.EQ, own: exp.Expr, inner: exp.Select) -> bool:
-        tables = [one.text("table").casefold() for one in met.iter_expressions()]
-        return tables.count(own.alias_or_name.casefold()) == 1 and self._are_people(own, inner, *met.iter_expressions())
-
-    def _are_people(self, own: exp.Expr, inner: exp.Select, *columns: exp.Expr) -> bool:
-        """Whether all of these are columns that name the person."""
-        names = {self._person(item).casefold() for item in (own, inner.args["from_"].this)}
-        return all(isinstance(one, exp.Column) and one.name.casefold() in names for one in columns)
-
-    def _table(self, item: exp.Expr) -> str:
-        """Return the private table that an item of FROM names; empty if it names none."""
-        written = written_name(item)
-        return "" if written.casefold() in self.named else find_private(self.schema, written) or ""
-
-    def _is_single(self, item: exp.Expr) -> bool:
-        return dict(self.schema.unit.caps).get(self._table(item)) == 1
-
-    def _person(self, item: exp.Expr) -> str:
-        """Return the column that names the person in a table."""
-        own = (linked.id for linked in self.schema.linked if linked.name == self._table(item))
-        return next(own, self.schema.unit.id or "")

@@ -209,6 +209,21 @@ def constant_number(leaf: Leaf) -> Fraction | None:
     return leaf if isinstance(leaf, Fraction) else None
 
 
+def as_number(value: Constant) -> Fraction:
+    """Return a constant as a number, with true as 1."""
+    if isinstance(value, bool | Fraction):
+        return Fraction(value)
+    raise Mismatch("This takes a number.", "Write a column of numbers.")
+
+
+def as_whole(value: Constant) -> int:
+    """Return a constant as a whole number."""
+    number = as_number(value)
+    if number.denominator != 1 or abs(number) > 1 << 53:
+        raise Mismatch("This takes a whole number here.", "Write one such as 2.")
+    return int(number)
+
+
 _KINDS: dict[type, str] = {
     Fraction: "number",
     bool: "boolean",

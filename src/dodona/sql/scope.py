@@ -90,24 +90,32 @@ class RowView:
     schema: Schema
     within: Predicate = EVERYTHING
     """The rows that come from this table; all of them if there is just one table."""
+    joined: Predicate | None = None
+    """Where the people of another table are kept: the rows that it is joined with."""
 
 
 @lru_cache(maxsize=256)
-def table_view(schema: Schema, name: str, joined: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> RowView:
-    """Return the rows of a private table with the columns of joined ones; required ones have a row of the person."""
+def table_view(
+    schema: Schema, name: str, joined: tuple[str, ...] = (), required: tuple[str, ...] = (), kept: str | None = None
+) -> RowView:
+    """Return the rows of a private table with the columns of joined ones; required ones have a row of the person.
+
+    With `kept`, a table with one row for each person, these rows are there as well.
+    """
     if not schema.linked:
         return RowView(schema)
     alone = {own.table: own for own in (schema.own, *map(schema.of_linked, schema.linked))}
     own = alone[name]
     attributes = [attribute for table in (name, *joined) for attribute in alone[table].domain]
-    visible = replace(own, table=schema.table, domain=Domain(tuple(attributes)))
+    size = alone[kept or name].unit.size
+    visible = replace(own, table=schema.table, domain=Domain(tuple(attributes)), unit=replace(own.unit, size=size))
     row_of = schema.domain[ROW_OF]
-    kept = [
-        code
-        for code, label in enumerate(getattr(row_of, "labels", ()))
-        if label.split("+")[0] == name and set(required) <= set(label.split("+")[1:])
-    ]
-    return RowView(visible, among(row_of, kept))
+    labels = [label.split("+") for label in getattr(row_of, "labels", ())]
+    found = [code for code, (first, *rest) in enumerate(labels) if first == name and set(required) <= set(rest)]
+    if kept is None:
+        return RowView(visible, among(row_of, found))
+    beside = [code for code, (first, *_) in enumerate(labels) if first == kept]
+    return RowView(visible, among(row_of, (*found, *beside)), among(row_of, found))
 
 
 def find_private(schema: Schema, written: str) -> str | None:

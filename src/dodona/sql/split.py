@@ -12,7 +12,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from dodona.query.predicate import conjunction
+from dodona.query.predicate import EVERYTHING, conjunction
 from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
 from dodona.sql.joins import SelectedRows, find_public, is_declared, join_tables, written_name
@@ -290,9 +290,11 @@ class Splitter:
         dependent = next((part for part in parts if part.find(exp.Query)), None)
         if dependent is not None:
             raise self.source.fault(dependent, *DEPENDENT)
-        where = conjunction(view.within, *(compile_condition(scope, part)[0] for part in parts))
+        met = conjunction(*(compile_condition(scope, part)[0] for part in parts))
+        where = conjunction(view.within, met) if view.joined is None else view.within
+        own = EVERYTHING if view.joined is None else conjunction(view.joined, met)
         single = frozenset(name for own in schema.linked if own.rows == 1 for name in own.domain.names)
-        found = read_person_rows(scope, node, where, expand, single)
+        found = read_person_rows(scope, node, where, own, expand, single)
         return None if found is None else RowRelation(found.columns, found.where, people=found)
 
     # The aggregate SELECT: one question, or one for each grouping.

@@ -22,7 +22,7 @@ from dodona.sql.compile import read_statement
 from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import parse_statement
-from dodona.sql.people import merge_people
+from dodona.sql.person_joins import merge_people
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
 from dodona.sql.scope import InvalidSql, change_part, find_private
 from dodona.sql.split import Splitter, resolve_relation
@@ -32,7 +32,6 @@ _LONGEST_KEPT = 1 << 12
 _MOST_PARTS = 32
 _MOST_IDENTITY = 16
 _OF_PEOPLE = "SELECT count(*) FROM (SELECT {0}, count(*) AS n FROM {1} GROUP BY {0}) AS people WHERE n > 1"
-_WITHOUT = "SELECT (SELECT count(DISTINCT {0}) FROM {2}) - (SELECT count(DISTINCT {0}) FROM {1}) AS without"
 _EXPLAIN = re.compile(r"\s*explain\b(?!\s*\()", re.IGNORECASE)
 _OF_GROUPS = (
     *(exp.Avg, exp.Min, exp.Count, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Stddev),
@@ -136,8 +135,6 @@ def _check_people(source: SourceText, tree: exp.Expr) -> None:
         by_id = isinstance(node, exp.Exists) or node.this.name.casefold() == str(person).casefold()
         if by_id and find_private(source.schema, table) is not None:
             instead = f"Give each person one row, and ask about these: {_OF_PEOPLE.format(person, table)}."
-            if isinstance(node.parent, exp.Not):
-                instead = f"Subtract those that have such rows: {_WITHOUT.format(person, table, source.schema.table)}."
             raise source.fault(node, "This chooses people by their rows in another SELECT.", instead)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dodona.numbers import Integers
 from dodona.query.predicate import evaluate_predicate, predicate_attributes
-from dodona.query.query import MOST_TABLE
+from dodona.query.query import MOST_TABLE, TableWeight
 from dodona.schema.attributes import Attribute, Date, Timestamp, code_label, numeric_grid
 from dodona.schema.moments import DAY_SECONDS, EPOCH
 from dodona.schema.schema import Domain
@@ -255,6 +255,15 @@ def _refuse_values(attribute: Attribute) -> NoReturn:
             f"Group by {attribute.name}, or write it of a longer period, such as date_trunc('hour', {attribute.name})."
         )
     raise Mismatch(what, instead)
+
+
+def table_weight(leaf: Mapped, numbers: Sequence[int]) -> TableWeight:
+    """Return the weight that adds up a number for each outcome; refuses too many combinations."""
+    if math.prod(leaf.places.shape) > MOST_TABLE:
+        what = f"A sum over {math.prod(leaf.places.shape)} listed values is not measured; {MOST_TABLE} are."
+        raise Mismatch(what, "Write a sum, a difference or a product of columns, or add up the column itself.")
+    names = tuple(own.name for own in leaf.attributes)
+    return TableWeight(names, leaf.places.shape, tuple(numbers[place] for place in leaf.places.reshape(-1).tolist()))
 
 
 def tabulate_scalar(scalar: Scalar, domain: Domain) -> Mapped:

@@ -1,0 +1,291 @@
+"""Tables with one row for each person, joined with a sub-select by person, or filtered by people's rows elsewhere.
+
+Each is turned into one sub-select by person of both tables, which `people` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dodona.schema.schema import Schema
+from dodona.sql.joins import KEEPS_PEOPLE, join_kind, written_name
+from dodona.sql.parse import bare, conjuncts
+from dodona.sql.people import KNOWN
+from dodona.sql.scope import find_private, table_view
+
+_PEOPLE = "people"
+_JOINED = "has rows"
+_BEYOND = ("with_", "distinct", "qualify", "windows", "limit", "offset", "joins")
+
+
+def merge_people(tree: exp.Expr, schema: Schema) -> None:
+    """Merge a table of one row for each person with the sub-select by person that it is joined with, or filtered by.
+
+    `patients JOIN (SELECT id, count(*) AS n FROM visits GROUP BY id) USING (id)`, and patients WHERE id IN (SELECT id
+    FROM visits ...) or EXISTS (...), are a sub-select by person of visits JOIN patients, with any_value of the columns
+    of patients. With LEFT JOIN, NOT IN and NOT EXISTS people without visits are there as well. Visits WHERE id IN
+    (SELECT id FROM patients ...) are a join.
+    """
+    if schema.unit.id is not None and schema.linked:
+        named = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
+        for select in list(tree.find_all(exp.Select)):
+            _PersonMerge(schema, named, select).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _PersonMerge:
+    """Merges the FROM of one SELECT."""
+
+    schema: Schema
+    named: Mapping[str, exp.Expr]
+    """The CTEs of the statement."""
+    select: exp.Select
+
+    def run(self) -> None:
+        if self._reads_rows_by_person():
+            self._turn_join()
+            return
+        several = self._find_filters()
+        outer = None if several else self._find_join(kind="LEFT")
+        found = None if several or outer else self._find_join() or self._find_filter()
+        if several is not None:
+            self._merge(*several, keeps=True)
+        elif outer is not None:
+            self._keep_people(*outer)
+        elif found is not None and self._is_single(found[1].args["from_"].this):
+            self._narrow(*found)
+        elif found is not None:
+            self._merge(*found)
+
+    def _merge(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr], *, keeps: bool = False) -> None:
+        """Select from one sub-select by person of both tables; with `keeps` also people without rows in the other."""
+        attributes = {name.casefold(): name for name in table_view(self.schema, self._table(own)).schema.domain.names}
+        if any(item.alias_or_name.casefold() in attributes for item in inner.expressions):
+            return  # a name would mean both
+        columns = self._own_columns()
+        many = inner.args["from_"].this
+        sides = [exp.column(self._person(item), item.alias_or_name) for item in (many, own)]
+        join = exp.Join(this=own.copy(), on=exp.EQ(this=sides[0], expression=sides[1]), side="RIGHT" if keeps else None)
+        join.meta[KEEPS_PEOPLE] = keeps
+        inner.set("joins", [join])
+        asked = sorted({one.name.casefold() for one in columns} & attributes.keys())
+        held = [exp.AnyValue(this=exp.column(attributes[name], own.alias_or_name)) for name in asked]
+        copies = [exp.alias_(one, attributes[name]) for one, name in zip(held, asked, strict=True)]
+        inner.set("expressions", [*inner.expressions, *copies])
+        for one in columns:
+            one.set("table", None)
+            one.set("db", None)
+        people = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PEOPLE)))
+        self.select.args["from_"].set("this", people)
+        self.select.set("joins", None)
+        self.select.set("where", exp.Where(this=exp.and_(*conditions)) if conditions else None)
+
+    def _own_columns(self) -> list[exp.Column]:
+        return [one for one in self.select.find_all(exp.Column) if one.find_ancestor(exp.Select) is self.select]
+
+    def _keep_people(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
+        """Merge a LEFT JOIN: the columns of people without such rows are NULL."""
+        called, person = self._joined_name(), self._person(inner.args["from_"].this).casefold()
+        having = inner.args.get("having")
+        inner.set("having", None)
+        some = exp.LogicalOr(this=exp.true())
+        some.meta[KNOWN] = True
+        joined = exp.and_(some, *([] if having is None else [having.this]), copy=True)
+        items = []
+        for item in inner.expressions:
+            if item.unalias().name.casefold() == person:
+                items.append(item)
+                continue
+            value = exp.Case(ifs=[exp.If(this=joined.copy(), true=item.unalias().copy())])
+            items.append(exp.alias_(value, item.alias_or_name, quoted=True))
+        one = exp.Case(ifs=[exp.If(this=joined.copy(), true=exp.Literal.number(1))])
+        inner.set("expressions", [*items, exp.alias_(one, _JOINED, quoted=True)])
+        for column in self._own_columns():
+            mine = column.name.casefold() == person and column.text("table").casefold() == called
+            if mine and isinstance(column.parent, exp.Is | exp.Count):
+                column.set("this", exp.to_identifier(_JOINED, quoted=True))
+        self._merge(own, inner, conditions, keeps=True)
+
+    def _reads_rows_by_person(self) -> bool:
+        """Whether this groups a table of one row for each person by the person, with LEFT JOIN of rows.
+
+        People without such rows have one row there, of NULLs, so all that is aggregated must be of the other table.
+        """
+        origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
+        beside = any(self.select.args.get(part) for part in ("where", *_BEYOND[:-1]))
+        if origin is None or len(joins) != 1 or join_kind(joins[0]) != "LEFT" or beside:
+            return False
+        own, many = origin.this, joins[0].this
+        if not self._is_single(own) or not self._table(many) or self._is_single(many):
+            return False
+        single = {name.casefold() for name in table_view(self.schema, self._table(own)).schema.domain.names}
+        if not self._groups_by_person(self.select, beside=single):
+            return False
+        found = [one for one in self.select.find_all(exp.AggFunc) if one.find_ancestor(exp.Select) is self.select]
+        for one in found:
+            names = {column.name.casefold() for column in one.find_all(exp.Column)}
+            if isinstance(one, exp.AnyValue | exp.Min | exp.Max) and names <= single:
+                continue
+            if not names or names & {*single, self._person(own).casefold(), self._person(many).casefold()}:
+                return False
+        return True
+
+    def _turn_join(self) -> None:
+        """Name the rows first: they keep people without any."""
+        join = self.select.args["joins"][0]
+        own, many = self.select.args["from_"].this, join.this
+        self.select.args["from_"].set("this", many)
+        join.set("this", own)
+        join.set("side", "RIGHT")
+        join.meta[KEEPS_PEOPLE] = True
+
+    def _joined_name(self) -> str:
+        name: str = self.select.args["joins"][0].this.alias_or_name
+        return name.casefold()
+
+    def _narrow(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
+        """Join rows with the table of one row for each person that chooses them: their conditions are one."""
+        item = inner.args["from_"].this
+        sides = [exp.column(self._person(one), one.alias_or_name) for one in (own, item)]
+        where = inner.args.get("where")
+        more = [] if where is None else conjuncts(where.this)
+        self.select.set("joins", [exp.Join(this=item, on=exp.EQ(this=sides[0], expression=sides[1]))])
+        self.select.set("where", exp.Where(this=exp.and_(*conditions, *more)) if conditions or more else None)
+
+    def _find_join(self, *, kind: str = "") -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+        """Return the table, the sub-select that it is joined with, and the conditions on both."""
+        origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
+        if origin is None or len(joins) != 1 or join_kind(joins[0]) != kind:
+            return None
+        join, where = joins[0], self.select.args.get("where")
+        items: list[exp.Expr] = [origin.this, join.this]
+        for own, other in (items, items[::-1])[: 1 if kind else 2]:
+            found = other.this if isinstance(other, exp.Subquery) else self.named.get(written_name(other).casefold())
+            inner = self._of_one_table(found) if self._is_single(own) else None
+            if inner is None or self._is_single(inner.args["from_"].this) or not self._groups_by_person(inner):
+                continue
+            met = join.args.get("on")
+            by_id = met is not None and self._are_people(own, inner, *bare(met).iter_expressions())
+            if join.args.get("using") or (by_id and isinstance(bare(met), exp.EQ)):
+                return own, inner, [] if where is None else conjuncts(where.this)
+        return None
+
+    def _find_filter(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+        """Return the table, the people that IN or EXISTS chooses, and the other conditions."""
+        origin, where = self.select.args.get("from_"), self.select.args.get("where")
+        if origin is None or where is None or self.select.args.get("joins") or not self._table(origin.this):
+            return None
+        parts = conjuncts(where.this)
+        for place, part in enumerate(parts):
+            inner = self._find_chosen(part, origin.this)
+            if inner is not None and self._is_single(origin.this) != self._is_single(inner.args["from_"].this):
+                return origin.this, inner, parts[:place] + parts[place + 1 :]
+        return None
+
+    def _find_filters(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
+        """Return the table, people with a truth for each IN and EXISTS that chooses them, and all conditions.
+
+        None if one alone chooses people, without NOT: only people with such rows are asked about then.
+        """
+        origin, where = self.select.args.get("from_"), self.select.args.get("where")
+        if origin is None or where is None or self.select.args.get("joins") or not self._is_single(origin.this):
+            return None
+        found: list[tuple[exp.Select, bool]] = []
+        rest = []
+        for part in conjuncts(where.this):
+            denied = isinstance(part, exp.Not)
+            inner = self._find_chosen(bare(part.this) if denied else part, origin.this)
+            many = None if inner is None else self._table(inner.args["from_"].this)
+            if inner is None or self._is_single(inner.args["from_"].this):
+                rest.append(part)
+            elif found and many != self._table(found[0][0].args["from_"].this):
+                return None
+            else:
+                found.append((inner, denied))
+        if not any(denied for _, denied in found) and len(found) < 2:  # noqa: PLR2004  one alone is a join
+            return None
+        first = found[0][0]
+        name = first.args["from_"].this.alias_or_name
+        for place, (inner, denied) in enumerate(found):
+            meant, own = inner.args.get("where"), inner.args["from_"].this.alias_or_name
+            met = exp.true() if meant is None else meant.this.copy()
+            for column in met.find_all(exp.Column):
+                if column.text("table").casefold() == own.casefold():
+                    column.set("table", exp.to_identifier(name))
+            called = f"{_JOINED} {place}"
+            some = exp.LogicalOr(this=met)
+            some.meta[KNOWN] = True
+            first.append("expressions", exp.alias_(some, called, quoted=True))
+            told = exp.column(exp.to_identifier(called, quoted=True))
+            rest.append(exp.Not(this=told) if denied else told)
+        first.set("where", None)
+        return origin.this, first, rest
+
+    def _find_chosen(self, part: exp.Expr, own: exp.Expr) -> exp.Select | None:
+        """Return a sub-select by person of those whom a condition chooses; None for any other condition."""
+        if isinstance(part, exp.In) and isinstance(part.args.get("query"), exp.Subquery):
+            inner = self._of_one_table(part.args["query"].this)
+            shown = [] if inner is None else [item.unalias() for item in inner.expressions]
+            if inner is None or inner.args.get("group") or len(shown) != 1:
+                return None
+            if not self._are_people(own, inner, part.this, *shown):
+                return None
+        elif isinstance(part, exp.Exists):
+            inner = self._of_one_table(part.this)
+            meant = None if inner is None else inner.args.get("where")
+            if inner is None or inner.args.get("group") or meant is None:
+                return None
+            parts = conjuncts(meant.this)
+            by_id = [one for one in parts if isinstance(one, exp.EQ) and self._is_pair(one, own, inner)]
+            rest = [one for one in parts if one not in by_id]
+            if len(by_id) != 1:
+                return None
+            inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+        else:
+            return None
+        person = exp.column(self._person(inner.args["from_"].this))
+        inner.set("expressions", [person])
+        inner.set("group", exp.Group(expressions=[person.copy()]))
+        return inner
+
+    def _of_one_table(self, select: exp.Expr | None) -> exp.Select | None:
+        """Return a copy of a SELECT from one private table."""
+        origin = select.args.get("from_") if isinstance(select, exp.Select) else None
+        if not isinstance(select, exp.Select) or origin is None or any(select.args.get(part) for part in _BEYOND):
+            return None
+        return select.copy() if self._table(origin.this) else None
+
+    def _groups_by_person(self, inner: exp.Select, *, beside: Collection[str] = ()) -> bool:
+        """Whether a SELECT groups by the person, and by nothing else but some columns."""
+        group = inner.args.get("group")
+        keys = [] if group is None else group.expressions
+        shown = [item.unalias() for item in inner.expressions]
+        meant = [shown[int(key.this) - 1] if key.is_int and 1 <= int(key.this) <= len(shown) else key for key in keys]
+        names = [key.name.casefold() if isinstance(key, exp.Column) else None for key in meant]
+        person = self._person(inner.args["from_"].this).casefold()
+        return names.count(person) == 1 and all(name == person or name in beside for name in names)
+
+    def _is_pair(self, met: exp.EQ, own: exp.Expr, inner: exp.Select) -> bool:
+        tables = [one.text("table").casefold() for one in met.iter_expressions()]
+        return tables.count(own.alias_or_name.casefold()) == 1 and self._are_people(own, inner, *met.iter_expressions())
+
+    def _are_people(self, own: exp.Expr, inner: exp.Select, *columns: exp.Expr) -> bool:
+        """Whether all of these are columns that name the person."""
+        names = {self._person(item).casefold() for item in (own, inner.args["from_"].this)}
+        return all(isinstance(one, exp.Column) and one.name.casefold() in names for one in columns)
+
+    def _table(self, item: exp.Expr) -> str:
+        """Return the private table that an item of FROM names; empty if it names none."""
+        written = written_name(item)
+        return "" if written.casefold() in self.named else find_private(self.schema, written) or ""
+
+    def _is_single(self, item: exp.Expr) -> bool:
+        return dict(self.schema.unit.caps).get(self._table(item)) == 1
+
+    def _person(self, item: exp.Expr) -> str:
+        """Return the column that names the person in a table."""
+        own = (linked.id for linked in self.schema.linked if linked.name == self._table(item))
+        return next(own, self.schema.unit.id or "")
