@@ -132,6 +132,23 @@ def test_the_true_ratio_of_sums_of_draws_is_rejected_as_rarely_as_promised(scale
     above = np.repeat(1000 * truth + first, len(second))
     below = np.tile(1000.0 + second, len(first))
     spread = tuple(np.full(len(above), float(scale) ** 2) for scale in scales)
-    case = NormalRatio(above, below, spread, np.full(len(above), 1 / min(scales)))
+    case = NormalRatio(above, below, spread, np.zeros(len(above)), 1 / min(scales))
     missed = float(weights.ravel()[~case.accepts(np.full(len(above), truth), failing)].sum())
+    assert 0.3 * failing <= missed <= failing
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("truth", [0.0, 0.37, 1.0, -3.0, 40.0])
+@pytest.mark.parametrize("failing", [0.3, 0.05, 0.01])
+def test_the_true_ratio_of_sums_that_share_draws_is_rejected_as_rarely_as_promised(sign, truth, failing) -> None:
+    """The numerator has the first draw and half of the second; the denominator the second, with either sign."""
+    scales = (6, 9)
+    noises = [Gaussian(scale=scale) for scale in scales]
+    first, second = (np.arange(-14 * scale - 25, 14 * scale + 26) for scale in scales)
+    weights = np.outer(*([noises[i].probability(int(s)) for s in steps] for i, steps in enumerate((first, second))))
+    own, shared = np.repeat(first, len(second)), np.tile(second, len(first))
+    spread = tuple(np.full(len(own), number) for number in (6.0**2 + 9.0**2 / 4, 9.0**2))
+    both = np.full(len(own), sign * 9.0**2 / 2)
+    case = NormalRatio(1000 * truth + own + shared / 2, 1000.0 + sign * shared, spread, both, 1 / min(scales))
+    missed = float(weights.ravel()[~case.accepts(np.full(len(own), truth), failing)].sum())
     assert 0.3 * failing <= missed <= failing

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import dodona
 from dodona.answer.laws import GaussianSumBound
 from dodona.curator.bundles import design_count_table, design_residuals, gaussian_variance_within, is_small_enough
-from dodona.knowledge.asked import SUM
 from dodona.knowledge.patterns import CountPattern
 from dodona.knowledge.residuals import ResidualStore
+from dodona.knowledge.sides import SUM
 from dodona.knowledge.tables import RowCount, count_law
 from dodona.privacy.additive_noise import LARGEST_SCALE, Gaussian, Laplace
 from dodona.privacy.budget import Budget

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dodona.answer.laws import GaussianSumBound
-from dodona.knowledge.asked import set_spread, worst_range
 from dodona.knowledge.patterns import CountPattern
 from dodona.knowledge.residuals import Factor, ResidualStore
+from dodona.knowledge.sides import set_spread, worst_range
 from dodona.query.bases import Base, base_rows
 from dodona.query.residual import Classes, Residual
 

@@ -300,8 +300,13 @@ def test_no_residuals_and_variances_that_are_none_are_refused(parts):
 SUMMED = Domain((Category("sex", ["f", "m"]), Integer("age", 0, 3), Integer("stay", 0, 2, otherwise=0)))
 SUM_WAYS = {
     "sex": (Classes.of(SUMMED["sex"]), Classes.split(SUMMED["sex"], 0b0011)),
-    "age": (Classes.summed(SUMMED["age"]), Classes.of(SUMMED["age"]), Classes.of(SUMMED["age"]).based(Base.RANGES)),
-    "stay": (Classes.summed(SUMMED["stay"]), Classes.of(SUMMED["stay"])),
+    "age": (
+        Classes.summed(SUMMED["age"]),
+        Classes.summed(SUMMED["age"], 2),
+        Classes.of(SUMMED["age"]),
+        Classes.of(SUMMED["age"]).based(Base.RANGES),
+    ),
+    "stay": (Classes.summed(SUMMED["stay"]), Classes.summed(SUMMED["stay"], 2), Classes.of(SUMMED["stay"])),
 }
 summed = (
     st.sets(st.sampled_from(sorted(SUM_WAYS)), max_size=3)

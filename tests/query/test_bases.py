@@ -16,6 +16,7 @@ from dodona.query.bases import (
     largest_weight,
     least_overlap,
     middle_code,
+    row_reach,
 )
 
 NUMBERS = (2, 3, 4, 5, 7, 8, 12, 31, 113)
@@ -103,6 +104,23 @@ def test_numbers_are_counted_from_the_middle_and_no_cell_is_in_two_rows(number):
     assert values[1].tolist() == [0] * number + [1]
     assert not (values[0] * values[1]).any()
     assert [base_length(base, number) for base in (Base.VALUES, Base.NUMBERS)] == [2, 1]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_squares_go_from_one_end_to_the_other(number):
+    steps = base_rows(Base.NUMBERS, number)[0]
+    squares = base_rows(Base.NUMBER_SQUARES, number)
+    assert ((squares[0] + farthest_step(number) ** 2) == 2 * steps**2).all()
+    assert squares.max() == -squares.min() == row_reach(Base.SQUARES, number) == farthest_step(number) ** 2
+    values = base_rows(Base.SQUARES, number)
+    assert (values[:1, :-1] == squares).all()
+    assert values[1].tolist() == [0] * number + [1]
+    assert base_squares(Base.SQUARES, number) == (int(squares.max()) ** 2, 1)
+    for base in (Base.SQUARES, Base.NUMBER_SQUARES):
+        table = base_rows(base, number).T / np.sqrt(np.array(base_squares(base, number), dtype=float))
+        overlap = table @ table.T
+        assert overlap.max() == pytest.approx(float(largest_weight(base, number)))
+        assert overlap.min() == pytest.approx(float(least_overlap(base, number)))
 
 
 def test_the_middle_is_permanent():

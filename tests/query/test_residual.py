@@ -160,11 +160,12 @@ def test_counts_of_classes_turn_into_what_each_row_adds_up_to(names):
 SUMMED = Domain((Boolean("urgent"), Integer("age", 18, 21), Integer("stay", 0, 3, otherwise=0)))
 
 
+@pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("name", ["age", "stay"])
 @pytest.mark.parametrize("others", [(), ("urgent",)])
-def test_rows_of_sums_are_those_of_the_blocks_that_are_measured(name, others):
-    """Steps from the middle, and rows without a number, by the Helmert rows of the other column."""
-    value = Classes.summed(SUMMED[name])
+def test_rows_of_sums_are_those_of_the_blocks_that_are_measured(name, others, power):
+    """Steps from the middle or twice their squares less 4, and rows without a number, by the other column's rows."""
+    value = Classes.summed(SUMMED[name], power)
     residual = Residual((*(Classes.of(SUMMED[other]) for other in others), value))
     axes, shape = product_axes(SUMMED, SUMMED.names), product_shape(SUMMED, SUMMED.names)
     table = np.random.default_rng(4).integers(0, 1 << 40, shape)
@@ -178,7 +179,8 @@ def test_rows_of_sums_are_those_of_the_blocks_that_are_measured(name, others):
     assert len(numbers) == residual.values
     ages = {"age": 2, "stay": 2}[name]
     codes = np.arange(SUMMED[name].cells)
-    lines = [np.where(codes < 4, codes - ages, 0)] + [np.where(codes < 4, 0, 1)] * (name == "age")
+    row = codes - ages if power == 1 else 2 * (codes - ages) ** 2 - 4
+    lines = [np.where(codes < 4, row, 0)] + [np.where(codes < 4, 0, 1)] * (name == "age")
     steps = [np.array([1, -1, 0, 0]), np.array([1, 1, -2, 0]), np.array([1, 1, 1, -3])] if others else [np.ones(4, int)]
     expected = {}
     for place, line in enumerate(lines):
@@ -190,7 +192,7 @@ def test_rows_of_sums_are_those_of_the_blocks_that_are_measured(name, others):
             expected[tuple(at[each] for each in residual.attributes)] = total
     assert residual.turned(numbers).tolist() == [expected[row.steps] for row in residual.rows()]
     assert residual_of_blocks(blocks, SUMMED, [own.base for own in residual.classes]) == residual
-    squares = {1: 4, 2: 1}
+    squares = {1: 4**power, 2: 1}
     helmert = {0: 1, 1: 2, 2: 6, 3: 12}
     for row in residual.rows():
         at = dict(zip(residual.attributes, row.steps, strict=True))

@@ -12,6 +12,7 @@ import numpy as np
 
 from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.laws import NoiseTerm, upper_quantile
+from dodona.answer.sums import gaussian_sum_quantile
 from dodona.errors import InvariantBroken
 from dodona.numbers import Doubles
 from dodona.query.query import Query
@@ -165,6 +166,19 @@ def form_band(form: LinearForm, measured: Evidence, failing: float) -> Band:
     return Band(value, value - within, value + within)
 
 
+def joint_width(form: LinearForm, derived: DerivedValues, failing: float) -> Doubles:
+    """Return the half-width of a form of blocks that follow from the same draws, for each group.
+
+    Theorem: joint-law, smoothed-sum
+    """
+    if derived.joint is None:
+        raise InvariantBroken("The errors of blocks that follow from the same numbers are not independent.")
+    factors = {block: float(factor) for block, factor in form.factors}
+    quantile = gaussian_sum_quantile(1.0, derived.joint.share, failing / 2)
+    found: Doubles = quantile * np.sqrt(np.maximum(derived.covariance(factors, factors), 0.0))
+    return found
+
+
 def form_values(form: LinearForm, measured: Evidence) -> Doubles:
     """Return a form's noisy value for each group."""
     value: Doubles = np.full(measured.groups, float(form.constant))
@@ -181,7 +195,7 @@ def form_width(form: LinearForm, measured: Evidence, failing: float) -> float | 
         case ((block, factor),):
             return float(abs(factor)) * half_widths(measured, block, failing)
         case _ if isinstance(measured, DerivedValues):
-            raise InvariantBroken("The errors of blocks that follow from the same numbers are not independent.")
+            return joint_width(form, measured, failing)
         case _:
             # The common divisor is factored out, so that sums of counts stay on the integer grid.
             shared = min(abs(factor) for _, factor in form.factors)

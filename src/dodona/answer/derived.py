@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dodona.answer.laws import ErrorLaw, ModelLaw, half_width
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, half_width
 from dodona.errors import InvalidArgument, InvariantBroken
 from dodona.numbers import Doubles
 from dodona.privacy.additive_noise import Noise
@@ -20,7 +20,7 @@ from dodona.query.question import (
 # --- Derived values: combinations of released values, each with the law of its error. ---
 
 
-_ONLY = "Only counts, sums, averages and arithmetic of counts and sums follow from earlier releases."
+_ONLY = "Only counts, sums, averages, spreads and arithmetic with them follow from earlier releases."
 
 
 ReleasedNumbers = tuple[Sequence[int], Noise]
@@ -51,10 +51,20 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class JointLaw:
+    """How the errors of blocks vary together, which are sums of the same normal draws."""
+
+    covariances: Mapping[tuple[int, int], Doubles]
+    """Of pairs of blocks, the smaller number first: in steps, by group."""
+    share: float
+    """What no factor of a draw is above in a combination of blocks, over its deviation: 1 over the least scale."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DerivedValues:
     """The values of each block in steps, and the laws of their errors: one per value, or one for all.
 
-    Values may share draws, so they are not assumed to be independent, except the two blocks of an average.
+    Values may share draws, so they are not assumed to be independent.
     """
 
     question: Question
@@ -62,8 +72,8 @@ class DerivedValues:
     laws: tuple[tuple[ErrorLaw, ...], ...]
     recalled: Recalled | None = None
     """Where intervals for any choice are wanted."""
-    independent: bool = False
-    """Whether the sum and the number of rows of each average share no draw, and follow from normal draws alone."""
+    joint: JointLaw | None = None
+    """Of blocks that follow from normal draws alone: those of averages, quotients, sums and differences."""
 
     def __post_init__(self) -> None:
         """Raise if the values do not match the question, or if it is not made of counts and sums."""
@@ -78,7 +88,7 @@ class DerivedValues:
                 raise InvalidArgument("values", len(part), f"each block of the question has {groups}")
             if len(laws) not in {1, groups}:
                 raise InvalidArgument("laws", len(laws), f"write one for each of {groups} values, or one for all")
-        if not question.derivable and not (self.independent and question.means):
+        if not question.derivable and (self.joint is None or not question.from_sums):
             raise InvariantBroken(_ONLY)
 
     @property
@@ -94,6 +104,25 @@ class DerivedValues:
     def numbers(self, block: int) -> Doubles:
         """Return the values of a block in steps: one row per group of the question."""
         return np.asarray(self.parts[block], dtype=np.float64).reshape(-1, 1)
+
+    def covariance(self, first: Mapping[int, float], second: Mapping[int, float]) -> Doubles:
+        """Return the covariance of two combinations of blocks, given their factors: by group.
+
+        Theorem: joint-law
+        """
+        found: Doubles = np.zeros(self.groups)
+        for one, factor in first.items():
+            for other, times in second.items():
+                found = found + factor * times * self._covariance(min(one, other), max(one, other))
+        return found
+
+    def _covariance(self, first: int, second: int) -> float | Doubles:
+        laws = self.laws[first]
+        if first == second and all(isinstance(law, GaussianSumBound | NoiseSum) for law in laws):
+            return np.array([law.variance for law in laws if isinstance(law, GaussianSumBound | NoiseSum)])
+        if first == second or self.joint is None:
+            raise InvariantBroken("These values have no joint law.")
+        return self.joint.covariances[first, second]
 
 
 Evidence = MeasuredValues | DerivedValues

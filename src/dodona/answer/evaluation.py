@@ -33,8 +33,8 @@ def evaluate(expression: asked.Expression, measured: Evidence, failing: float) -
     """Return an expression's values and intervals, each of which fails with probability at most `failing`.
 
     A linear form of measured blocks uses the exact law of its noise; a ratio of two inverts a test; anything else
-    is computed from simultaneous intervals of its pieces. For derived values, every form except a multiple of one block
-    is of the last kind, as derived blocks are not independent.
+    is computed from simultaneous intervals of its pieces. Derived values without a joint law are of the last kind,
+    except a multiple of one block, as they are not independent.
 
     Theorem: sum-of-noises, honest-ratio
     """
@@ -65,33 +65,28 @@ def _pieces(expression: asked.Expression, measured: Evidence) -> Iterator[asked.
 def _has_law(expression: asked.Arithmetic, measured: Evidence) -> bool:
     """Return whether the law of an expression's noise is known."""
     form = linear_form(expression, measured.question.query)
-    if isinstance(measured, DerivedValues):
+    if isinstance(measured, DerivedValues) and measured.joint is None:
         return form is not None and len(form.factors) <= 1
     return form is not None or as_ratio(expression, measured) is not None
 
 
-def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:  # noqa: PLR0911  one each
-    if isinstance(measured, DerivedValues):
-        if isinstance(expression, asked.Mean):
-            return mean_band(expression, measured, failing)
-        form = linear_form(expression, measured.question.query)
-        if form is None:
-            raise InvariantBroken(f"{type(expression).__name__} does not follow from earlier releases.")
-        return form_band(form, measured, failing)
+def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: float) -> Band:
     match expression:
         case asked.Mean():
             return mean_band(expression, measured, failing)
         case asked.Variation():
             return variance_band(expression, measured, failing)
-        case asked.Association():
+        case asked.Association() if isinstance(measured, MeasuredValues):
             return association_band(expression, measured, failing)
-        case asked.Quantile():
+        case asked.Quantile() if isinstance(measured, MeasuredValues):
             return codes_to_units(expression, measured, quantile_band(expression, measured, failing))
         case _:
             form = linear_form(expression, measured.question.query)
             if form is not None:
                 return form_band(form, measured, failing)
             ratio = as_ratio(expression, measured)
+            if ratio is None and isinstance(measured, DerivedValues):
+                raise InvariantBroken(f"{type(expression).__name__} does not follow from earlier releases.")
             if ratio is None:
                 raise InvalidRequest(f"{type(expression).__name__} has no interval of its own.")
             return ratio_band(ratio, failing=failing)

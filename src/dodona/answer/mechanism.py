@@ -81,11 +81,26 @@ def theorem_ids(measured: Evidence) -> str:
     """Return the ids of theory pages: on the privacy of the noise, then on the displayed intervals."""
     if isinstance(measured, DerivedValues):
         pages = [page for laws in measured.laws for law in laws for page in _law_theorems(law)]
-        return ", ".join(dict.fromkeys([*pages, *(["honest-ratio"] if measured.independent else [])]))
+        return ", ".join(dict.fromkeys([*pages, *_joint_theorems(measured)]))
     found = [noise.theorem for noise in measured.noises]
     for column in measured.question.columns:
         found += _expression_theorems(column.expression, measured.question.query, measured.noises)
     return ", ".join(dict.fromkeys(found))
+
+
+def _joint_theorems(derived: DerivedValues) -> Iterator[str]:
+    """Yield the pages on the intervals of what is computed from several blocks."""
+    if derived.joint is None:
+        return
+    yield "joint-law"
+    for column in derived.question.columns:
+        match column.expression:
+            case asked.Variation():
+                yield "honest-spread"
+            case asked.Mean() | asked.Arithmetic():
+                yield "honest-ratio"
+            case _:
+                pass
 
 
 def _expression_theorems(expression: asked.Expression, query: Query, noises: tuple[Noise, ...]) -> Iterator[str]:

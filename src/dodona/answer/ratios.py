@@ -14,9 +14,10 @@ from statistics import NormalDist
 import numpy as np
 
 from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
-from dodona.answer.derived import DerivedValues, Evidence
-from dodona.answer.laws import GaussianSumBound, half_width
+from dodona.answer.derived import DerivedValues, Evidence, half_widths
+from dodona.answer.laws import half_width
 from dodona.answer.sums import gaussian_sum_quantile
+from dodona.errors import InvariantBroken
 from dodona.numbers import Booleans, Doubles
 from dodona.privacy.additive_noise import Noise, NormalNoise
 from dodona.privacy.measurement import MeasuredValues
@@ -80,47 +81,51 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class NormalRatio:
-    """Numerators and denominators that are independent sums of normal draws, by group."""
+    """Numerators and denominators that are sums of the same or of other normal draws, by group."""
 
     above: Doubles
     below: Doubles
     variances: tuple[Doubles, Doubles]
     """Of the numerators, and of the denominators."""
-    share: Doubles
-    """What no factor of a draw is above, over the deviation of its sum: the larger of the two."""
+    covariance: Doubles
+    share: float
+    """What no factor of a draw is above in a combination of both, over its deviation."""
 
     def accepts(self, candidate: Doubles, failing: float) -> Booleans:
         """Return whether the test at level `failing` accepts a candidate ratio, for each group.
 
-        The difference of the numerator and a multiple of the denominator is a sum of the draws of both, and no factor
-        in it is above this share of its deviation.
+        The difference of the numerator and a multiple of the denominator is a sum of the draws of both.
 
-        Theorem: honest-ratio, smoothed-sum
+        Theorem: honest-ratio, joint-law, smoothed-sum
         """
-        known = {share: gaussian_sum_quantile(1.0, share, failing / 2) for share in set(self.share.tolist())}
-        quantile = np.array([known[share] for share in self.share.tolist()])
-        width = quantile * np.sqrt(self.variances[0] + candidate**2 * self.variances[1])
+        spread = self.variances[0] - 2 * candidate * self.covariance + candidate**2 * self.variances[1]
+        width = gaussian_sum_quantile(1.0, self.share, failing / 2) * np.sqrt(np.maximum(spread, 0.0))
         kept: Booleans = np.abs(self.above - candidate * self.below) * (1 - 1e-12) <= width
         return kept
 
     def repeated(self) -> NormalRatio:
         """Return all groups twice."""
-        first, second = (np.tile(own, 2) for own in self.variances)
-        return NormalRatio(np.tile(self.above, 2), np.tile(self.below, 2), (first, second), np.tile(self.share, 2))
+        first, second, both = (np.tile(own, 2) for own in (*self.variances, self.covariance))
+        return NormalRatio(np.tile(self.above, 2), np.tile(self.below, 2), (first, second), both, self.share)
+
+    def accepts_zero_below(self, failing: float) -> Booleans:
+        """Return whether the test accepts a denominator of 0, so that the ratio is unbounded."""
+        turned = NormalRatio(self.below, self.above, self.variances[::-1], self.covariance, self.share)
+        return turned.accepts(np.zeros_like(self.below), failing)
 
 
-def derived_ratio(derived: DerivedValues, above: int, below: int) -> NormalRatio:
-    """Return the ratio of two blocks that follow from different draws, in their units."""
-    values, variances, shares = [], [], []
-    for block in (above, below):
-        unit, laws = float(derived.question.query.blocks[block].unit), derived.laws[block]
-        spread = np.array([law.variance if isinstance(law, GaussianSumBound) else 0.0 for law in laws])
-        reach = np.array([law.reach if isinstance(law, GaussianSumBound) else 0.0 for law in laws])
-        share = reach / np.sqrt(np.where(spread > 0, spread, 1.0))
-        values.append(unit * derived.numbers(block)[:, 0])
-        variances.append(np.broadcast_to(unit**2 * spread, values[-1].shape))
-        shares.append(np.broadcast_to(share, values[-1].shape))
-    return NormalRatio(values[0], values[1], (variances[0], variances[1]), np.maximum(*shares))
+def derived_ratio(derived: DerivedValues, above: LinearForm, below: LinearForm) -> NormalRatio:
+    """Return the ratio of two forms of blocks that follow from the same residuals."""
+    if derived.joint is None:
+        raise InvariantBroken("These values have no joint law.")
+    values = form_values(above, derived), form_values(below, derived)
+    factors = [{block: float(factor) for block, factor in form.factors} for form in (above, below)]
+    shape = values[0].shape
+    first, second, both = (
+        np.broadcast_to(derived.covariance(*pair), shape)
+        for pair in ((factors[0], factors[0]), (factors[1], factors[1]), factors)
+    )
+    return NormalRatio(values[0], values[1], (first, second), both, derived.joint.share)
 
 
 def can_invert(noises: Sequence[Noise]) -> bool:
@@ -152,7 +157,7 @@ def bounded_ratio_band(ratio: Ratio | NormalRatio, *, lower: float, upper: float
     return Band(guess, low, high)
 
 
-def ratio_band(ratio: Ratio, *, failing: float) -> Band:
+def ratio_band(ratio: Ratio | NormalRatio, *, failing: float) -> Band:
     """Return unbounded ratios; if the denominator may be 0, their intervals are infinite.
 
     Theorem: honest-ratio
@@ -242,12 +247,14 @@ def _laplace_gaussian_tail(distance: Doubles, laplace: Doubles, gaussian: Double
 # --- Quotients: one linear form over another, whose intervals come from inverting a test. ---
 
 
-def as_ratio(expression: Expression, measured: MeasuredValues) -> Ratio | None:
+def as_ratio(expression: Expression, measured: Evidence) -> Ratio | NormalRatio | None:
     """Return an expression as a ratio; None if it is not one, or the law of its noise is unknown."""
     parts = numerator_and_denominator(expression, measured.question.query)
     if parts is None:
         return None
     above, below = parts
+    if isinstance(measured, DerivedValues):
+        return None if measured.joint is None else derived_ratio(measured, above, below)
     top, bottom = dict(above.factors), dict(below.factors)
     blocks = sorted({*top, *bottom})
     if not can_invert([measured.noises[block] for block in blocks]):
@@ -300,7 +307,7 @@ def mean_band(mean: Mean, measured: Evidence, failing: float) -> Band:
     centre, lower, upper = float(mean.centre), float(mean.lower), float(mean.upper)
     low, high = lower - centre, upper - centre
     ratio: Ratio | NormalRatio = (
-        derived_ratio(measured, mean.total, mean.rows)
+        derived_ratio(measured, *[_block_form(measured, block) for block in (mean.total, mean.rows)])
         if isinstance(measured, DerivedValues)
         else block_ratio(measured, mean.total, mean.rows)
     )
@@ -314,6 +321,10 @@ def mean_band(mean: Mean, measured: Evidence, failing: float) -> Band:
     return Band(moved(found.value), moved(found.low), moved(found.high))
 
 
+def _block_form(measured: Evidence, block: int) -> LinearForm:
+    return LinearForm(((block, measured.question.query.blocks[block].unit),))
+
+
 def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
     """Return the ratio of two blocks, in their units."""
     units = [float(measured.question.query.blocks[block].unit) for block in (above, below)]
@@ -322,7 +333,7 @@ def block_ratio(measured: MeasuredValues, above: int, below: int) -> Ratio:
     return Ratio(units[0] * measured.numbers(above)[:, 0], units[1] * measured.numbers(below)[:, 0], parts)
 
 
-def variance_band(variation: Variation, measured: MeasuredValues, failing: float) -> Band:
+def variance_band(variation: Variation, measured: Evidence, failing: float) -> Band:
     """Return variances or standard deviations: the range given by the two sums and the row count within their noise.
 
     The value itself does not depend on the confidence: it is that of the noisy sums, as far as their mean allows it.
@@ -361,11 +372,17 @@ def variance_band(variation: Variation, measured: MeasuredValues, failing: float
     return Band(point, bottom, top)
 
 
-def _sum_interval(measured: MeasuredValues, block: int, failing: float) -> Band:
-    """Return the interval of one of the three sums; all three hold together, as their noises are independent."""
+def _sum_interval(measured: Evidence, block: int, failing: float) -> Band:
+    """Return the interval of one of the three sums; all three hold together.
+
+    Where they were measured their noises are independent; where they follow, each may fail a third as often.
+    """
     unit = float(measured.question.query.blocks[block].unit)
     value = unit * measured.numbers(block)[:, 0]
-    within = unit * half_width(measured.noises[block], failing, _SUMS)
+    if isinstance(measured, DerivedValues):
+        within = unit * half_widths(measured, block, failing / _SUMS)
+    else:
+        within = unit * half_width(measured.noises[block], failing, _SUMS)
     return Band(value, value - within, value + within)
 
 

@@ -20,18 +20,20 @@ import numpy as np
 
 from dodona.answer.laws import GaussianSumBound
 from dodona.curator.planner import largest_factor
-from dodona.knowledge.asked import (
+from dodona.knowledge.asked import SingleAnswers
+from dodona.knowledge.patterns import MOST_PATTERN_CELLS, class_mask, noise_variance
+from dodona.knowledge.residuals import Factor, ResidualStore, VarianceTarget, allot_variances, variance_shares
+from dodona.knowledge.sides import (
     PRESENT,
     SUM,
     ClassSet,
-    SingleAnswers,
+    ClassWeight,
+    Members,
     at_least_as_hard,
     set_mean,
     set_spread,
     summed_weights,
 )
-from dodona.knowledge.patterns import MOST_PATTERN_CELLS, class_mask, noise_variance
-from dodona.knowledge.residuals import Factor, ResidualStore, VarianceTarget, allot_variances, variance_shares
 from dodona.knowledge.tables import RowCount, count_law
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
@@ -148,7 +150,10 @@ def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[Re
 @lru_cache(maxsize=256)
 def plan_unit_variance(targets: Targets, unit: Unit, looser: Looser = frozenset()) -> tuple[ResidualVariance, ...]:
     """Return the residuals that meet the targets with variance 1, or as much more as is said."""
-    listed = sorted(targets, key=lambda own: [(side.attribute, members) for side, members in own])
+    listed = sorted(
+        targets,
+        key=lambda own: ([(side.attribute, side.base.value) for side, _ in own], _members_order(dict(own).values())),
+    )
     allowed = dict(looser)
     return allot_variances([VarianceTarget(_product(own), allowed.get(own, Fraction(1))) for own in listed], unit)
 
@@ -175,7 +180,9 @@ def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
     return tuple(Factor(own, _weights(own, members)) for own, members in sides)
 
 
-def _weights(classes: Classes, members: int) -> tuple[int | Fraction, ...]:
+def _weights(classes: Classes, members: Members) -> tuple[int | Fraction, ...]:
+    if isinstance(members, ClassWeight):
+        return members.parts
     return summed_weights(members) if classes.base.sums else tuple(class_mask(classes, members).astype(int).tolist())
 
 
@@ -332,29 +339,55 @@ def _measurement_cost(measurement: Measurement, unit: Unit) -> float:
 # --- Targets: what a lattice is designed for. ---
 
 
-def lattice_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
+def lattice_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]]) -> Targets:
     """Return products of all columns asked about, in the sizes asked for, each with the worst set.
 
-    The current one is among them, unless another is as hard in every column. If these are too many, they are those of
-    the sets of columns asked about; if these are too many as well, the current one alone.
+    The current ones are among them, unless another is as hard in every column. If these are too many, they are those of
+    the sets of columns asked about; if these are too many as well, the current ones alone.
     """
+    found: Targets = frozenset().union(*[_targets_of_all(asked, sides) for sides in several])
+    return found if fits(found) else _current_targets(asked, several)
+
+
+def _current_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]]) -> Targets:
+    found: Targets = frozenset()
+    for counted, value in map(_split_sum, several):
+        found |= _with_sums((asked.based_product(counted),), value)
+    return found
+
+
+def _targets_of_all(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
     counted, value = _split_sum(sides)
     own = asked.based_product(counted)
-    worst = {name: asked.based(name) for name in sorted(asked.worst)}
-    sets = {name: [(classes, members) for members in several] for name, (classes, several) in worst.items()}
+    worst = {name: _alike(asked.based(name), sides) for name in sorted(asked.worst)}
+    sets = {name: [(classes, one) for one in members] for name, (classes, members) in worst.items() if members}
     harder = bool(own) and all(_is_harder(worst, side, members) for side, members in own)
     further = frozenset() if harder else frozenset((own,))  # no product is as hard as the number of rows
     several = (
-        (chosen for size in (asked.sum_sizes if value else asked.sizes) for chosen in combinations(worst, size)),
-        (scope for scope in (asked.sum_scopes if value else asked.scopes) if worst.keys() >= {*scope}),
+        (chosen for size in (asked.sum_sizes if value else asked.sizes) for chosen in combinations(sets, size)),
+        (scope for scope in (asked.sum_scopes if value else asked.scopes) if sets.keys() >= {*scope}),
     )
     for scopes in several:
         products = (chosen for scope in scopes for chosen in product(*[sets[name] for name in scope]))
-        found = frozenset(islice(products, MOST_TARGETS + 1)) | further
+        found = frozenset(islice(filter(_weighs_once, products), MOST_TARGETS + 1)) | further
         found = _with_sums(found, _all_summed(asked, value)) if value else found
         if fits(found):
             return found
     return _with_sums((own,), value)
+
+
+def _alike(
+    based: tuple[Classes, tuple[Members, ...]], sides: tuple[ClassSet, ...]
+) -> tuple[Classes, tuple[Members, ...]]:
+    """Return the worst sets of a column; weights of its classes only where the current product has weights too."""
+    classes, members = based
+    if any(isinstance(own, ClassWeight) for _, own in sides):
+        return based
+    return classes, tuple([own for own in members if not isinstance(own, ClassWeight)])
+
+
+def _weighs_once(sides: tuple[ClassSet, ...]) -> bool:
+    return sum(isinstance(members, ClassWeight) for _, members in sides) <= 1
 
 
 def _split_sum(sides: tuple[ClassSet, ...]) -> tuple[tuple[ClassSet, ...], tuple[ClassSet, ...]]:
@@ -375,7 +408,7 @@ def _with_sums(products: Iterable[tuple[ClassSet, ...]], summed: Iterable[ClassS
         for value, members in values:
             if value.attribute in names:
                 continue
-            rows = [(value, PRESENT)] if value.base is Base.VALUES else []
+            rows: list[ClassSet] = [(value, PRESENT)] if value.base.gaps else []
             several = [[(value, members)], *([rows] if members == SUM else [])]
             found |= {tuple(sorted((*own, *sides), key=_by_name)) for sides in several}
         if not values:
@@ -392,23 +425,25 @@ def _by_name(side: ClassSet) -> str:
     return side[0].attribute
 
 
-def scope_targets(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
-    """Return the current product; and of columns with ranges, with their other target sets as well."""
-    counted, value = _split_sum(sides)
-    own = asked.based_product(counted)
-    columns = []
-    for (plain, _), (based, members) in zip(counted, own, strict=True):
-        further = based.base is not Base.POINTS and plain == asked.finest.get(plain.attribute)
-        columns.append((based, (members, *(asked.based(plain.attribute)[1] if further else ()))))
-    found = _with_sums(_products(columns), value)
-    return found if fits(found) else _with_sums((own,), value)
+def scope_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]]) -> Targets:
+    """Return the current products; and of columns with ranges, with their other target sets as well."""
+    found: Targets = frozenset()
+    for sides in several:
+        counted, value = _split_sum(sides)
+        columns = []
+        for (plain, _), (based, members) in zip(counted, asked.based_product(counted), strict=True):
+            further = based.base is not Base.POINTS and plain == asked.finest.get(plain.attribute)
+            others = _alike(asked.based(plain.attribute), sides)[1] if further else ()
+            columns.append((based, (members, *others)))
+        found |= _with_sums(filter(_weighs_once, _products(columns)), value)
+    return found if fits(found) else _current_targets(asked, several)
 
 
-def _products(columns: Iterable[tuple[Classes, tuple[int, ...]]]) -> Iterator[tuple[ClassSet, ...]]:
+def _products(columns: Iterable[tuple[Classes, tuple[Members, ...]]]) -> Iterator[tuple[ClassSet, ...]]:
     return product(*([(classes, members) for members in sets] for classes, sets in columns))
 
 
-def _is_harder(worst: Mapping[str, tuple[Classes, tuple[int, ...]]], classes: Classes, members: int) -> bool:
+def _is_harder(worst: Mapping[str, tuple[Classes, tuple[Members, ...]]], classes: Classes, members: Members) -> bool:
     """Return whether a column was asked for a set that is at least as hard."""
     known = worst.get(classes.attribute)
     if known is None or known[0] != classes:
@@ -419,7 +454,7 @@ def _is_harder(worst: Mapping[str, tuple[Classes, tuple[int, ...]]], classes: Cl
 # --- Covers: a few products such that residuals that answer them answer the whole workload. ---
 
 
-Lines = Mapping[tuple[Classes, ...], Sequence[tuple[int, ...]]]
+Lines = Mapping[tuple[Classes, ...], Sequence[tuple[Members, ...]]]
 """For each set of columns, which classes are counted of each: a line for each kind of product."""
 _ROUNDS = 6
 _COVER_SLACK = 1e-3
@@ -439,7 +474,7 @@ def find_cover(
     missed = 1.0
     for _ in range(_ROUNDS):
         variances = {residual: float(own) for residual, own in plan_unit_variance(targets, unit, looser)}
-        worst = {scope: own.variances(variances) for scope, own in tables.items()}
+        worst = {scope: own.variances(variances, fixed=unit.fixed) for scope, own in tables.items()}
         missed = max(float(own.max()) for own in worst.values())
         if missed <= 1 + _COVER_SLACK:
             break
@@ -452,13 +487,18 @@ def find_cover(
 
 
 def _lines(products: Iterable[tuple[ClassSet, ...]]) -> Lines:
-    found: defaultdict[tuple[Classes, ...], set[tuple[int, ...]]] = defaultdict(set)
+    found: defaultdict[tuple[Classes, ...], set[tuple[Members, ...]]] = defaultdict(set)
     for sides in products:
         found[tuple(own for own, _ in sides)].add(tuple(members for _, members in sides))
-    return {scope: sorted(own) for scope, own in found.items()}
+    return {scope: sorted(own, key=_members_order) for scope, own in found.items()}
 
 
-def _sides(scope: tuple[Classes, ...], line: Sequence[int]) -> tuple[ClassSet, ...]:
+def _members_order(line: Iterable[Members]) -> list[tuple[int, ...]]:
+    """Return a key by which products are listed: so that a design is the same in every process."""
+    return [members.numbers if isinstance(members, ClassWeight) else (members,) for members in line]
+
+
+def _sides(scope: tuple[Classes, ...], line: Sequence[Members]) -> tuple[ClassSet, ...]:
     return tuple(zip(scope, line, strict=True))
 
 
@@ -476,7 +516,7 @@ class _LineTable:
     def of(
         cls,
         scope: tuple[Classes, ...],
-        lines: Sequence[tuple[int, ...]],
+        lines: Sequence[tuple[Members, ...]],
         allowed: Mapping[tuple[ClassSet, ...], Fraction],
     ) -> _LineTable:
         spread = [[set_spread(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
@@ -489,18 +529,22 @@ class _LineTable:
         """Return the product that is hardest if all columns have equal weight."""
         return int(np.lexsort((self.mean.sum(axis=1), self.spread.prod(axis=1) / self.allowed))[-1])
 
-    def variances(self, variances: Mapping[Residual, float]) -> NDArray[np.float64]:
+    def variances(self, variances: Mapping[Residual, float], *, fixed: bool) -> NDArray[np.float64]:
         """Return the variance of each product, Σ_A σ_A²·∏ spread·∏ mean², over the one that it may have.
+
+        It is infinite where a residual that it needs is not among them; a number of rows that is public (`fixed`) is.
 
         See page residual-reconstruction.
         """
         total = np.zeros(len(self.spread))
         for size in range(len(self.scope) + 1):
             for inner in combinations(range(len(self.scope)), size):
-                own = variances.get(Residual(tuple(self.scope[place] for place in inner)), 0.0)
+                missing = math.inf if inner or not fixed else 0.0
+                own = variances.get(Residual(tuple(self.scope[place] for place in inner)), missing)
                 factors = [
                     self.spread[:, place] if place in inner else self.mean[:, place] ** 2
                     for place in range(len(self.scope))
                 ]
-                total += own * math.prod(factors, start=np.ones(len(total)))
+                share = math.prod(factors, start=np.ones(len(total)))
+                total += np.multiply(own, share, out=np.zeros(len(total)), where=share > 0)
         return total / self.allowed

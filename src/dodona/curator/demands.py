@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dodona.answer.laws import half_width
+from dodona.curator.combined import BlockAims, CombinedDemand, demand_of_blocks, find_block_pattern, find_block_patterns
 from dodona.curator.planner import Planner, predict_error
 from dodona.curator.request import ColumnTolerances, DefaultTolerance, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
-from dodona.knowledge.asked import SingleAnswers, representative_set
-from dodona.knowledge.patterns import CountPattern, KnownValues, find_pattern
-from dodona.knowledge.summed import SumPattern, find_sum_pattern
+from dodona.knowledge.asked import SingleAnswers
+from dodona.knowledge.patterns import CountPattern, KnownValues
+from dodona.knowledge.sides import Members, representative_set
+from dodona.knowledge.summed import Pattern, SumPattern
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import Among, And
-from dodona.query.query import ONE, Block, ConstantWeight
+from dodona.query.query import Block, ConstantWeight
 from dodona.query.question import AnswerColumn, Question, Total
-from dodona.schema.schema import Domain
 
 # --- Equivalent questions of one call are answered together. ---
 
@@ -91,7 +92,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class CountDemand:
-    """A count that does not follow from what is known, and its required accuracy; or a sum, or an average.
+    """A count that does not follow from what is known, and its required accuracy; or whatever else needs products.
 
     Numbers that are added up are divided by the largest step from their middle: they then cost what a count does. An
     average needs the sum of its steps and its rows together.
@@ -102,10 +103,19 @@ class CountDemand:
     tolerance: float
     """In steps; of sums, over the largest one."""
     failing: float
-    sums: tuple[tuple[Demand, SumPattern | CountPattern], ...] = ()
-    """What is to follow, where it is more than the count of the pattern."""
+    sums: tuple[tuple[Demand, Pattern], ...] = ()
+    """What is to be designed for, where it is more than the count of the pattern."""
+    combined: CombinedDemand | None = None
+    """What is to follow, where it is computed from several blocks."""
+    alone: float = math.inf
+    """How far off its blocks would be if they were measured by themselves, where that is less than the tolerance."""
     left: float = 1.0
     """The part of the tolerance that is left for the steps of a sum, where its rows are known."""
+
+    @property
+    def rent(self) -> float:
+        """How far off single answers may be that were asked for no more accurately."""
+        return min(self.tolerance, self.alone)
 
     @property
     def room(self) -> float:
@@ -117,13 +127,24 @@ class CountDemand:
         """All products that it is made of, each with its tolerance."""
         return tuple([_as_product(*own) for own in self.sums]) or ((self.pattern, self.tolerance),)
 
-    def kind(self, asked: SingleAnswers, known: dict[tuple[int, int], Hashable]) -> Hashable:
+    @property
+    def designed(self) -> tuple[tuple[CountPattern, float], ...]:
+        """The products that a lattice is designed for: all, or the steps of a sum whose rows are known."""
+        return self.products if self.left == 1 else ((self.pattern, self.tolerance),)
+
+    @property
+    def lattice_only(self) -> bool:
+        """Whether only residuals answer it: tables tell neither sums nor how errors vary together."""
+        summed = any(pattern.summed is not None or pattern.weighed for pattern, _ in self.products)
+        return summed or self.combined is not None
+
+    def kind(self, asked: SingleAnswers, known: dict[tuple[int, Members], Hashable]) -> Hashable:
         """Return what its accuracy depends on, in every base: how many classes are counted, and of ranges how many.
 
         Classes are told apart by their identity, which is faster than comparing them; sides are known from others.
         """
-        if self.sums:
-            return self.sums
+        if self.sums or self.combined is not None:
+            return self.sums, self.combined and self.combined.combinations
         pattern = self.pattern
         if pattern.sets is None:
             return pattern.classes, self.block, self.tolerance, self.failing
@@ -198,7 +219,17 @@ class Resolved:
     the call is work for the garbage collector.
     """
 
-    __slots__ = ("_aim", "_average", "_averages", "_demands", "_derivable", "_known", "_patterns", "_total", "question")
+    __slots__ = (
+        "_aim",
+        "_block_patterns",
+        "_combined",
+        "_demands",
+        "_derivable",
+        "_known",
+        "_patterns",
+        "_total",
+        "question",
+    )
 
     def __init__(self, question: Question, aim: Aim) -> None:
         """Take a question and its required accuracy."""
@@ -206,9 +237,9 @@ class Resolved:
         self._derivable = self._total is not None and question.derivable
         self._known = False
         self._demands: tuple[Demand, ...] | None = None
-        self._patterns: tuple[_Pattern | None, ...] | _Pattern | None = None
-        self._averages: tuple[SumPattern | CountPattern, ...] | None = None
-        self._average: CountDemand | None = None
+        self._patterns: tuple[Pattern | None, ...] | Pattern | None = None
+        self._block_patterns: tuple[Pattern, ...] | None = None
+        self._combined: CombinedDemand | None = None
 
     @property
     def demands(self) -> tuple[Demand, ...] | None:
@@ -230,60 +261,48 @@ class Resolved:
 
     @property
     def count_demand(self) -> CountDemand | None:
-        """The demand of a question that is a single count or sum over classes, or an average."""
+        """The demand of a question whose blocks are products: counts, sums, or what is computed from them."""
         demands = self.demands
         if demands is None:
-            self._average = self._average or self._average_demand()
-            return self._average
-        if len(demands) != 1:
+            combined = self.combined
+            if combined is None:
+                return None
+            failing = combined.failing
+            parts = [(Demand(block, room, failing), pattern) for pattern, room, block in combined.products()]
+            return replace(_demand_together(parts, combined), alone=combined.alone)
+        paired = [(own, pattern) for own, pattern in zip(demands, self.patterns, strict=True) if pattern is not None]
+        if not demands or len(paired) < len(demands):
             return None
-        (own,), (pattern,) = demands, self.patterns
-        if isinstance(pattern, SumPattern):
-            return _sum_demand(((own, pattern),))
-        return None if pattern is None else CountDemand(own.block, pattern, own.tolerance, own.failing)
-
-    def _average_demand(self) -> CountDemand | None:
-        if self._aim.within is None or not self.averages:
-            return None
-        planned, patterns = self._aim.planned(self.question), self.averages
-        joint = [mean.demand(planned, patterns) for mean in self._means()]
-        others = [*zip(planned, patterns, strict=True)]
-        alone = [others[number] for number in self._others()]
-        return _sum_demand((*joint, *alone))
-
-    def _means(self) -> Iterator[_JointMean]:
-        """Yield the averages of the question, each with the accuracy that it is to have."""
-        widths = {
-            column.expression: self._aim.expected(self.question, column, shape)
-            for column, shape in self.question.noisy_columns
-        }
-        for mean in self.question.means:
-            total = self.averages[mean.total]
-            if isinstance(total, SumPattern):
-                width = widths[mean] / float(self.question.query.blocks[mean.total].unit)
-                yield _JointMean(mean.total, mean.rows, total.size, width)
-
-    def _others(self) -> list[int]:
-        """Return the blocks that are shown themselves, or belong to no average."""
-        used = {block for mean in self.question.means for block in (mean.total, mean.rows)}
-        read = [own.expression for own in self.question.columns] + [own.expression for own in self.question.order]
-        used -= {own.block for own in read if isinstance(own, Total)}
-        return [number for number in range(len(self.question.query.blocks)) if number not in used]
+        own, pattern = paired[0]
+        if len(paired) > 1 or isinstance(pattern, SumPattern):
+            return _demand_together(paired)
+        return CountDemand(own.block, pattern, own.tolerance, own.failing)
 
     @property
-    def averages(self) -> tuple[SumPattern | CountPattern, ...]:
-        """The patterns of all blocks of a question with averages that may follow from residuals; none for others."""
-        if self._averages is None:
-            self._averages = find_averages(self.question) if self._total is None else ()
-        return self._averages
+    def combined(self) -> CombinedDemand | None:
+        """What a question demands that is computed from several blocks; None for others, or without an accuracy."""
+        if self._aim.within is None or not self.block_patterns:
+            return None
+        if self._combined is None:
+            question, aim = self.question, self._aim
 
-    def averages_met(self, found: Sequence[KnownValues]) -> bool:
-        """Return whether averages are as accurate as if they were measured for this question, and all else is."""
-        if self._aim.within is None:
-            return False
-        planned = self._aim.planned(self.question)
-        alone = all(planned[number].met(found[number]) for number in self._others())
-        return alone and all(mean.met(planned, found) for mean in self._means())
+            def width(column: AnswerColumn, shape: Mapping[int, float]) -> float:
+                return aim.expected(question, column, shape)
+
+            def planned() -> list[float]:
+                return [own.tolerance for own in aim.planned(question)]
+
+            rows = max((question.size or aim.size) / question.groups, 1.0)
+            aims = BlockAims(question, rows, width, planned)
+            self._combined = demand_of_blocks(self.block_patterns, aims, aim.failing)
+        return self._combined
+
+    @property
+    def block_patterns(self) -> tuple[Pattern, ...]:
+        """The patterns of the blocks of a question that is computed from several; none for others."""
+        if self._block_patterns is None:
+            self._block_patterns = find_block_patterns(self.question) if self._total is None else ()
+        return self._block_patterns
 
     def tolerances(self) -> list[tuple[str, float]]:
         """Return the requested accuracy of each column with an error, by name, in its unit."""
@@ -299,95 +318,27 @@ class Resolved:
         return relaxed
 
     @property
-    def patterns(self) -> tuple[CountPattern | SumPattern | None, ...]:
+    def patterns(self) -> tuple[Pattern | None, ...]:
         """The pattern of each demand's block, of a count or a sum."""
         found = self._patterns
         if found is None:
             blocks, domain = self.question.query.blocks if self.demanding else (), self.question.query.domain
-            several = tuple([_pattern(block, domain) for block in blocks])
+            several = tuple([find_block_pattern(block, domain) for block in blocks])
             alone = several[0] if len(several) == 1 else None
             found = self._patterns = several if alone is None else alone
         return found if isinstance(found, tuple) else (found,)
 
 
-_Pattern = CountPattern | SumPattern
-
-
-@dataclass(frozen=True, slots=True)
-class _JointMean:
-    """An average: its blocks, how far a number is from the middle at most, and its half-width, both in steps.
-
-    Its half-width is predicted for numbers at the bound. A mean that is less by the half-width is then rejected where
-    the variance of the sum and that of the rows, times the square of this mean, are together as large as planned
-    (page honest-ratio). So less noise in the one makes room for more in the other.
-    """
-
-    total: int
-    rows: int
-    reach: float
-    width: float
-
-    @property
-    def away(self) -> float:
-        """How many steps from the middle a row counts for: half of the largest at least, for means in the middle."""
-        return max(abs(self.reach - self.width), self.reach / 2)
-
-    def limit(self, planned: Sequence[Demand]) -> float:
-        """Return how far off the sum and so many times the rows may be together."""
-        return math.hypot(planned[self.total].tolerance, (self.reach - self.width) * planned[self.rows].tolerance)
-
-    def met(self, planned: Sequence[Demand], found: Sequence[KnownValues]) -> bool:
-        """Return whether both are known well enough together."""
-        failing = planned[self.total].failing
-        reached = math.hypot(found[self.total].within(failing), self.away * found[self.rows].within(failing))
-        return reached <= self.limit(planned)
-
-    def demand(self, planned: Sequence[Demand], patterns: Sequence[_Pattern]) -> tuple[Demand, _Pattern]:
-        """Return the demand of both together, as if it were one sum."""
-        total = patterns[self.total]
-        if not isinstance(total, SumPattern):
-            raise InvariantBroken("An average has a sum.")
-        own = replace(planned[self.total], tolerance=self.limit(planned))
-        return own, replace(total, constant=math.ceil(self.away))
-
-
-def _pattern(block: Block, domain: Domain) -> CountPattern | SumPattern | None:
-    counts = block.weight is ONE or block.weight == ONE  # the same object in nearly all questions of a batch
-    return find_pattern(block, domain) if counts else find_sum_pattern(block, domain)
-
-
-def find_averages(question: Question) -> tuple[SumPattern | CountPattern, ...]:
-    """Return the pattern of each block of a question with averages; none if one of them follows from no residuals.
-
-    An average is a sum of steps from the middle over the rows that have a number. The noise of the two is then
-    independent, as their rows are different ones.
-    """
-    blocks, domain = question.query.blocks, question.query.domain
-    found: dict[int, SumPattern | CountPattern] = {}
-    for mean in question.means:
-        total = find_sum_pattern(blocks[mean.total], domain)
-        of = None if total is None or not total.centred else total.value.attribute
-        rows = None if of is None else find_sum_pattern(blocks[mean.rows], domain, of)
-        if total is None or rows is None or blocks[mean.total].keys != question.keys:
-            return ()
-        found |= {mean.total: total, mean.rows: rows}
-    for number in range(len(blocks)) if found else ():
-        own = found.get(number) or _pattern(blocks[number], domain)
-        if own is None:
-            return ()
-        found[number] = own
-    return tuple([found[number] for number in sorted(found)])
-
-
-def _sum_demand(parts: tuple[tuple[Demand, SumPattern | CountPattern], ...]) -> CountDemand:
-    """Return the demand of sums and counts together: all as accurate as the tightest of them needs."""
-    products = [_as_product(*own) for own in parts]
+def _demand_together(parts: Sequence[tuple[Demand, Pattern]], combined: CombinedDemand | None = None) -> CountDemand:
+    """Return the demand of several counts and sums: all as accurate as the tightest of them needs."""
+    several = tuple(dict.fromkeys(parts))
+    products = [_as_product(*own) for own in several]
     tolerance = min(room for _, room in products)
-    first = next(own for own, _ in products if own.summed is not None)
-    return CountDemand(parts[0][0].block, first, tolerance, parts[0][0].failing, parts)
+    first = next((own for own, _ in products if own.summed is not None), products[0][0])
+    return CountDemand(several[0][0].block, first, tolerance, several[0][0].failing, several, combined)
 
 
-def _as_product(demand: Demand, pattern: _Pattern) -> tuple[CountPattern, float]:
+def _as_product(demand: Demand, pattern: Pattern) -> tuple[CountPattern, float]:
     """Return a count or a sum as one product, and how far off that may be."""
     if isinstance(pattern, SumPattern):
         return pattern.pattern(pattern.members), demand.tolerance / pattern.size
@@ -398,7 +349,7 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
     """Return one demand per block; None if a column is more than a count or a sum, or if a price is given.
 
     Intervals of spreads, quantiles and the like need independent noises, which values that follow from one table do
-    not have; averages are found by `find_averages`.
+    not have; what is computed from several blocks has a demand of its own (`combined`).
     """
     if aim.within is None or not question.derivable:
         return None

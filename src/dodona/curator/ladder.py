@@ -119,14 +119,17 @@ def replay(ladder: Ladder, call: Call) -> None:
     places = call.places
     counts = [place for place in places if call.asked[place].demanding]
     if len(counts) < len(places):  # not only counts and sums: a replay must be as accurate as a new measurement
-        missing = [call.asked[place].question for place in places]
-        noises = ladder.planner.plan(missing, call.request).measurement.noises
+        others = [place for place in places if not call.asked[place].demanding]
+        released = {place: ladder.lookup.recall(call.asked[place].question) for place in others}
+        asked = [call.asked[place].question for place in others if released[place]]
+        noises = ladder.planner.plan(asked, call.request).measurement.noises if asked else ()
         start = 0
-        for place, question in zip(places, missing, strict=True):
-            planned = noises[start : start + len(question.query.blocks)]
-            start += len(planned)
-            if not call.asked[place].demanding:
-                call.fill([ladder.lookup.replay_planned(question, planned, call.request)], [place])
+        for place in others:
+            known, question = released[place], call.asked[place].question
+            if known is not None:
+                planned = noises[start : start + len(question.query.blocks)]
+                start += len(planned)
+                call.fill([ladder.lookup.replay_planned(question, known, planned, call.request)], [place])
     replays = ladder.lookup.replay([call.asked[place] for place in counts])
     call.replays = {place: one for place, one in zip(counts, replays, strict=True) if one is not None}
     call.fill([one.found() for one in call.replays.values()], [*call.replays])
@@ -147,8 +150,8 @@ def derive(ladder: Ladder, call: Call) -> None:
         # Others released something since the replay: what they asked is replayed to everybody, not derived for some.
         again = [None if now is None else now.found() for now in ladder.lookup.replay(asked)]
         call.fill(filter(None, again), [place for place, now in zip(counts, again, strict=True) if now is not None])
-    averages = [place for place in call.places if not call.asked[place].demanding and call.asked[place].averages]
-    call.fill([Found.derived(ladder.lookup.derive_averages(call.asked[place])) for place in averages], averages)
+    combined = [place for place in call.places if not call.asked[place].demanding and call.asked[place].block_patterns]
+    call.fill([Found.derived(ladder.lookup.derive_combined(call.asked[place])) for place in combined], combined)
 
 
 def bundle(ladder: Ladder, call: Call) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dodona.answer.derived import DerivedValues, Evidence, make_derived_values
 from dodona.answer.estimate import AnswerSource
 from dodona.answer.laws import ErrorLaw, half_width
+from dodona.curator.combined import follow_blocks
 from dodona.curator.demands import Demand, Resolved
 from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
@@ -19,7 +20,6 @@ from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.patterns import KnownValues, noise_variance
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
-from dodona.knowledge.summed import SumPattern
 from dodona.ledger.entries import Receipt, Release
 from dodona.privacy.additive_noise import Noise
 from dodona.privacy.budget import FREE, Price
@@ -128,9 +128,20 @@ class Lookup:
                 return tuple(whole)
         return first
 
-    def replay_planned(self, question: Question, planned: tuple[Noise, ...], request: Request) -> Found | None:
-        """Return the release of any question, if it is as accurate as the planned measurement."""
+    def recall(self, question: Question) -> list[Sequence[ReleasedBlock]] | None:
+        """Return the releases of each block of any question; None if a block was never released."""
         released = self.releases.recall(question.query)
+        found: list[Sequence[ReleasedBlock]] = [own for own in released if own]
+        return found if len(found) == len(released) else None
+
+    def replay_planned(
+        self,
+        question: Question,
+        released: Sequence[Sequence[ReleasedBlock]],
+        planned: tuple[Noise, ...],
+        request: Request,
+    ) -> Found | None:
+        """Return the release of any question, if it is as accurate as the planned measurement."""
         for best in (*_whole_releases(released), _best_per_block(released, planned)):
             old = None if best is None else tuple([one.noise for one in best])
             if best is None or old is None or (old != planned and not self._as_good(question, old, planned, request)):
@@ -171,11 +182,11 @@ class Lookup:
 
     def derive_anyhow(self, asked: Sequence[Resolved]) -> list[DerivedValues | None]:
         """Return the values of each question if they follow at all: where they can, as accurately as is requested."""
-        averages = [self.derive_averages(one, anyhow=True) if one.averages else None for one in asked]
-        others = [one for one in asked if not one.averages]
+        combined = [self.derive_combined(one, anyhow=True) if one.block_patterns else None for one in asked]
+        others = [one for one in asked if not one.block_patterns]
         if len(others) < len(asked):
             rest = iter(self.derive_anyhow(others) if others else ())
-            return [own if one.averages else next(rest) for one, own in zip(asked, averages, strict=True)]
+            return [own if one.block_patterns else next(rest) for one, own in zip(asked, combined, strict=True)]
         found: list[DerivedValues | None] = [None] * len(asked)
         if all(one.demanding for one in asked):
             found = self.derive(asked)
@@ -187,28 +198,23 @@ class Lookup:
         anyhow = self.derive(relaxed)
         return [other if one is None else one for one, other in zip(found, anyhow, strict=True)]
 
-    def derive_averages(self, one: Resolved, *, anyhow: bool = False) -> DerivedValues | None:
-        """Return the values of a question with averages if they follow from residuals as accurately as planned.
+    def derive_combined(self, one: Resolved, *, anyhow: bool = False) -> DerivedValues | None:
+        """Return the values of a question computed from several blocks if they follow as accurately as planned.
 
-        Theorem: honest-ratio
+        Theorem: honest-ratio, joint-law
         """
-        blocks, known = one.question.query.blocks, []
         with self.releases.lock:
             knowledge = self.releases.knowledge
             if not knowledge.counts_classes:
                 return None
-            for block, pattern in zip(blocks, one.averages, strict=True):
-                if isinstance(pattern, SumPattern):
-                    found = knowledge.look_up_sum(block, pattern)
-                else:
-                    found = knowledge.lookup(block, pattern, lambda _: True)
-                if found is None:
-                    return None
-                known.append(found)
-        if not anyhow and not one.averages_met(known):
+            followed = follow_blocks(one.question, one.block_patterns, knowledge)
+        if followed is None:
+            return None
+        known, law = followed
+        if not anyhow and (one.combined is None or not one.combined.met(known, law)):
             return None
         values, laws = tuple([own.values for own in known]), tuple([own.laws for own in known])
-        return DerivedValues(one.question, values, laws, independent=True)
+        return DerivedValues(one.question, values, laws, joint=law)
 
     def _known(
         self,

@@ -18,6 +18,7 @@ from dodona.answer.laws import half_width
 from dodona.curator.bundles import (
     MOST_CASES,
     MOST_ROWS_TOGETHER,
+    Looser,
     Targets,
     count_cases,
     design_count_table,
@@ -33,20 +34,21 @@ from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.request import Request
 from dodona.knowledge.asked import (
     BundleLevel,
-    ClassSet,
     LeastPrices,
     Rent,
     SingleAnswers,
     class_sets,
 )
 from dodona.knowledge.knowledge import BlockDemand, Knowledge
-from dodona.knowledge.patterns import CountPattern, list_classings
+from dodona.knowledge.patterns import list_classings
 from dodona.knowledge.releases import ReleasedBlocks
-from dodona.knowledge.summed import SumPattern
+from dodona.knowledge.sides import ClassSet, Members
+from dodona.knowledge.summed import Pattern, SumPattern
 from dodona.privacy.accountants import Shares
 from dodona.privacy.additive_noise import Gaussian, Laplace, NoiseType, NormalNoise
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance, residual_event
+from dodona.query.bases import Base
 from dodona.query.predicate import And, Predicate, evaluate_predicate
 from dodona.query.query import Block
 from dodona.query.question import Question
@@ -134,8 +136,8 @@ class RentOrBuyRule:
         own, pattern = wanted.sums[0] if len(wanted.sums) == 1 else (wanted, wanted.pattern)
         if not isinstance(pattern, SumPattern) or not pattern.factor or not pattern.constant:
             return wanted
-        rows = self.knowledge.look_up_sum(own.block, replace(pattern, factor=0))
-        left = 0.0 if rows is None else 1 - (rows.within(wanted.failing) / (wanted.tolerance * pattern.size)) ** 2
+        rows = self.knowledge.follow(own.block, replace(pattern, factor=0))
+        left = 0.0 if rows is None else 1 - (rows.known.within(wanted.failing) / (wanted.tolerance * pattern.size)) ** 2
         if left < _HALF:
             return wanted
         return replace(wanted, pattern=pattern.pattern(), left=_NEARLY * math.sqrt(left))
@@ -154,14 +156,19 @@ class RentOrBuyRule:
         """
         known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
         kinds = self.distinct(wanted)
-        pairs: list[tuple[BlockDemand, SumPattern | CountPattern]] = []
+        pairs: list[tuple[BlockDemand, Pattern]] = []
         for own in kinds:
-            pairs += own.sums or ((own, own.pattern),)
+            if own.combined is None:
+                pairs += own.sums or ((own, own.pattern),)
+                continue
+            followed = own.combined.follow(known)
+            if followed is None or not own.combined.met(*followed):
+                return False
         return None not in known.lookup_all([own for own, _ in pairs], [pattern for _, pattern in pairs])
 
     def distinct(self, wanted: Iterable[CountDemand | None]) -> list[CountDemand]:
         """Return the first count of each kind, as a bundle that answers it answers all of them; none if one is None."""
-        asked, sides = self.knowledge.asked, dict[tuple[int, int], Hashable]()
+        asked, sides = self.knowledge.asked, dict[tuple[int, Members], Hashable]()
         kinds: dict[Hashable, CountDemand] = {}
         for own in wanted:
             if own is None:
@@ -201,7 +208,7 @@ class RentOrBuyRule:
                 event = residual_event(found, self.unit, self.normal)
                 for price in prices:
                     yield Bundle(BundleLevel.LATTICE, found, event, price(event))
-        if any(own.sums for own in wanted):
+        if any(own.lattice_only for own in wanted):
             return
         for price in prices:
             yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), tightest, price)
@@ -220,7 +227,7 @@ class RentOrBuyRule:
 
         Theorem: rent-or-buy
         """
-        room, known, sides = wanted.room, self.knowledge, class_sets(wanted.pattern)
+        room, known, sides = wanted.room, self.knowledge, _all_sides(wanted)
         least = dict.fromkeys(_LEVELS, 0.0)
         if math.isfinite(single):
             public = LeastPrices(self.unit, self.normal, room, wanted.failing)
@@ -234,11 +241,11 @@ class RentOrBuyRule:
             most = _CREDIT.get(level, 1) * sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
             return cost <= single + most and cost <= single + self._rent_paid(level, wanted, price)
 
-        offered = _LATTICES if wanted.sums else _LEVELS
+        offered = _LATTICES if wanted.lattice_only else _LEVELS
         levels = [level for level in offered if is_reached(least[level], level)]
         if not levels:
             return
-        asked = known.asked.seen(wanted.pattern)
+        asked = known.asked.seen(*[pattern for pattern, _ in wanted.designed])
         for level in levels:
             if level is BundleLevel.LATTICE and sides is not None:
                 yield from self._lattice(level, lattice_targets(asked, sides), wanted, price, is_reached)
@@ -258,13 +265,14 @@ class RentOrBuyRule:
         is_reached: Callable[[float, BundleLevel], bool],
     ) -> Iterator[Bundle]:
         variance = gaussian_variance_within(wanted.room, wanted.failing)
-        known, known_as = self._known.get(level), (variance, self.knowledge.residuals.version)
+        looser = _looser(targets, wanted)
+        known, known_as = self._known.get(level), (variance, looser, self.knowledge.residuals.version)
         if known is None or known[:2] != (targets, known_as):
             fewer = known is not None and known[0] <= targets and known[1] == known_as
             before = known[2] if fewer and known is not None else None
             if before is not None and not is_reached(price(before.event), level):
                 return  # fewer targets already cost more than that
-            found = design_residuals(self.unit, targets, variance, self.knowledge.residuals)
+            found = design_residuals(self.unit, targets, variance, self.knowledge.residuals, looser=looser)
             bundle = (
                 None if found is None else Bundle(level, found, residual_event(found, self.unit, self.normal), math.inf)
             )
@@ -303,12 +311,14 @@ class RentOrBuyRule:
 
         What is bought now then need not be bought again with the wide one.
         """
-        sides = class_sets(wanted.pattern)
+        sides = _all_sides(wanted)
         if bundle.level is not BundleLevel.SCOPE_LATTICE or sides is None:
             return bundle
-        asked = self.knowledge.asked.seen(wanted.pattern)
+        asked = self.knowledge.asked.seen(*[pattern for pattern, _ in wanted.designed])
         variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.residuals
         targets, closure = scope_targets(asked, sides), lattice_targets(asked, sides)
+        if _looser(targets, wanted):
+            return bundle
         found = design_residuals(self.unit, targets, variance, known, within=closure)
         if found is None:
             return bundle
@@ -346,6 +356,26 @@ class RentOrBuyRule:
         )
 
 
+def _all_sides(wanted: CountDemand) -> list[tuple[ClassSet, ...]] | None:
+    """Return the sides of all products of a demand; None if one of its parts is none."""
+    found = [class_sets(pattern) for pattern, _ in wanted.designed]
+    sides = [own for own in found if own is not None]
+    return sides if len(sides) == len(found) else None
+
+
+def _looser(targets: Targets, wanted: CountDemand) -> Looser:
+    """Return how many times the variance of others the targets of a kind may have: counts, sums, or sums of squares."""
+    rooms: dict[Base | None, float] = {}
+    for pattern, room in wanted.designed:
+        base = None if pattern.summed is None else pattern.summed.base
+        rooms[base] = min(room, rooms.get(base, math.inf))
+    ratios = {base: _variance_ratio(room / wanted.tolerance) for base, room in rooms.items()}
+    if all(ratio <= 1 for ratio in ratios.values()):
+        return frozenset()
+    bases = ((own, next((side.base for side, _ in own if side.base.sums), None)) for own in targets)
+    return frozenset((own, ratios[base]) for own, base in bases if ratios.get(base, 1) > 1)
+
+
 def _variance_ratio(ratio: float) -> Fraction:
     """Return the square of a ratio of tolerances, rounded down to few bits."""
     return Fraction(math.floor(min(ratio**2, 1e9) * 64), 64)
@@ -355,15 +385,17 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
     """Return whether a bundle of this level would have answered the rented questions with the same accuracy."""
     if rent.noise is not None:
         width = half_width(rent.noise, wanted.failing) / rent.size
-        if width < _TOLERANCE_SLACK * wanted.tolerance - 1 / rent.size:
+        if width < _TOLERANCE_SLACK * wanted.rent - 1 / rent.size:
             return False
-    if rent.pattern.summed is not None and wanted.pattern.summed is None:
+    summed = any(pattern.summed is not None for pattern, _ in wanted.designed)
+    weighed = any(pattern.weighed for pattern, _ in wanted.designed)
+    if (rent.pattern.summed is not None and not summed) or (rent.pattern.weighed and not weighed):
         return False
     match level:
         case BundleLevel.LATTICE:
             return class_sets(rent.pattern) is not None
         case BundleLevel.SCOPE_LATTICE:
-            alike = rent.pattern.classes == wanted.pattern.classes
+            alike = any(rent.pattern.classes == pattern.classes for pattern, _ in wanted.designed)
             return alike and rent.noise is not None and class_sets(rent.pattern) is not None
         case BundleLevel.TABLE:
             return True

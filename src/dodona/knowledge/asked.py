@@ -7,7 +7,7 @@ column is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -15,24 +15,27 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dodona.knowledge.patterns import MOST_PATTERN_CELLS, CountPattern
+from dodona.knowledge.sides import (
+    SUM,
+    ClassSet,
+    ClassWeight,
+    Members,
+    SetShape,
+    hardness,
+    representative_set,
+    set_mean,
+    target_sets,
+)
 from dodona.privacy.additive_noise import Noise, NormalNoise, RoundedGaussian
 from dodona.privacy.events import Event, RoundedGaussianEvent, UnevenGaussianEvent
-from dodona.query.bases import Base, base_rows, base_squares, farthest_step, largest_weight
-from dodona.query.predicate import unpack_bits
+from dodona.query.bases import Base, largest_weight
 from dodona.query.residual import Classes
 from dodona.schema.attributes import Boolean, Category
 from dodona.schema.schema import Domain, Unit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dodona.knowledge.residuals import ResidualStore
-
-ClassSet = tuple[Classes, int]
-"""The classes of an attribute, and which of them a product counts."""
 
 
 class BundleLevel(Enum):
@@ -77,7 +80,7 @@ class SingleAnswers:
     rents: list[Rent] = field(default_factory=list)
     finest: dict[str, Classes] = field(default_factory=dict)
     """The finest way in which each column was asked about."""
-    worst: dict[str, dict[tuple[Base, SetShape], int]] = field(default_factory=dict)
+    worst: dict[str, dict[tuple[Base, SetShape], Members]] = field(default_factory=dict)
     """Of products, the set of its classes that has the most variance, in each base that the column may have."""
     sizes: set[int] = field(default_factory=set)
     """Of products, the numbers of columns."""
@@ -85,8 +88,8 @@ class SingleAnswers:
     """Of products, the columns."""
     ordered: frozenset[str] = frozenset()
     """The columns whose values have an order: ranges may be asked of them."""
-    summed: dict[str, ClassSet] = field(default_factory=dict)
-    """The columns whose numbers were added up, and the largest weight of the number of rows in that."""
+    summed: dict[tuple[str, Base], tuple[Classes, int]] = field(default_factory=dict)
+    """The columns whose numbers or squares were added up, and the largest weight of the number of rows in that."""
     sum_sizes: set[int] = field(default_factory=set)
     """Of sums, the numbers of other columns."""
     sum_scopes: set[tuple[str, ...]] = field(default_factory=set)
@@ -94,7 +97,7 @@ class SingleAnswers:
     changes: int = 0
     """How often any of this changed, apart from how often a rent was paid."""
     _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
-    _compared: dict[str, set[int]] = field(default_factory=dict)
+    _compared: dict[str, set[Members]] = field(default_factory=dict)
     """The sets of each column's finest classes that were compared with the worst: the same few recur."""
 
     def pay(self, pattern: CountPattern, noise: Noise, event: Event, blocks: int, size: float = 1.0) -> None:
@@ -114,10 +117,11 @@ class SingleAnswers:
         sides, value = class_sets(pattern), pattern.summed
         known = self._extent
         if value is not None and sides is not None:
-            before = self.summed.get(value.attribute, (value, SUM - 1))[1]
+            place = value.attribute, value.base
+            before = self.summed.get(place, (value, SUM - 1))[1]
             members = next(own for side, own in sides if side is value)
-            if members > before:
-                self.summed[value.attribute] = value, members
+            if not isinstance(members, ClassWeight) and members > before:
+                self.summed[place] = value, members
                 self.changes += 1
             sides = tuple([side for side in sides if side[0] is not value])
             self.sum_sizes.add(len(sides))
@@ -145,7 +149,7 @@ class SingleAnswers:
         """How many sizes and scopes were seen."""
         return len(self.sizes) + len(self.scopes) + len(self.sum_sizes) + len(self.sum_scopes)
 
-    def _see_set(self, classes: Classes, members: int) -> None:
+    def _see_set(self, classes: Classes, members: Members) -> None:
         compared = self._compared.setdefault(classes.attribute, set())
         if members in compared:
             return
@@ -163,7 +167,7 @@ class SingleAnswers:
         several = classes.attribute in self.ordered and _SEVERAL <= classes.number <= _MOST_WAVES
         return _with_ranges(classes) if several else (classes,)
 
-    def based(self, name: str) -> tuple[Classes, tuple[int, ...]]:
+    def based(self, name: str) -> tuple[Classes, tuple[Members, ...]]:
         """Return a column's finest classes, in the base in which its worst sets cost least, and these sets."""
         finest, worst = self.finest[name], self.worst[name]
         cost: dict[Base, float] = {}
@@ -195,18 +199,19 @@ class SingleAnswers:
         """
         whole = rows = 1.0
         for own, members in sides:
-            mean = set_mean(own, members)
+            mean = abs(set_mean(own, members))
             whole *= mean + math.sqrt(_EVEN * min([_set_cost(one, members) for one in self.in_bases(own)]))
             rows *= mean
         root = min(whole - rows if fixed else whole, _LARGEST_ROOT)
         return root * root
 
-    def seen(self, pattern: CountPattern) -> SingleAnswers:
+    def seen(self, *patterns: CountPattern) -> SingleAnswers:
         """Return the record after one more question, without the rents."""
         worst = {name: dict(own) for name, own in self.worst.items()}
         found = SingleAnswers([], dict(self.finest), worst, set(self.sizes), set(self.scopes), self.ordered)
         found.summed, found.sum_sizes, found.sum_scopes = dict(self.summed), {*self.sum_sizes}, {*self.sum_scopes}
-        found.see(pattern)
+        for pattern in patterns:
+            found.see(pattern)
         return found
 
     def bought(
@@ -215,7 +220,7 @@ class SingleAnswers:
         names: frozenset[str],
         pattern: CountPattern,
         event: Event,
-        summed: frozenset[str] = frozenset(),
+        summed: frozenset[tuple[str, Base]] = frozenset(),
     ) -> None:
         """Mark the rent for what now follows as used; a narrow bundle itself counts as rent for a wide one."""
         self.changes += 1
@@ -228,118 +233,14 @@ class SingleAnswers:
             self.see(pattern)
 
 
-def _follows(rent: Rent, level: BundleLevel, names: frozenset[str], summed: frozenset[str]) -> bool:
+def _follows(rent: Rent, level: BundleLevel, names: frozenset[str], summed: frozenset[tuple[str, Base]]) -> bool:
     """Return whether rented answers would have followed from a bundle; for a wide lattice, with prior knowledge."""
     value, wide = rent.pattern.summed, level is BundleLevel.LATTICE
-    if value is not None and not (summed if wide else value.attribute in summed):
+    if value is not None and not (summed if wide else (value.attribute, value.base) in summed):
         return False
     product = class_sets(rent.pattern) is not None or level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
     counted = {own.attribute for own in rent.pattern.classes if not own.base.sums}
     return product and (wide or counted <= names)
-
-
-# --- Sets of classes: what they contribute to a product query, and which are hard to estimate. ---
-
-
-@lru_cache(maxsize=256)
-def lifted_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the coefficient of each row in each class, without the mean; and what each row's variance is times σ².
-
-    With rows B the coefficients are (B·Bᵀ)⁻¹·B, as Bᵀ·c is a query without its mean. Helmert rows are orthogonal.
-    """
-    rows, squares = base_rows(base, number), np.array(base_squares(base, number), dtype=np.float64)
-    table = rows.astype(np.float64)
-    if base is Base.POINTS:
-        return table / squares[:, None], squares
-    return np.asarray(np.linalg.solve(table @ table.T, table), dtype=np.float64), squares
-
-
-PARTS = 64
-SUM, PRESENT = 1, 2 * PARTS
-"""What stands in place of a set where numbers are added up: the sum of their steps from the middle, over the largest;
-the number of rows that have a number; or the sum and so many 64ths of that number together."""
-
-
-def summed_weights(members: int) -> tuple[int, Fraction]:
-    """Return how often a sum has the steps from the middle, over the largest, and the rows that have a number.
-
-    >>> summed_weights(SUM | PRESENT // 2)
-    (1, Fraction(1, 2))
-    """
-    return members & SUM, Fraction(members >> 1, PARTS)
-
-
-@dataclass(frozen=True, slots=True)
-class SetSide:
-    """The contribution of one attribute to a product query, in one base."""
-
-    coefficients: NDArray[np.float64]
-    """Of each row."""
-    spread: float
-    largest: float
-
-
-@lru_cache(maxsize=1 << 14)
-def set_side(number: int, base: Base, members: int) -> SetSide:
-    """Return the contribution of a set of classes to a product query."""
-    if base.sums:
-        squares = np.array(base_squares(base, number), dtype=np.float64)
-        steps, present = summed_weights(members)
-        rows = np.array([steps / farthest_step(number), -float(present)])[: len(squares)]
-        return SetSide(rows, float(squares @ rows**2), float(np.abs(rows).max()))
-    sums, squares = _summed_rows(base, number)
-    edges = np.flatnonzero(np.diff(unpack_bits(members, number), prepend=False, append=False))
-    coefficients = (sums[edges[1::2]] - sums[edges[::2]]).sum(axis=0)
-    return SetSide(coefficients, float(squares @ coefficients**2), float(np.abs(coefficients).max()))
-
-
-@lru_cache(maxsize=64)
-def _summed_rows(base: Base, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the coefficients of all rows, added up over the classes before each: a run of classes is one difference.
-
-    A product with a set of classes would read the whole table, for each of the many groups of a wide column.
-    """
-    lifted, squares = lifted_rows(base, number)
-    sums = np.zeros((number + 1, len(lifted)))
-    np.cumsum(lifted.T, axis=0, out=sums[1:])
-    return sums, squares
-
-
-def set_mean(classes: Classes, members: int) -> float:
-    """Return which part of a set of classes does not depend on the column."""
-    return float(summed_weights(members)[1]) if classes.base.sums else members.bit_count() / classes.number
-
-
-def set_spread(classes: Classes, members: int) -> float:
-    """Return the variance of a set of classes in a residual of them alone with σ² = 1."""
-    if classes.base.sums:
-        return set_side(classes.side[1], classes.base, members).spread
-    if classes.base is Base.POINTS:
-        size = members.bit_count()
-        return size * (classes.number - size) / classes.number
-    return set_side(classes.number, classes.base, members).spread
-
-
-@lru_cache(maxsize=1 << 12)
-def worst_range(number: int, size: int) -> int:
-    """Return, among all ranges of this size on the circle of so many classes, the one with the most variance in waves.
-
-    They differ a little, as waves are rounded.
-    """
-    sums, starts = _range_sums(number), np.arange(number)
-    ends = (starts + size) % number  # a range around the end has the variance of its complement
-    start = int((sums[ends, ends] + sums[starts, starts] - 2 * sums[starts, ends]).argmax())
-    twice = ((1 << size) - 1) << start
-    return (twice | twice >> number) & ((1 << number) - 1)
-
-
-@lru_cache(maxsize=32)
-def _range_sums(number: int) -> NDArray[np.float64]:
-    """Return the covariances of waves, added up over the classes before any two."""
-    lifted, squares = lifted_rows(Base.RANGES, number)
-    found = np.zeros((number, number))
-    found[1:, 1:] = ((lifted.T * squares) @ lifted).cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
-    return found
 
 
 def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
@@ -351,73 +252,12 @@ def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
     return None if pattern.sets is None else tuple(zip(pattern.classes, pattern.sets, strict=True))
 
 
-def at_least_as_hard(classes: Classes, members: int, other: int) -> bool:
-    """Return whether a set of classes is at least as hard to estimate as another: as near to half, and as large.
-
-    Both increase the variance of a product, for any noise.
-    """
-    mine, theirs = hardness(classes, members), hardness(classes, other)
-    return mine[0] >= theirs[0] and mine[1] >= theirs[1]
-
-
-def hardness(classes: Classes, members: int) -> tuple[float, int]:
-    """Return the variance of a set of classes in a residual of them alone, and the size of the set."""
-    return set_spread(classes, representative_set(classes, members)), members.bit_count()
-
-
-class SetShape(Enum):
-    """What a set of classes is like, as far as its variance depends on that."""
-
-    SHORT = "any set in points; in ranges, at most half of the circle of classes"
-    LONG = "a range of more than half"
-    OTHER = "several ranges"
-
-
-def representative_set(classes: Classes, members: int) -> int:
-    """Return a set of classes that stands for all that have its variance, or a little less.
-
-    In points it is any set of the same size, in ranges any range of the same length; other sets stand for themselves.
-
-    >>> bin(representative_set(Classes("sex", 4, (1, 2, 4, 8)), 0b1010))
-    '0b11'
-    """
-    if classes.base.sums:
-        return members
-    size = members.bit_count()
-    if classes.base is Base.POINTS:
-        return (1 << size) - 1
-    return worst_range(classes.number, size) if _is_range(classes.number, members) else members
-
-
-def target_sets(classes: Classes, members: int) -> Iterator[tuple[SetShape, int]]:
-    """Yield the sets that a lattice is designed for when a set was asked for, each with its shape.
-
-    Ranges have nearly the variance of ranges up to twice as long, so these are included, or they would be asked for
-    next. Long ranges have more to gain from the number of rows; three quarters of the circle stand for all of them.
-    """
-    number, size = classes.number, members.bit_count()
-    if classes.base is Base.POINTS:
-        yield SetShape.SHORT, (1 << size) - 1
-    elif not _is_range(number, members):
-        yield SetShape.OTHER, members
-    else:
-        yield SetShape.SHORT, worst_range(number, min(1 << (size - 1).bit_length(), number // 2))
-        if size > number // 2:
-            yield SetShape.LONG, worst_range(number, 3 * number // 4)
-
-
-def _is_range(number: int, members: int) -> bool:
-    """Return whether a set is a range on the circle of classes: it has one end at most."""
-    turned = (members >> 1) | ((members & 1) << (number - 1))
-    return (members ^ turned).bit_count() <= _ENDS
-
-
 @lru_cache(maxsize=1 << 10)
 def _with_ranges(classes: Classes) -> tuple[Classes, ...]:
     return classes, classes.based(Base.RANGES)
 
 
-def _set_cost(classes: Classes, members: int) -> float:
+def _set_cost(classes: Classes, members: Members) -> float:
     return float(largest_weight(*classes.side)) * hardness(classes, members)[0]
 
 
@@ -425,7 +265,6 @@ _SEVERAL = 8  # classes: fewer are asked about one by one as often as in ranges,
 _MOST_WAVES = 640  # a dense table of as many rows and columns: with 1,000 a plain count would hold 60 MB more
 _EVEN = 0.98  # of the largest weight of a class: the mean weight of the classes is above it, in every base
 _LARGEST_ROOT = 1e100  # of price times variance: a bound from below, which is never reached
-_ENDS = 2  # changes from one class to the next, around the circle
 
 
 def ordered_columns(domain: Domain) -> frozenset[str]:

@@ -14,9 +14,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dodona.answer.derived import JointLaw
 from dodona.answer.laws import ErrorLaw, NoiseSum
 from dodona.knowledge.asked import BundleLevel, SingleAnswers, ordered_columns
 from dodona.knowledge.derive import BestCombination, Derivation
+from dodona.knowledge.joint import joint_law
 from dodona.knowledge.patterns import (
     BlockMeasurement,
     CountPattern,
@@ -28,11 +30,13 @@ from dodona.knowledge.patterns import (
 from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.summed import (
     MOST_GROUPS,
+    FollowedValues,
+    Pattern,
     SumPattern,
-    find_sum_patterns,
+    find_patterns,
+    follow,
     group_products,
     key_places,
-    look_up_sums,
 )
 from dodona.knowledge.tables import CountTable, RowCount
 from dodona.ledger.entries import Receipt
@@ -73,6 +77,7 @@ class LearnedMarginal:
 # --- Knowledge: the single store of everything released. ---
 
 
+_ALL_ROWS = CountPattern((), ())
 _MOST_SINGLE = 1 << 12  # released blocks whose numbers are found again one by one, and the first ones combined
 _MOST_VALUES = 256  # values per block
 
@@ -129,7 +134,7 @@ class Knowledge:
         """Add a release."""
         start, blocks = 0, measured.query.blocks
         counts = all(block.weight == ONE for block in blocks)
-        sums: list[SumPattern | None] = [None] * len(blocks) if counts else find_sum_patterns(blocks, self.domain)
+        sums: list[SumPattern | None] = [None] * len(blocks) if counts else find_patterns(blocks, self.domain)
         for block, noise, own in zip(blocks, measured.noises, sums, strict=True):
             self._learn_block(receipt, measured, block, noise, values[start : start + block.values], own)
             start += block.values
@@ -148,7 +153,7 @@ class Knowledge:
         names = frozenset(own.attribute for own in classes if not own.base.sums)
         wide = receipt.purpose.endswith(f" {BundleLevel.LATTICE.name}")
         level = BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE
-        summed = frozenset(own.attribute for own in classes if own.base.sums)
+        summed = frozenset((own.attribute, own.base) for own in classes if own.base.sums)
         self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event, summed)
 
     @property
@@ -171,7 +176,7 @@ class Knowledge:
         return find_pattern(block, self.domain)
 
     def lookup_all(
-        self, wanted: Iterable[BlockDemand], patterns: Sequence[CountPattern | SumPattern | None]
+        self, wanted: Iterable[BlockDemand], patterns: Sequence[Pattern | None]
     ) -> Iterator[KnownValues | None]:
         """Yield the result of `lookup` for each block; residuals are looked up for all products together."""
         some = len(self.residuals) > 1  # more than just the number of rows
@@ -187,7 +192,7 @@ class Knowledge:
     def lookup(
         self,
         block: Block,
-        pattern: CountPattern | SumPattern | None,
+        pattern: Pattern | None,
         enough: Callable[[KnownValues], bool],
         *,
         beside_residuals: bool = False,
@@ -199,18 +204,24 @@ class Knowledge:
         if block.about_people:  # numbers of people do not add up over cells
             return None
         if isinstance(pattern, SumPattern):
-            summed = self.look_up_sum(block, pattern)
-            if summed is not None and enough(summed):
-                return summed
+            summed = self.follow(block, pattern)
+            if summed is not None and enough(summed.known):
+                return summed.known
             pattern = None
         ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
         if beside_residuals:
             ways.remove(self._from_residuals)
         return next((found for way in ways for found in way(block, pattern) if enough(found)), None)
 
-    def look_up_sum(self, block: Block, pattern: SumPattern) -> KnownValues | None:
-        """Return the sums of a block as they follow from residuals alone."""
-        return look_up_sums(self.residuals, block, pattern, self.domain) if len(self.residuals) > 1 else None
+    def follow(self, block: Block, pattern: Pattern) -> FollowedValues | None:
+        """Return the counts or sums of a block as they follow from residuals alone."""
+        if block.about_people or (len(self.residuals) < 2 and pattern != _ALL_ROWS):  # noqa: PLR2004  the number of rows alone
+            return None
+        return follow(self.residuals, block, pattern, self.domain)
+
+    def joint_law(self, followed: Sequence[FollowedValues | None], pairs: Iterable[tuple[int, int]]) -> JointLaw:
+        """Return how blocks that follow from residuals vary together, for the pairs that are named."""
+        return joint_law(self.residuals, followed, pairs)
 
     def combine(self, block: Block, enough: Callable[[KnownValues], bool]) -> KnownValues | None:
         """Return a block's values as a combination of single answers, if accurate enough.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.sums import rounded_variance
 from dodona.errors import InvalidArgument
+from dodona.knowledge.sides import ClassWeight, Members
 from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, RoundedGaussian
 from dodona.query import query
 from dodona.query.movement import Stack, atom_labels, attribute_uses, broadcast_codes, code_runs
@@ -42,11 +43,11 @@ class CountPattern:
 
     classes: tuple[Classes, ...]
     """Of each attribute that is looked at, in the order of the names."""
-    sets: tuple[int, ...] | None
-    """For each attribute the classes that are counted, as bits; None where it is no product, or grouped."""
+    sets: tuple[Members, ...] | None
+    """For each attribute the classes that are counted, or their weights; None where it is no product, or grouped."""
     grouped: bool = False
     """Whether it counts every combination of its classes by itself."""
-    filters: tuple[int | None, ...] | None = None
+    filters: tuple[Members | None, ...] | None = None
     """Of a marginal of some rows: for each attribute the classes that are counted; None where it is grouped by them."""
 
     @property
@@ -63,6 +64,11 @@ class CountPattern:
     def summed(self) -> Classes | None:
         """The column whose numbers are added up, if it is no count."""
         return next((own for own in self.classes if own.base.sums), None)
+
+    @property
+    def weighed(self) -> bool:
+        """Whether the classes of a column have weights, so that it is no count."""
+        return any(isinstance(own, ClassWeight) for own in self.sets or self.filters or ())
 
     @property
     def size(self) -> int:
@@ -174,7 +180,7 @@ def _marginal_pattern(block: Block, domain: Domain) -> CountPattern | None:
     conditions = [part for part in parts if type(part) is Among]
     found = [_key_classes(key, domain) for key in block.keys]
     filtered = _product_pattern(conditions, domain) if len(conditions) == len(parts) else None
-    known: dict[Classes, int | None] = {own: None for own in found if own is not None}
+    known: dict[Classes, Members | None] = {own: None for own in found if own is not None}
     if len(known) < len(found) or filtered is None or filtered.sets is None:
         return None
     known |= dict(zip(filtered.classes, filtered.sets, strict=True))
@@ -202,17 +208,27 @@ def _same(classes: Classes, key: Partition) -> bool:
 
 
 def refine_pattern(pattern: CountPattern, domain: Domain) -> CountPattern | None:
-    """Return a product in the finest classings of its attributes; None if it already is."""
+    """Return a product in the finest classings of its attributes; None if it already is. Sums of numbers stay."""
     if pattern.sets is None:
         return None
-    finest = tuple(list_classings(domain.by_name[own.attribute])[-1] for own in pattern.classes)
+    finest = tuple(
+        [own if own.base.sums else list_classings(domain.by_name[own.attribute])[-1] for own in pattern.classes]
+    )
     if finest == pattern.classes:
         return None
-    sets = []
-    for own, other, members in zip(pattern.classes, finest, pattern.sets, strict=True):
-        codes = sum(mask for place, mask in enumerate(own.masks) if members >> place & 1)
-        sets.append(sum(1 << place for place, mask in enumerate(other.masks) if mask & codes))
-    return CountPattern(finest, tuple(sets))
+    sets = zip(pattern.classes, pattern.sets, finest, strict=True)
+    return CountPattern(finest, tuple([refine_set(*side) for side in sets]))
+
+
+def refine_set(classes: Classes, members: Members, finer: Classes) -> Members:
+    """Return the members that are meant in a finer classing of the same attribute."""
+    if classes == finer:
+        return members
+    if isinstance(members, ClassWeight):
+        labels = classes.labels()
+        return ClassWeight(tuple([members.numbers[labels[code]] for code in _first_codes(finer).tolist()]))
+    codes = sum(mask for place, mask in enumerate(classes.masks) if members >> place & 1)
+    return sum(1 << place for place, mask in enumerate(finer.masks) if mask & codes)
 
 
 def member_classes(block: Block, classes: tuple[Classes, ...]) -> NDArray[np.bool_] | None:

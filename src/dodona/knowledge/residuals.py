@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidArgument
-from dodona.knowledge.asked import lifted_rows, set_mean, set_side
 from dodona.knowledge.patterns import CountPattern, KnownValues
+from dodona.knowledge.sides import Members, lifted_rows, set_mean, set_side
 from dodona.privacy import measurement
 from dodona.privacy.additive_noise import Gaussian, NormalNoise
 from dodona.query.bases import Base, largest_weight
@@ -48,7 +48,7 @@ class Factor:
     def spread(self) -> Fraction:
         """Its variance in a residual of this column alone with σ² = 1; for points the squared norm without the mean."""
         if self.classes.base.sums:  # without rows that have no number, the number of rows is that of all
-            present = self.weights[1] if self.classes.base is Base.VALUES else 0
+            present = self.weights[1] if self.classes.base.gaps else 0
             return Fraction(self.weights[0] ** 2 + present**2)
         if self.classes.base is Base.POINTS:
             whole = sum([Fraction(weight) ** 2 for weight in self.weights], Fraction(0))
@@ -74,7 +74,7 @@ def residuals_below(product: Product) -> Iterator[tuple[Residual, Fraction, tupl
     """Yield each residual below a product: its share of the variance, and its factors."""
     ordered = sorted(product, key=lambda factor: factor.classes.attribute)
     squares, spreads = [factor.mean**2 for factor in ordered], [factor.spread for factor in ordered]
-    for inner in _subsets(len(ordered)):
+    for inner in subsets(len(ordered)):
         shares = [spreads[place] if place in inner else squares[place] for place in range(len(ordered))]
         parts = tuple([ordered[place] for place in inner])
         yield Residual(tuple([part.classes for part in parts])), math.prod(shares, start=Fraction(1)), parts
@@ -245,7 +245,7 @@ _SLACK = 1 + 1e-9  # scales were rounded up by less than this
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class MeasuredRows:
     """One residual, measured in one choice of bases."""
 
     bases: tuple[Base, ...]
@@ -262,15 +262,19 @@ class ResidualStore:
     def __init__(self, *, total: int | None, law: type[NormalNoise] = Gaussian) -> None:
         """Take the number of rows if it is exact and public, and the noise of what will be measured."""
         self._law = law
-        self._rows: dict[tuple[Classes, ...], tuple[_Measured, ...]] = {}
+        self._rows: dict[tuple[Classes, ...], tuple[MeasuredRows, ...]] = {}
         """By the classes, whatever their base: a residual may be known in several bases."""
         self.version = 0
         """Grows with each measurement."""
         if total is not None:
-            self._rows[()] = (_Measured((), np.array(float(total)), 0.0),)
+            self._rows[()] = (MeasuredRows((), np.array(float(total)), 0.0),)
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def known(self, classes: Sequence[Classes]) -> tuple[MeasuredRows, ...]:
+        """Return the rows of the residual of these classes, in each of the bases in which it was measured."""
+        return self._rows.get(tuple(classes), ())
 
     def variance(self, residual: Residual) -> float:
         """Return the variance of a residual in its bases; infinite if it was never measured in them."""
@@ -280,7 +284,7 @@ class ResidualStore:
     def information(self, classes: Sequence[Classes], *, fixed: bool) -> float:
         """Return Σ price/variance over the known residuals of some columns: what they would cost now."""
         found = 0.0
-        for inner in _subsets(len(classes))[1 if fixed else 0 :]:
+        for inner in subsets(len(classes))[1 if fixed else 0 :]:
             kept = tuple([classes[place] for place in inner])
             for own in self._rows.get(kept, ()):
                 sides = zip(own.bases, kept, strict=True)
@@ -316,7 +320,7 @@ class ResidualStore:
                 most = max((1 - share) * before.most, share)
             else:
                 kept.append(before)
-        self._rows[classes] = (*kept, _Measured(bases, new, variance, most))
+        self._rows[classes] = (*kept, MeasuredRows(bases, new, variance, most))
         self.version += 1
 
     def expecting(self, parts: Iterable[tuple[Residual, Fraction]], *, fixed: bool) -> ResidualStore:
@@ -340,7 +344,7 @@ class ResidualStore:
             return None
         value = variance = reach = 0.0
         means = [set_mean(own, members) for own, members in zip(pattern.classes, pattern.sets, strict=True)]
-        for inner in _subsets(len(means)):
+        for inner in subsets(len(means)):
             factor = math.prod([mean for place, mean in enumerate(means) if place not in inner])
             if factor == 0:
                 continue
@@ -392,16 +396,16 @@ class ResidualStore:
         return (None if law is None else KnownValues((own,), law) for own, law in zip(values, laws, strict=True))
 
     def _lookup_alike(
-        self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]
+        self, classes: tuple[Classes, ...], sets: Sequence[tuple[Members, ...]]
     ) -> Iterable[tuple[float, tuple[ErrorLaw]]]:
         """Return the result of `lookup` for each product, up to rounding; nothing where it is None.
 
         Theorem: residual-reconstruction
         """
         means = [np.array([set_mean(own, one) for one in members]) for own, members in _columns(classes, sets)]
-        ones, sides = np.ones(len(sets)), _SideTable(classes, sets)
+        ones, sides = np.ones(len(sets)), SideTable(classes, sets)
         value, variance, reach = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
-        for inner in _subsets(len(classes)):
+        for inner in subsets(len(classes)):
             mean = math.prod([own for place, own in enumerate(means) if place not in inner], start=ones)
             if not mean.any():
                 continue
@@ -425,7 +429,7 @@ class ResidualStore:
         """Return all cells of a marginal in row-major order, and their common error law: that of the least precise."""
         total: NDArray[np.float64] = np.zeros([own.number for own in pattern.classes])
         variance = reach = 0.0
-        for inner in _subsets(len(pattern.classes)):
+        for inner in subsets(len(pattern.classes)):
             found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
             if found is None:
                 return None
@@ -465,8 +469,8 @@ def _plain(classes: tuple[Classes, ...]) -> tuple[tuple[Classes, ...], tuple[Bas
 
 
 def _columns(
-    classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[Classes, tuple[int, ...]]]:
+    classes: tuple[Classes, ...], sets: Sequence[tuple[Members, ...]]
+) -> Iterator[tuple[Classes, tuple[Members, ...]]]:
     """Yield for each attribute its classes and the set of each product."""
     return zip(classes, zip(*sets, strict=True), strict=True)
 
@@ -480,12 +484,17 @@ class _Sides:
     largest: NDArray[np.float64]
 
 
-class _SideTable:
+class SideTable:
     """The sides of several products over the same classes, computed when they are looked at."""
 
-    def __init__(self, classes: tuple[Classes, ...], sets: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, classes: tuple[Classes, ...], sets: Sequence[tuple[Members, ...]]) -> None:
         self._columns = [*_columns(classes, sets)]
         self._found: dict[tuple[int, Base], _Sides] = {}
+
+    def means(self, place: int) -> NDArray[np.float64]:
+        """Return which part of one attribute's sides does not depend on it."""
+        own, members = self._columns[place]
+        return np.array([set_mean(own, one) for one in members])
 
     def of(self, place: int, base: Base) -> _Sides:
         """Return the sides of one attribute in one base."""
@@ -521,7 +530,8 @@ def _contract(rows: NDArray[np.float64], coefficients: Sequence[NDArray[np.float
 
 
 @lru_cache(maxsize=64)
-def _subsets(number: int) -> tuple[tuple[int, ...], ...]:
+def subsets(number: int) -> tuple[tuple[int, ...], ...]:
+    """Return all sets of so many places, the smaller ones first."""
     return tuple(_index_subsets(number))
 
 

@@ -68,7 +68,10 @@ class CountTable:
         """
         if pattern.sets is None:
             return None
-        sets = dict(zip(pattern.classes, pattern.sets, strict=True))
+        counted = [own for own in pattern.sets if isinstance(own, int)]
+        if len(counted) < len(pattern.sets):
+            return None
+        sets = dict(zip(pattern.classes, counted, strict=True))
         if not sets.keys() <= set(self.classes):
             return None
         table, number = self.values, 1

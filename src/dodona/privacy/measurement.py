@@ -470,7 +470,7 @@ def residuals_from_text(mechanism: str, query: Query) -> ResidualMeasurement | N
     left = [*query.blocks]
     for _, variance, *bases in words:
         given = [Base(own) for own in bases] if bases else None
-        number = 2 if Base.VALUES.value in bases else 1
+        number = 2 if any(base.gaps for base in given or ()) else 1
         blocks, left = left[:number], left[number:]
         if not blocks:
             return None

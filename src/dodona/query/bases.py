@@ -2,7 +2,7 @@
 
 Its rows have independent noise. Points have even noise on all classes: Helmert rows. Ranges have waves, the slow ones
 larger, so that adding up neighbouring classes adds up little noise. The rows of both sum to 0. Values have the column's
-own number, so that its sums follow at the price of a count, however many values there are.
+own number, and squares its square, so that their sums follow at the price of a count, however many values there are.
 """
 
 from __future__ import annotations
@@ -34,19 +34,29 @@ class Base(Enum):
     """Two rows: the steps of a number from its middle, and 1 where there is no number. No cell is in both of them."""
     NUMBERS = "numbers"
     """One row: the steps of a number from its middle, of a column all of whose cells are numbers."""
+    SQUARES = "squares"
+    """As values, with twice the square of the steps less the largest square: from one end to the other like steps."""
+    NUMBER_SQUARES = "number-squares"
+    """As numbers, with the same row of squares."""
 
     sums: bool
     """Whether it is for sums of the column's own number; its size is then that of the numbers, not of classes."""
+    gaps: bool
+    """Whether some cells have no number: these have a row of their own."""
+    power: int
+    """Of the steps that are added up."""
 
     def __init__(self, word: str) -> None:
         """Decide once, as it is looked at often."""
-        self.sums = word in {"values", "numbers"}
+        self.sums = word not in {"points", "ranges"}
+        self.gaps = word in {"values", "squares"}
+        self.power = 2 if "squares" in word else 1
 
 
 def base_length(base: Base, number: int) -> int:
     """Return the number of rows of a base."""
     if base.sums:
-        return 2 if base is Base.VALUES else 1
+        return 2 if base.gaps else 1
     return number - 1
 
 
@@ -64,6 +74,15 @@ def farthest_step(number: int) -> int:
     return max(middle_code(number), number - 1 - middle_code(number))
 
 
+def row_reach(base: Base, number: int) -> int:
+    """Return the largest entry of the row of numbers, or of squares.
+
+    >>> row_reach(Base.VALUES, 5), row_reach(Base.SQUARES, 5)
+    (2, 4)
+    """
+    return int(farthest_step(number) ** base.power)
+
+
 @lru_cache(maxsize=256)
 def base_rows(base: Base, number: int) -> Integers:
     """Return the rows of points or ranges over `number` classes: one less, linearly independent, each summing to 0.
@@ -78,7 +97,7 @@ def base_rows(base: Base, number: int) -> Integers:
             found = _helmert_rows(number)
         case Base.RANGES:
             found = _wave_rows(number)
-        case Base.VALUES | Base.NUMBERS:
+        case Base.VALUES | Base.NUMBERS | Base.SQUARES | Base.NUMBER_SQUARES:
             found = _number_rows(base, number)
     found.flags.writeable = False
     return found
@@ -93,7 +112,7 @@ def base_squares(base: Base, number: int) -> tuple[int, ...]:
     have the square of the largest, for the same reason.
     """
     if base.sums:
-        return (farthest_step(number) ** 2, 1)[: base_length(base, number)]
+        return (row_reach(base, number) ** 2, 1)[: base_length(base, number)]
     if base is Base.POINTS:
         return tuple([step * (step + 1) for step in range(1, number)])
     rows = base_rows(base, number)
@@ -130,6 +149,8 @@ def least_overlap(base: Base, number: int) -> Fraction:
     """
     if base is Base.POINTS:
         return Fraction(-1, number)
+    if base.power > 1:  # the row goes from one end, in the middle, to the other
+        return Fraction(-1)
     if base.sums:
         middle = middle_code(number)
         return Fraction(-middle * (number - 1 - middle), farthest_step(number) ** 2)
@@ -146,7 +167,9 @@ _EXACT = 1 << 53
 
 def _number_rows(base: Base, number: int) -> Integers:
     steps = np.arange(number, dtype=np.int64)[None] - middle_code(number)
-    if base is Base.NUMBERS:
+    if base.power > 1:
+        steps = 2 * steps**2 - row_reach(base, number)
+    if not base.gaps:
         return steps
     found = np.zeros((2, number + 1), dtype=np.int64)
     found[0, :number], found[1, number] = steps, 1

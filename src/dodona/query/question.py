@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property, reduce
+from types import UnionType
 from typing import Literal, assert_never
 
 from dodona.errors import InvalidArgument
@@ -257,17 +258,18 @@ def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
     return found
 
 
-def _is_derivable(expression: Expression) -> bool:
-    """Whether an expression consists only of counts, sums and public values."""
+_Sums = Total | KeyLabel | LiteralExpression | PublicValue
+
+
+def _consists_of(expression: Expression, kinds: UnionType) -> bool:
+    """Whether an expression consists only of parts of some kinds, and arithmetic and conditions of them."""
     match expression:
-        case Total() | KeyLabel() | LiteralExpression() | PublicValue():
-            return True
         case Arithmetic(_, left, right) | Comparison(_, left, right):
-            return _is_derivable(left) and _is_derivable(right)
+            return _consists_of(left, kinds) and _consists_of(right, kinds)
         case Logic(_, parts):
-            return all(map(_is_derivable, parts))
+            return all(_consists_of(part, kinds) for part in parts)
         case _:
-            return False
+            return isinstance(expression, kinds)
 
 
 def _operands(condition: Expression) -> Iterator[Expression]:
@@ -362,17 +364,17 @@ class Question:
         """Whether it consists only of counts and sums, including in HAVING and ORDER BY."""
         if self.columns is _ONE_VALUE and self.having is None and not self.order:  # nearly all questions of a batch
             return True
-        read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]
-        return all(map(_is_derivable, read if self.having is None else [*read, self.having]))
+        return all(_consists_of(own, _Sums) for own in self._read)
 
     @cached_property
-    def means(self) -> tuple[Mean, ...]:
-        """The averages of a question that shows averages, counts and sums alone; none for other questions."""
+    def from_sums(self) -> bool:
+        """Whether all that it shows is computed from counts and sums: these, averages, spreads, and arithmetic."""
+        return all(_consists_of(own, _Sums | Mean | Variation) for own in self._read)
+
+    @property
+    def _read(self) -> list[Expression]:
         read = [*[column.expression for column in self.columns], *[order.expression for order in self.order]]
-        plain = Mean | Total | KeyLabel | LiteralExpression | PublicValue
-        if self.having is not None or not all(isinstance(own, plain) for own in read):
-            return ()
-        return tuple(dict.fromkeys(own for own in read if isinstance(own, Mean)))
+        return read if self.having is None else [*read, self.having]
 
     @cached_property
     def noisy_columns(self) -> tuple[tuple[AnswerColumn, Mapping[int, float]], ...]:

@@ -18,9 +18,21 @@ import numpy as np
 
 from dodona.errors import InvalidArgument
 from dodona.numbers import Integers
-from dodona.query.bases import Base, base_length, base_reach, base_rows, base_squares, middle_code
+from dodona.query.bases import Base, base_length, base_reach, base_rows, base_squares, middle_code, row_reach
+from dodona.query.polynomial import Polynomial
 from dodona.query.predicate import Among, Predicate, conjunction, unpack_bits
-from dodona.query.query import MOST_VALUES, ONE, Block, CaseWeight, ConstantWeight, Key, Query, ValueWeight
+from dodona.query.query import (
+    MOST_VALUES,
+    ONE,
+    Block,
+    CaseWeight,
+    ConstantWeight,
+    Key,
+    PolynomialWeight,
+    Query,
+    ValueWeight,
+    weight_attributes,
+)
 from dodona.query.query import CaseKey as Labelled
 from dodona.schema.attributes import Attribute, numeric_grid
 from dodona.schema.partition import Partition
@@ -30,6 +42,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FEW = 1 << 12  # rows: longer lists of residual rows are not cached
+MOST_SQUARED = 1 << 20
+"""Numbers of a column: the squares of more steps are too large for sums of 64 bits and for noise."""
+_SUMS = {
+    (1, False): Base.VALUES,
+    (1, True): Base.NUMBERS,
+    (2, False): Base.SQUARES,
+    (2, True): Base.NUMBER_SQUARES,
+}
+"""By the power of what is added up, and whether all cells have a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +105,10 @@ class Classes:
         return cls(partition.attribute, len(table), tuple(groups))
 
     @classmethod
-    def summed(cls, attribute: Attribute) -> Self | None:
-        """Return what sums of a column's own numbers are measured with; None if its values are none.
+    def summed(cls, attribute: Attribute, power: int = 1) -> Self | None:
+        """Return what sums of a column's own numbers, or of their squares, are measured with; None if there are none.
+
+        Squares may be too large to be added up.
 
         Two classes stand for it: the cells with a number, and those without; if all have one, the lower ones and the
         others. Its rows do not depend on them, but on the code.
@@ -94,20 +117,16 @@ class Classes:
         >>> Classes.summed(Integer("age", 0, 3)).masks
         (15, 48)
         """
-        if numeric_grid(attribute) is None:
+        if numeric_grid(attribute) is None or (power > 1 and attribute.size > MOST_SQUARED):
             return None
         whole = attribute.cells == attribute.size
         first = cls.split(attribute, (1 << (1 if whole else attribute.size)) - 1)
-        return replace(first, base=Base.NUMBERS if whole else Base.VALUES)
+        return replace(first, base=_SUMS[power, whole])
 
     def _row_number(self) -> int:
-        match self.base:
-            case Base.VALUES:
-                return self.masks[0].bit_count()
-            case Base.NUMBERS:
-                return self.cells
-            case _:
-                return len(self.masks)
+        if not self.base.sums:
+            return len(self.masks)
+        return self.masks[0].bit_count() if self.base.gaps else self.cells
 
     @property
     def rows(self) -> int:
@@ -285,28 +304,38 @@ def _row_order(sides: tuple[BasedNumber, ...]) -> Integers:
 def blocks_of_residual(residual: Residual, domain: Domain) -> tuple[Block, ...]:
     """Return the blocks that a residual's rows are computed from: the counts of all combinations of its classes.
 
-    Where numbers are added up, the steps of the number from its middle by the other classes; then, if some cells have
-    no number, the counts of those.
+    Where numbers are added up, the steps of the number from its middle by the other classes, or what squares have in
+    their place; then, if some cells have no number, the counts of those.
     """
     keys = tuple(_key_of_classes(own, domain) for own in residual.classes if not own.base.sums)
     own = residual.summed
     if own is None:
         return (Block(keys=keys),)
-    if own != Classes.summed(domain[own.attribute]):
+    if own != Classes.summed(domain[own.attribute], own.base.power):
         raise InvalidArgument("classes", own.attribute, "write Classes.summed of a column of numbers")
-    size = own.side[1]
-    sums = Block(keys=keys, weight=ValueWeight(own.attribute, size, -middle_code(size), 1))
-    if own.base is Base.NUMBERS:
+    sums = Block(keys=keys, weight=_row_weight(own))
+    if not own.base.gaps:
         return (sums,)
     return sums, Block(_class_predicate(own, own.masks[1]), keys)
+
+
+def _row_weight(own: Classes) -> ValueWeight | PolynomialWeight:
+    """Return the row of numbers as a weight: the steps from the middle, or twice their square less the largest."""
+    name, size = own.attribute, own.side[1]
+    middle = middle_code(size)
+    if own.base.power == 1:
+        return ValueWeight(name, size, -middle, 1)
+    terms = {((name, 2),): 2, ((name, 1),): -4 * middle, (): 2 * middle**2 - row_reach(*own.side)}
+    return PolynomialWeight(Polynomial.of({name: (size, own.cells)}, terms))
 
 
 def residual_of_blocks(blocks: Sequence[Block], domain: Domain, bases: Sequence[Base] | None = None) -> Residual:
     """Return the residual that blocks are for, given its bases by the names of its columns; without any, of points."""
     first = blocks[0]
     counted = [_classes_of_key(key, domain) for key in first.keys]
-    if isinstance(first.weight, ValueWeight):
-        summed = Classes.summed(domain[first.weight.attribute])
+    if isinstance(first.weight, ValueWeight | PolynomialWeight):
+        name = min(weight_attributes(first.weight))
+        summed = Classes.summed(domain[name], 2 if isinstance(first.weight, PolynomialWeight) else 1)
         counted += [] if summed is None else [summed]
     counted.sort(key=lambda own: own.attribute)
     given = [Base.POINTS] * len(counted) if bases is None else bases
