@@ -69,6 +69,14 @@ def range_base(size: int) -> tuple[float, NDArray[np.float64]]:
     return float((1 / found).sum() / size), waves @ found
 
 
+@lru_cache(maxsize=32)
+def range_spread(size: int) -> NDArray[np.float64]:
+    """Return the variance of each frequency in the base for ranges of a column, from the variances of its ranges."""
+    frequency = np.arange(1, size)
+    waves = (np.sin(np.pi * np.outer(frequency, frequency) / size) / np.sin(np.pi * frequency / size)) ** 2 / size
+    return np.asarray(np.linalg.lstsq(waves, range_base(size)[1], rcond=None)[0], dtype=np.float64)
+
+
 def sides_of(stream: WideStream, asked: Asked, ranged: frozenset[int], *, values: bool) -> tuple[Side, ...] | None:
     """Return what a question needs of each column; None where it is true of every row."""
     table = stream.table
@@ -85,11 +93,13 @@ def sides_of(stream: WideStream, asked: Asked, ranged: frozenset[int], *, values
             else:
                 found.append(Side(place, POINTS, 1 - 1 / size, number / size, number * (1 - number / size)))
     if asked.total is not None:
-        found.append(_value_side(stream, asked, sets.get(asked.total), values=values))
+        found.append(_value_side(stream, asked, sets.get(asked.total), ranged, values=values))
     return tuple(found)
 
 
-def _value_side(stream: WideStream, asked: Asked, kept: CodeSet | None, *, values: bool) -> Side:
+def _value_side(
+    stream: WideStream, asked: Asked, kept: CodeSet | None, ranged: frozenset[int], *, values: bool
+) -> Side:
     """Return the weights of a sum; of an average, those of what its error is a multiple of."""
     place = asked.total or 0
     size = stream.table.columns[place].size
@@ -105,6 +115,9 @@ def _value_side(stream: WideStream, asked: Asked, kept: CodeSet | None, *, value
     whole = float(spread.sum())
     if values and kept is None:
         return Side(place, VALUES, float(spread.max()) / whole, mean, whole)
+    if place in ranged:
+        power = np.abs(np.fft.fft(weights)[1:]) ** 2 / size
+        return Side(place, RANGES, range_base(size)[0], mean, float(power @ range_spread(size)))
     return Side(place, POINTS, 1 - 1 / size, mean, whole)
 
 

@@ -103,6 +103,29 @@ def _dashboard(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     return table, found[:length]
 
 
+def _averages(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
+    """Nine charts of counts, sums and averages of two columns by one more, under one or two changing filters."""
+    table, generator = _mixed(24), np.random.default_rng(_SEED)
+    found: Questions = []
+    keys = [place for place in (1, 3, 4, 7, 9, 11, 12, 15, 17) if table.columns[place].size <= 12]  # noqa: PLR2004
+    charts = [(key, (None, 2, 6)[place % 3], place % 2 == 0) for place, key in enumerate(keys)]
+    while len(found) < length:
+        places = sorted(generator.choice([0, 8, 16, 19], int(generator.integers(1, 3)), replace=False).tolist())
+        where = tuple(_one(generator, table, place) for place in places)
+        found += [(Asked(where, (key,), total, average=mean and total is not None), 0) for key, total, mean in charts]
+    return table, found[:length]
+
+
+def _own_conditions(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
+    """Sums and averages of a column under a range of itself, and one more condition."""
+    table, generator, found = _mixed(24), np.random.default_rng(_SEED), []
+    for turn in range(length):
+        other = int(generator.choice([0, 1, 3, 4]))
+        sets = (_range(generator, table, 2), _one(generator, table, other))
+        found.append((Asked(tuple(sorted(sets, key=lambda own: own.place)), (), 2, average=turn % 2 == 0), 0))
+    return table, found
+
+
 def _ranges(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     table, generator = _mixed(24), np.random.default_rng(_SEED)
     return table, [(Asked((_range(generator, table, 2),)), 0) for _ in range(length)]
@@ -216,6 +239,8 @@ WIDE = {
     "new-5": Wide("conjunctions of 3 to 5 of 40 columns", _simple(lambda: _labels([2, 3, 4, 6, 8] * 8), (3, 5))),
     "drill-down": Wide("from a table to its parts, over 24 columns", _drill),
     "dashboard": Wide("twelve charts under changing filters, over 24 columns", _dashboard),
+    "averages": Wide("nine charts of counts, sums and averages under changing filters, over 24 columns", _averages),
+    "own-range": Wide("sums and averages of 85 values under ranges of themselves", _own_conditions),
     "ranges": Wide("ranges of one column of 85 values", _ranges),
     "ranges-512": Wide("ranges of one column of 512 values", _long_ranges),
     "range-by-one": Wide("ranges of 85 values under one more condition", _range_by_one),

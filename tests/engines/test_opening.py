@@ -187,3 +187,20 @@ def test_text_that_is_not_utf8_is_found_when_the_table_is_opened(tmp_path):
     schema = Schema.of("stays", Category("sex", ("female", "male")), size=2)
     with pytest.raises(SourceUnfit, match="UTF-8"):
         DuckDBSource.parquet(schema, path)
+
+
+@pytest.mark.parametrize("otherwise", [None, "l7"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
+def test_texts_of_very_many_labels_land_in_the_cells_that_they_would_land_in_one_by_one(kind, otherwise) -> None:
+    listed = ["l5", None, "l1999", "L5", "", "l5 ", "<missing>", "l2000", "l7", "l5"]
+    attribute = Category("x", [f"l{number}" for number in range(2000)], otherwise=otherwise)
+    schema = Schema.of("t", attribute, Boolean("b", otherwise=False), size=10)
+    chunks = pa.chunked_array([pa.array(listed[:4], kind), pa.array(listed[4:], kind)])
+    frame = pa.table({"x": chunks, "b": [True] * len(listed)})
+    query = Query.marginal(schema.domain, ["x"])
+    source, one_by_one = (
+        DuckDBSource.frame(schema, frame),
+        MemorySource(schema, {"x": listed, "b": [True] * len(listed)}),
+    )
+    assert values(source, query) == values(one_by_one, query)
+    assert sum(values(source, query)) == len(listed)

@@ -112,7 +112,7 @@ def learned_by(known: Knowledge) -> object:
         len(known.residuals),
         [(own.classes, own.values.tolist(), own.noise, own.receipt) for own in known.tables],
         [(own.pattern, own.noise, own.event, own.blocks, own.size, own.times, own.used) for own in asked.rents],
-        (asked.finest, asked.worst, asked.sizes, asked.scopes, asked.summed, asked.sum_sizes, asked.sum_scopes),
+        (asked.finest, asked.worst, asked.counted, asked.summed, asked.added),
         [*asked._open],
     )
 

@@ -59,11 +59,11 @@ Targets = frozenset[tuple[ClassSet, ...]]
 Looser = frozenset[tuple[tuple[ClassSet, ...], Fraction]]
 """How many times the variance of the others some targets may have."""
 MOST_TARGETS = 1 << 12
-MOST_CASES = 1 << 15
-"""Of residuals of all targets: to price more of them takes longer than anybody waits."""
+MOST_CASES, MOST_CASES_TOGETHER = 1 << 15, 1 << 17
+"""Of residuals of all targets, of a question and of a workload: to price more takes longer than anybody waits."""
 MOST_ROWS = 1 << 16
 """Of residuals that are bought for one question: to measure more of them takes longer than a second."""
-MOST_ROWS_TOGETHER = 1 << 18
+MOST_ROWS_TOGETHER = 1 << 20
 """Of residuals that are bought for a whole workload, which may take some seconds."""
 _SPARE = 1.0005  # more than the step size of quantile bounds
 _SELDOM, _CLOSER = 1e-4, 0.88  # below this probability sums of fewer counts may be noisiest; numbers fall by this ratio
@@ -124,7 +124,8 @@ def _drawable_variances(sides: tuple[BasedNumber, ...]) -> tuple[Fraction, Fract
 @lru_cache(maxsize=64)
 def fits(targets: Targets, most: int = MOST_ROWS) -> bool:
     """Return whether targets are few enough to be designed for, and their residuals have at most so many rows."""
-    few = len(targets) <= MOST_TARGETS and count_cases(targets) <= MOST_CASES
+    cases = MOST_CASES if most == MOST_ROWS else MOST_CASES_TOGETHER
+    few = len(targets) <= MOST_TARGETS and count_cases(targets) <= cases
     return few and is_small_enough({tuple(side for side, _ in own) for own in targets}, most)
 
 
@@ -363,12 +364,10 @@ def _targets_of_all(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Target
     sets = {name: [(classes, one) for one in members] for name, (classes, members) in worst.items() if members}
     harder = bool(own) and all(_is_harder(worst, side, members) for side, members in own)
     further = frozenset() if harder else frozenset((own,))  # no product is as hard as the number of rows
-    several = (
-        (chosen for size in (asked.sum_sizes if value else asked.sizes) for chosen in combinations(sets, size)),
-        (scope for scope in (asked.sum_scopes if value else asked.scopes) if sets.keys() >= {*scope}),
-    )
-    for scopes in several:
-        products = (chosen for scope in scopes for chosen in product(*[sets[name] for name in scope]))
+    known = asked.added if value else asked.counted
+    for scopes in (known.closure(), known.scopes):
+        kept = (scope for scope in scopes if sets.keys() >= {*scope})
+        products = (chosen for scope in kept for chosen in product(*[sets[name] for name in scope]))
         found = frozenset(islice(filter(_weighs_once, products), MOST_TARGETS + 1)) | further
         found = _with_sums(found, _all_summed(asked, value)) if value else found
         if fits(found):

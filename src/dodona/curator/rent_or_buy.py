@@ -10,13 +10,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, assert_never
-
-import numpy as np
+from typing import assert_never
 
 from dodona.answer.laws import half_width
 from dodona.curator.bundles import (
-    MOST_CASES,
+    MOST_CASES_TOGETHER,
     MOST_ROWS_TOGETHER,
     Looser,
     Targets,
@@ -30,8 +28,6 @@ from dodona.curator.bundles import (
     scope_targets,
 )
 from dodona.curator.demands import CountDemand
-from dodona.curator.planner import Planner, PurchaseOrder
-from dodona.curator.request import Request
 from dodona.knowledge.asked import (
     BundleLevel,
     LeastPrices,
@@ -44,25 +40,18 @@ from dodona.knowledge.patterns import list_classings
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.sides import ClassSet, Members
 from dodona.knowledge.summed import Pattern, SumPattern
-from dodona.privacy.accountants import Shares
 from dodona.privacy.additive_noise import Gaussian, Laplace, NoiseType, NormalNoise
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance, residual_event
 from dodona.query.bases import Base
-from dodona.query.predicate import And, Predicate, evaluate_predicate
-from dodona.query.query import Block
-from dodona.query.question import Question
 from dodona.query.residual import Classes
-from dodona.schema.schema import Domain, Neighbours, Unit
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+from dodona.schema.schema import Domain, Unit
 
 PriceFunction = Callable[[Event], float]
 """In one account of the budget; infinite where it cannot be paid there."""
 _WORTH = 0.97  # of the price of a table: only a lower price justifies drawing noise of a separate scale for each row
 _NEARLY = 0.999  # of the room of a sum: quantiles of two noises together are nearly those of one
+_TIGHTER, _BETTER = 0.9, 1.1  # a tolerance is only narrowed if that is worth more than planning twice
 _HALF = 0.5  # of the variance of a sum: more of it is for its steps than if they were bought with the rows
 _TOLERANCE_SLACK = 0.99  # of a tolerance: single answers of equal accuracy count, up to the rounding of scales
 
@@ -119,6 +108,32 @@ class RentOrBuyRule:
 
         Theorem: rent-or-buy
         """
+        tighter = self._tighter(wanted, price)
+        found = None if tighter is None else self._choose(tighter, single, price, left)
+        return self._choose(wanted, single, price, left) if found is None else found
+
+    def _tighter(self, wanted: CountDemand, price: PriceFunction) -> CountDemand | None:
+        """Return a demand for more accuracy, if a wide lattice would rather be paid for with it; else None.
+
+        Prices grow with the square of the accuracy, and with it the rent that counts: that of single answers which
+        were asked for as accurately.
+        """
+        known = [
+            (half_width(rent.noise, wanted.failing) / rent.size, rent.times * price(rent.event) / rent.blocks)
+            for rent in self.knowledge.asked.rents
+            if rent.noise is not None and BundleLevel.LATTICE not in rent.used and _is_alike(rent, wanted)
+        ]
+        paid, best, chosen = 0.0, 0.0, wanted.rent
+        for width, own in sorted(known, reverse=True):
+            paid += own
+            if paid * min(width, wanted.rent) ** 2 > best * _BETTER:
+                best, chosen = paid * min(width, wanted.rent) ** 2, min(width, wanted.rent)
+        if chosen > wanted.rent * _TIGHTER:
+            return None
+        factor = chosen / wanted.rent
+        return replace(wanted, tolerance=factor * wanted.tolerance, alone=factor * wanted.alone)
+
+    def _choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
         for bundle in self.bundles(wanted, price, single):
             paid = self._rent_paid(bundle.level, wanted, price) + single
             if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
@@ -192,7 +207,7 @@ class RentOrBuyRule:
         if (
             len(products) == len(sides)
             and any(products)
-            and count_cases(scopes) <= MOST_CASES
+            and count_cases(scopes) <= MOST_CASES_TOGETHER
             and is_small_enough(scopes, MOST_ROWS_TOGETHER)
         ):
             allowed: dict[tuple[ClassSet, ...], Fraction] = {}
@@ -387,9 +402,7 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
         width = half_width(rent.noise, wanted.failing) / rent.size
         if width < _TOLERANCE_SLACK * wanted.rent - 1 / rent.size:
             return False
-    summed = any(pattern.summed is not None for pattern, _ in wanted.designed)
-    weighed = any(pattern.weighed for pattern, _ in wanted.designed)
-    if (rent.pattern.summed is not None and not summed) or (rent.pattern.weighed and not weighed):
+    if not _is_alike(rent, wanted):
         return False
     match level:
         case BundleLevel.LATTICE:
@@ -405,140 +418,8 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
             assert_never(level)
 
 
-# --- What to measure for questions that do not follow from earlier releases. ---
-
-
-_LOOKED_AT = 256  # rows
-_FIRST, _FURTHER = 512, 4  # questions in the first round, and growth factor
-_EXACT = 1 << 24
-
-
-@dataclass(frozen=True, slots=True)
-class Buyer:
-    """Chooses what to measure for one dataset."""
-
-    planner: Planner
-    rule: RentOrBuyRule
-    shares: Callable[[], Callable[[Event], Shares]]
-    """What events take of each account, all as of the moment of the call."""
-    share: Callable[[Event], Fraction]
-
-    def single(self, question: Question, request: Request, wanted: CountDemand, left: Fraction) -> PurchaseOrder:
-        """Return what to buy for one count: its answer, or a bundle that has paid for itself and still fits.
-
-        Of two active accounts, the one in which the widest bundle takes less decides.
-        """
-        options = self.planner.options((question,), request)
-        live: list[tuple[PriceFunction, PurchaseOrder, float]] = []
-        for price in self._accounts(*[planned.event for planned in options]):
-            alone, place = min((price(planned.event), place) for place, planned in enumerate(options))
-            if math.isfinite(alone):
-                live.append((price, options[place], alone))
-        if not live:
-            return self.planner.plan((question,), request)
-        if len(live) > 1:
-            live.sort(key=lambda own: self.rule.reference(wanted, own[2], own[0]))
-        price, cheapest, alone = live[0]
-        bundle = self.rule.choose(self.rule.eased(wanted), alone, price, float(left))
-        if bundle is not None:
-            return self._order_bundle(bundle)
-        return cheapest if cheapest.share <= left else self.planner.plan((question,), request)
-
-    def together(
-        self, questions: Sequence[Question], request: Request, wanted: Iterable[CountDemand | None]
-    ) -> PurchaseOrder:
-        """Return the cheapest way to answer several questions: one by one, or all from one bundle.
-
-        `wanted` has the demand of each, of which one of each kind is kept; None for what is no count over classes.
-        """
-        best, kinds = None, self.rule.distinct(wanted)
-        if kinds:
-            best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
-            best = best if best is not None and self.rule.answers(best, kinds) else None
-        if best is not None and self._is_cheaper(self.share(best.event), questions, request, kinds):
-            return self._order_bundle(best)
-        alone = self.planner.plan(questions, request)
-        return alone if best is None or self.share(best.event) > alone.share else self._order_bundle(best)
-
-    def _is_cheaper(
-        self, share: Fraction, questions: Sequence[Question], request: Request, kinds: Sequence[CountDemand]
-    ) -> bool:
-        """Return whether single answers would cost at least as much, judging by the first of them.
-
-        Pricing very many of them exactly is slow, and unnecessary if a bundle costs less than this bound. Of sums there
-        is none: a row counts for less than the largest.
-        """
-        if any(own.sums for own in kinds):
-            return False
-        loosest = max(kinds, key=lambda own: own.tolerance).block
-        question = next(own for own in questions if own.query.blocks[0] is loosest)
-        alone = self.planner.plan((question,), request).share
-        looked_at = _FIRST
-        while looked_at < len(questions):
-            if share <= self._at_least(questions[:looked_at], alone):
-                return True
-            looked_at *= _FURTHER
-        return share <= self._at_least(questions, alone)
-
-    def _at_least(self, questions: Sequence[Question], alone: Fraction) -> Fraction:
-        """Return a lower bound on the joint price of single answers, as some rows are counted in several of them.
-
-        Each of them costs at least as much as the cheapest.
-        """
-        members = _membership(self.rule.domain, [question.query.blocks[0] for question in questions])
-        counted = members.sum(axis=0)
-        if self.rule.unit.neighbours is Neighbours.ADD_REMOVE:
-            return alone * int(counted.max())
-        numbers = members.astype(np.float32)  # whole numbers up to this size are exact
-        both = numbers.T @ numbers if len(members) < _EXACT else members.T.astype(np.float64) @ members
-        return alone * int((counted[:, None] + counted[None, :] - 2 * both).max())
-
-    def widest(self, wanted: CountDemand) -> Bundle | None:
-        """Return the cheapest bundle for all that was asked about so far: what `prepare` would buy."""
-        return self._cheapest([own for price in self._accounts() for own in self.rule.bundles(wanted, price)])
-
-    def _cheapest(self, bundles: Sequence[Bundle]) -> Bundle | None:
-        payable = [own for own in bundles if math.isfinite(own.price)]
-        return min(payable, key=lambda own: self.share(own.event), default=None)
-
-    def _order_bundle(self, bundle: Bundle) -> PurchaseOrder:
-        measurement = bundle.measurement(self.rule.domain, self.rule.normal)
-        return PurchaseOrder(measurement, bundle.event, self.share(bundle.event), bundle.level)
-
-    def _accounts(self, *events: Event) -> tuple[PriceFunction, PriceFunction]:
-        """Return price functions in pure loss and in units, which cache each event; those given are priced at once."""
-        shares = cache(self.shares())
-        for event in events:
-            shares(event)
-        return (
-            lambda event: math.inf if (share := shares(event).pure) is None else float(share),
-            lambda event: math.inf if (share := shares(event).units) is None else float(share),
-        )
-
-
-def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
-    """Return which of a few sample rows of the domain each block counts."""
-    rows = np.arange(_LOOKED_AT, dtype=np.int64)
-    codes = {
-        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % own.cells
-        for place, own in enumerate(domain.attributes)
-    }
-    known: dict[Predicate, int] = {}  # conjunctions often share parts
-    held: list[NDArray[np.bool_]] = []
-
-    def place(part: Predicate) -> int:
-        found = known.get(part)
-        if found is None:
-            found = known[part] = len(held)
-            held.append(np.broadcast_to(evaluate_predicate(part, codes), rows.shape))
-        return found
-
-    found = np.ones((len(blocks), _LOOKED_AT), dtype=np.bool_)
-    wheres = [block.where for block in blocks]
-    parts = [[place(part) for part in (own.parts if isinstance(own, And) else (own,))] for own in wheres]
-    table = np.array(held)
-    for number in {len(own) for own in parts}:
-        alike = [block for block, own in enumerate(parts) if len(own) == number]
-        for own in np.array([parts[block] for block in alike]).T:
-            found[alike] &= table[own]
-    return found
+def _is_alike(rent: Rent, wanted: CountDemand) -> bool:
+    """Return whether what answers a demand may answer what was rented: lattices for counts answer no sums."""
+    summed = any(pattern.summed is not None for pattern, _ in wanted.designed)
+    weighed = any(pattern.weighed for pattern, _ in wanted.designed)
+    return (rent.pattern.summed is None or summed) and (not rent.pattern.weighed or weighed)

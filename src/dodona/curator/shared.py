@@ -2,10 +2,11 @@
 
 from functools import partial
 
+from dodona.curator.buyer import Buyer
 from dodona.curator.lookup import Lookup
 from dodona.curator.planner import Planner
 from dodona.curator.predictions import ModelTracker
-from dodona.curator.rent_or_buy import Buyer, RentOrBuyRule
+from dodona.curator.rent_or_buy import RentOrBuyRule
 from dodona.curator.request import Dataset
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.shortlist import EVERY, place_beside

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from dodona.engines.cap import id_texts, number_people
 from dodona.engines.cells import SourceUnfit
-from dodona.schema.attributes import source_column_name
-from dodona.schema.encoding import encode
+from dodona.schema.attributes import Attribute, Category, source_column_name
+from dodona.schema.encoding import encode, fallback_codes
 from dodona.schema.schema import Schema
 
 
@@ -43,8 +43,34 @@ def arrow_table(schema: Schema, frame: Any, *, plain_id: bool = False) -> tuple[
         if pa.types.is_decimal256(own.type) and name != person:  # wider than DuckDB's decimals
             own = pa.array(encode(schema.domain[name], own.to_pylist()))
             coded.add(name)
+        elif name != person and _has_many_labels(schema.domain[name]) and _is_text(own.type):
+            own = _label_codes(schema.domain[name], own)
+            coded.add(name)
         found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
     return pa.table(found), frozenset(coded)
+
+
+_MANY = 1 << 10
+"""Labels of a column: with more of them they are looked up here, as a statement that lists them takes long to plan."""
+
+
+def _has_many_labels(attribute: Attribute) -> bool:
+    return isinstance(attribute, Category) and attribute.size > _MANY
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _label_codes(attribute: Attribute, texts: Any) -> pa.ChunkedArray:  # noqa: ANN401  an array, perhaps in chunks
+    """Return the codes of texts: as `encode` does, but without a Python object for each."""
+    import pyarrow.compute as pc
+
+    missing, outside = fallback_codes(attribute)
+    labels = pa.array(attribute.labels if isinstance(attribute, Category) else (), pa.large_string())
+    places = pc.index_in(texts.cast(pa.large_string()), value_set=labels).cast(pa.int64())
+    known = pc.fill_null(places, outside)
+    return pc.if_else(pc.is_null(texts), pa.scalar(missing, pa.int64()), known)
 
 
 def _text_ids(listed: list[object]) -> pa.Array:

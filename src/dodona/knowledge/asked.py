@@ -7,11 +7,12 @@ column is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
+from itertools import combinations, product
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,57 @@ class Rent:
 
 
 @dataclass(slots=True)
+class AskedScopes:
+    """Which columns were asked about together: some in conditions, and others as keys of groups."""
+
+    scopes: set[tuple[str, ...]] = field(default_factory=set)
+    """Of each product, its columns."""
+    keys: set[tuple[str, ...]] = field(default_factory=set)
+    """Those of them that groups were made by."""
+    filters: set[str] = field(default_factory=set)
+    """All columns that conditions were about."""
+    sizes: set[int] = field(default_factory=set)
+    """The numbers of columns in conditions."""
+
+    def add(self, names: tuple[str, ...], keys: tuple[str, ...] | None) -> None:
+        """Record the columns of a product, and which of them are keys.
+
+        Of what was bought only its columns are known: its keys are taken to be the most that were asked with.
+        """
+        if keys is None:
+            keys = max((own for own in sorted(self.keys) if {*own} <= {*names}), key=len, default=())
+        self.scopes.add(names)
+        self.keys.add(keys)
+        self.filters.update({*names}.difference(keys))
+        self.sizes.add(len(names) - len(keys))
+
+    def copy(self) -> AskedScopes:
+        """Return the same, to be added to."""
+        return AskedScopes({*self.scopes}, {*self.keys}, {*self.filters}, {*self.sizes})
+
+    @property
+    def extent(self) -> int:
+        """How much was seen."""
+        return len(self.scopes) + len(self.keys) + len(self.filters) + len(self.sizes)
+
+    def closure(self) -> Iterator[tuple[str, ...]]:
+        """Yield the columns of all products with the same keys as one that was asked, and as many conditions as one.
+
+        So a chart is foreseen under all filters of a dashboard, but no chart by the keys of two of them.
+        """
+        for keys, size in product(sorted(self.keys), sorted(self.sizes)):
+            for chosen in combinations(sorted(self.filters - {*keys}), size):
+                yield tuple(sorted((*keys, *chosen)))
+
+
+def _keys(pattern: CountPattern) -> tuple[str, ...]:
+    if pattern.grouped:
+        return pattern.names
+    listed = zip(pattern.classes, pattern.filters or (), strict=False)
+    return tuple([own.attribute for own, members in listed if members is None])
+
+
+@dataclass(slots=True)
 class SingleAnswers:
     """What single answers have covered so far: the facts from which bundles are designed."""
 
@@ -82,17 +134,13 @@ class SingleAnswers:
     """The finest way in which each column was asked about."""
     worst: dict[str, dict[tuple[Base, SetShape], Members]] = field(default_factory=dict)
     """Of products, the set of its classes that has the most variance, in each base that the column may have."""
-    sizes: set[int] = field(default_factory=set)
-    """Of products, the numbers of columns."""
-    scopes: set[tuple[str, ...]] = field(default_factory=set)
-    """Of products, the columns."""
+    counted: AskedScopes = field(default_factory=AskedScopes)
+    """The columns that were asked about together."""
     ordered: frozenset[str] = frozenset()
     """The columns whose values have an order: ranges may be asked of them."""
     summed: dict[tuple[str, Base], tuple[Classes, int]] = field(default_factory=dict)
     """The columns whose numbers or squares were added up, and the largest weight of the number of rows in that."""
-    sum_sizes: set[int] = field(default_factory=set)
-    """Of sums, the numbers of other columns."""
-    sum_scopes: set[tuple[str, ...]] = field(default_factory=set)
+    added: AskedScopes = field(default_factory=AskedScopes)
     """Of sums, the other columns."""
     changes: int = 0
     """How often any of this changed, apart from how often a rent was paid."""
@@ -112,8 +160,9 @@ class SingleAnswers:
             self.changes += 1
         self.see(pattern)
 
-    def see(self, pattern: CountPattern) -> None:
-        """Record the columns and classes that were asked about."""
+    def see(self, pattern: CountPattern, *, bought: bool = False) -> None:
+        """Record the columns and classes that were asked about, or that something was bought for."""
+        keys = None if bought else _keys(pattern)
         sides, value = class_sets(pattern), pattern.summed
         known = self._extent
         if value is not None and sides is not None:
@@ -124,8 +173,7 @@ class SingleAnswers:
                 self.summed[place] = value, members
                 self.changes += 1
             sides = tuple([side for side in sides if side[0] is not value])
-            self.sum_sizes.add(len(sides))
-            self.sum_scopes.add(tuple([own.attribute for own, _ in sides]))
+            self.added.add(tuple([own.attribute for own, _ in sides]), keys)
         for own in pattern.classes:
             if own is value:
                 continue
@@ -137,8 +185,7 @@ class SingleAnswers:
                 self.changes += 1
         if sides:
             if value is None:
-                self.sizes.add(len(sides))
-                self.scopes.add(pattern.names)
+                self.counted.add(pattern.names, keys)
             for own, members in sides:
                 if own == self.finest[own.attribute]:
                     self._see_set(own, members)
@@ -147,7 +194,7 @@ class SingleAnswers:
     @property
     def _extent(self) -> int:
         """How many sizes and scopes were seen."""
-        return len(self.sizes) + len(self.scopes) + len(self.sum_sizes) + len(self.sum_scopes)
+        return self.counted.extent + self.added.extent
 
     def _see_set(self, classes: Classes, members: Members) -> None:
         compared = self._compared.setdefault(classes.attribute, set())
@@ -208,8 +255,8 @@ class SingleAnswers:
     def seen(self, *patterns: CountPattern) -> SingleAnswers:
         """Return the record after one more question, without the rents."""
         worst = {name: dict(own) for name, own in self.worst.items()}
-        found = SingleAnswers([], dict(self.finest), worst, set(self.sizes), set(self.scopes), self.ordered)
-        found.summed, found.sum_sizes, found.sum_scopes = dict(self.summed), {*self.sum_sizes}, {*self.sum_scopes}
+        found = SingleAnswers([], dict(self.finest), worst, self.counted.copy(), self.ordered)
+        found.summed, found.added = dict(self.summed), self.added.copy()
         for pattern in patterns:
             found.see(pattern)
         return found
@@ -230,7 +277,7 @@ class SingleAnswers:
         self._open = {key: rent for key, rent in self._open.items() if level not in rent.used}
         if level not in _NARROW:
             self.rents.append(Rent(pattern, None, event, 1, used={level}))
-            self.see(pattern)
+            self.see(pattern, bought=True)
 
 
 def _follows(rent: Rent, level: BundleLevel, names: frozenset[str], summed: frozenset[tuple[str, Base]]) -> bool:
