@@ -84,8 +84,8 @@ class AskedScopes:
     """Those of them that groups were made by."""
     filters: set[str] = field(default_factory=set)
     """All columns that conditions were about."""
-    sizes: set[int] = field(default_factory=set)
-    """The numbers of columns in conditions."""
+    sizes: set[tuple[int, int]] = field(default_factory=set)
+    """The numbers of keys and of columns in conditions."""
 
     def add(self, names: tuple[str, ...], keys: tuple[str, ...] | None) -> None:
         """Record the columns of a product, and which of them are keys.
@@ -97,7 +97,7 @@ class AskedScopes:
         self.scopes.add(names)
         self.keys.add(keys)
         self.filters.update({*names}.difference(keys))
-        self.sizes.add(len(names) - len(keys))
+        self.sizes.add((len(keys), len(names) - len(keys)))
 
     def copy(self) -> AskedScopes:
         """Return the same, to be added to."""
@@ -109,12 +109,12 @@ class AskedScopes:
         return len(self.scopes) + len(self.keys) + len(self.filters) + len(self.sizes)
 
     def closure(self) -> Iterator[tuple[str, ...]]:
-        """Yield the columns of all products with the same keys as one that was asked, and as many conditions as one.
+        """Yield the columns of all products with the keys of one that was asked, and as many conditions as one like it.
 
         So a chart is foreseen under all filters of a dashboard, but no chart by the keys of two of them.
         """
-        for keys, size in product(sorted(self.keys), sorted(self.sizes)):
-            for chosen in combinations(sorted(self.filters - {*keys}), size):
+        for keys, (several, size) in product(sorted(self.keys), sorted(self.sizes)):
+            for chosen in combinations(sorted(self.filters - {*keys}), size) if several == len(keys) else ():
                 yield tuple(sorted((*keys, *chosen)))
 
 
