@@ -122,14 +122,13 @@ def replay(ladder: Ladder, call: Call) -> None:
         others = [place for place in places if not call.asked[place].demanding]
         released = {place: ladder.lookup.recall(call.asked[place].question) for place in others}
         asked = [call.asked[place].question for place in others if released[place]]
-        noises = ladder.planner.plan(asked, call.request).measurement.noises if asked else ()
-        start = 0
+        noises = iter(ladder.planner.plan(asked, call.request).measurement.noises if asked else ())
         for place in others:
-            known, question = released[place], call.asked[place].question
-            if known is not None:
-                planned = noises[start : start + len(question.query.blocks)]
-                start += len(planned)
-                call.fill([ladder.lookup.replay_planned(question, known, planned, call.request)], [place])
+            known = released[place]
+            if known:
+                planned = tuple([next(noises) for _ in known])
+                found = ladder.lookup.replay_planned(call.asked[place].question, known, planned, call.request)
+                call.fill([found], [place])
     replays = ladder.lookup.replay([call.asked[place] for place in counts])
     call.replays = {place: one for place, one in zip(counts, replays, strict=True) if one is not None}
     call.fill([one.found() for one in call.replays.values()], [*call.replays])

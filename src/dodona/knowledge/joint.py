@@ -68,7 +68,7 @@ def _varies_alone(steps: CountPattern, other: CountPattern) -> bool:
 
 def _of_products(residuals: ResidualStore, first: Sequence[CountPattern], second: Sequence[CountPattern]) -> Doubles:
     """Return the covariances of products over the same classes with others over the same classes, one by one."""
-    pair = _Sides.of(first), _Sides.of(second)
+    pair = _ProductSides.of(first), _ProductSides.of(second)
     common = [own for own in first[0].classes if own in pair[1].places]
     found: Doubles = np.zeros(len(first))
     for inner in subsets(len(common)):
@@ -81,7 +81,7 @@ def _of_products(residuals: ResidualStore, first: Sequence[CountPattern], second
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
+class _ProductSides:
     """The columns of products over the same classes, and what each contributes to every product."""
 
     places: dict[Classes, int]
@@ -89,7 +89,7 @@ class _Sides:
     number: int
 
     @classmethod
-    def of(cls, products: Sequence[CountPattern]) -> _Sides:
+    def of(cls, products: Sequence[CountPattern]) -> _ProductSides:
         classes = products[0].classes
         places = {own: place for place, own in enumerate(classes)}
         return cls(places, SideTable(classes, [own.sets or () for own in products]), len(products))
@@ -103,7 +103,9 @@ class _Sides:
         return found
 
 
-def _of_rows(kept: Sequence[Classes], known: Sequence[MeasuredRows], pair: tuple[_Sides, _Sides]) -> Doubles:
+def _of_rows(
+    kept: Sequence[Classes], known: Sequence[MeasuredRows], pair: tuple[_ProductSides, _ProductSides]
+) -> Doubles:
     """Return the covariances of what one residual contributes to products.
 
     If it is known in several bases, each product has its own average of them, by precision, as it was looked up.

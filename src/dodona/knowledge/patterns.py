@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dodona.answer.laws import ErrorLaw, half_width
 from dodona.answer.sums import rounded_variance
 from dodona.errors import InvalidArgument
-from dodona.knowledge.sides import ClassWeight, Members
+from dodona.knowledge.sides import ClassWeight, Members, refine_set
 from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, RoundedGaussian
 from dodona.query import query
 from dodona.query.movement import Stack, atom_labels, attribute_uses, broadcast_codes, code_runs
@@ -218,17 +218,6 @@ def refine_pattern(pattern: CountPattern, domain: Domain) -> CountPattern | None
         return None
     sets = zip(pattern.classes, pattern.sets, finest, strict=True)
     return CountPattern(finest, tuple([refine_set(*side) for side in sets]))
-
-
-def refine_set(classes: Classes, members: Members, finer: Classes) -> Members:
-    """Return the members that are meant in a finer classing of the same attribute."""
-    if classes == finer:
-        return members
-    if isinstance(members, ClassWeight):
-        labels = classes.labels()
-        return ClassWeight(tuple([members.numbers[labels[code]] for code in _first_codes(finer).tolist()]))
-    codes = sum(mask for place, mask in enumerate(classes.masks) if members >> place & 1)
-    return sum(1 << place for place, mask in enumerate(finer.masks) if mask & codes)
 
 
 def member_classes(block: Block, classes: tuple[Classes, ...]) -> NDArray[np.bool_] | None:

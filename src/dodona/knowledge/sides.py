@@ -235,6 +235,18 @@ def target_sets(classes: Classes, members: Members) -> Iterator[tuple[SetShape, 
             yield SetShape.LONG, worst_range(number, 3 * number // 4)
 
 
+def refine_set(classes: Classes, members: Members, finer: Classes) -> Members:
+    """Return the members that are meant in a finer classing of the same attribute."""
+    if classes == finer:
+        return members
+    if isinstance(members, ClassWeight):
+        labels = classes.labels()
+        firsts = [(mask & -mask).bit_length() - 1 for mask in finer.masks]
+        return ClassWeight(tuple([members.numbers[labels[code]] for code in firsts]))
+    codes = sum(mask for place, mask in enumerate(classes.masks) if members >> place & 1)
+    return sum(1 << place for place, mask in enumerate(finer.masks) if mask & codes)
+
+
 def _is_range(number: int, members: int) -> bool:
     """Return whether a set is a range on the circle of classes: it has one end at most."""
     turned = (members >> 1) | ((members & 1) << (number - 1))

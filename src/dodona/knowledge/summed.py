@@ -23,10 +23,9 @@ from dodona.knowledge.patterns import (
     find_pattern,
     list_classings,
     refine_pattern,
-    refine_set,
 )
 from dodona.knowledge.residuals import ResidualStore
-from dodona.knowledge.sides import PARTS, PRESENT, SUM, ClassWeight, Members, members_of
+from dodona.knowledge.sides import PARTS, PRESENT, SUM, ClassWeight, Members, members_of, refine_set
 from dodona.query.bases import middle_code, row_reach
 from dodona.query.predicate import Among, And, Predicate, among_mask, conjunction
 from dodona.query.query import ONE, Block, ValueWeight, block_weights, weight_attributes
