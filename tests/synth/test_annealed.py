@@ -14,11 +14,12 @@ from dodona.privacy.selection import Exponential
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Neighbours, Schema, Unit
-from dodona.synth.annealed import SMALL_ERROR, WholePlan, _preparing_share, plan_whole
+from dodona.synth.annealed import _preparing_share
 from dodona.synth.methods import Annealed
 from dodona.synth.report import public_report
 from dodona.synth.run import Currency
 from dodona.synth.synthesize import _make_run, synthesize
+from dodona.synth.whole import SMALL_ERROR, WholePlan, plan_whole
 from dodona.synth.workload import Workload, marginal_block
 from dodona.trusted.gate import _choose_all
 from tests.synth.scene import PURE, RENYI, ROWS, columns, curator_of, ledger_of, schema
