@@ -16,8 +16,8 @@ from dodona.schema.attributes import Integer
 from dodona.schema.encoding import encode
 from dodona.schema.schema import Domain
 from dodona.synth.accuracy import interval_factor, marginal_error, noise_distance, released_counts
-from dodona.synth.annealed import lift
 from dodona.synth.methods import Annealed
+from dodona.synth.whole import lift
 from dodona.synth.workload import Workload, marginal_block
 from tests.synth.scene import PURE, ROWS, columns, curator_of, schema
 

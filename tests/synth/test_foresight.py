@@ -125,7 +125,7 @@ def test_subsets_that_could_not_be_asked_for_at_once_are_no_candidates(monkeypat
     schema = Schema.of("t", *(Integer(f"c{place}", 0, 5, otherwise=0) for place in range(4)), size=100)
     held = {f"c{place}": [1] * 100 for place in range(4)}
     workload = Workload.ways(schema.domain, 3)
-    for module in ("dodona.query.query", "dodona.synth.annealed"):
+    for module in ("dodona.query.query", "dodona.synth.annealed", "dodona.synth.candidates"):
         monkeypatch.setattr(f"{module}.MOST_VALUES", workload.query.values + 50)
     model = synthesize(curator_of(schema, held), workload, epsilon=1, method=Annealed(rounds=6))
     assert len(model.steps) > 2

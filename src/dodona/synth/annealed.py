@@ -6,35 +6,29 @@ rows and the price. Within a batch only released values are looked at.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from itertools import combinations
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dodona.answer.sums import WIDE_SCALE
-from dodona.knowledge.binned import BinnedLaw, Bins, average_runs, cut_bins, even_runs
+from dodona.knowledge.binned import BinnedLaw
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
-from dodona.knowledge.junction import Table
 from dodona.privacy.additive_noise import Laplace, Noise
-from dodona.privacy.measurement import ResidualMeasurement, ResidualVariance, residual_event, rounding_variance
-from dodona.privacy.scores import MOST_FACTOR, MOST_HANDICAP, DistanceScores, distance_sensitivity
-from dodona.query.bases import Base, base_rows
+from dodona.privacy.scores import MOST_HANDICAP, DistanceScores, distance_sensitivity
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block
-from dodona.query.residual import Classes, Residual
 from dodona.schema.partition import Partition
+from dodona.synth.candidates import LEAST_PRICE, Candidate, Candidates, choose_bins, coarser, list_candidates
 from dodona.synth.run import SynthesisRun
-from dodona.synth.workload import marginal_block, marginal_columns
+from dodona.synth.whole import join_whole, measure_whole, plan_whole
+from dodona.synth.workload import marginal_block
 
-_LEAST_SHARE, _MOST_SHARE = 0.05, 0.1
-"""Of the whole for the single columns, which every marginal needs, and of a round for the choice."""
-_SINGLE_ERROR = 0.01
-"""Single columns get more than the least share while their noise moves them by more than this, in total variation."""
-_WIDE, _LEAST_BIN = 64, 2.0
-"""Columns with more values are put into bins, each of at least so many deviations of the noise of a first block."""
+_LEAST_SHARE, _MOST_SHARE, _CHOICE_SHARE = 0.05, 0.35, 0.1
+"""Of the whole, the least and the most for the single columns, which every marginal needs; of a round, for choices."""
+_SHARE_PER_ERROR, _SINGLE_ERROR = 7.0, 0.01
+"""For single columns, by how far the noise of a tenth of the whole moves them, in total variation; and how far it does
+where choices need all of their share."""
 _ANNEALING_FACTOR = 4.0
 """The factor on the cost of a round once rounds gain less than their noise: it halves the noise."""
 _ROUNDS_PER_COLUMN = 2
@@ -50,17 +44,6 @@ _ANCHOR = 0.5
 _WHOLE_STEPS, _LAST_STEPS = 200, 500
 _SMALLEST = 1e-3
 """As a share of the whole: a smaller remainder is not worth a charge."""
-SMALL_ERROR = 0.02
-"""A workload is measured whole if the noise of doing so moves a marginal by no more than this, in total variation."""
-_MOST_MARGINALS = 10_000
-_TURNS = 20
-_BITS = 30
-_WHOLE_PULL = 4.0
-"""How many times the anchor of a table is as strong that was measured with all others, and not chosen."""
-_LOOSENED = 8
-"""Of a model that holds a part of a workload that was measured whole: how many times fewer cells it has than it may."""
-_LEAST_VARIANCE = Fraction(WIDE_SCALE) ** 2
-"""Of a residual: what is derived from residuals takes them as sums of Gaussians that are at least so wide."""
 
 
 def run_annealed(
@@ -74,28 +57,32 @@ def run_annealed(
     whole = run.total * (1 - 1e-9)
     plan = plan_whole(run) if rounds is None else None
     if plan is not None:
-        seen = _measure_whole(run, plan)
-        belief = _join_whole(belief, seen).fitted(_WHOLE_STEPS)
+        seen = measure_whole(run, plan)
+        belief = join_whole(belief, seen).fitted(_WHOLE_STEPS)
         return belief, (*belief.seen, *belief.loose)
-    candidates = _candidates(run)
+    candidates = list_candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
-    share = _preparing_share(run, singles)
+    first, choosing = _preparing_shares(run, singles)
     parts = _ROUNDS_PER_COLUMN * len(singles) if rounds is None else rounds
-    _require_drawable(run, candidates, min((1 - share) / parts, _SMALLEST) * whole, share)
-    measured = run.measure("singles", singles, share * whole, by_size=True)
+    _require_drawable(run, candidates, min((1 - first) / parts, _SMALLEST) * whole, choosing)
+    shares = run.currency.shares([block.values for block in singles])
+    measured = run.measure("singles", singles, first * whole, shares=shares)
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
     pace = (whole - run.spent) / parts
-    binned = BinnedLaw.of(belief, *_choose_bins(run, belief, (1 - share) * pace))
+    binned = BinnedLaw.of(belief, *choose_bins(run, belief, (1 - choosing) * pace))
     if binned.bins:
         belief = binned.coarse.fitted(_STEPS, anchor=_ANCHOR)
-        candidates = _candidates(run, binned.bins)
+        candidates = list_candidates(run, binned.bins)
+    candidates.update(coarser(run, belief, candidates))
     batch, number = min(max(_LEAST_BATCH, len(singles) // _COLUMNS_PER_CHOICE), (len(singles) + 1) // 2), 0
     while whole - run.spent > _SMALLEST * whole:
         left = whole - run.spent
         count = max(1, min(batch, math.floor(left / pace)))
-        price = count * pace if left - count * pace >= pace else left  # nothing is left for a round of its own
+        last = left - count * pace < pace  # nothing is left for a round of its own
         number += 1
-        belief, gained = _round(run, belief, candidates, number, count, (price, share * price))
+        belief, gained = _round(
+            run, belief, candidates, number, count, _Prices(left if last else count * pace, choosing, last)
+        )
         if not gained:
             pace *= _ANNEALING_FACTOR
     fitted = belief.fitted(_LAST_STEPS)
@@ -104,102 +91,77 @@ def run_annealed(
     return replace(binned, coarse=fitted), (*measured, *fitted.seen, *fitted.loose)
 
 
-def _choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple[Bins, dict[str, NDArray[np.float64]]]:
-    """Return the bins of wide columns, and the shares of their values, even where noise may have made them uneven.
+def _preparing_shares(run: SynthesisRun, singles: Sequence[Block]) -> tuple[float, float]:
+    """Return the shares spent on preparation: of the whole budget on single columns, and of each round on choices.
 
-    Each bin has about as many rows at least as the noise of a first block, or noise hides how many it has. Only
-    released counts of single columns are looked at. Columns stay as they are that anything else is known about, or that
-    a count of the workload compares.
-    """
-    domain, found = run.workload.query.domain, dict[str, Partition]()
-    known = {name for names in belief.prior for name in names}
-    known |= {name for one in belief.seen if len(one.block.attributes) > 1 for name in one.block.attributes}
-    for block in run.workload.query.blocks:
-        known |= set() if marginal_columns(block) is not None else block.attributes
-    shares = dict[str, NDArray[np.float64]]()
-    for one in belief.seen:
-        name = next(iter(one.block.attributes), None)
-        if name is None or name in known:  # blocks of several columns are among what is known
-            continue
-        attribute, deviation = domain[name], math.sqrt(one.variance)
-        if attribute.size <= _WIDE or one.values.size != attribute.cells:
-            continue
-        noise = run.currency.noise(paid, run.sensitivity([one.block]))
-        counted, others = np.split(one.values, [attribute.size])
-        runs = even_runs(counted, deviation)
-        even = average_runs(counted, runs)
-        cuts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, deviation)
-        if len(cuts) < attribute.size:
-            found[name] = Partition.cut(attribute, cuts)
-            shares[name] = np.concatenate((even, np.maximum(others, 0.0)))
-    return found, shares
-
-
-def _preparing_share(run: SynthesisRun, singles: Sequence[Block]) -> float:
-    """Return the share spent on preparation: of the whole budget on single columns, and of each round on choices.
-
-    With ample budget the least is enough for both, and the rest measures what was chosen.
+    With ample budget the least is enough for both, and the rest measures what was chosen. Where noise hides the single
+    columns, these are most of what can be known.
     """
     shares = run.currency.shares([block.values for block in singles])
     noises = [
-        run.currency.noise(_MOST_SHARE * run.total * share, run.sensitivity([block]))
+        run.currency.noise(_CHOICE_SHARE * run.total * share, run.sensitivity([block]))
         for block, share in zip(singles, shares, strict=True)
     ]
     moved = [0.5 * _mean_absolute_noise(noise) * block.values for noise, block in zip(noises, singles, strict=True)]
     error = float(np.mean(moved)) / run.size
     power = 1 if run.currency.unit == "ε" else 2
-    return min(_MOST_SHARE, max(_LEAST_SHARE, _MOST_SHARE * (error / _SINGLE_ERROR) ** power))
+    choosing = _CHOICE_SHARE * min(1.0, (error / _SINGLE_ERROR) ** power)
+    return min(_MOST_SHARE, max(_LEAST_SHARE, _SHARE_PER_ERROR * error)), max(_LEAST_SHARE, choosing)
 
 
-def _require_drawable(run: SynthesisRun, candidates: dict[Block, int], least: float, share: float) -> None:
+def _require_drawable(run: SynthesisRun, candidates: Candidates, least: float, choosing: float) -> None:
     """Refuse a price before the first charge, if its least round would ask for more noise than can be drawn."""
-    factors = tuple(candidates.values())
-    run.currency.choice(share * least, distance_sensitivity(run.asked([*candidates]), factors, run.unit))
+    factors = tuple(candidate.factor for candidate in candidates.values())
+    run.currency.choice(choosing * least, distance_sensitivity(run.asked([*candidates]), factors, run.unit))
     for block in candidates:
-        run.currency.noise((1 - share) * least, run.sensitivity([block]))
+        run.currency.noise((1 - choosing) * least * LEAST_PRICE, run.sensitivity([block]))
 
 
 # --- A round: choose a batch of blocks by what the model believes, measure them together, and fit. ---
 
 
-def _round(  # noqa: PLR0913, PLR0917  the state of a run
-    run: SynthesisRun,
-    belief: FactoredBelief,
-    candidates: dict[Block, int],
-    number: int,
-    count: int,
-    prices: tuple[float, float],
-) -> tuple[FactoredBelief, bool]:
-    """Return the belief after one batch, and whether it moved by more than the noise.
+class _Prices(NamedTuple):
+    """What a round may spend, the share of that for its choices, and whether it is the last one, which spends all."""
 
-    The prices are that of the whole round, and what of it is for the choices.
-    """
-    price, choosing = prices
-    within = max(run.cells * min(1.0, (run.spent + price) / run.total), belief.tree.cells)
+    whole: float
+    choosing: float
+    last: bool
+
+
+def _round(  # noqa: PLR0913, PLR0917  the state of a run
+    run: SynthesisRun, belief: FactoredBelief, candidates: Candidates, number: int, count: int, prices: _Prices
+) -> tuple[FactoredBelief, bool]:
+    """Return the belief after one batch, and whether it moved by more than the noise."""
+    within = max(run.cells * min(1.0, (run.spent + prices.whole) / run.total), belief.tree.cells)
     blocks = [block for block in candidates if belief.holds([block], limit=math.ceil(within))]
     small = set(blocks)
-    loose = {block for block in candidates if block not in small and _loose(block) and not belief.holds([block])}
+    loose = {block for block in candidates if block not in small and _loose(block, candidates)}
+    loose = {block for block in loose if not belief.holds([block])}
     blocks += [block for block in candidates if block in loose]
     blocks = blocks or [one.block for one in belief.seen]
     count = min(count, len(blocks))
-    paid = price - choosing
-    factors = tuple(candidates.get(block, 1) for block in blocks)
-    lost = []
-    for block, factor in zip(blocks, factors, strict=True):
-        noise = run.currency.noise(paid / count, run.sensitivity([block]))
-        lost.append(min(MOST_HANDICAP, factor * math.floor(_mean_absolute_noise(noise) * block.values)))
+    each = (1 - prices.choosing) * prices.whole / count
+    scored = [candidates.get(block, Candidate(1, 1.0)) for block in blocks]
+    factors, lost = tuple(candidate.factor for candidate in scored), []
+    for block, candidate in zip(blocks, scored, strict=True):
+        noise = run.currency.noise(each * candidate.price, run.sensitivity([block]))
+        lost.append(min(MOST_HANDICAP, candidate.factor * math.floor(_mean_absolute_noise(noise) * block.values)))
     query, believed = run.asked(blocks), run.believed(belief, blocks)
-    choice = run.currency.choice(choosing / count, distance_sensitivity(query, factors, run.unit))
+    choice = run.currency.choice(prices.choosing * prices.whole / count, distance_sensitivity(query, factors, run.unit))
     scores = DistanceScores(query, believed, factors, tuple(lost), choice, count=count, overlap=_OVERLAP)
     found = run.choose(f"{number} choose", scores)
-    chosen, held = list[Block](), list[Block]()
+    chosen, held, weights = list[Block](), list[Block](), list[float]()
     for place in found:  # each of them could be held alone: together they may tie too many columns
         block = blocks[place]
         holds = block not in loose and belief.holds([*held, block])
-        if (holds or _loose(block)) and block.values + sum(own.values for own in chosen) <= MOST_VALUES:
+        if (holds or _loose(block, candidates)) and block.values + sum(own.values for own in chosen) <= MOST_VALUES:
             chosen.append(block)
+            weights.append(scored[place].price)
             held += [block] if holds else []
-    seen = run.measure(f"{number} measure", chosen, paid) if chosen else ()
+    if not chosen:
+        return belief, True
+    paid = (1 - prices.choosing) * prices.whole if prices.last else each * sum(weights)
+    seen = run.measure(f"{number} measure", chosen, paid, shares=[own / sum(weights) for own in weights])
     if not seen:
         return belief, True
     before = [belief.expect(run.workload.over([one.block])) for one in seen]
@@ -213,9 +175,10 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     return belief, 2 * gains > len(seen)
 
 
-def _loose(block: Block) -> bool:
-    """Return whether a block can be measured that no clique holds: a marginal, perhaps of bins."""
-    return block.where == EVERYTHING and all(isinstance(key, Partition) for key in block.keys)
+def _loose(block: Block, candidates: Candidates) -> bool:
+    """Return whether a block can be measured that no clique holds: a marginal, perhaps in the bins of wide columns."""
+    fine = block not in candidates or candidates[block].fine
+    return fine and block.where == EVERYTHING and all(isinstance(key, Partition) for key in block.keys)
 
 
 def _noise_distance(seen: ObservedBlock) -> float:
@@ -226,221 +189,3 @@ def _noise_distance(seen: ObservedBlock) -> float:
 def _mean_absolute_noise(noise: Noise) -> float:
     """Return the mean absolute value of the noise."""
     return float(noise.scale) * (1.0 if isinstance(noise, Laplace) else math.sqrt(2 / math.pi))
-
-
-def _candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, int]:
-    """Return the blocks that may be measured, and the weight of each distance.
-
-    For marginals: all subsets of workload marginals, weighted by the columns that they share with these; the smaller
-    ones first, as long as all can be asked for at once.
-    """
-    domain, found, cut = run.workload.query.domain, dict[Block, int](), bins or {}
-    sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
-    uses = {name: sum(name in names for names in sets) for name in run.workload.names}
-    below = {some for names in sets for ways in range(1, len(names)) for some in combinations(names, ways)}
-    most = MOST_VALUES - run.workload.query.values
-    for some in sorted(
-        below.difference(sets), key=lambda some: (math.prod([domain[name].cells for name in some]), some)
-    ):
-        most -= math.prod([domain[name].cells for name in some])
-        if most < 0:
-            break
-        found[marginal_block(domain, some, cut)] = sum(uses[name] for name in some)
-    for names in sets:
-        found[marginal_block(domain, names, cut)] = sum(uses[name] for name in names)
-    usual = max(found.values(), default=1)
-    for block in run.workload.query.blocks:
-        if marginal_columns(block) is None:
-            found.setdefault(block, usual)
-    finest = -(-max(found.values()) // MOST_FACTOR)
-    return {block: max(1, factor // finest) for block, factor in found.items()}
-
-
-# --- The whole workload at once, by residuals: where the price buys noise that is small everywhere. ---
-
-
-@dataclass(frozen=True, slots=True)
-class WholePlan:
-    """The residuals of all marginals with their variances, and the mean error that their noise causes."""
-
-    parts: tuple[ResidualVariance, ...]
-    error: float
-    """The mean total variation of a marginal that noise alone causes."""
-
-
-def plan_whole(run: SynthesisRun) -> WholePlan | None:
-    """Return how to measure the whole workload; None if its noise is not small.
-
-    Only public facts are looked at: the workload, the domain, the declared number of rows, the unit and the price.
-
-    Theorem: synthesis
-    """
-    blocks = run.workload.query.blocks
-    sets = [names for block in blocks if (names := marginal_columns(block)) is not None]
-    if len(sets) < len(blocks) or len(sets) > _MOST_MARGINALS or run.currency.unit == "ε" or run.currency.laplace:
-        return None
-    domain = run.workload.query.domain
-    classes = {name: Classes.of(domain[name]) for name in run.workload.names if domain[name].cells > 1}
-    numbers = {name: own.number for name, own in classes.items()}
-    rho = run.total / (2 if run.currency.unit == "μ²" else 1)  # of normal noise ρ = μ²/2
-    wanted = _allot(_variance_shares(sets, numbers, total=not run.unit.fixed), numbers, rho * (1 - 1e-6))
-    if not any(wanted.variances):
-        return None
-    error = float(np.mean(wanted.distances)) / run.size
-    if error > SMALL_ERROR:
-        return None
-    residuals = {names: Residual(tuple(classes[name] for name in names)) for names in wanted.variances}
-    parts = [(residuals[names], _rounded(variance)) for names, variance in wanted.variances.items()]
-    # Prices depend on the unit: variances are scaled so that all residuals together cost what may be spent.
-    price = run.currency.cost(residual_event(parts, run.unit, run.currency.normal))
-    factor = _rounded(price / (run.total * (1 - 1e-6)), up=True)
-    error *= math.sqrt(float(factor))
-    if error > SMALL_ERROR:
-        return None
-    return WholePlan(tuple((residual, max(variance * factor, _LEAST_VARIANCE)) for residual, variance in parts), error)
-
-
-@dataclass(frozen=True, slots=True)
-class _Allotment:
-    variances: dict[tuple[str, ...], float]
-    distances: list[float]
-
-
-def _variance_shares(
-    sets: list[tuple[str, ...]], numbers: dict[str, int], *, total: bool
-) -> list[tuple[int, dict[tuple[str, ...], float]]]:
-    """Return for each marginal its cells, and what the variance of each residual adds to that of a cell.
-
-    The number of rows is a residual too, if it is not public.
-    """
-    found = []
-    for names in sets:
-        own = [name for name in names if name in numbers]
-        shares = {}
-        for ways in range(0 if total else 1, len(own) + 1):
-            for some in combinations(own, ways):
-                spread = math.prod([1 - 1 / numbers[name] for name in some])
-                shares[tuple(sorted(some))] = spread * math.prod(
-                    [numbers[name] ** -2.0 for name in own if name not in some]
-                )
-        found.append((math.prod([numbers[name] for name in own]), shares))
-    return found
-
-
-def _allot(shares: list[tuple[int, dict[tuple[str, ...], float]]], numbers: dict[str, int], rho: float) -> _Allotment:
-    """Return the variances of residuals that make the sum of expected distances small, at a price of ρ.
-
-    Where the sum of variances is to be least, the variance of a residual is √(price/use). Distances are roots of
-    variances, so each marginal is weighted by one over its deviation, which is repeated until it settles.
-    """
-    residuals = list(dict.fromkeys(names for _, own in shares for names in own))
-    if not residuals:
-        return _Allotment({}, [])
-    places = {names: place for place, names in enumerate(residuals)}
-    marginals = [
-        (cells, np.array([places[names] for names in own], dtype=np.int64), np.array(list(own.values())))
-        for cells, own in shares
-    ]
-    price = np.array([math.prod([1 - 1 / numbers[name] for name in names]) for names in residuals])
-    weights = np.ones(len(marginals))
-    for _ in range(_TURNS):
-        use = np.zeros(len(residuals))
-        for weight, (cells, at, added) in zip(weights, marginals, strict=True):
-            use[at] += weight * cells * added
-        variances = np.sqrt(price / use)
-        variances *= float((price / variances).sum()) / (2 * rho)
-        deviations = np.array([math.sqrt(float(added @ variances[at])) for _, at, added in marginals])
-        weights = 1 / deviations
-    distances = [
-        0.5 * math.sqrt(2 / math.pi) * cells * deviation
-        for deviation, (cells, _, _) in zip(deviations.tolist(), marginals, strict=True)
-    ]
-    return _Allotment(dict(zip(residuals, variances.tolist(), strict=True)), distances)
-
-
-def _rounded(value: float, *, up: bool = False) -> Fraction:
-    """Return a fraction with few bits near a number, not below it with `up`."""
-    unit = Fraction(2) ** (math.frexp(value)[1] - _BITS)
-    number = Fraction(value) / unit
-    return (math.ceil(number) if up else max(1, round(number))) * unit
-
-
-def _measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ...]:
-    """Return the tables of the workload, put together from measured residuals; nothing if the answer was lost."""
-    measurement = ResidualMeasurement(run.workload.query.domain, plan.parts, law=run.currency.normal)
-    released = run.measure_residuals("residuals", measurement)
-    if released is None:
-        return ()
-    domain, start = run.workload.query.domain, 0
-    tables: dict[tuple[str, ...], Table] = {}
-    variances: dict[tuple[str, ...], float] = {}
-    for residual, variance in plan.parts:
-        tables[residual.attributes] = lift(residual, released[start : start + residual.number])
-        variances[residual.attributes] = float(variance + rounding_variance(residual, run.currency.normal))
-        start += residual.number
-    found, numbers = [], {name: domain[name].cells for name in run.workload.names if domain[name].cells > 1}
-    repeated = _repetition(run, numbers)
-    for block in run.workload.query.blocks:
-        names = [name for name in marginal_columns(block) or () if name in numbers]
-        if not names:
-            continue  # a marginal of constant columns: nothing about it was to be measured
-        shape = [numbers[name] for name in names]
-        table = np.zeros(shape) if () in tables else np.full(shape, run.size / math.prod(shape))
-        for some, own in tables.items():
-            if set(some) <= set(names):
-                ordered = [name for name in names if name in some]
-                turned = own.transpose([some.index(name) for name in ordered])
-                wide = turned.reshape([numbers[name] if name in some else 1 for name in names])
-                table += wide * math.prod([1 / numbers[name] for name in names if name not in some])
-        ((_, shares),) = _variance_shares([tuple(names)], numbers, total=() in tables)
-        spread = sum([share * variances[some] for some, share in shares.items()])
-        one = ObservedBlock.of_shares(block, table.reshape(-1) / run.size, spread / run.size**2)
-        # A residual's noise is the same in all directions of its own; one of fewer columns is spread evenly.
-        widths = [variances[some] / math.prod([numbers[name] for name in names if name not in some]) for some in shares]
-        found.append(replace(one, peak=max(widths) / run.size**2, pull=_WHOLE_PULL * repeated))
-    return tuple(found)
-
-
-def _join_whole(belief: FactoredBelief, seen: Sequence[ObservedBlock]) -> FactoredBelief:
-    """Return the belief with all tables of the workload, or with those that the most strongly tied columns are in.
-
-    How strongly columns are tied is read off the measured tables: the distance of a pair from independence.
-    """
-    if belief.holds([one.block for one in seen]):
-        return belief.joined(seen)
-    ties: dict[tuple[str, ...], float] = {}
-    for one in seen:
-        names = marginal_columns(one.block) or ()
-        table = one.values.reshape([key.groups for key in one.block.keys])
-        for pair in combinations(range(len(names)), 2):
-            if (names[pair[0]], names[pair[1]]) not in ties:
-                own = table.sum(axis=tuple(axis for axis in range(len(names)) if axis not in pair))
-                away = np.abs(own - np.outer(own.sum(axis=1), own.sum(axis=0)) / max(1e-9, own.sum())).sum()
-                ties[names[pair[0]], names[pair[1]]] = float(away)
-    pairs = sorted(ties, key=lambda pair: -ties[pair])
-    tied = belief.tied(pairs, limit=belief.limit // _LOOSENED)
-    held = [one for one in seen if tied.covers(one.block.attributes)]
-    return tied.joined(held).loosened(one for one in seen if one not in held)
-
-
-def _repetition(run: SynthesisRun, numbers: dict[str, int]) -> float:
-    """Return how many tables of the workload repeat a number that was measured, on average."""
-    sets = [frozenset(block.attributes) & set(numbers) for block in run.workload.query.blocks]
-    inside = {frozenset(some) for own in sets for ways in range(1, len(own) + 1) for some in combinations(own, ways)}
-    measured = sum(math.prod([numbers[name] - 1 for name in some]) for some in inside)
-    return sum(math.prod([numbers[name] for name in own]) - 1 for own in sets) / max(1, measured)
-
-
-def lift(residual: Residual, values: Sequence[int]) -> Table:
-    """Return the table with these Helmert rows of a residual; its mean along each attribute is 0.
-
-    Theorem: residual-reconstruction
-    """
-    rows = np.empty(residual.number)
-    rows[residual.order()] = np.asarray(values, dtype=np.float64)
-    table = rows.reshape(residual.shape)
-    for axis, own in enumerate(residual.classes):
-        steps = np.arange(1, own.number)
-        lifted = base_rows(Base.POINTS, own.number) / (steps * (steps + 1))[:, None]
-        table = np.moveaxis(np.tensordot(lifted, table, (0, axis)), 0, axis)
-    return table

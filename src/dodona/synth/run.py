@@ -89,9 +89,12 @@ class Currency:
 
         The noise of a block is as part^-½, or as part^-1 in pure ε; Σ values·noise is least for these shares.
         """
-        power = 1 / 2 if self.unit == "ε" else 2 / 3
-        weights = [number**power for number in values]
+        weights = [self.weight(number) for number in values]
         return [weight / sum(weights) for weight in weights]
+
+    def weight(self, values: int) -> float:
+        """Return what a block of so many values should cost, in proportion to others."""
+        return float(values ** (1 / 2 if self.unit == "ε" else 2 / 3))
 
     def choice(self, part: float, sensitivity: Sensitivity) -> ChoiceMechanism:
         """Return the most accurate choice mechanism that costs at most `part`."""
@@ -271,15 +274,14 @@ class SynthesisRun:
             )
 
     def measure(
-        self, step: str, blocks: Sequence[Block], part: float, *, by_size: bool = False
+        self, step: str, blocks: Sequence[Block], part: float, *, shares: Sequence[float] | None = None
     ) -> tuple[ObservedBlock, ...]:
         """Measure blocks for a share of the budget and return the results; nothing if the answer was lost.
 
-        All have the same noise; or, `by_size`, larger ones have less, so that the sum of all noises is least.
+        All have the same noise; or each has what its share of the price buys.
         """
         noises = (self.currency.noise(part, self.sensitivity(blocks)),) * len(blocks)
-        if by_size:
-            shares = self.currency.shares([block.values for block in blocks])
+        if shares is not None:
             paired = zip(blocks, shares, strict=True)
             noises = tuple(self.currency.noise(part * share, self.sensitivity([block])) for block, share in paired)
         measurement = Measurement(self.asked(blocks), noises)

@@ -1,0 +1,151 @@
+"""What rounds may measure: marginals of the workload and of fewer of its columns, value by value or in coarse bins.
+
+All of it follows from public facts and from released counts of single columns.
+"""
+
+import math
+from collections.abc import Mapping
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dodona.knowledge.binned import Bins, average_runs, cut_bins, even_runs
+from dodona.knowledge.factored import FactoredBelief
+from dodona.privacy.scores import MOST_FACTOR
+from dodona.query.predicate import EVERYTHING
+from dodona.query.query import MOST_VALUES, Block
+from dodona.schema.partition import Partition
+from dodona.synth.run import SynthesisRun
+from dodona.synth.workload import marginal_block, marginal_columns
+
+_WIDE, _LEAST_BIN = 64, 2.0
+"""Columns with more values are put into bins, each of at least so many deviations of the noise of a first block."""
+_COARSE = 3 / 16
+"""Of all rows: the least share of a coarse bin, so that a column has about four of them."""
+_WORTHWHILE = 0.7
+"""Of the values of a column: with more coarse bins than that, there is little to gain."""
+_PAIR = 2
+LEAST_PRICE = 0.25
+"""Of the price of a usual block: what the smallest ones cost at least."""
+
+
+class Candidate(NamedTuple):
+    """How a block is scored and paid for."""
+
+    factor: int
+    """The weight of its distance."""
+    price: float
+    """Of that of a usual block: smaller blocks are as accurate for less."""
+    fine: bool = True
+    """Whether it has a group for each value, or for each bin of a wide column."""
+
+
+Candidates = Mapping[Block, Candidate]
+
+
+def choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple[Bins, dict[str, NDArray[np.float64]]]:
+    """Return the bins of wide columns, and the shares of their values, even where noise may have made them uneven.
+
+    Each bin has about as many rows at least as the noise of a first block, or noise hides how many it has. Only
+    released counts of single columns are looked at. Columns stay as they are that anything else is known about, or that
+    a count of the workload compares.
+    """
+    domain, found = run.workload.query.domain, dict[str, Partition]()
+    known = {name for names in belief.prior for name in names}
+    known |= {name for one in belief.seen if len(one.block.attributes) > 1 for name in one.block.attributes}
+    for block in run.workload.query.blocks:
+        known |= set() if marginal_columns(block) is not None else block.attributes
+    shares = dict[str, NDArray[np.float64]]()
+    for one in belief.seen:
+        name = next(iter(one.block.attributes), None)
+        if name is None or name in known:  # blocks of several columns are among what is known
+            continue
+        attribute, deviation = domain[name], math.sqrt(one.variance)
+        if attribute.size <= _WIDE or one.values.size != attribute.cells:
+            continue
+        noise = run.currency.noise(paid, run.sensitivity([one.block]))
+        counted, others = np.split(one.values, [attribute.size])
+        runs = even_runs(counted, deviation)
+        even = average_runs(counted, runs)
+        cuts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, deviation)
+        if len(cuts) < attribute.size:
+            found[name] = Partition.cut(attribute, cuts)
+            shares[name] = np.concatenate((even, np.maximum(others, 0.0)))
+    return found, shares
+
+
+def list_candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, Candidate]:
+    """Return the blocks that may be measured.
+
+    For marginals: all subsets of workload marginals, weighted by the columns that they share with these; the smaller
+    ones first, as long as all can be asked for at once.
+    """
+    domain, found, cut = run.workload.query.domain, dict[Block, int](), bins or {}
+    sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
+    uses = {name: sum(name in names for names in sets) for name in run.workload.names}
+    below = {some for names in sets for ways in range(1, len(names)) for some in combinations(names, ways)}
+    most = MOST_VALUES - run.workload.query.values
+    for some in sorted(
+        below.difference(sets), key=lambda some: (math.prod([domain[name].cells for name in some]), some)
+    ):
+        most -= math.prod([domain[name].cells for name in some])
+        if most < 0:
+            break
+        found[marginal_block(domain, some, cut)] = sum(uses[name] for name in some)
+    for names in sets:
+        found[marginal_block(domain, names, cut)] = sum(uses[name] for name in names)
+    usual = max(found.values(), default=1)
+    for block in run.workload.query.blocks:
+        if marginal_columns(block) is None:
+            found.setdefault(block, usual)
+    weight = _usual_weight(run)
+    finest = -(-max(found.values()) // MOST_FACTOR)
+    return {block: Candidate(max(1, factor // finest), _price(run, block, weight)) for block, factor in found.items()}
+
+
+def coarser(run: SynthesisRun, belief: FactoredBelief, candidates: Candidates) -> dict[Block, Candidate]:
+    """Return candidates for pairs of columns in coarse bins, one column of a pair or both.
+
+    A table of few cells tells how two columns hang together where noise would hide that in one of all their values; the
+    choice decides which of them is worth more. Bins are cut by what is believed of single columns, and so by released
+    counts alone. There are no more than can be asked for at once.
+    """
+    domain, cut = run.workload.query.domain, dict[str, Partition]()
+    for block in candidates:
+        key = block.keys[0] if len(block.keys) == 1 else None
+        if block.where != EVERYTHING or not isinstance(key, Partition):
+            continue
+        shares = belief.expect(run.workload.over([block]))[: len(key.cuts)]
+        cuts = tuple(key.cuts[place] for place in cut_bins(shares, _COARSE, (), 0.0))
+        if 1 < len(cuts) < _WORTHWHILE * len(key.cuts):
+            cut[key.attribute] = Partition.cut(domain[key.attribute], cuts)
+    found, weight = dict[Block, Candidate](), _usual_weight(run)
+    most = MOST_VALUES - sum(block.values for block in candidates)
+    for block, (factor, _, _) in candidates.items():
+        keys = [key for key in block.keys if isinstance(key, Partition)]
+        if len(keys) != _PAIR or block.where != EVERYTHING:
+            continue
+        for own in product(*((key, cut[key.attribute]) if key.attribute in cut else (key,) for key in keys)):
+            coarse = Block(EVERYTHING, own)
+            if coarse not in candidates and coarse.values <= most:
+                most -= coarse.values
+                found[coarse] = Candidate(factor, _price(run, coarse, weight), fine=False)
+    return found
+
+
+def _price(run: SynthesisRun, block: Block, usual: float) -> float:
+    """Return the price of a block, as a part of that of a usual one, which is as large as a pair of columns.
+
+    Prices in proportion to these make the sum of all noises least. Larger blocks cost no more than usual ones, or
+    rounds would be too few.
+    """
+    return max(LEAST_PRICE, min(1.0, run.currency.weight(block.values) / usual))
+
+
+def _usual_weight(run: SynthesisRun) -> float:
+    """Return what a pair of columns should cost on average, in proportion to others; or one column, if there is one."""
+    sizes = [run.workload.query.domain[name].cells for name in run.workload.names]
+    pairs = [first * second for first, second in combinations(sizes, 2)] or sizes
+    return math.fsum(map(run.currency.weight, pairs)) / len(pairs)
