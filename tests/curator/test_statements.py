@@ -333,3 +333,22 @@ def test_rows_without_null_have_no_note_on_it() -> None:
     with curator() as asked:
         answer = asked.ask(BY_EMERGENCY + " HAVING emergency IS NOT NULL", within="2%")
         assert not any("two rows with NULL" in one for one in answer.warnings)
+
+
+BY_YEAR = """SELECT date_trunc('year', admitted) AS first, year(admitted) AS year,
+to_char(admitted, '"in" YYYY') AS words, count(*) AS n FROM stays WHERE admitted >= '2023-01-01' GROUP BY 1, 2, 3"""
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+@pytest.mark.parametrize("around", ["{}", "SELECT *, n / year AS part FROM ({}) AS x"], ids=["plain", "outer"])
+def test_functions_of_one_column_that_make_the_same_groups_keep_their_own_values(around: str) -> None:
+    days = [dt.date(2022 + row % 3, 1, 1) for row in range(3_000)]
+    declared = Schema.of("stays", Date("admitted", days[0], dt.date(2024, 12, 31)), size=3_000)
+    frame = pa.table({"admitted": days})
+    with dodona.open(frame, schema=declared, budget=Budget(100, "1e-6"), max_price="100%") as asked:
+        answer = asked.ask(around.format(BY_YEAR), epsilon=1)
+        shown = answer.to_arrow().select(["first", "year", "words"]).to_pylist()
+        years = [(dt.date(year, 1, 1), year, f"in {year}") for year in (2023, 2024)]
+        assert [tuple(row.values()) for row in shown] == years
+        back = RecordedAnswer.from_json(answer.to_json())
+        assert back.to_arrow().select(["first", "year", "words"]).to_pylist() == shown

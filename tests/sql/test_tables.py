@@ -107,6 +107,12 @@ JOINS = [
     "SELECT count(*) FROM (SELECT cost, age FROM visits JOIN patients USING (pid) WHERE urgent) x WHERE cost > age",
     "SELECT count(*) FROM (SELECT pid FROM visits GROUP BY pid)",
     "SELECT sum(n) FROM (SELECT pid, count(*) AS n FROM visits WHERE urgent GROUP BY pid)",
+    "SELECT sum(m) FROM (SELECT pid, max(CASE WHEN urgent THEN cost ELSE 0 END) AS m FROM visits GROUP BY pid)",
+    "SELECT sum(m), count(m) FROM (SELECT pid, min(cost - 2 * age) m FROM visits JOIN patients USING (pid) GROUP BY 1)",
+    (
+        "SELECT sum(a + b) FROM (SELECT pid, max(CASE WHEN ward = 'a' THEN 1 ELSE 0 END) AS a, min(cost % 7) AS b "
+        "FROM visits GROUP BY pid)"
+    ),
     "SELECT count(*) FROM (SELECT pid, sum(cost) AS s FROM visits GROUP BY pid HAVING count(*) >= 2) t WHERE s > 100",
     "SELECT sum(least(s, 150)) FROM (SELECT pid, least(sum(cost), 150) AS s FROM visits GROUP BY pid)",
     "SELECT count(*) FROM (SELECT pid, count(*) FILTER (WHERE urgent) AS u FROM visits GROUP BY pid) WHERE u = 0",
@@ -304,7 +310,8 @@ REFUSED = {
     "SELECT count(*) FROM visits FULL JOIN patients USING (pid)": "would add rows",
     "SELECT count(*) FROM visits JOIN wards ON visits.cost = wards.floor": "looked up by its key",
     "SELECT count(*) FROM visits RIGHT JOIN wards USING (ward)": "JOIN or LEFT JOIN",
-    "SELECT count(*) FROM wards": "wards",
+    "SELECT count(*) FROM wards": "`wards` is a public table",
+    "SELECT floor FROM wards": "`wards` is a public table",
     "SELECT count(*) FROM visits WHERE age > 3": "`age` is a column of `patients`. Write JOIN patients USING (pid)",
     "SELECT count(*) FROM tests WHERE cost > 3": "no column `cost`",
     "SELECT row_of, count(*) FROM visits GROUP BY row_of": "no column `row_of`",

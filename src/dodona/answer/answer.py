@@ -21,7 +21,7 @@ from dodona.answer.estimate import (
     Row,
     to_float,
 )
-from dodona.answer.rows import displayed_columns, key_order, lower_bound, make_rows, null_keys_note, selects_by_noise
+from dodona.answer.rows import displayed_columns, key_columns, lower_bound, make_rows, null_keys_note, selects_by_noise
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
 from dodona.numbers import format_decimal
@@ -99,9 +99,10 @@ class Answer(Displayed):
     @property
     def key_places(self) -> tuple[int | None, ...]:
         """For each column, which of a row's keys it shows; None if it shows none."""
-        order = key_order(self.question)
-        shown = (column.expression for column in displayed_columns(self.question))
-        return tuple(order.index(one.key) if isinstance(one, KeyLabel) else None for one in shown)
+        keys, shown = key_columns(self.question), displayed_columns(self.question)
+        return tuple(
+            keys.index((one.expression, one.read_as)) if isinstance(one.expression, KeyLabel) else None for one in shown
+        )
 
     @property
     def lower_bounds(self) -> tuple[float, ...]:

@@ -19,7 +19,6 @@ from dodona.answer.estimate import (
     EstimateValue,
     Row,
     column_accuracy,
-    computed_values,
     decimal_places,
     format_number,
     label_text,
@@ -28,7 +27,7 @@ from dodona.answer.estimate import (
 from dodona.errors import InvalidRequest, printable, printable_json
 from dodona.privacy.accuracy import Against
 from dodona.privacy.budget import Price
-from dodona.schema.attributes import MISSING, Label
+from dodona.schema.attributes import Label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -364,13 +363,7 @@ def _columns(
             yield f"{name}_low", "estimate", _unify_types([None if cell is None else cell.low for cell in known])
             yield f"{name}_high", "estimate", _unify_types([None if cell is None else cell.high for cell in known])
         elif typed and place is not None:
-            first = answer.key_places.index(place)
-            if first == number or all(row.cells[first] == row.cells[number] for row in answer.rows):
-                yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
-            else:  # another function of the same key
-                shown = [MISSING if cell is None or isinstance(cell, Estimate) else cell for cell in cells]
-                exact = [Fraction(cell) if isinstance(cell, float) else cell for cell in shown]
-                yield name, "key", list(computed_values(tuple(exact)))
+            yield name, "key", [row.values[place] for row in answer.rows]  # noqa: PD011  a row of ours
         else:
             labels = [cell for cell in cells if not isinstance(cell, Estimate)]
             yield name, "label", [None if label is None else spell(label) for label in labels]

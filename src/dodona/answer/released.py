@@ -13,7 +13,7 @@ from dodona.answer import outer
 from dodona.answer.answer import Answer
 from dodona.answer.estimate import Estimate, label_text
 from dodona.answer.redraws import RedrawnPart, value_columns
-from dodona.answer.rows import group_values
+from dodona.answer.rows import group_values, key_columns
 from dodona.numbers import Doubles, Integers
 from dodona.query.question import KeyLabel, Quantile, Question
 from dodona.query.statement import DRAW, RELATION, ROW, Statement
@@ -83,10 +83,9 @@ def _made_up(question: Question, first: int) -> pa.Table:
     keys = group_values(question)
     count = len(keys) if question.keys else 1
     columns: dict[str, Any] = {}
-    shown = [column for column in question.columns if isinstance(column.expression, KeyLabel)]
-    places = list(dict.fromkeys(column.expression.key for column in shown if isinstance(column.expression, KeyLabel)))
-    for number, column in enumerate(shown):
-        place = places.index(cast("KeyLabel", column.expression).key)
+    shown = [(one.expression, one.read_as) for one in question.columns if isinstance(one.expression, KeyLabel)]
+    for number, key in enumerate(shown):
+        place = key_columns(question).index(key)
         columns[f"k{number}"] = _array([row[place] for row in keys])
     rest = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
     for number, column in enumerate(rest):

@@ -114,13 +114,20 @@ def key_order(question: asked.Question) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
 
 
-def shown_keys(question: asked.Question) -> dict[int, asked.AnswerColumn]:
-    """Return the first column that shows each key."""
-    found = {key: asked.AnswerColumn("", asked.KeyLabel(key)) for key in range(len(question.keys))}
-    for column in reversed(question.columns):
+def key_columns(question: asked.Question) -> tuple[tuple[asked.KeyLabel, asked.ReadAs], ...]:
+    """Return what rows have as keys: each function of a key that a column shows, in order, then hidden keys.
+
+    Several columns may show one key in different ways, as date_trunc('year', d) and year(d) do.
+    """
+    found: dict[tuple[asked.KeyLabel, asked.ReadAs], None] = {}
+    for column in question.columns:
         if isinstance(column.expression, asked.KeyLabel):
-            found[column.expression.key] = column
-    return found
+            found[column.expression, column.read_as] = None
+    named = {shown.key for shown, _ in found}
+    hidden: Iterable[tuple[asked.KeyLabel, asked.ReadAs]] = (
+        (asked.KeyLabel(key), "value") for key in range(len(question.keys)) if key not in named
+    )
+    return (*found, *hidden)
 
 
 def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
@@ -157,7 +164,7 @@ def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
         chosen = [*known, *(group for group in chosen if group not in ranks)]
     last = None if question.limit is None else question.offset + question.limit
     chosen = chosen[question.offset : last]
-    labels, values = _group_keys(question, keys, chosen)
+    labels, values = _group_keys(question, chosen)
     columns = [_cells(column.expression, measured, view, chosen) for column in displayed_columns(question)]
     return tuple(map(Row, labels, zip(*columns, strict=True), values))
 
@@ -194,7 +201,7 @@ def null_keys_note(question: asked.Question, rows: Iterable[Row]) -> tuple[str, 
         if before == row.keys:
             continue
         place = next(place for place, pair in enumerate(zip(before, row.keys, strict=True)) if len({*pair}) > 1)
-        names = sorted(key_attributes(question.keys[key_order(question)[place]]))
+        names = sorted(key_attributes(question.keys[key_columns(question)[place][0].key]))
         whose, column = (f" of `{names[0]}`", names[0]) if len(names) == 1 else ("", "column")
         two = f"{MISSING} and {OUTSIDE}{whose} are two rows with NULL"
         return (f"Where keys have types, {two}. A further key, {column} = '{OUTSIDE}', tells them apart.",)
@@ -203,27 +210,21 @@ def null_keys_note(question: asked.Question, rows: Iterable[Row]) -> tuple[str, 
 
 def group_values(question: asked.Question) -> list[tuple[KeyValue, ...]]:
     """Return the typed keys of the groups that WHERE allows, in order: all of it is public."""
-    order = key_order(question)
-    return list(_group_keys(question, order, groups_in_order(question, order))[1])
+    return list(_group_keys(question, groups_in_order(question, key_order(question)))[1])
 
 
 def _group_keys(
-    question: asked.Question, order: tuple[int, ...], chosen: Sequence[int]
+    question: asked.Question, chosen: Sequence[int]
 ) -> tuple[Iterable[tuple[Label, ...]], Iterable[tuple[KeyValue, ...]]]:
     """Return the labels of the displayed groups, and their typed values."""
-    if not order:
+    if not question.keys:
         return ((),) * len(chosen), ((),) * len(chosen)
-    domain, shown = question.domain, shown_keys(question)
     codes = np.unravel_index(np.asarray(chosen, dtype=np.int64), [key.groups for key in question.keys])
     labels, values = [], []
-    for number in order:
-        key, places = question.keys[number], codes[number].tolist()
-        column = shown[number]
-        names = column.expression.labels if isinstance(column.expression, asked.KeyLabel) else None
-        if names is not None:
-            typed = computed_values(names)
-        else:
-            names, typed = key_labels(key, domain), key_values(key, domain, column.read_as)
+    for shown, read_as in key_columns(question):
+        key, places = question.keys[shown.key], codes[shown.key].tolist()
+        names = shown.labels or key_labels(key, question.domain)
+        typed = computed_values(shown.labels) if shown.labels else key_values(key, question.domain, read_as)
         labels.append([names[place] for place in places])
         values.append([typed[place] for place in places])
     return zip(*labels, strict=True), zip(*values, strict=True)

@@ -47,7 +47,7 @@ from dodona.sql.scalar import (
     locate_mismatch,
 )
 from dodona.sql.scope import InvalidSql, Scope
-from dodona.sql.tables import common_unit, table_weight, tabulate
+from dodona.sql.tables import common_unit, list_parts, table_weight
 
 # --- Quantiles: a tree of counts over a column, from coarse groups to fine ones. ---
 
@@ -434,7 +434,7 @@ def _numeric(call: _Call, value: Scalar) -> Scalar:
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
     if call.scope.schema.computed:
         value = apply_declared_bounds(call.scope, call.node, value)
-    return value.mapped(lambda leaf: tabulate(leaf) if isinstance(leaf, Subject) and leaf.part is not None else leaf)
+    return list_parts(value)
 
 
 def _sum_mean_or_spread(call: _Call, value: Scalar) -> Expression:

@@ -24,6 +24,7 @@ from dodona.schema.schema import Domain, Schema
 from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, weight_guards
 from dodona.sql.arithmetic import type_kind
 from dodona.sql.condition import compile_condition
+from dodona.sql.joins import find_public
 from dodona.sql.keys import CompiledKey, compile_key
 from dodona.sql.parse import RELATIONS, flatten_chain, function_name, parse
 from dodona.sql.privacy_clause import PRIVACY_CLAUSE, check_privacy_clause
@@ -344,6 +345,9 @@ def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) ->
         raise InvalidSql(text, node_start(origin, text), "This is no table.", ask)
     written = f"{table.db}.{table.name}" if table.db else table.name
     name = find_private(schema, written)
+    if name is None and find_public(schema, written) is not None:
+        what = f"`{written[:60]}` is a public table, and no question of the data by itself."
+        raise InvalidSql(text, node_start(table, text), what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
     if name is None:
         raise InvalidSql(text, node_start(table, text), f"There is no table `{written[:60]}`.", ask)
     found = view or table_view(schema, name)

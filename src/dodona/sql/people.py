@@ -27,10 +27,11 @@ from dodona.query.query import ONE, Block, CaseWeight, ConstantWeight, PeopleWei
 from dodona.query.question import Question, Total
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Schema, Unit
-from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate
+from dodona.sql.aggregate import Blocks, aggregate_name, compile_aggregate, is_numeric, public_range, scalar_weight
 from dodona.sql.condition import compile_condition, compile_scalar
 from dodona.sql.scalar import Subject, constant_value, locate_mismatch
 from dodona.sql.scope import Scope, change_parts
+from dodona.sql.tables import list_parts
 
 KNOWN = "known"
 """Marks a truth that is false, and not NULL, about people without the rows that it is of."""
@@ -66,6 +67,9 @@ class PersonReader:
 
     def __call__(self, node: exp.Expr) -> exp.Expr:
         """Return an expression with each aggregate replaced by a column of people."""
+        outer = _period_of_extreme(node)
+        if outer is not None:
+            return self(outer)
         clipped = self._clip_column(node)
         if clipped is not None:
             return clipped
@@ -126,8 +130,15 @@ class PersonReader:
         leaf = compile_scalar(self._scope, node.this)
         subject = leaf.otherwise
         if leaf.branches or not isinstance(subject, Subject) or not subject.plain:
-            what = f"`{self._scope.word(node)}` of a person is of a column alone."
-            raise self._scope.fault(node, what, "Write it of a column, with FILTER or WHERE.")
+            if not all(map(is_numeric, leaf.leaves)):
+                what = f"`{self._scope.word(node)}` of a person is of a column alone, or of numbers."
+                raise self._scope.fault(node, what, "Write it of a column, with FILTER or WHERE.")
+            covered = conjunction(where, locate_mismatch(self._scope, node, leaf.present))
+            listed = locate_mismatch(self._scope, node, lambda: list_parts(leaf))
+            weight, unit = locate_mismatch(self._scope, node, lambda: scalar_weight(listed))
+            span = public_range(listed, covered)
+            bounds = math.floor(span.lower / unit), math.ceil(span.upper / unit)
+            return person_column(_EXTREMES[name], covered, weight, unit=unit, bounds=bounds)
         if name != "anyvalue" and subject.attribute.kind in {"category", "boolean"}:
             what = f"The values of `{subject.attribute.name}` have no order."
             raise self._scope.fault(node, what, "Write any_value(...), or bool_or of a condition.")
@@ -247,6 +258,16 @@ def _about(block: Block, table: PersonTable) -> Block:
     if not own.attributes and own.where == EVERYTHING and own.weight == ONE and not own.keys:
         return Block(table.where, (), PeopleWeight())
     return replace(own, table=table.part(own.attributes))
+
+
+def _period_of_extreme(node: exp.Expr) -> exp.Expr | None:
+    """Return the period of the least time, as min(date_trunc('month', d)) means; None if a node is no such extreme."""
+    period = node.this if isinstance(node, exp.Min | exp.Max) else None
+    if not isinstance(period, exp.DateTrunc | exp.TimestampTrunc) or not isinstance(period.this, exp.Column):
+        return None
+    found = period.copy()
+    found.set("this", type(node)(this=period.this.copy()))
+    return found
 
 
 def _aggregates(node: exp.Expr) -> bool:

@@ -257,6 +257,11 @@ def _refuse_values(attribute: Attribute) -> NoReturn:
     raise Mismatch(what, instead)
 
 
+def list_parts(scalar: Scalar) -> Scalar:
+    """Return a scalar with parts of days as tables of their values, so that they can be added up."""
+    return scalar.mapped(lambda leaf: tabulate(leaf) if isinstance(leaf, Subject) and leaf.part is not None else leaf)
+
+
 def table_weight(leaf: Mapped, numbers: Sequence[int]) -> TableWeight:
     """Return the weight that adds up a number for each outcome; refuses too many combinations."""
     if math.prod(leaf.places.shape) > MOST_TABLE:
