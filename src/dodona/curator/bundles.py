@@ -178,12 +178,17 @@ def is_small_enough(scopes: Iterable[tuple[Classes, ...]], most: int = MOST_ROWS
 
 
 def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
-    return tuple(Factor(own, _weights(own, members)) for own, members in sides)
+    return tuple(_factor(own, members) for own, members in sides)
 
 
-def _weights(classes: Classes, members: Members) -> tuple[int | Fraction, ...]:
+@lru_cache(maxsize=1 << 10)
+def _factor(classes: Classes, members: Members) -> Factor:
     if isinstance(members, ClassWeight):
-        return members.parts
+        return Factor(classes, members.numbers, members.reach)
+    return Factor(classes, _weights(classes, members))
+
+
+def _weights(classes: Classes, members: int) -> tuple[int | Fraction, ...]:
     return summed_weights(members) if classes.base.sums else tuple(class_mask(classes, members).astype(int).tolist())
 
 

@@ -38,11 +38,15 @@ class Factor:
     classes: Classes
     weights: tuple[int | Fraction, ...]
     """Where numbers are added up: of their sum, over the largest step, and of the number of rows that have one."""
+    over: int = 1
+    """What the weights of classes are divided by: whole numbers are added up faster than fractions."""
 
     @property
     def mean(self) -> Fraction:
         """The mean of the weights over the classes; for sums, what does not depend on the column."""
-        return Fraction(self.weights[1] if self.classes.base.sums else Fraction(sum(self.weights), self.classes.number))
+        return Fraction(
+            self.weights[1] if self.classes.base.sums else Fraction(sum(self.weights), self.classes.number * self.over)
+        )
 
     @property
     def spread(self) -> Fraction:
@@ -51,10 +55,11 @@ class Factor:
             present = self.weights[1] if self.classes.base.gaps else 0
             return Fraction(self.weights[0] ** 2 + present**2)
         if self.classes.base is Base.POINTS:
-            whole = sum([Fraction(weight) ** 2 for weight in self.weights], Fraction(0))
+            whole = Fraction(sum([weight**2 for weight in self.weights])) / self.over**2
             return whole - self.classes.number * self.mean**2
         lifted, squares = lifted_rows(self.classes.base, self.classes.number)
-        return Fraction(float(squares @ (lifted @ np.array([*map(float, self.weights)])) ** 2) * _SLACK)
+        weights = np.array([*map(float, self.weights)]) / self.over
+        return Fraction(float(squares @ (lifted @ weights) ** 2) * _SLACK)
 
 
 Product = tuple[Factor, ...]
