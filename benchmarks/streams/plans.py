@@ -55,18 +55,18 @@ def range_base(size: int) -> tuple[float, NDArray[np.float64]]:
     lengths = np.arange(1, size)
     waves = (np.sin(np.pi * np.outer(lengths, frequency) / size) / np.sin(np.pi * frequency / size)) ** 2 / size
     weight = np.full(len(lengths), 1 / len(lengths))
-    best, found = math.inf, np.ones(len(frequency))
+    best, chosen = math.inf, np.ones(len(frequency))
     for _ in range(_TURNS):
         pressed = weight @ waves
         spread = 1 / np.sqrt(pressed)
         variances = waves @ spread
         reached = float((1 / spread).sum() / size * variances.max())
         if reached < best:
-            best, found = reached, spread
+            best, chosen = reached, spread
         if best <= (1 + _GAP) * float(np.sqrt(pressed / size).sum()) ** 2:
             break
         weight = weight * variances / (weight @ variances)
-    return float((1 / found).sum() / size), waves @ found
+    return float((1 / chosen).sum() / size), waves @ chosen
 
 
 @lru_cache(maxsize=32)
@@ -80,11 +80,11 @@ def range_spread(size: int) -> NDArray[np.float64]:
 def sides_of(stream: WideStream, asked: Asked, ranged: frozenset[int], *, values: bool) -> tuple[Side, ...] | None:
     """Return what a question needs of each column; None where it is true of every row."""
     table = stream.table
-    sets = {own.place: own for own in asked.where} | {key: CodeSet(key, (0,)) for key in asked.keys}
+    sets = {code_set.place: code_set for code_set in asked.where} | {key: CodeSet(key, (0,)) for key in asked.keys}
     found = []
-    for place, own in sets.items():
+    for place, code_set in sets.items():
         if place != asked.total:
-            size, number = table.columns[place].size, len(own.codes)
+            size, number = table.columns[place].size, len(code_set.codes)
             if number == size:
                 continue
             if place in ranged:
@@ -158,7 +158,7 @@ def mixed_ratio(
     while kept:
         price, weights = _solved([lines[place] for place in kept])
         best = min(best, price + sum(alone) - sum(alone[place] for place in kept))
-        over = {place: own * price / alone[place] for place, own in zip(kept, weights.tolist(), strict=True)}
+        over = {place: weight * price / alone[place] for place, weight in zip(kept, weights.tolist(), strict=True)}
         leaving = sorted((place for place in kept if over[place] > 1), key=lambda place: -over[place])
         if not leaving:
             break
@@ -180,14 +180,14 @@ def _solved(lines: Sequence[Line]) -> tuple[float, NDArray[np.float64]]:
     for line, (sides, variance) in enumerate(lines):
         for size in range(len(sides) + 1):
             for inner in combinations(sides, size):
-                name = frozenset((own.place, own.base) for own in inner)
+                name = frozenset((side.place, side.base) for side in inner)
                 if name not in columns:
                     columns[name] = len(columns)
-                    prices.append(math.prod(own.price for own in inner))
-                outer = (own.mean**2 for own in sides if own not in inner)
-                share = math.prod(own.variance for own in inner) * math.prod(outer)
+                    prices.append(math.prod(side.price for side in inner))
+                outer = (side.mean**2 for side in sides if side not in inner)
+                share = math.prod(side.variance for side in inner) * math.prod(outer)
                 entries.append((line, columns[name], share / variance))
-    rows, places, numbers = (np.array(own) for own in zip(*entries, strict=True))
+    rows, places, numbers = (np.array(column) for column in zip(*entries, strict=True))
     return _least(np.array(prices), rows, places, numbers, len(lines))
 
 
@@ -218,24 +218,26 @@ def hindsight(stream: WideStream, turn: int, alone: Sequence[float] | None = Non
     """
     questions = list(dict.fromkeys(asked for asked, _ in stream.asked[:turn]))
     ranged = frozenset(
-        own.place
+        code_set.place
         for asked in questions
-        for own in asked.where
-        if stream.table.columns[own.place].ordered and own.is_run
+        for code_set in asked.where
+        if stream.table.columns[code_set.place].ordered and code_set.is_run
     )
     cells = math.prod(column.size for column in stream.table.columns)
     quantile = NormalDist().inv_cdf((1 + stream.confidence) / 2)
     counts = [tolerance_of(stream, asked) for asked in questions if asked.total is None]
-    found = {"histogram": cells / (4 * (min(counts) / quantile) ** 2) if counts else math.inf}
-    found["residuals"] = plan_ratio(stream, questions, ranged=frozenset(), values=False)
+    ratios = {"histogram": cells / (4 * (min(counts) / quantile) ** 2) if counts else math.inf}
+    ratios["residuals"] = plan_ratio(stream, questions, ranged=frozenset(), values=False)
     if ranged or any(asked.total is not None for asked in questions):
-        found["ranges"] = min(
-            found["residuals"],
-            *(plan_ratio(stream, questions, ranged=own, values=True) for own in (ranged, frozenset())),
+        ratios["ranges"] = min(
+            ratios["residuals"],
+            *(plan_ratio(stream, questions, ranged=places, values=True) for places in (ranged, frozenset())),
         )
     if alone is not None:
-        found["mixed"] = min(mixed_ratio(stream, questions, alone, ranged=own) for own in {ranged, frozenset[int]()})
-    return {name: epsilon_of(ratio) for name, ratio in found.items()}
+        ratios["mixed"] = min(
+            mixed_ratio(stream, questions, alone, ranged=places) for places in {ranged, frozenset[int]()}
+        )
+    return {name: epsilon_of(ratio) for name, ratio in ratios.items()}
 
 
 def epsilon_of(ratio: float) -> float:

@@ -56,12 +56,12 @@ def _some(generator: Generator, table: CodedTable, place: int) -> CodeSet:
 
 
 def _conjunctions(table: CodedTable, length: int, ways: tuple[int, int]) -> Questions:
-    generator, found = np.random.default_rng(_SEED), []
+    generator, questions = np.random.default_rng(_SEED), []
     for _ in range(length):
         places = _chosen(generator, len(table.columns), int(generator.integers(ways[0], ways[1] + 1)))
         sets = [(_one if generator.random() < 0.7 else _some)(generator, table, place) for place in places]  # noqa: PLR2004
-        found.append((Asked(tuple(sets)), 0))
-    return found
+        questions.append((Asked(tuple(sets)), 0))
+    return questions
 
 
 def _binary(number: int) -> CodedTable:
@@ -81,26 +81,26 @@ def _mixed(number: int) -> CodedTable:
 def _drill(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     """From a table by one column to one of its values by the next column, and so on: four levels down."""
     table, generator = _labels([3, 5, 8, 4, 12, 6] * 4), np.random.default_rng(_SEED)
-    found: Questions = []
-    while len(found) < length:
+    questions: Questions = []
+    while len(questions) < length:
         where: list[CodeSet] = []
         for place in generator.choice(len(table.columns), 4, replace=False).tolist():
-            found.append((Asked(tuple(sorted(where, key=lambda own: own.place)), (place,)), 0))
+            questions.append((Asked(tuple(sorted(where, key=lambda own: own.place)), (place,)), 0))
             where.append(_one(generator, table, place))
-            found.append((Asked(tuple(sorted(where, key=lambda own: own.place))), 0))
-    return table, found[:length]
+            questions.append((Asked(tuple(sorted(where, key=lambda own: own.place))), 0))
+    return table, questions[:length]
 
 
 def _dashboard(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     """Twelve charts that share one or two filters, which a reader changes again and again."""
     table, generator = _mixed(24), np.random.default_rng(_SEED)
-    found: Questions = []
-    small = [place for place, own in enumerate(table.columns) if own.size <= 40]  # noqa: PLR2004
+    questions: Questions = []
+    small = [place for place, column in enumerate(table.columns) if column.size <= 40]  # noqa: PLR2004
     charts = [tuple(sorted(generator.choice(small[4:], 1 + (n % 3 == 0), replace=False).tolist())) for n in range(12)]
-    while len(found) < length:
+    while len(questions) < length:
         where = tuple(_one(generator, table, place) for place in _chosen(generator, 4, int(generator.integers(1, 3))))
-        found += [(Asked(where, keys), 0) for keys in charts]
-    return table, found[:length]
+        questions += [(Asked(where, keys), 0) for keys in charts]
+    return table, questions[:length]
 
 
 def _averages(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
@@ -138,38 +138,38 @@ def _long_ranges(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
 
 
 def _range_by_one(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
-    table, generator, found = _mixed(24), np.random.default_rng(_SEED), []
+    table, generator, questions = _mixed(24), np.random.default_rng(_SEED), []
     for _turn in range(length):
         other = int(generator.choice([0, 1, 3, 4]))
         sets = (_range(generator, table, 2), _one(generator, table, other))
-        found.append((Asked(tuple(sorted(sets, key=lambda own: own.place))), 0))
-    return table, found
+        questions.append((Asked(tuple(sorted(sets, key=lambda own: own.place))), 0))
+    return table, questions
 
 
 def _sums(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     """Sums, averages and counts alike often, of two ordered columns by one or two of six others."""
-    table, generator, found = _mixed(23), np.random.default_rng(_SEED), []
+    table, generator, questions = _mixed(23), np.random.default_rng(_SEED), []
     for _turn in range(length):
         kind, chosen = int(generator.integers(3)), _chosen(generator, len(_FILTERS), int(generator.integers(1, 3)))
         where = tuple(_one(generator, table, _FILTERS[place]) for place in chosen)
         value = int(generator.choice([2, 6]))
-        found.append((Asked(where, (), None if kind == 0 else value, average=kind == 2), 0))  # noqa: PLR2004
-    return table, found
+        questions.append((Asked(where, (), None if kind == 0 else value, average=kind == 2), 0))  # noqa: PLR2004
+    return table, questions
 
 
 def _wide_columns(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     """Columns of 200 to 1,000 values, one or two or three asked together, grouped by one now and then."""
     sizes = [200, 1000, 400, 365, 720, 250, 512, 300]
     columns = [Column(f"w{place:02}", sizes[place % 8], ordered=place % 2 == 0) for place in range(23)]
-    table, generator, found = made_up(columns), np.random.default_rng(_SEED), []
+    table, generator, questions = made_up(columns), np.random.default_rng(_SEED), []
     for _turn in range(length):
         places = _chosen(generator, 6, int(generator.integers(1, 4)))
-        where = [(_range if table.columns[own].ordered else _one)(generator, table, own) for own in places]
+        where = [(_range if table.columns[place].ordered else _one)(generator, table, place) for place in places]
         keys: tuple[int, ...] = ()
         if generator.random() < 0.1:  # noqa: PLR2004
             keys, where = (where[-1].place,), where[:-1]
-        found.append((Asked(tuple(where), keys), 0))
-    return table, found
+        questions.append((Asked(tuple(where), keys), 0))
+    return table, questions
 
 
 def _words(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
@@ -177,7 +177,7 @@ def _words(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     pool = []
     for _turn in range(_POOL):
         places = _chosen(generator, 8, int(generator.integers(1, 4)))
-        sets = [(_range if table.columns[own].ordered else _some)(generator, table, own) for own in places]
+        sets = [(_range if table.columns[place].ordered else _some)(generator, table, place) for place in places]
         pool.append(Asked(tuple(sets)))
     drawn = generator.integers(0, len(pool), length).tolist()
     return table, [(pool[number], int(generator.integers(_WORDINGS))) for number in drawn]
@@ -186,11 +186,11 @@ def _words(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
 def _mix(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
     """Counts, tables, sums and averages alike often; some columns much oftener than others, some questions again."""
     table, generator = _mixed(24), np.random.default_rng(_SEED)
-    found: Questions = []
+    questions: Questions = []
     odds = 1 / np.arange(1, len(table.columns) + 1)
-    while len(found) < length:
-        if found and generator.random() < 0.15:  # noqa: PLR2004
-            found.append(found[int(generator.integers(len(found)))])
+    while len(questions) < length:
+        if questions and generator.random() < 0.15:  # noqa: PLR2004
+            questions.append(questions[int(generator.integers(len(questions)))])
             continue
         number, kind = int(generator.integers(1, 4)), int(generator.integers(4))
         places = sorted(generator.choice(len(odds), number, replace=False, p=odds / odds.sum()).tolist())
@@ -198,10 +198,12 @@ def _mix(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
         places = [place for place in places if place != value]
         keys = tuple(place for place in places if kind == 1 and table.columns[place].size <= 40)[:1]  # noqa: PLR2004
         where = [
-            (_range if table.columns[own].ordered else _one)(generator, table, own) for own in places if own not in keys
+            (_range if table.columns[place].ordered else _one)(generator, table, place)
+            for place in places
+            if place not in keys
         ]
-        found.append((Asked(tuple(where), keys, value, average=kind == 3), 0))  # noqa: PLR2004
-    return table, found
+        questions.append((Asked(tuple(where), keys, value, average=kind == 3), 0))  # noqa: PLR2004
+    return table, questions
 
 
 def _given(name: str) -> Callable[[int, Path | None], tuple[CodedTable, Questions]]:
@@ -210,12 +212,12 @@ def _given(name: str) -> Callable[[int, Path | None], tuple[CodedTable, Question
             raise InvalidRequest(
                 f"The stream {name} needs its table: give the folder of {name}.csv with --data FOLDER."
             )
-        table, generator, found = read_table(data, name), np.random.default_rng(_SEED), []
+        table, generator, questions = read_table(data, name), np.random.default_rng(_SEED), []
         for _turn in range(length):
             places = _chosen(generator, len(table.columns), int(generator.integers(1, 4)))
-            sets = [(_range if table.columns[own].ordered else _one)(generator, table, own) for own in places]
-            found.append((Asked(tuple(sets)), 0))
-        return table, found
+            sets = [(_range if table.columns[place].ordered else _one)(generator, table, place) for place in places]
+            questions.append((Asked(tuple(sets)), 0))
+        return table, questions
 
     return make
 
@@ -224,8 +226,8 @@ def _simple(
     table: Callable[[], CodedTable], ways: tuple[int, int]
 ) -> Callable[[int, Path | None], tuple[CodedTable, Questions]]:
     def make(length: int, _: Path | None) -> tuple[CodedTable, Questions]:
-        found = table()
-        return found, _conjunctions(found, length, ways)
+        coded = table()
+        return coded, _conjunctions(coded, length, ways)
 
     return make
 

@@ -89,11 +89,11 @@ def test_an_interval_without_bounds_is_the_hull_too(noises) -> None:
 @pytest.mark.parametrize(("first", "second"), [(1.0, 2.0), (3.0, 3.0), (3.0, 3.000001), (5.0, 0.0), (1e-9, 4.0)])
 def test_the_tail_of_two_laplace_draws_is_the_integral(first, second) -> None:
     places = np.array([0.0, 0.5, 2.0, 9.0, 40.0])
-    found = two_laplace_tail(places, np.full(5, first), np.full(5, second))
+    tails = two_laplace_tail(places, np.full(5, first), np.full(5, second))
     grid = np.linspace(-60, 60, 400_001)
     density = np.exp(-np.abs(grid)) / 2
     step = grid[1] - grid[0]
-    for place, tail in zip(places, found, strict=True):
+    for place, tail in zip(places, tails, strict=True):
         away = np.abs(place - first * grid), np.abs(-place - first * grid)
         upper = np.where(
             place > first * grid,

@@ -28,7 +28,7 @@ from tests.house.shares import examples
 FOUND = (Phase.explicit, Phase.reuse, Phase.generate)
 REPLACE, ADDED = Neighbours.REPLACE, Neighbours.ADD_REMOVE
 DOMAIN = Domain((Boolean("a"), Category("b", ["x", "y", "z"]), Boolean("c"), Category("d", list(map(str, range(30))))))
-CLASSES = tuple(Classes.of(own) for own in DOMAIN)
+CLASSES = tuple(Classes.of(attribute) for attribute in DOMAIN)
 BITS = tuple(Classes.split(DOMAIN[name], 0b10) for name in ("a", "c"))
 
 
@@ -53,28 +53,28 @@ def told(measurement, size):
 )
 @pytest.mark.parametrize("classes", [BITS[:1], CLASSES[:1], BITS, CLASSES[:2], (*BITS, CLASSES[1])])
 def test_every_sum_of_a_table_is_within_its_room(law, neighbours, failing, tolerance, classes):
-    size = math.prod(own.number for own in classes)
-    found = design_count_table(DOMAIN, Unit.each_row(neighbours), classes, law, tolerance=tolerance, failing=failing)
-    if found is None:  # no noise that is drawn is small enough
+    size = math.prod(classing.number for classing in classes)
+    design = design_count_table(DOMAIN, Unit.each_row(neighbours), classes, law, tolerance=tolerance, failing=failing)
+    if design is None:  # no noise that is drawn is small enough
         assert tolerance <= 12
         return
-    far = max(own.accuracy(1 - failing).within for own in told(found, size))
+    far = max(error.accuracy(1 - failing).within for error in told(design, size))
     assert 0.9 * tolerance < far <= tolerance
 
 
 @pytest.mark.parametrize("law", [Laplace, Gaussian])
 @pytest.mark.parametrize("failing", [1e-3, 1e-12])
 def test_every_sum_of_a_larger_table_is_within_its_room(law, failing):
-    found = design_count_table(DOMAIN, Unit.each_row(REPLACE), CLASSES, law, tolerance=2000.0, failing=failing)
+    design = design_count_table(DOMAIN, Unit.each_row(REPLACE), CLASSES, law, tolerance=2000.0, failing=failing)
     size = 4 * 5 * 4 * 32
-    noise, rows = found.noises[0], RowCount(0.0)
+    noise, rows = design.noises[0], RowCount(0.0)
     numbers = (*range(1, 200, 9), *range(200, size // 2 + 1, 53), size // 2)
-    assert max(count_law(size, own, noise, rows).accuracy(1 - failing).within for own in numbers) <= 2000
+    assert max(count_law(size, number, noise, rows).accuracy(1 - failing).within for number in numbers) <= 2000
 
 
 def test_where_rows_are_added_their_number_is_measured_with_the_table():
-    found = design_count_table(DOMAIN, Unit.each_row(ADDED), CLASSES[:2], Laplace, tolerance=300.0, failing=0.01)
-    assert [block.values for block in found.query.blocks] == [20, 1]
+    design = design_count_table(DOMAIN, Unit.each_row(ADDED), CLASSES[:2], Laplace, tolerance=300.0, failing=0.01)
+    assert [block.values for block in design.query.blocks] == [20, 1]
     assert [
         block.values
         for block in design_count_table(
@@ -86,7 +86,7 @@ def test_where_rows_are_added_their_number_is_measured_with_the_table():
 @pytest.mark.parametrize("classes", [(), CLASSES[3:] * 1 + tuple(CLASSES[:3])])
 def test_a_table_of_one_cell_or_of_too_many_is_not_made(classes):
     many = Domain(tuple(Category(f"c{place}", list(map(str, range(60)))) for place in range(4)))
-    wide = tuple(Classes.of(own) for own in many) if classes else ()
+    wide = tuple(Classes.of(attribute) for attribute in many) if classes else ()
     assert design_count_table(many, REPLACE, wide, Laplace, tolerance=1000.0, failing=0.05) is None
 
 
@@ -101,9 +101,11 @@ def test_the_variance_of_a_bell_is_nearly_the_largest_that_is_within_the_room(to
         assert GaussianSumBound(variance * 1.001, 1.0).accuracy(1 - failing).within > tolerance
 
 
-targets = st.sets(st.tuples(*(st.integers(0, own.number - 1) for own in CLASSES[:3])), min_size=1, max_size=4).map(
+targets = st.sets(
+    st.tuples(*(st.integers(0, classing.number - 1) for classing in CLASSES[:3])), min_size=1, max_size=4
+).map(
     lambda drawn: frozenset(
-        tuple((own, (1 << number) - 1) for own, number in zip(CLASSES, numbers, strict=False) if number)
+        tuple((classing, (1 << number) - 1) for classing, number in zip(CLASSES, numbers, strict=False) if number)
         for numbers in drawn
         if any(numbers)
     )
@@ -136,7 +138,7 @@ def test_a_lattice_meets_its_targets_and_tops_up_what_is_known(first, second, ne
         if not parts and neighbours is ADDED:  # at most the number of rows is missing: it is bought as a count
             bought(known, [(Residual(()), Fraction(1, 1000))])
         for sides in wanted:
-            pattern = CountPattern(tuple(own for own, _ in sides), tuple(members for _, members in sides))
+            pattern = CountPattern(tuple(classing for classing, _ in sides), tuple(members for _, members in sides))
             assert known.lookup(pattern).laws[0].variance <= variance * (1 + 2e-8)
     assert design_residuals(Unit.each_row(neighbours), first | second, 4000.0 / tighter, known) is None or not (
         first | second
@@ -149,18 +151,20 @@ def test_sets_of_the_same_sizes_have_the_same_variance_as_the_one_that_stands_fo
         known,
         design_residuals(Unit.each_row(REPLACE), frozenset((((CLASSES[0], 0b11), (CLASSES[1], 0b111)),)), 500.0, known),
     )
-    found = {
+    variances = {
         round(
-            known.lookup(CountPattern(CLASSES[:2], (sum(1 << own for own in one), sum(1 << own for own in other))))
+            known.lookup(
+                CountPattern(CLASSES[:2], (sum(1 << code for code in first), sum(1 << code for code in other)))
+            )
             .laws[0]
             .variance,
             6,
         )
-        for one in combinations(range(4), 2)
+        for first in combinations(range(4), 2)
         for other in combinations(range(5), 3)
     }
-    assert len(found) == 1
-    assert max(found) <= 500
+    assert len(variances) == 1
+    assert max(variances) <= 500
 
 
 def test_residuals_whose_shortest_rows_would_get_draws_below_scale_4_are_not_bought():
@@ -171,14 +175,14 @@ def test_residuals_whose_shortest_rows_would_get_draws_below_scale_4_are_not_bou
 
 
 def test_nothing_is_bought_for_no_target_for_too_many_and_below_what_is_drawn():
-    one = frozenset((((CLASSES[0], 0b1),),))
-    many = frozenset(((own, 1),) for own in (Classes.split(DOMAIN["d"], codes) for codes in range(1, 4099)))
+    target = frozenset((((CLASSES[0], 0b1),),))
+    many = frozenset(((classing, 1),) for classing in (Classes.split(DOMAIN["d"], codes) for codes in range(1, 4099)))
     known = ResidualStore(total=0)
     assert design_residuals(Unit.each_row(REPLACE), frozenset(), 400.0, known) is None
-    assert design_residuals(Unit.each_row(REPLACE), one, 15.9, known) is None
+    assert design_residuals(Unit.each_row(REPLACE), target, 15.9, known) is None
     assert design_residuals(Unit.each_row(REPLACE), many, 400.0, known) is None
     assert np.isfinite(
-        float(worst_ratio(design_residuals(Unit.each_row(REPLACE), one, 400.0, known), Unit.each_row(REPLACE)))
+        float(worst_ratio(design_residuals(Unit.each_row(REPLACE), target, 400.0, known), Unit.each_row(REPLACE)))
     )
 
 
@@ -191,12 +195,12 @@ def test_residuals_with_very_many_rows_are_not_bought():
     assert is_small_enough([tuple(few)])
     assert is_small_enough([tuple(some)])
     assert not is_small_enough([tuple(many)])
-    assert is_small_enough([(own,) for own in many])
+    assert is_small_enough([(classing,) for classing in many])
 
 
 def test_all_triples_of_ten_small_columns_may_be_bought():
-    own = [Classes.of(Category(f"c{place}", ["no", "yes"])) for place in range(10)]
-    assert is_small_enough(list(combinations(own, 3)))
+    classings = [Classes.of(Category(f"c{place}", ["no", "yes"])) for place in range(10)]
+    assert is_small_enough(list(combinations(classings, 3)))
 
 
 @pytest.mark.filterwarnings("ignore:The ledger is in memory")
@@ -207,8 +211,8 @@ def test_a_workload_may_have_residuals_that_are_too_many_for_one_question():
     frame = pa.table({name: ["a"] * 3 for name in names})
     curator = dodona.open(frame, schema=schema, budget=Budget(50, "1e-9", "renyi"))
     texts = [
-        f"SELECT {', '.join(own)}, count(*) FROM t GROUP BY {', '.join(own)}"  # noqa: S608  names from above
-        for own in combinations(names, 3)
+        f"SELECT {', '.join(triple)}, count(*) FROM t GROUP BY {', '.join(triple)}"  # noqa: S608  names from above
+        for triple in combinations(names, 3)
     ]
     offer = curator.quote(texts, within=500)
     assert "residuals" in offer.mechanism
@@ -223,7 +227,9 @@ def test_what_is_hardly_missing_of_large_numbers_is_bought_with_noise_that_can_b
     unit, targets, none = Unit.each_row(ADDED), frozenset([((summed, SUM),)]), ResidualStore(total=None)
     first = design_residuals(unit, targets, 1e8, none)
     assert first is not None
-    known = none.expecting([(residual, own * Fraction(1_000_001, 10**6)) for residual, own in first], fixed=False)
+    known = none.expecting(
+        [(residual, variance * Fraction(1_000_001, 10**6)) for residual, variance in first], fixed=False
+    )
     more = design_residuals(unit, targets, 1e8, known)
     assert more is not None
     noises = ResidualMeasurement(Domain((cost,)), more).noises

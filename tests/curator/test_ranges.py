@@ -67,17 +67,17 @@ def test_ranges_are_bought_once_as_waves_and_stay_known_after_a_restart(neighbou
     spent = again.budget.spent
     for answer, (query, _) in zip(answers[40:], list(ranges(schema, 60, both=both))[40:], strict=True):
         if answer.source == "derived":
-            told = again.ask(query, within=200, confidence=0.99)
-            assert told.source == "derived"
-            assert told.value.value == pytest.approx(answer.value.value)
-            assert told.value.high - told.value.value <= 200
+            repeated = again.ask(query, within=200, confidence=0.99)
+            assert repeated.source == "derived"
+            assert repeated.value.value == pytest.approx(answer.value.value)
+            assert repeated.value.high - repeated.value.value <= 200
     assert again.budget.spent == spent
 
 
 @RELATIONS
 def test_the_same_is_bought_of_a_neighbouring_table(neighbours):
     schema, columns = people(neighbours)
-    other = {name: [*own[:-1], own[0]] for name, own in columns.items()}
+    other = {name: [*values[:-1], values[0]] for name, values in columns.items()}
     spent = []
     for table in (columns, other):
         curator = opened(schema, table, ledger_of(schema))
@@ -107,7 +107,7 @@ def test_derived_ranges_are_off_as_often_as_is_said():
     outside = 0
     for query, (first, last) in questions:
         curator = opened(schema, columns, ledger_of(schema))
-        curator.prepare([own for own, _ in questions[:8]], within=300, confidence=0.8)
+        curator.prepare([range_query for range_query, _ in questions[:8]], within=300, confidence=0.8)
         answer = curator.ask(query, within=600, confidence=0.8)
         truth = ((ages >= first) & (ages <= last)).sum()
         outside += not answer.value.low <= truth <= answer.value.high
@@ -138,9 +138,9 @@ def test_the_base_of_a_column_is_what_its_sets_cost_least_in():
     assert classes.base is Base.POINTS  # a single class: waves cost twice as much
     classes, sets = sets_of(asked, run(20, 60))
     assert classes.base is Base.RANGES
-    assert {own.bit_count() for own in sets} == {CELLS // 2}
+    assert {mask.bit_count() for mask in sets} == {CELLS // 2}
     classes, sets = sets_of(asked, run(1, 70))
-    assert {own.bit_count() for own in sets} == {CELLS // 2, 3 * CELLS // 4}
+    assert {mask.bit_count() for mask in sets} == {CELLS // 2, 3 * CELLS // 4}
     every_other = sum(1 << code for code in range(0, CELLS, 2))
     assert sets_of(asked, every_other)[0].base is Base.POINTS  # waves are worst for what changes at every class
     assert sets_of(SingleAnswers(), run(20, 60))[0].base is Base.POINTS  # no order is known
@@ -156,5 +156,5 @@ def test_of_many_columns_only_the_sets_asked_about_are_bought_together():
         pattern = find_pattern(Query.count(schema.domain, where).blocks[0], schema.domain)
         asked.see(pattern)
     found = lattice_targets(asked, [class_sets(pattern)])
-    assert {tuple(own.attribute for own, _ in product) for product in found} == asked.counted.scopes
+    assert {tuple(classing.attribute for classing, _ in product) for product in found} == asked.counted.scopes
     assert count_cases(found) <= MOST_CASES

@@ -76,7 +76,7 @@ def test_a_key_charges_a_statement_once_and_recalls_it() -> None:
         again = asked.ask(TWO, within="2%", key="k")
         recalled = asked.recall("k")
         assert recalled is not None
-        assert [one.rows for one in recalled] == [first.rows]
+        assert [answer.rows for answer in recalled] == [first.rows]
         assert again.rows == first.rows
         assert asked.budget.spent == first.price.share
         with pytest.raises(KeyReused):
@@ -155,7 +155,7 @@ def test_anything_else_has_an_approximate_interval_that_says_so() -> None:
         assert any("share" in warning and "1,000 redraws" in warning for warning in answer.warnings)
         assert "redraws" in answer.theorem
         read = json.loads(answer.to_json())
-        assert [one.get("approximate", False) for one in read["columns"]] == [False, False, True]
+        assert [entry.get("approximate", False) for entry in read["columns"]] == [False, False, True]
         back = RecordedAnswer.from_json(answer.to_json())
         assert back.rows == answer.rows
         assert back.approximate == answer.approximate
@@ -211,8 +211,8 @@ def test_a_count_keeps_its_exact_interval_beside_what_is_computed_from_it() -> N
 def test_intervals_together_are_wider_and_those_of_chosen_rows_are_refused() -> None:
     with curator() as asked:
         answer = asked.ask(SHARE, within="2%")
-        for one, both in zip(answer.rows, answer.simultaneous().rows, strict=True):
-            for single, together in zip(one.estimates, both.estimates, strict=True):
+        for row, both in zip(answer.rows, answer.simultaneous().rows, strict=True):
+            for single, together in zip(row.estimates, both.estimates, strict=True):
                 assert together.within > single.within
         for read in (answer.any_choice, lambda: answer.population):
             with pytest.raises(InvalidRequest, match="computed from answers"):
@@ -240,11 +240,11 @@ def test_the_outer_half_sees_no_row_of_the_table() -> None:
         assert "zebra" not in answer.to_json() + json.dumps(seen)
         for table in ("stays", "information_schema.tables", "duckdb_tables()"):
             try:
-                found = outer.run(f"SELECT * FROM {table}", {}).to_pylist()  # noqa: S608  only here
+                rows = outer.run(f"SELECT * FROM {table}", {}).to_pylist()  # noqa: S608  only here
             except InvalidRequest:
-                found = []
-            assert "zebra" not in json.dumps(found, default=str)
-            assert table != "stays" or found == []
+                rows = []
+            assert "zebra" not in json.dumps(rows, default=str)
+            assert table != "stays" or rows == []
 
 
 def test_one_statement_does_not_see_the_relations_of_another() -> None:

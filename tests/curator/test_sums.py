@@ -46,7 +46,7 @@ def patients(neighbours="add-remove", otherwise=None, people=None):
         "who": [row // 3 for row in range(ROWS)],
     }
     columns |= {name: [row % number == 0 for row in range(ROWS)] for name, number in FLAGS.items()}
-    return schema, columns if people else {name: own for name, own in columns.items() if name != "who"}
+    return schema, columns if people else {name: values for name, values in columns.items() if name != "who"}
 
 
 def ledger_of(schema, budget=GAUSSIAN):
@@ -63,9 +63,9 @@ def opened(schema, columns, ledger):
 def texts():
     """Sums, averages and counts by one or two of four columns: 138 questions."""
     sides = [[f"ward = '{ward}'" for ward in WARDS]] + [[name, f"NOT {name}"] for name in FLAGS]
-    conditions = [one for side in sides for one in side]
+    conditions = [condition for side in sides for condition in side]
     for first, second in combinations(sides, 2):
-        conditions += [f"{one} AND {other}" for one in first for other in second]
+        conditions += [f"{condition} AND {other}" for condition in first for other in second]
     for what, within in WITHIN.items():
         for where in conditions:
             yield f"SELECT {what} FROM patients WHERE {where}", within  # noqa: S608  made up here
@@ -79,11 +79,11 @@ def truth(columns, text, *, otherwise=None):
         if part.startswith("ward"):
             mark = [ward == part[-2] for ward in columns["ward"]]
         else:
-            mark = [own != part.startswith("NOT") for own in columns[part.removeprefix("NOT ")]]
-        kept = [one and other for one, other in zip(kept, mark, strict=True)]
+            mark = [flag != part.startswith("NOT") for flag in columns[part.removeprefix("NOT ")]]
+        kept = [flag and other for flag, other in zip(kept, mark, strict=True)]
     if "count" in text:
         return sum(kept)
-    known = [age for age, own in zip(ages, kept, strict=True) if own and age is not None]
+    known = [age for age, counted in zip(ages, kept, strict=True) if counted and age is not None]
     return sum(known) / len(known) if "avg" in text else sum(known)
 
 
@@ -101,20 +101,20 @@ def test_sums_and_averages_are_bought_once_and_stay_known_after_a_restart(neighb
     assert sources[-40:].count("measured") == 0
     answers = [curator.ask(text, within=within) for text, within in questions]
     assert {answer.source for answer in answers} <= {"derived", "replayed"}
-    assert any(" values" in own.mechanism or " numbers" in own.mechanism for _, own in ledger.releases())
+    assert any(" values" in release.mechanism or " numbers" in release.mechanism for _, release in ledger.releases())
     again, spent = opened(schema, columns, ledger), curator.budget.spent
     for (text, within), answer in zip(questions, answers, strict=True):
-        told = again.ask(text, within=within)
-        assert told.source in {"derived", "replayed"}
-        assert told.price.share == 0
-        assert told.value.value == pytest.approx(answer.value.value)
+        repeated = again.ask(text, within=within)
+        assert repeated.source in {"derived", "replayed"}
+        assert repeated.price.share == 0
+        assert repeated.value.value == pytest.approx(answer.value.value)
     assert again.budget.spent == spent
 
 
 @RELATIONS
 def test_the_same_is_bought_of_a_neighbouring_table(neighbours):
     schema, columns = patients(neighbours)
-    other = {name: [*own[:-1], own[1]] for name, own in columns.items()}
+    other = {name: [*values[:-1], values[1]] for name, values in columns.items()}
     spent = []
     for table in (columns, other):
         curator = opened(schema, table, ledger_of(schema))
@@ -144,7 +144,7 @@ def test_grouped_averages_with_counts_follow_too():
     curator = opened(schema, columns, ledger_of(schema))
     text = "SELECT ward, avg(age) AS mean, count(*) AS n FROM patients GROUP BY ward ORDER BY mean"
     within = {"mean": 10, "n": 400}
-    curator.prepare([own for own, _ in texts() if "avg" in own], within=2)
+    curator.prepare([question for question, _ in texts() if "avg" in question], within=2)
     answer = curator.ask(text, within=within)
     assert answer.source == "derived"
     for row in answer.rows:
@@ -156,7 +156,8 @@ def test_grouped_averages_with_counts_follow_too():
         assert 0 <= mean.low <= mean.value <= mean.high <= 99
     population = answer.population
     assert all(
-        row.estimates[0].within > own.estimates[0].within for row, own in zip(population.rows, answer.rows, strict=True)
+        row.estimates[0].within > table_row.estimates[0].within
+        for row, table_row in zip(population.rows, answer.rows, strict=True)
     )
     with pytest.raises(InvalidRequest):
         answer.any_choice()
@@ -169,7 +170,9 @@ def test_a_count_that_an_average_rests_on_is_as_accurate_as_was_asked_if_it_is_s
     curator = opened(schema, columns, ledger_of(schema, Budget(100, "1e-9")))
     for within in ("60%", "20%", "1%"):
         answer = curator.ask(text, within=within, max_price=1)
-        count = next(own for own, column in zip(answer.rows[0].cells, answer.columns, strict=True) if column == "count")
+        count = next(
+            cell for cell, column in zip(answer.rows[0].cells, answer.columns, strict=True) if column == "count"
+        )
         assert count.within <= float(within[:-1]) / 100 * ROWS
 
 
@@ -228,9 +231,9 @@ def test_a_pure_budget_buys_no_sums_together():
 
 
 def test_people_with_several_rows_pay_for_all_of_them():
-    one, several = (opened(*own, ledger_of(own[0])) for own in (patients(people=1), patients(people=3)))
+    single, several = (opened(*table, ledger_of(table[0])) for table in (patients(people=1), patients(people=3)))
     workload = [text for text, _ in texts() if "sum" in text]
-    shares = [own.prepare(workload, within=40_000).price.share for own in (one, several)]
+    shares = [curator.prepare(workload, within=40_000).price.share for curator in (single, several)]
     assert shares[1] > 2 * shares[0]
 
 
@@ -257,7 +260,7 @@ def test_averages_from_another_middle_follow_with_the_draws_that_they_share():
 def test_counts_that_are_known_leave_more_room_to_sums(neighbours):
     """A sum is steps from the middle and rows; what the rows leave of its tolerance is all for the steps."""
     schema, columns = patients(neighbours, 0)
-    counts, sums = ([own for own in texts() if what in own[0]] for what in ("count", "sum"))
+    counts, sums = ([question for question in texts() if what in question[0]] for what in ("count", "sum"))
     spent = []
     for known in (False, True):
         curator = opened(schema, columns, ledger_of(schema))

@@ -169,13 +169,13 @@ def test_a_fingerprint_changes_with_the_bytes_and_with_nothing_else(ages: Path, 
 
 
 def test_the_fingerprint_of_a_frame_is_of_its_rows_in_any_order() -> None:
-    found = {
+    fingerprints = {
         DuckDBSource.frame(AGE, pa.table({"age": rows})).fingerprint()
         for rows in ([1, 2, 3], [3, 1, 2], [1.5, 2.0, 3.0])
     }
-    assert len(found) == 1
+    assert len(fingerprints) == 1
     for rows in ([1, 2], [1, 2, 4], [1, 2, 3, 3], [1, 2, None]):
-        assert DuckDBSource.frame(AGE, pa.table({"age": rows})).fingerprint() not in found
+        assert DuckDBSource.frame(AGE, pa.table({"age": rows})).fingerprint() not in fingerprints
 
 
 def test_text_that_is_not_utf8_is_found_when_the_table_is_opened(tmp_path):

@@ -1,4 +1,4 @@
-"""A file is one subject of a readable length, a name is one thing, and the trusted part is read in one sitting."""
+"""A file is one subject of a readable length, a name says one thing, and the trusted part is read in one sitting."""
 
 import ast
 import io
@@ -10,6 +10,8 @@ from tests.house.tree import ROOT, SOURCE, python_files
 
 CODE_IN_A_FILE = 400
 CODE_IN_TRUSTED = 1200
+EMPTY_NAMES = frozenset({"own", "found", "told", "one", "somebody", "thing"})
+"""Words that name any value, and so none."""
 _NO_CODE = frozenset(
     {
         tokenize.COMMENT,
@@ -51,6 +53,24 @@ def test_no_name_of_a_type_stands_for_two_things() -> None:
     texts = [path.read_text(encoding="utf-8") for path in python_files()]
     counts = Counter(name for text in texts for name in re.findall(r"^\s*class (\w+)", text, re.MULTILINE))
     assert {name for name, count in counts.items() if count > 1} == set()
+
+
+def test_a_variable_says_what_it_is() -> None:
+    named = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in python_files()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (name := _bound_name(node)) in EMPTY_NAMES
+    }
+    assert named == set()
+
+
+def _bound_name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchAs(name=str(name)):
+            return name
+        case _:
+            return None
 
 
 def test_the_trusted_part_is_small() -> None:

@@ -18,7 +18,7 @@ WAYS = (
     Classes("sex", 3, (1, 2, 4)),
     Classes("stay", 12, tuple(1 << code for code in range(12))),
 )
-SIZES = tuple(own.number for own in WAYS)
+SIZES = tuple(classing.number for classing in WAYS)
 BASES = {
     "points": (Base.POINTS,) * 3,
     "ranges of one": (Base.RANGES, Base.POINTS, Base.POINTS),
@@ -27,20 +27,20 @@ BASES = {
 
 
 def residuals(bases):
-    based = [own.based(base) for own, base in zip(WAYS, bases, strict=True)]
+    based = [classing.based(base) for classing, base in zip(WAYS, bases, strict=True)]
     return [Residual(chosen) for size in range(4) for chosen in combinations(based, size)]
 
 
 def lines(residual):
     """Each row of a residual over all cells, and what its variance is times σ²."""
-    known = {own.attribute: own for own in residual.classes}
+    known = {classing.attribute: classing for classing in residual.classes}
     for row in residual.rows():
         steps = dict(zip(residual.attributes, row.steps, strict=True))
         each = [
-            base_rows(known[own.attribute].base, own.number)[steps[own.attribute] - 1]
-            if own.attribute in steps
-            else np.ones(own.number, dtype=np.int64)
-            for own in WAYS
+            base_rows(known[classing.attribute].base, classing.number)[steps[classing.attribute] - 1]
+            if classing.attribute in steps
+            else np.ones(classing.number, dtype=np.int64)
+            for classing in WAYS
         ]
         yield reduce(np.multiply.outer, each).reshape(-1), row.square
 
@@ -56,14 +56,14 @@ def dense(pattern):
 
 
 def store_of(parts, table):
-    found = ResidualStore(total=None)
+    store = ResidualStore(total=None)
     for residual, variance in parts:
-        found.add(residual, residual.turned(marginal(residual, table)).tolist(), variance)
-    return found
+        store.add(residual, residual.turned(marginal(residual, table)).tolist(), variance)
+    return store
 
 
 def marginal(residual, table):
-    others = tuple(place for place, own in enumerate(WAYS) if own.attribute not in residual.attributes)
+    others = tuple(place for place, classing in enumerate(WAYS) if classing.attribute not in residual.attributes)
     return table.sum(axis=others).reshape(-1).tolist()
 
 
@@ -71,7 +71,7 @@ def marginal(residual, table):
 def test_products_come_back_from_any_bases_with_the_variance_of_least_squares(bases):
     generator = np.random.default_rng(8)
     table = generator.integers(0, 50, SIZES)
-    parts = [(own, float(generator.integers(20, 400))) for own in residuals(bases)]
+    parts = [(residual, float(generator.integers(20, 400))) for residual in residuals(bases)]
     store = store_of(parts, table)
     rows, widths = [], []
     for residual, variance in parts:
@@ -96,31 +96,36 @@ def test_two_bases_of_one_residual_are_averaged_by_precision():
     """The noise of both is independent; the average of two unbiased estimates is one, and more precise than either."""
     generator = np.random.default_rng(3)
     table = generator.integers(0, 50, SIZES)
-    both = [own for name in ("points", "ranges of one") for own in residuals(BASES[name])]
-    single = [store_of([(own, 100.0) for own in residuals(BASES[name])], table) for name in ("points", "ranges of one")]
-    store = store_of([(own, 100.0) for own in dict.fromkeys(both)], table)
+    both = [residual for name in ("points", "ranges of one") for residual in residuals(BASES[name])]
+    single = [
+        store_of([(residual, 100.0) for residual in residuals(BASES[name])], table)
+        for name in ("points", "ranges of one")
+    ]
+    store = store_of([(residual, 100.0) for residual in dict.fromkeys(both)], table)
     pattern = CountPattern((WAYS[0],), (0b111110,))
-    found, points, ranges = (own.lookup(pattern) for own in (store, *single))
-    assert found.values[0] == pytest.approx(points.values[0], abs=1e-6)
+    averaged, points, ranges = (stored.lookup(pattern) for stored in (store, *single))
+    assert averaged.values[0] == pytest.approx(points.values[0], abs=1e-6)
     rows = (5 / 9) ** 2 * 100.0
-    first, second = (own.laws[0].variance - rows for own in (points, ranges))
-    assert found.laws[0].variance - rows == pytest.approx(first * second / (first + second), rel=1e-6)
+    first, second = (known.laws[0].variance - rows for known in (points, ranges))
+    assert averaged.laws[0].variance - rows == pytest.approx(first * second / (first + second), rel=1e-6)
     assert store.variance(Residual((WAYS[0].based(Base.RANGES),))) == 100.0
     again = [*store.lookup_all([pattern] * 5)]
-    assert {own.laws for own in again} == {(GaussianSumBound(again[0].laws[0].variance, again[0].laws[0].reach),)}
-    assert again[0].laws[0].variance == pytest.approx(found.laws[0].variance, rel=1e-9)
+    assert {known.laws for known in again} == {(GaussianSumBound(again[0].laws[0].variance, again[0].laws[0].reach),)}
+    assert again[0].laws[0].variance == pytest.approx(averaged.laws[0].variance, rel=1e-9)
     noisy, apart = ResidualStore(total=0), []
     for base, variance in ((Base.POINTS, 100.0), (Base.RANGES, 300.0)):
         residual, alone = Residual((WAYS[0].based(base),)), ResidualStore(total=0)
         values = generator.integers(-1000, 1000, residual.number)
-        for own in (noisy, alone):
-            own.add(residual, values, variance)
+        for residual_store in (noisy, alone):
+            residual_store.add(residual, values, variance)
         apart.append(alone.lookup(pattern))
-    one, other = apart
-    told = noisy.lookup(pattern)
-    weights = [1 / one.laws[0].variance, 1 / other.laws[0].variance]
-    assert told.values[0] == pytest.approx(np.average([one.values[0], other.values[0]], weights=weights), rel=1e-9)
-    assert told.laws[0].variance == pytest.approx(1 / sum(weights), rel=1e-6)
+    precise, other = apart
+    combined = noisy.lookup(pattern)
+    weights = [1 / precise.laws[0].variance, 1 / other.laws[0].variance]
+    assert combined.values[0] == pytest.approx(
+        np.average([precise.values[0], other.values[0]], weights=weights), rel=1e-9
+    )
+    assert combined.laws[0].variance == pytest.approx(1 / sum(weights), rel=1e-6)
 
 
 @pytest.mark.parametrize("number", [8, 9, 85])
@@ -129,10 +134,10 @@ def test_of_all_ranges_of_a_length_the_worst_is_found(number):
     for size in {1, 2, number // 3, number // 2, number - 2}:
         full = (1 << number) - 1
         ranges = [((1 << size) - 1) << start for start in range(number)]
-        spreads = [set_spread(waves, (own | own >> number) & full) for own in ranges]
-        found = worst_range(number, size)
-        assert found.bit_count() == size
-        assert set_spread(waves, found) == pytest.approx(max(spreads), rel=1e-9)
+        spreads = [set_spread(waves, (bits | bits >> number) & full) for bits in ranges]
+        worst = worst_range(number, size)
+        assert worst.bit_count() == size
+        assert set_spread(waves, worst) == pytest.approx(max(spreads), rel=1e-9)
         assert max(spreads) <= min(spreads) * 1.02
-        factor = Factor(waves, tuple(found >> place & 1 for place in range(number)))
+        factor = Factor(waves, tuple(worst >> place & 1 for place in range(number)))
         assert float(factor.spread) == pytest.approx(max(spreads), rel=1e-8)

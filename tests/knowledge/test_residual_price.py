@@ -48,11 +48,11 @@ several_based = st.lists(st.tuples(based, variances), min_size=1, max_size=5)
 
 def row_weights(residual, row, names):
     """The weight of each cell of some columns in one row of a residual, from the integers of its bases."""
-    found = np.ones([1] * len(names), dtype=np.int64)
-    for own, step in zip(residual.classes, row.steps, strict=True):
-        weights = base_rows(own.base, own.number)[step - 1][own.labels()]
-        found = found * weights.reshape([-1 if name == own.attribute else 1 for name in names])
-    return np.broadcast_to(found, product_shape(DOMAIN, names)).reshape(-1)
+    combined = np.ones([1] * len(names), dtype=np.int64)
+    for classing, step in zip(residual.classes, row.steps, strict=True):
+        weights = base_rows(classing.base, classing.number)[step - 1][classing.labels()]
+        combined = combined * weights.reshape([-1 if name == classing.attribute else 1 for name in names])
+    return np.broadcast_to(combined, product_shape(DOMAIN, names)).reshape(-1)
 
 
 def walked(parts, relation):
@@ -87,7 +87,7 @@ def test_no_neighbours_move_residuals_in_any_bases_by_more_than_their_price(part
     price, moved = worst_ratio(parts, Unit.each_row(relation)), walked(parts, relation)
     assert moved <= price
     assert price <= moved * Fraction(21, 20) + sum(
-        (largest_squared_move(own) / variance for own, variance in parts[1:]), Fraction(0)
+        (largest_squared_move(residual) / variance for residual, variance in parts[1:]), Fraction(0)
     )
     if relation is Neighbours.REPLACE:
         assert price <= worst_ratio(parts, Unit.each_row(relation), limit=0)
@@ -101,8 +101,8 @@ def test_a_wave_column_in_two_ways_is_priced_for_every_pair_of_cells(number):
     age = Integer("age", 0, number - 3)
     fine, coarse = Classes.of(age), Classes.split(age, (1 << number // 2) - 1)
     for ways in ((fine.based(Base.RANGES), coarse), (fine.based(Base.RANGES), fine), (fine, coarse)):
-        precision = sum(squared_distances(own) for own in ways)
-        parts = [(Residual((own,)), Fraction(1)) for own in ways]
+        precision = sum(squared_distances(classing) for classing in ways)
+        parts = [(Residual((classing,)), Fraction(1)) for classing in ways]
         price = worst_ratio(parts, Unit.each_row(Neighbours.REPLACE))
         assert precision.max() <= price <= 2 * precision.max()
 
@@ -134,14 +134,15 @@ def squared_distances(classes):
     rows = base_rows(classes.base, classes.number)[:, classes.labels()].astype(object)
     apart = (rows[:, :, None] - rows[:, None, :]) ** 2
     return sum(
-        own * Fraction(1, square) for own, square in zip(apart, base_squares(classes.base, classes.number), strict=True)
+        distances * Fraction(1, square)
+        for distances, square in zip(apart, base_squares(classes.base, classes.number), strict=True)
     )
 
 
 def test_an_attribute_that_is_classed_in_two_ways_may_differ_in_one_of_them():
     """The worst pair differs in the second way to class the sex, and in urgency, and not in the first way."""
     first, second, urgent = WAYS["sex"][1], WAYS["sex"][2], WAYS["urgent"][0]
-    parts = [(Residual(own), Fraction(1)) for own in ((first, urgent), (second,), (urgent,))]
+    parts = [(Residual(classes), Fraction(1)) for classes in ((first, urgent), (second,), (urgent,))]
     assert (
         worst_ratio(parts, Unit.each_row(Neighbours.REPLACE))
         == walked(parts, Neighbours.REPLACE)
@@ -311,7 +312,7 @@ SUM_WAYS = {
 summed = (
     st.sets(st.sampled_from(sorted(SUM_WAYS)), max_size=3)
     .flatmap(lambda names: st.tuples(*(st.sampled_from(SUM_WAYS[name]) for name in sorted(names))))
-    .filter(lambda own: sum(one.base.sums for one in own) < 2)
+    .filter(lambda own: sum(classing.base.sums for classing in own) < 2)
     .map(Residual)
 )
 several_summed = st.lists(st.tuples(summed, variances), min_size=1, max_size=5)
@@ -327,15 +328,15 @@ def read_of_each_cell(measured):
         np.broadcast_to(group_numbers(block.keys, axes) if block.keys else np.int64(0), shape).reshape(-1)
         for block in blocks
     ]
-    found = []
+    columns = []
     for cell in range(math.prod(shape)):
         counts = []
         for block, weight, group in zip(blocks, weights, groups, strict=True):
-            own = [0] * block.values
-            own[int(group[cell])] = int(weight[cell])
-            counts += own
-        found.append(measured.turned(counts))
-    return np.array(found, dtype=object).T
+            values = [0] * block.values
+            values[int(group[cell])] = int(weight[cell])
+            counts += values
+        columns.append(measured.turned(counts))
+    return np.array(columns, dtype=object).T
 
 
 @pytest.mark.parametrize("rows", [1, 3])

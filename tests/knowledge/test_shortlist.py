@@ -83,19 +83,19 @@ def open_curator(place: Path, *, every: int) -> Curator:
 
 def ask(curator: Curator, asked: list[tuple[str, str]]) -> list[object]:
     """Ask everything and return what was told, or refused."""
-    told: list[object] = []
+    outcomes: list[object] = []
     for text, within in asked:
         try:
             answer = curator.ask(text, within=within)
-            told.append((answer.source, [[cell.value for cell in row.estimates] for row in answer.rows]))
+            outcomes.append((answer.source, [[cell.value for cell in row.estimates] for row in answer.rows]))
         except DodonaError as refused:
-            told.append(refused.code)
-    return told
+            outcomes.append(refused.code)
+    return outcomes
 
 
 def shortlist_of(place: Path) -> Path:
-    (found,) = place.parent.glob("*.shortlist")
-    return found
+    (path,) = place.parent.glob("*.shortlist")
+    return path
 
 
 def knowledge_of(releases: ReleasedBlocks) -> object:
@@ -110,8 +110,8 @@ def learned_by(known: Knowledge) -> object:
         known.rows,
         known.residuals.version,
         len(known.residuals),
-        [(own.classes, own.values.tolist(), own.noise, own.receipt) for own in known.tables],
-        [(own.pattern, own.noise, own.event, own.blocks, own.size, own.times, own.used) for own in asked.rents],
+        [(table.classes, table.values.tolist(), table.noise, table.receipt) for table in known.tables],
+        [(rent.pattern, rent.noise, rent.event, rent.blocks, rent.size, rent.times, rent.used) for rent in asked.rents],
         (asked.finest, asked.worst, asked.counted, asked.summed, asked.added),
         [*asked._open],
     )
@@ -139,9 +139,9 @@ def test_who_reads_a_shortlist_knows_and_finds_the_same(place: Path, seed: int) 
             assert short.recall(query) == whole.recall(query), text
             if number % 20 == 0:
                 assert repr(short.follow_alone(query.blocks)) == repr(whole.follow_alone(query.blocks))
-            one, other = (own.knowledge.combine(query.blocks[0], lambda _: True) for own in (short, whole))
-            assert (one is None) == (other is None)
-            assert one is None or other is None or [*one.values] == [*other.values]
+            combined, other = (reader.knowledge.combine(query.blocks[0], lambda _: True) for reader in (short, whole))
+            assert (combined is None) == (other is None)
+            assert combined is None or other is None or [*combined.values] == [*other.values]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -163,9 +163,9 @@ def test_what_is_left_out_changes_nothing_but_how_often_a_rent_was_paid(seed: in
             short.add(receipt, measured, (5,) * query.values)
             needed += 1
     assert needed < _MOST_SINGLE + 700
-    times = [own.times for own in whole.asked.rents]
-    found = Shortlist(seen=9, line=9, hash="", draws=(0, 0), needed=[1], rents=times, several={})
-    assert found.restore_rents(short)
+    times = [rent.times for rent in whole.asked.rents]
+    shortlist = Shortlist(seen=9, line=9, hash="", draws=(0, 0), needed=[1], rents=times, several={})
+    assert shortlist.restore_rents(short)
     assert learned_by(short) == learned_by(whole)
 
 
@@ -178,15 +178,20 @@ def test_who_reads_a_shortlist_is_told_and_offered_the_same(place: Path) -> None
     def seen(*, every: int) -> object:
         with open_curator(place, every=every) as curator:
             before, shared = curator.budget.spent, curator._ladder.shared
-            again = [one for one in ask(curator, asked) if isinstance(one, tuple)]
+            again = [outcome for outcome in ask(curator, asked) if isinstance(outcome, tuple)]
             assert curator.budget.spent == before
             offers = [curator.quote(text, within=within) for text, within in others]
-            told = curator.ask("SELECT count(*) FROM t WHERE b < 7", within=60, key="k")
+            answer = curator.ask("SELECT count(*) FROM t WHERE b < 7", within=60, key="k")
             shared.releases.expect(
-                str(told.receipt), curator._ladder.planner.plan((told.question,), DEFAULT).measurement
+                str(answer.receipt), curator._ladder.planner.plan((answer.question,), DEFAULT).measurement
             )
             assert (shared.releases._short is None) == (every == NEVER)
-            return again, [(own.price, own.source, own.mechanism) for own in offers], told.value, shared.releases.draws
+            return (
+                again,
+                [(offer.price, offer.source, offer.mechanism) for offer in offers],
+                answer.value,
+                shared.releases.draws,
+            )
 
     short = seen(every=EVERY)
     shortlist_of(place).unlink()

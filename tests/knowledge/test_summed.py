@@ -49,27 +49,29 @@ def lattice(name):
     ways = Classes.summed(DOMAIN[name]), Classes.summed(DOMAIN[name], 2), Classes.of(DOMAIN[name])
     ways = (*ways, ways[-1].based(Base.RANGES)) if ways[-1].number >= 8 else ways
     inner = [chosen for size in range(3) for chosen in combinations(COUNTED, size)]
-    return [Residual(own) for own in inner] + [Residual((*own, value)) for value in ways for own in inner]
+    return [Residual(classes) for classes in inner] + [Residual((*own, value)) for value in ways for own in inner]
 
 
 def answers(query, table):
     axes, shape = product_axes(DOMAIN, DOMAIN.names), product_shape(DOMAIN, DOMAIN.names)
-    found = []
+    answers = []
     for block in query.blocks:
         groups = np.broadcast_to(group_numbers(block.keys, axes) if block.keys else np.int64(0), shape)
-        own = np.zeros(block.values, dtype=np.int64)
-        np.add.at(own, groups.reshape(-1), (np.broadcast_to(block_weights(block, axes), shape) * table).reshape(-1))
-        found += own.tolist()
-    return found
+        totals = np.zeros(block.values, dtype=np.int64)
+        np.add.at(totals, groups.reshape(-1), (np.broadcast_to(block_weights(block, axes), shape) * table).reshape(-1))
+        answers += totals.tolist()
+    return answers
 
 
 def measured_store(name, table, variance=Fraction(50)):
-    measured = ResidualMeasurement(DOMAIN, tuple((own, variance + place) for place, own in enumerate(lattice(name))))
+    measured = ResidualMeasurement(
+        DOMAIN, tuple((residual, variance + place) for place, residual in enumerate(lattice(name)))
+    )
     read = residuals_from_text(measured.mechanism, from_json(to_json(measured.query), DOMAIN))
     assert read.parts == measured.parts  # what a ledger holds is read as the same residuals
     rows, store, start = measured.turned(answers(measured.query, table)), ResidualStore(total=None), 0
-    for residual, own in read.parts:
-        store.add(residual, rows[start : start + residual.number].tolist(), own)
+    for residual, part_variance in read.parts:
+        store.add(residual, rows[start : start + residual.number].tolist(), part_variance)
         start += residual.number
     return store
 
@@ -128,7 +130,7 @@ def test_sums_come_back_with_the_variance_of_their_rows(name, block):
 def variances_by_noise(name, block, pattern):
     """The variance of each group from the coefficient of each released row, found by moving one row at a time."""
     total = np.zeros(block.values)
-    parts = [(own, Fraction(50) + place) for place, own in enumerate(lattice(name))]
+    parts = [(residual, Fraction(50) + place) for place, residual in enumerate(lattice(name))]
     for residual, variance in parts:
         for place, row in enumerate(residual.rows()):
             store = ResidualStore(total=None)

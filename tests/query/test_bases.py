@@ -82,8 +82,8 @@ def test_price_times_variance_of_ranges_is_near_the_least_that_is_known(number, 
 
 def test_the_rows_are_permanent():
     """Ledgers hold noisy sums over these rows: another rounding would read them as something else."""
-    told = b"".join(base_rows(Base.RANGES, number).tobytes() for number in (*range(2, 130), 365, 512, 1024))
-    assert hashlib.sha256(told).hexdigest() == "962bdc7e6263df065e57038cae116db9ca0f167698876b2875295240dcb9b619"
+    data = b"".join(base_rows(Base.RANGES, number).tobytes() for number in (*range(2, 130), 365, 512, 1024))
+    assert hashlib.sha256(data).hexdigest() == "962bdc7e6263df065e57038cae116db9ca0f167698876b2875295240dcb9b619"
 
 
 def test_the_waves_are_cosines_and_sines():

@@ -63,13 +63,14 @@ def test_each_block_weighs_a_row_by_the_product_of_its_helmert_rows(residual):
     assert query.values == residual.number == len(residual.rows())
     for row, block in zip(residual.rows(), query.blocks, strict=True):
         chosen = [
-            base_rows(Base.POINTS, own.number)[step - 1][own.labels()]
-            for own, step in zip(residual.classes, row.steps, strict=True)
+            base_rows(Base.POINTS, column.number)[step - 1][column.labels()]
+            for column, step in zip(residual.classes, row.steps, strict=True)
         ]
         expected = reduce(np.multiply.outer, chosen)
         assert (np.broadcast_to(block_weights(block, axes), shape) == expected).all()
         on_classes = [
-            base_rows(Base.POINTS, own.number)[step - 1] for own, step in zip(residual.classes, row.steps, strict=True)
+            base_rows(Base.POINTS, column.number)[step - 1]
+            for column, step in zip(residual.classes, row.steps, strict=True)
         ]
         assert row.square == (reduce(np.multiply.outer, on_classes) ** 2).sum()
 
@@ -77,7 +78,7 @@ def test_each_block_weighs_a_row_by_the_product_of_its_helmert_rows(residual):
 @settings(deadline=None, max_examples=examples(25))
 @given(residuals)
 def test_the_rows_together_are_the_projection_that_the_residual_is(residual):
-    sizes = [own.number for own in residual.classes]
+    sizes = [column.number for column in residual.classes]
     total = np.zeros((int(np.prod(sizes)),) * 2, dtype=object)
     for row in residual.rows():
         line = reduce(
@@ -173,9 +174,9 @@ def test_rows_of_sums_are_those_of_the_blocks_that_are_measured(name, others, po
     for block in blocks:
         weights = np.broadcast_to(block_weights(block, axes), shape) * table
         groups = np.broadcast_to(group_numbers(block.keys, axes) if block.keys else np.int64(0), shape)
-        own = np.zeros(block.values, dtype=np.int64)
-        np.add.at(own, groups.reshape(-1), weights.reshape(-1))
-        numbers += own.tolist()
+        sums = np.zeros(block.values, dtype=np.int64)
+        np.add.at(sums, groups.reshape(-1), weights.reshape(-1))
+        numbers += sums.tolist()
     assert len(numbers) == residual.values
     ages = {"age": 2, "stay": 2}[name]
     codes = np.arange(SUMMED[name].cells)
@@ -185,13 +186,13 @@ def test_rows_of_sums_are_those_of_the_blocks_that_are_measured(name, others, po
     expected = {}
     for place, line in enumerate(lines):
         for step, row in enumerate(steps):
-            own = (row * table).sum(axis=2)  # by age and stay
+            sums = (row * table).sum(axis=2)  # by age and stay
             other = 1 if name == "age" else 0
-            total = int((own.sum(axis=other) * line).sum())
+            total = int((sums.sum(axis=other) * line).sum())
             at = {"urgent": step + 1, name: place + 1}
             expected[tuple(at[each] for each in residual.attributes)] = total
     assert residual.turned(numbers).tolist() == [expected[row.steps] for row in residual.rows()]
-    assert residual_of_blocks(blocks, SUMMED, [own.base for own in residual.classes]) == residual
+    assert residual_of_blocks(blocks, SUMMED, [column.base for column in residual.classes]) == residual
     squares = {1: 4**power, 2: 1}
     helmert = {0: 1, 1: 2, 2: 6, 3: 12}
     for row in residual.rows():
@@ -219,9 +220,9 @@ def test_rows_come_by_their_noise_and_then_by_their_steps(base):
     few, more = (Classes("few", 3, (1, 2, 4)).based(base), Classes("more", 5, (1, 2, 4, 8, 16)).based(base))
     for classes in ((), (few,), (few, more), (few, more, wide)):
         residual = Residual(classes)
-        squares = [base_squares(*own.side) for own in residual.classes]
-        steps = product(*(range(1, len(own) + 1) for own in squares))
-        listed = zip((math.prod(own) for own in product(*squares)), steps, strict=True)
+        squares = [base_squares(*column.side) for column in residual.classes]
+        steps = product(*(range(1, len(column_squares) + 1) for column_squares in squares))
+        listed = zip((math.prod(factors) for factors in product(*squares)), steps, strict=True)
         assert [(row.square, row.steps) for row in residual.rows()] == sorted(listed)
         assert residual.squares() == [row.square for row in residual.rows()]
     assert base is Base.POINTS or residual.squares()[-1] > 1 << 63

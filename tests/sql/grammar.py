@@ -48,7 +48,7 @@ _NARROW = {
     "unit_price": Number("unit_price", 0, 20, "0.5"),
     "ordered": Date("ordered", dt.date(2023, 11, 15), dt.date(2024, 1, 31)),
 }
-NARROW = replace(SCHEMA, domain=Domain(tuple(_NARROW.get(own.name, own) for own in SCHEMA.domain)))
+NARROW = replace(SCHEMA, domain=Domain(tuple(_NARROW.get(attribute.name, attribute) for attribute in SCHEMA.domain)))
 """The same shop with fewer prices and days: functions of two columns have short tables, so reading is faster."""
 
 
@@ -123,19 +123,19 @@ class Writer:
         people = ("age",), ("segment",), (), ()
         kind = self.draw.randrange(8)
         if kind <= 3:
-            found, text = orders, self.pick("orders", "orders o", '"public"."orders"', "main.orders AS o")
+            columns, text = orders, self.pick("orders", "orders o", '"public"."orders"', "main.orders AS o")
         elif kind == 4:
-            found, text = (*map(tuple, map(sum, zip(orders, people, strict=True), [()] * 4)),), ""  # type: ignore[assignment]
+            columns, text = (*map(tuple, map(sum, zip(orders, people, strict=True), [()] * 4)),), ""  # type: ignore[assignment]
             text = f"orders {self.pick('JOIN', 'LEFT JOIN', 'INNER JOIN')} customers USING (customer)"
         elif kind == 5:
-            found = (*orders[0], "floor"), (*orders[1], "country"), *orders[2:]  # type: ignore[assignment]
+            columns = (*orders[0], "floor"), (*orders[1], "country"), *orders[2:]  # type: ignore[assignment]
             by = self.pick("USING (region)", "ON orders.region = regions.region")
             text = f"orders {self.pick('JOIN', 'LEFT JOIN')} regions {by}"
         elif kind == 6:
-            found, text = people, "customers"
+            columns, text = people, "customers"
         else:
-            found, text = (("minutes",), (), (), ("solved",)), "calls"  # type: ignore[assignment]
-        self.numbers, self.texts, self.days, self.truths = found
+            columns, text = (("minutes",), (), (), ("solved",)), "calls"  # type: ignore[assignment]
+        self.numbers, self.texts, self.days, self.truths = columns
         if self.draw.random() < 0.2:
             where = self.maybe(f" WHERE {self.condition(1)}")
             return f"(SELECT *{self.maybe(f', {self.number(1)} AS extra')} FROM {text}{where}) AS inside"
@@ -258,8 +258,8 @@ class Writer:
         return self.pick(
             *self.texts,
             *self.truths,
-            *(f"date_trunc('{self.pick('month', 'year', 'day')}', {own})" for own in self.days),
-            *(f"{self.pick('bin', 'div')}({own}, 10)" for own in self.numbers[:1]),
+            *(f"date_trunc('{self.pick('month', 'year', 'day')}', {column})" for column in self.days),
+            *(f"{self.pick('bin', 'div')}({column}, 10)" for column in self.numbers[:1]),
             self.label(1),
             f"CASE WHEN {self.condition(0)} THEN 'a' ELSE 'b' END",
             f"floor({self.number(0)} / 10) * 10",
@@ -270,11 +270,11 @@ class Writer:
         """Write a SELECT that aggregates rows: keys k, values v."""
         source = self.rows()
         keys = [self.key() for _ in range(self.draw.choice([0, 1, 1, 1, 2]))]
-        items = [f"{own} AS k{place}" for place, own in enumerate(keys)]
+        items = [f"{key} AS k{place}" for place, key in enumerate(keys)]
         items += [f"{self.value()} AS v{place}" for place in range(self.draw.choice([1, 1, 2, 3]))]
         text = f"SELECT {', '.join(items)} FROM {source}{self.maybe(f' WHERE {self.condition(2)}')}"
         if keys:
-            names = [self.pick(f"k{place}", str(place + 1), own) for place, own in enumerate(keys)]
+            names = [self.pick(f"k{place}", str(place + 1), key) for place, key in enumerate(keys)]
             shape = self.pick("{}", "{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})", "GROUPING SETS (({}), ())")
             text += f" GROUP BY {shape.format(', '.join(names))}"
         return text + self.maybe(f" HAVING {self.aggregate()} > {self.draw.randrange(20)}", 0.1)
@@ -331,15 +331,15 @@ class Writer:
         """Write a statement."""
         kind = self.draw.randrange(10)
         if kind <= 3:
-            found = self.grouped() + self.maybe(f" ORDER BY {self.pick('1', '2', 'v0', 'v0 DESC', 'count(*)')}", 0.3)
+            text = self.grouped() + self.maybe(f" ORDER BY {self.pick('1', '2', 'v0', 'v0 DESC', 'count(*)')}", 0.3)
         elif kind == 4:
-            found = self.of_people()
+            text = self.of_people()
         elif kind == 5:
-            found = f"{self.grouped()} UNION ALL {self.grouped()}"
+            text = f"{self.grouped()} UNION ALL {self.grouped()}"
         else:
             where = self.maybe(f" WHERE {self.pick('v0 > 10', 'k0 IS NOT NULL', 'v0 IN (SELECT max(v0) FROM x)')}", 0.3)
             items = self.listed(self.outer_value, 3)
             tail = self.pick("", "", " ORDER BY 1", " QUALIFY row_number() OVER (ORDER BY v0) < 3", " GROUP BY ALL")
             joined = self.maybe(" JOIN x AS y ON x.k0 = y.k0", 0.1)
-            found = f"WITH x AS ({self.grouped()}) SELECT {items} FROM x{joined}{where}{tail}"
-        return found + self.maybe(f" LIMIT {self.draw.choice([0, 1, 5, 100])}", 0.2)
+            text = f"WITH x AS ({self.grouped()}) SELECT {items} FROM x{joined}{where}{tail}"
+        return text + self.maybe(f" LIMIT {self.draw.choice([0, 1, 5, 100])}", 0.2)

@@ -34,13 +34,13 @@ def feed(seed: int, texts: int, *, schema: Schema = SCHEMA) -> tuple[int, int]:
         question = text(generator)
         begin = time.process_time()
         try:
-            found: Question | InvalidRequest = compile_sql(question, schema)
+            outcome: Question | InvalidRequest = compile_sql(question, schema)
         except InvalidRequest as fault:
-            found = fault
-        if isinstance(found, Question):
+            outcome = fault
+        if isinstance(outcome, Question):
             accepted += 1
         else:
-            assert not found.charged
+            assert not outcome.charged
             refused += 1
         assert time.process_time() - begin < LONGEST, question
     return accepted, refused
@@ -81,9 +81,9 @@ def feed_statements(seed: int, texts: int) -> tuple[int, int]:
         asked = statement(generator)
         fault: InvalidRequest | None = None
         try:
-            found = read_statement(asked, SCHEMA)
-            if isinstance(found, Statement) and found.sql:
-                check_statement(found)
+            parsed = read_statement(asked, SCHEMA)
+            if isinstance(parsed, Statement) and parsed.sql:
+                check_statement(parsed)
         except InvalidRequest as refusal:
             fault = refusal
         except Exception as crash:

@@ -70,16 +70,16 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("one", "two"), SAME, ids=[one[:70] for one, _ in SAME])
+@pytest.mark.parametrize(("one", "two"), SAME, ids=[text[:70] for text, _ in SAME])
 def test_the_same_meaning_is_the_same_question(one, two):
     assert digest(one) == digest(two)
 
 
 def test_products_of_wide_columns_are_the_same_question_in_any_order():
-    one = "SELECT sum(quantity * price * (1 - 0.1)) FROM orders WHERE shipped - ordered > 7"
+    text = "SELECT sum(quantity * price * (1 - 0.1)) FROM orders WHERE shipped - ordered > 7"
     two = "SELECT sum((1 - 0.1) * price * quantity) FROM orders WHERE ordered + 7 < shipped"
-    assert digest(one, ORDERS) == digest(two, ORDERS)
-    assert digest(one, ORDERS) != digest(one.replace("> 7", "> 8"), ORDERS)
+    assert digest(text, ORDERS) == digest(two, ORDERS)
+    assert digest(text, ORDERS) != digest(text.replace("> 7", "> 8"), ORDERS)
 
 
 def test_days_between_wide_columns_are_their_difference():
@@ -98,11 +98,11 @@ def test_days_between_wide_columns_are_their_difference():
 def test_rounding_all_values_at_once_is_rounding_each(name, shift, scale):
     for column in ("quantity", "price"):
         line = Subject(ORDERS.domain[column], Fraction(shift), Fraction(scale))
-        found, listed = tabulate_rounded(name, line), apply_function(FUNCTIONS[name].function, (line,))
-        assert isinstance(found, Mapped)
+        tabulated, listed = tabulate_rounded(name, line), apply_function(FUNCTIONS[name].function, (line,))
+        assert isinstance(tabulated, Mapped)
         assert isinstance(listed, Mapped)
-        assert found.outcomes == listed.outcomes
-        assert (found.places == listed.places).all()
+        assert tabulated.outcomes == listed.outcomes
+        assert (tabulated.places == listed.places).all()
 
 
 def test_each_kind_of_value_has_its_weight():

@@ -204,8 +204,8 @@ GROUPED = [
 def test_groups_of_a_join_are_those_of_sql(sql: str, source: DuckDBSource, plain: duckdb.DuckDBPyConnection) -> None:
     asked = read_statement(sql, SCHEMA)
     assert isinstance(asked, Question)
-    found = Counter(int(value) for value in unseal(source.exact(asked.query)) if value)
-    assert found == Counter(int(value) for _, value in plain.execute(sql).fetchall() if value)
+    counts = Counter(int(value) for value in unseal(source.exact(asked.query)) if value)
+    assert counts == Counter(int(value) for _, value in plain.execute(sql).fetchall() if value)
     assert asked.columns[0].name == sql.split(maxsplit=2)[1].rpartition(".")[2].rstrip(",")
 
 
@@ -260,8 +260,8 @@ def test_no_person_moves_what_a_merged_statement_asks_farther_than_priced(sql: s
             tables.executemany("INSERT INTO visits VALUES (1, ?, ?, ?)", rows)
             for patient in [("f", 90), ("m", 0)]:
                 tables.execute("DELETE FROM patients; INSERT INTO patients VALUES (1, ?, ?)", patient)
-                found = tables.execute(sql).fetchall()
-                moved = sum(abs(value or 0) for row in found for value in row if not isinstance(value, str))
+                answers = tables.execute(sql).fetchall()
+                moved = sum(abs(value or 0) for row in answers for value in row if not isinstance(value, str))
                 assert moved <= priced.l1 * max(float(block.unit) for block in asked.query.blocks)
 
 
@@ -291,8 +291,8 @@ def test_a_statement_may_ask_several_tables(source: DuckDBSource, plain: duckdb.
     sql = "SELECT (SELECT count(*) FROM visits) v, (SELECT count(*) FROM patients) p, (SELECT count(*) FROM tests) t"
     asked = read_statement(sql, SCHEMA)
     assert isinstance(asked, Statement)
-    found = sorted(int(unseal(source.exact(part.query))[0]) for part in asked.parts)
-    assert found == sorted(plain.execute(sql).fetchone() or ())
+    totals = sorted(int(unseal(source.exact(part.query))[0]) for part in asked.parts)
+    assert totals == sorted(plain.execute(sql).fetchone() or ())
 
 
 REFUSED = {
@@ -384,10 +384,10 @@ def test_public_tables_may_be_written_with_the_schema_that_tools_write() -> None
     tools = plain.replace("JOIN wards", 'JOIN "public"."wards" "wards"').replace(
         "FROM visits", 'FROM "public"."visits" "visits"'
     )
-    one, other = (read_statement(sql, SCHEMA) for sql in (plain, tools))
-    assert isinstance(one, Question)
+    question, other = (read_statement(sql, SCHEMA) for sql in (plain, tools))
+    assert isinstance(question, Question)
     assert isinstance(other, Question)
-    assert query_digest(one.query) == query_digest(other.query)
+    assert query_digest(question.query) == query_digest(other.query)
 
 
 @pytest.mark.parametrize(

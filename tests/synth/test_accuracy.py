@@ -23,7 +23,7 @@ from tests.synth.scene import PURE, ROWS, columns, curator_of, schema
 
 SCHEMA = schema()
 DOMAIN = SCHEMA.domain
-CODES = {name: encode(DOMAIN[name], own) for name, own in columns().items()}
+CODES = {name: encode(DOMAIN[name], values) for name, values in columns().items()}
 
 
 def exact(*names: str) -> np.ndarray:
@@ -44,10 +44,10 @@ def test_intervals_of_pooled_tables_hold_as_often_as_they_say(law: str):
     chance, held, total = np.random.default_rng(1), 0, 0
     for _ in range(1000):
         seen = [observed(("sex", "ward"), 20, chance, law), observed(("ward", "days"), 30, chance, law)]
-        found = released_counts(DOMAIN, seen, marginal_block(DOMAIN, ["ward"]), size=ROWS, confidence=0.9)
-        assert found is not None
-        assert found.within is not None
-        held += int((np.abs(found.values - exact("ward")) <= found.within).sum())
+        estimate = released_counts(DOMAIN, seen, marginal_block(DOMAIN, ["ward"]), size=ROWS, confidence=0.9)
+        assert estimate is not None
+        assert estimate.within is not None
+        held += int((np.abs(estimate.values - exact("ward")) <= estimate.within).sum())
         total += 3
     assert held / total > 0.88
 
@@ -57,11 +57,11 @@ def test_two_tables_say_more_than_either():
     seen = [observed(("sex", "ward"), 20, chance), observed(("ward", "emergency"), 20, chance)]
     block = marginal_block(DOMAIN, ["ward"])
     both = released_counts(DOMAIN, seen, block, size=ROWS, confidence=0.95)
-    one = released_counts(DOMAIN, seen[:1], block, size=ROWS, confidence=0.95)
+    single = released_counts(DOMAIN, seen[:1], block, size=ROWS, confidence=0.95)
     assert both is not None
-    assert one is not None
-    np.testing.assert_allclose((both.within - 0.5) * np.sqrt(2), one.within - 0.5)
-    np.testing.assert_allclose(one.within - 0.5, interval_factor(0.95) * 20 * np.sqrt(2))  # two cells are added
+    assert single is not None
+    np.testing.assert_allclose((both.within - 0.5) * np.sqrt(2), single.within - 0.5)
+    np.testing.assert_allclose(single.within - 0.5, interval_factor(0.95) * 20 * np.sqrt(2))  # two cells are added
     assert released_counts(DOMAIN, seen, marginal_block(DOMAIN, ["days"]), size=ROWS, confidence=0.95) is None
 
 
@@ -71,12 +71,12 @@ def test_the_interval_of_a_distance_holds_also_for_what_was_fitted_to_the_noise(
     chance, held = np.random.default_rng(3), 0
     truth = exact("ward", "days") / ROWS
     for _ in range(400):
-        one = observed(("ward", "days"), 25, chance, law)
-        fitted = np.maximum(0, one.values) / np.maximum(0, one.values).sum()
-        found = marginal_error(DOMAIN, [one], ["ward", "days"], fitted)
-        held += found.low <= 0.5 * np.abs(fitted - truth).sum() <= found.high
+        observation = observed(("ward", "days"), 25, chance, law)
+        fitted = np.maximum(0, observation.values) / np.maximum(0, observation.values).sum()
+        interval = marginal_error(DOMAIN, [observation], ["ward", "days"], fitted)
+        held += interval.low <= 0.5 * np.abs(fitted - truth).sum() <= interval.high
     assert held >= 380
-    assert marginal_error(DOMAIN, [one], ["sex"], np.array([0.5, 0.5])).high == 1
+    assert marginal_error(DOMAIN, [observation], ["sex"], np.array([0.5, 0.5])).high == 1
 
 
 def test_noise_stays_below_its_distance():
@@ -102,9 +102,9 @@ def test_tables_that_share_noise_are_not_pooled_and_their_sums_are_no_more_certa
             )
             for names in (("sex", "ward"), ("ward", "emergency"))
         )
-        found = released_counts(DOMAIN, seen, block, size=ROWS, confidence=0.9)
-        assert found is not None
-        held += bool((np.abs(found.values - exact("ward")) <= found.within).all())
+        estimate = released_counts(DOMAIN, seen, block, size=ROWS, confidence=0.9)
+        assert estimate is not None
+        held += bool((np.abs(estimate.values - exact("ward")) <= estimate.within).all())
         error = marginal_error(DOMAIN, seen, ["sex", "ward"], exact("sex", "ward") / ROWS)
         near += error.low == 0 <= error.high
     assert held > 870
@@ -121,14 +121,14 @@ def test_what_all_cells_share_stays_below_its_distance():
 @pytest.mark.parametrize("numbers", [(3,), (2, 4), (3, 2, 3)])
 def test_the_noise_of_a_residual_is_the_same_in_all_directions_of_its_own(numbers: tuple[int, ...]):
     """The covariance of a lifted residual is a projection, so that its largest eigenvalue is its variance."""
-    domain = Domain(tuple(Integer(f"c{place}", 0, own - 1, otherwise=0) for place, own in enumerate(numbers)))
+    domain = Domain(tuple(Integer(f"c{place}", 0, size - 1, otherwise=0) for place, size in enumerate(numbers)))
     residual = Residual(tuple(Classes.of(attribute) for attribute in domain))
     squares = [row.square for row in residual.rows()]
     lifts = np.stack([lift(residual, row.tolist()).reshape(-1) for row in np.eye(residual.number, dtype=int)], axis=1)
     covariance = lifts @ np.diag(np.array(squares, dtype=float)) @ lifts.T
     projection = np.ones((1, 1))
-    for own in numbers:
-        projection = np.kron(projection, np.eye(own) - 1 / own)
+    for size in numbers:
+        projection = np.kron(projection, np.eye(size) - 1 / size)
     np.testing.assert_allclose(covariance, projection, atol=1e-12)
 
 
@@ -141,13 +141,13 @@ def test_intervals_of_a_release_by_residuals_hold(share: str):
     held = total = 0
     for _ in range(5):
         model = dodona.synthesize(curator_of(), "2-way", share=share)
-        if all(one.peak is None for one in model.seen):
+        if all(observation.peak is None for observation in model.seen):
             continue  # too little is spent for it
         for names in combinations(DOMAIN.names, 1):
-            found = model.marginal(names, confidence=0.99)
-            assert found.within is not None
-            held += int((np.abs(found.values - exact(*names)) <= found.within).sum())
-            total += found.block.values
+            estimate = model.marginal(names, confidence=0.99)
+            assert estimate.within is not None
+            held += int((np.abs(estimate.values - exact(*names)) <= estimate.within).sum())
+            total += estimate.block.values
     assert held >= 0.7 * total
 
 

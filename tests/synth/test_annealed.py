@@ -40,7 +40,7 @@ def plan_of(epsilon: float | str, held=None, *, neighbours: str = "add-remove", 
 
 def test_whether_the_whole_workload_is_measured_is_decided_by_public_facts():
     """The same plan for two tables with nothing in common; with less budget, or fewer declared rows, there is none."""
-    other = {name: [own[0]] * 7 for name, own in columns().items()}
+    other = {name: [values[0]] * 7 for name, values in columns().items()}
     assert plan_of(1) == plan_of(1, other)
     assert plan_of(1) is not None
     assert plan_of("0.01") is None
@@ -52,22 +52,22 @@ def test_the_error_that_a_plan_foresees_is_the_one_that_its_noise_makes():
     plan = plan_of(1)
     assert plan is not None
     assert plan.error <= SMALL_ERROR
-    found = []
+    errors = []
     for number in range(12):
         model = synthesize(curator_of(), TWO, epsilon=1, name=str(number))
         assert [step.name for step in model.steps] == ["residuals"]
-        for one in model.seen:
-            exact = TWO.query.blocks.index(one.block)
+        for observation in model.seen:
+            exact = TWO.query.blocks.index(observation.block)
             truth = np.asarray(_exact()[exact]) / ROWS
-            found.append(0.5 * np.abs(one.values - truth).sum())
-    assert float(np.mean(found)) == pytest.approx(plan.error, rel=0.15)
+            errors.append(0.5 * np.abs(observation.values - truth).sum())
+    assert float(np.mean(errors)) == pytest.approx(plan.error, rel=0.15)
 
 
 def _exact() -> list[np.ndarray]:
     from dodona.engines.answers import answer_block
     from dodona.schema.encoding import encode
 
-    codes = {name: encode(DOMAIN[name], own) for name, own in columns().items()}
+    codes = {name: encode(DOMAIN[name], values) for name, values in columns().items()}
     return [np.asarray(answer_block(block, codes, counts=None, rows=ROWS)) for block in TWO.query.blocks]
 
 
@@ -117,7 +117,7 @@ def test_columns_of_different_sizes_cost_what_their_share_allows():
 
 def test_what_only_prepares_gets_less_where_the_budget_is_ample():
     """The share is of public facts: the same for two tables with nothing in common."""
-    other = {name: [own[0]] * 7 for name, own in columns().items()}
+    other = {name: [values[0]] * 7 for name, values in columns().items()}
     found = []
     for size in (ROWS, 10**7):
         declared = schema(size=size)
@@ -155,8 +155,8 @@ def batch(count: int, overlap: int | None) -> DistanceScores:
 
 def test_a_batch_costs_as_many_choices_as_it_has():
     unit = Unit.each_row(Neighbours.ADD_REMOVE)
-    one, three = batch(1, None).event(unit), batch(3, 2).event(unit)
-    assert float(three.rho()) == pytest.approx(3 * float(one.rho()), rel=1e-12)
+    single, three = batch(1, None).event(unit), batch(3, 2).event(unit)
+    assert float(three.rho()) == pytest.approx(3 * float(single.rho()), rel=1e-12)
     assert batch(3, 2).purpose != batch(3, None).purpose != batch(1, None).purpose
 
 
@@ -165,17 +165,19 @@ def test_blocks_of_a_batch_share_few_columns_and_are_never_chosen_twice():
     values = np.arange(sum(block.values for block in TWO.query.blocks))
     blocks = TWO.query.blocks
     for _ in range(20):
-        found = _choose_all(batch(6, 1), values)
-        assert len(found) == 2  # four columns make two pairs that share none
-        assert not blocks[found[0]].attributes & blocks[found[1]].attributes
+        chosen = _choose_all(batch(6, 1), values)
+        assert len(chosen) == 2  # four columns make two pairs that share none
+        assert not blocks[chosen[0]].attributes & blocks[chosen[1]].attributes
         assert len(set(_choose_all(batch(6, 2), values))) == 6
 
 
 def test_odd_tables_are_released():
     """One column; constant columns, one or all; a table without rows."""
-    one = Schema.of("t", Integer("age", 0, 4, otherwise=0), size=500)
+    single = Schema.of("t", Integer("age", 0, 4, otherwise=0), size=500)
     for budget in (RENYI, PURE):
-        model = synthesize(curator_of(one, {"age": [1] * 500}, budget=budget), Workload.ways(one.domain, 1), epsilon=2)
+        model = synthesize(
+            curator_of(single, {"age": [1] * 500}, budget=budget), Workload.ways(single.domain, 1), epsilon=2
+        )
         assert np.bincount(model.rounded().codes["age"], minlength=5)[1] > 400
     constant = Schema.of("t", Category("kind", ["a"]), Boolean("night", otherwise=False), size=500)
     held = {"kind": ["a"] * 500, "night": [True] * 400 + [False] * 100}
@@ -202,7 +204,7 @@ def test_a_table_of_thirty_columns_is_held_in_cliques():
     for _ in range(29):
         codes.append(np.where(chance.random(rows) < 0.9, codes[-1], 1 - codes[-1]))
     declared = Schema.of("t", *(Boolean(f"c{place}", otherwise=False) for place in range(30)), size=rows)
-    held = {f"c{place}": (own == 1).tolist() for place, own in enumerate(codes)}
+    held = {f"c{place}": (column == 1).tolist() for place, column in enumerate(codes)}
     pairs = Workload.marginals(declared.domain, [[f"c{place}", f"c{place + 1}"] for place in range(29)])
     model = synthesize(curator_of(declared, held), pairs, epsilon=2, method=Annealed(rounds=40))
     made = model.rounded().codes
@@ -224,8 +226,8 @@ def test_a_workload_that_no_model_holds_is_measured_whole_and_rows_meet_it():
     assert isinstance(model.law, FactoredBelief)
     assert model.law.loose
     away = {"rounded": [], "sampled": []}
-    for one in model.law.loose:
-        first, second = sorted(one.block.attributes)
+    for observation in model.law.loose:
+        first, second = sorted(observation.block.attributes)
         truth = np.mean(np.array(held[first]) & np.array(held[second]))
         for kind, made in (("rounded", model.rounded()), ("sampled", model.sampled())):
             away[kind].append(abs(np.mean(made.codes[first] & made.codes[second]) - truth))

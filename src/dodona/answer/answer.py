@@ -101,7 +101,8 @@ class Answer(Displayed):
         """For each column, which of a row's keys it shows; None if it shows none."""
         keys, shown = key_columns(self.question), displayed_columns(self.question)
         return tuple(
-            keys.index((one.expression, one.read_as)) if isinstance(one.expression, KeyLabel) else None for one in shown
+            keys.index((column.expression, column.read_as)) if isinstance(column.expression, KeyLabel) else None
+            for column in shown
         )
 
     @property
@@ -123,11 +124,11 @@ class Answer(Displayed):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The displayed rows, in order."""
-        found = self._rows
-        if found is None:
-            found = make_rows(self.measured, self.view)
-            object.__setattr__(self, "_rows", found)
-        return found
+        rows = self._rows
+        if rows is None:
+            rows = make_rows(self.measured, self.view)
+            object.__setattr__(self, "_rows", rows)
+        return rows
 
     @property
     def mechanism(self) -> str:
@@ -236,10 +237,10 @@ class Answer(Displayed):
         return self._seen(replace(self.view, rounded=True))
 
     def _seen(self, view: View, *, now: bool = False) -> Self:
-        found = replace(self, view=view)
+        answer = replace(self, view=view)
         if now:
-            _ = found.rows  # so that missing intervals are refused here and not when printing
-        return found
+            _ = answer.rows  # so that missing intervals are refused here and not when printing
+        return answer
 
 
 @lru_cache(maxsize=256)

@@ -37,8 +37,8 @@ class Band:
     @classmethod
     def constant(cls, number: float, groups: int) -> Band:
         """Return the band of a known number."""
-        found = np.full(groups, number, dtype=np.float64)
-        return cls(found, found, found)
+        values = np.full(groups, number, dtype=np.float64)
+        return cls(values, values, values)
 
     @classmethod
     def public(cls, known: LiteralExpression | PublicValue, groups: int) -> Band:
@@ -46,12 +46,12 @@ class Band:
 
         A prediction imagines fewer groups than the question has.
         """
-        found = np.full(groups, float(known.value), dtype=np.float64)
-        low, high = found.copy(), found.copy()
+        value = np.full(groups, float(known.value), dtype=np.float64)
+        low, high = value.copy(), value.copy()
         absent = known.absent if isinstance(known, PublicValue) else frozenset[int]()
         for group in absent & frozenset(range(groups)):
-            found[group], low[group], high[group] = np.nan, -np.inf, np.inf
-        return cls(found, low, high)
+            value[group], low[group], high[group] = np.nan, -np.inf, np.inf
+        return cls(value, low, high)
 
 
 def combine_bands(operator: str, left: Band, right: Band) -> Band:
@@ -88,14 +88,14 @@ def apply_operator(operator: str, left: Doubles, right: Doubles) -> Doubles:
     with np.errstate(all="ignore"):
         match operator:
             case "+":
-                found = left + right
+                result = left + right
             case "-":
-                found = left - right
+                result = left - right
             case "*":
-                found = left * right
+                result = left * right
             case _:
-                found = left / np.where(right == 0, np.nan, right)
-    return np.where(np.isfinite(found), found, np.nan)
+                result = left / np.where(right == 0, np.nan, right)
+    return np.where(np.isfinite(result), result, np.nan)
 
 
 def _corners(left: Band, right: Band) -> Doubles:
@@ -116,10 +116,10 @@ class LinearForm:
 
     def plus(self, other: LinearForm, times: Fraction) -> LinearForm:
         """Return the sum of this form and a multiple of another."""
-        found = dict(self.factors)
+        factors = dict(self.factors)
         for block, factor in other.factors:
-            found[block] = found.get(block, Fraction(0)) + times * factor
-        kept = tuple((block, factor) for block, factor in sorted(found.items()) if factor != 0)
+            factors[block] = factors.get(block, Fraction(0)) + times * factor
+        kept = tuple((block, factor) for block, factor in sorted(factors.items()) if factor != 0)
         return LinearForm(kept, self.constant + times * other.constant)
 
     def times(self, number: Fraction) -> LinearForm:
@@ -175,8 +175,8 @@ def joint_width(form: LinearForm, derived: DerivedValues, failing: float) -> Dou
         raise InvariantBroken("The errors of blocks that follow from the same numbers are not independent.")
     factors = {block: float(factor) for block, factor in form.factors}
     quantile = gaussian_sum_quantile(1.0, derived.joint.share, failing / 2)
-    found: Doubles = quantile * np.sqrt(np.maximum(derived.covariance(factors, factors), 0.0))
-    return found
+    widths: Doubles = quantile * np.sqrt(np.maximum(derived.covariance(factors, factors), 0.0))
+    return widths
 
 
 def form_values(form: LinearForm, measured: Evidence) -> Doubles:

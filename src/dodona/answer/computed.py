@@ -140,8 +140,8 @@ class ComputedAnswer(Displayed):
     @property
     def theorem(self) -> str:
         """The ids of the theory pages: on the privacy of the noise, then on the intervals."""
-        found = dict.fromkeys(name for part in self.parts for name in part.theorem.split(", "))
-        return ", ".join((*found, "redraws") if any(self.approximate) else found)
+        pages = dict.fromkeys(name for part in self.parts for name in part.theorem.split(", "))
+        return ", ".join((*pages, "redraws") if any(self.approximate) else pages)
 
     # The table.
 
@@ -199,12 +199,12 @@ class ComputedAnswer(Displayed):
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know before using the values."""
         selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()
-        own = (*self.question.warnings, *self._contents()[2], *selected)
+        answer_warnings = (*self.question.warnings, *self._contents()[2], *selected)
         untold = {note for part in self.parts for note in null_keys_note(part.question, part.rows)}
         if untold and self._has_alike_rows():
             untold = set()
         rest = (warning for part in self.parts for warning in part.warnings if warning not in untold)
-        return tuple(dict.fromkeys((*own, *rest)))
+        return tuple(dict.fromkeys((*answer_warnings, *rest)))
 
     def _has_alike_rows(self) -> bool:
         """Whether two rows with NULL in a key have the same keys."""
@@ -266,12 +266,12 @@ class ComputedAnswer(Displayed):
                 whole = all(value is None or type(value) is int for value in plain)
                 cells.append([_estimate(band, row, days=days, whole=whole) for row in range(len(plain))])
         rows = []
-        for one in zip(*cells, strict=True) if cells else ():
-            labels = tuple(cell for cell, own in zip(one, estimated, strict=True) if not own)
+        for row_cells in zip(*cells, strict=True) if cells else ():
+            labels = tuple(cell for cell, is_estimate in zip(row_cells, estimated, strict=True) if not is_estimate)
             rows.append(
                 Row(
                     cast("tuple[Label, ...]", labels),
-                    tuple(one),
+                    tuple(row_cells),
                     cast("tuple[KeyValue, ...]", tuple(map(_key, labels))),
                 )
             )
@@ -301,13 +301,13 @@ class ComputedAnswer(Displayed):
         drawn = self._drawn(seen, redrawn, draws, places)
         if drawn is None:
             return {place: self._untold(place) for place in places}, draws, [_TOO_LARGE]
-        found, notes = {}, []
+        bands, notes = {}, []
         for place in places:
             value = to_doubles(self.result.column(place))
-            found[place] = result_band(value, drawn[place], redrawn, failing)
-            if np.any(np.isinf(found[place].band.low) & np.isfinite(value)):
+            bands[place] = result_band(value, drawn[place], redrawn, failing)
+            if np.any(np.isinf(bands[place].band.low) & np.isfinite(value)):
                 notes.append(_UNTOLD)
-        return found, draws, notes
+        return bands, draws, notes
 
     def _candidates(self) -> int:
         """Return how many rows simultaneous intervals cover: also those that noisy values have left out."""
@@ -329,21 +329,21 @@ class ComputedAnswer(Displayed):
         total = draws + 3  # the redraws, two corners, and the released values themselves
         pairs = enumerate(zip(parts, redrawn, strict=True))
         relations = {f"{RELATION}{number}": redrawn_rows(part, drawn, total) for number, (part, drawn) in pairs}
-        found = outer.run_redraws(self.question.redraw, relations, total, most=_MOST_REDRAWN)
-        if found is None:
+        redraws = outer.run_redraws(self.question.redraw, relations, total, most=_MOST_REDRAWN)
+        if redraws is None:
             return None
         identity = [
             place
             for place in range(self.result.num_columns)
             if place >= len(self.columns) or not self.question.columns[place].noisy
         ]
-        numbers = found.column(0).to_numpy()
-        matched = match_rows(self.result, found, numbers, identity, places)
+        numbers = redraws.column(0).to_numpy()
+        matched = match_rows(self.result, redraws, numbers, identity, places)
         kept = matched >= 0
         result = {}
         for place in places:
             matrix = np.full((total, self.result.num_rows), np.nan)
-            matrix[numbers[kept], matched[kept]] = to_doubles(found.column(place + 1))[kept]
+            matrix[numbers[kept], matched[kept]] = to_doubles(redraws.column(place + 1))[kept]
             result[place] = matrix[:-1]
         return result
 
@@ -389,10 +389,10 @@ def assemble_answers(
     asked: Sequence[Question | Statement], answers: Sequence[Answer]
 ) -> tuple[Answer | ComputedAnswer, ...]:
     """Return one answer for each question or statement, from the answers to all their questions."""
-    found: list[Answer | ComputedAnswer] = []
+    assembled: list[Answer | ComputedAnswer] = []
     start = 0
-    for one in asked:
-        own = answers[start : start + len(statement_parts(one))]
-        start += len(own)
-        found.append(ComputedAnswer.compute(one, own) if isinstance(one, Statement) else own[0])
-    return tuple(found)
+    for question in asked:
+        parts = answers[start : start + len(statement_parts(question))]
+        start += len(parts)
+        assembled.append(ComputedAnswer.compute(question, parts) if isinstance(question, Statement) else parts[0])
+    return tuple(assembled)

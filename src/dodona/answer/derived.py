@@ -110,11 +110,11 @@ class DerivedValues:
 
         Theorem: joint-law
         """
-        found: Doubles = np.zeros(self.groups)
-        for one, factor in first.items():
+        covariance: Doubles = np.zeros(self.groups)
+        for block, factor in first.items():
             for other, times in second.items():
-                found = found + factor * times * self._covariance(min(one, other), max(one, other))
-        return found
+                covariance = covariance + factor * times * self._covariance(min(block, other), max(block, other))
+        return covariance
 
     def _covariance(self, first: int, second: int) -> float | Doubles:
         laws = self.laws[first]
@@ -169,8 +169,8 @@ _UNTOLD = "It has no interval where none is honest that is narrower than the who
 def guess_warnings(evidence: Evidence, failing: float) -> tuple[str, ...]:
     """Return the warnings for guesses with intervals at this failure probability."""
     known = evidence.laws if isinstance(evidence, DerivedValues) else ()
-    laws = [law for own in known for law in own if isinstance(law, ModelLaw)]
-    found = [_BOUNDED if laws and all(law.bounded(failing) for law in laws) else _ESTIMATED]
+    laws = [law for block_laws in known for law in block_laws if isinstance(law, ModelLaw)]
+    warnings = [_BOUNDED if laws and all(law.bounded(failing) for law in laws) else _ESTIMATED]
     if any(math.isinf(law.quantile(failing)) for law in laws):
-        found.append(_UNTOLD)
-    return tuple(found)
+        warnings.append(_UNTOLD)
+    return tuple(warnings)

@@ -94,9 +94,9 @@ def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: f
 
 def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Mapping[asked.Expression, Band]) -> Band:
     """Return the band of an expression from the bands of its pieces."""
-    found = known.get(expression)
-    if found is not None:
-        return found
+    band = known.get(expression)
+    if band is not None:
+        return band
     match expression:
         case asked.LiteralExpression(Fraction()) | asked.PublicValue():
             return Band.public(expression, measured.groups)
@@ -111,17 +111,17 @@ def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Map
 
 def _numbers(labels: Sequence[object]) -> Band:
     """Return labels as numbers; one that is not a number, such as `<missing>`, is unknown."""
-    found = np.asarray([float(x) if isinstance(x, int | Fraction) else np.nan for x in labels], dtype=np.float64)
-    lost = np.isnan(found)
-    return Band(found, np.where(lost, -np.inf, found), np.where(lost, np.inf, found))
+    numbers = np.asarray([float(x) if isinstance(x, int | Fraction) else np.nan for x in labels], dtype=np.float64)
+    lost = np.isnan(numbers)
+    return Band(numbers, np.where(lost, -np.inf, numbers), np.where(lost, np.inf, numbers))
 
 
 def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Band) -> Band:
     """Return a band of codes in the column's unit; dates count days."""
     attribute = measured.question.domain[quantile.attribute]
-    found, step = numeric_grid(attribute), code_step(quantile, measured)
-    if found is not None:
-        lower = float(found[0])
+    grid, step = numeric_grid(attribute), code_step(quantile, measured)
+    if grid is not None:
+        lower = float(grid[0])
     else:
         first = getattr(attribute, "lower", None)
         lower = float(first.toordinal()) if isinstance(first, date) else 0.0
@@ -130,8 +130,8 @@ def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Ba
 
 def code_step(quantile: asked.Quantile, measured: MeasuredValues) -> float:
     """Return the size of one code in the column's unit: a day for dates."""
-    found = numeric_grid(measured.question.domain[quantile.attribute])
-    return 1.0 if found is None else float(found[1])
+    grid = numeric_grid(measured.question.domain[quantile.attribute])
+    return 1.0 if grid is None else float(grid[1])
 
 
 # --- Intervals for the population that a table was sampled from: noise plus sampling error. ---
@@ -168,11 +168,11 @@ def population_band(expression: asked.Expression, measured: Evidence, *, failing
 
 def _population_total(total: asked.Total, measured: Evidence, failing: float, size: int, block: int) -> Band:
     """Return a count or a sum, with Hoeffding's bound for row weights between the least and the greatest."""
-    found = measured.question.query.blocks[block]
-    least, most = weight_range(found.weight)
-    spread = float((max(most, 0) - min(least, 0)) * found.unit)
+    query_block = measured.question.query.blocks[block]
+    least, most = weight_range(query_block.weight)
+    spread = float((max(most, 0) - min(least, 0)) * query_block.unit)
     value = evaluate(total, measured, failing).value
-    within = float(found.unit) * half_widths(measured, block, failing / 2)
+    within = float(query_block.unit) * half_widths(measured, block, failing / 2)
     within = within + spread * sampling_error(failing / 2, answers=1, sample=size)
     return Band(value, value - within, value + within)
 
@@ -199,8 +199,8 @@ def _population_quantile(quantile: asked.Quantile, measured: MeasuredValues, fai
         first[here] = tree.walk.cuts[0] if low <= 0 else least[here]
         last[here] = tree.walk.cuts[-1] - 1 if high >= _GRID else most[here]
     point = evaluate(quantile, measured, failing).value
-    found = codes_to_units(quantile, measured, Band(first, first, last))
-    return Band(point, found.low, found.high)
+    band = codes_to_units(quantile, measured, Band(first, first, last))
+    return Band(point, band.low, band.high)
 
 
 def _hoeffding_error(rows: Doubles, failing: float) -> Doubles:

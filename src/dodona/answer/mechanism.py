@@ -23,24 +23,24 @@ def describe_mechanism(measured: Evidence) -> str:
 
 def describe_measurement(query: Query, noises: Sequence[Noise]) -> str:
     """Return the noises of the blocks of a query in words, with the number of values each applies to."""
-    found: dict[Noise, int] = {}
+    counts: dict[Noise, int] = {}
     for noise, block in zip(noises, query.blocks, strict=True):
-        found[noise] = found.get(noise, 0) + block.values
-    return "; ".join([f"{error_laws.describe_noise(noise)} on {_times(values)}" for noise, values in found.items()])
+        counts[noise] = counts.get(noise, 0) + block.values
+    return "; ".join([f"{error_laws.describe_noise(noise)} on {_times(values)}" for noise, values in counts.items()])
 
 
 def _describe_derived(derived: DerivedValues) -> str:
     """Return the sources of derived values in words, with the number of values of each law."""
-    found: dict[error_laws.ErrorLaw, int] = {}
+    counts: dict[error_laws.ErrorLaw, int] = {}
     for laws, part in zip(derived.laws, derived.parts, strict=True):
         for law in laws:
-            found[law] = found.get(law, 0) + len(part) // len(laws)
-    values = sum(found.values())
+            counts[law] = counts.get(law, 0) + len(part) // len(laws)
+    values = sum(counts.values())
     if values == 1:
-        return _describe_law(next(iter(found)))
-    if len(found) <= _MOST_LAWS:
-        return "; ".join(f"{_describe_law(law)}, for {_times(number)}" for law, number in found.items())
-    kinds = [kind for law in found for kind in _law_noises(law)]
+        return _describe_law(next(iter(counts)))
+    if len(counts) <= _MOST_LAWS:
+        return "; ".join(f"{_describe_law(law)}, for {_times(number)}" for law, number in counts.items())
+    kinds = [kind for law in counts for kind in _law_noises(law)]
     return f"combinations of earlier releases, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
 
 
@@ -82,10 +82,10 @@ def theorem_ids(measured: Evidence) -> str:
     if isinstance(measured, DerivedValues):
         pages = [page for laws in measured.laws for law in laws for page in _law_theorems(law)]
         return ", ".join(dict.fromkeys([*pages, *_joint_theorems(measured)]))
-    found = [noise.theorem for noise in measured.noises]
+    theorems = [noise.theorem for noise in measured.noises]
     for column in measured.question.columns:
-        found += _expression_theorems(column.expression, measured.question.query, measured.noises)
-    return ", ".join(dict.fromkeys(found))
+        theorems += _expression_theorems(column.expression, measured.question.query, measured.noises)
+    return ", ".join(dict.fromkeys(theorems))
 
 
 def _joint_theorems(derived: DerivedValues) -> Iterator[str]:

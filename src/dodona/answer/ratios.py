@@ -105,7 +105,7 @@ class NormalRatio:
 
     def repeated(self) -> NormalRatio:
         """Return all groups twice."""
-        first, second, both = (np.tile(own, 2) for own in (*self.variances, self.covariance))
+        first, second, both = (np.tile(values, 2) for values in (*self.variances, self.covariance))
         return NormalRatio(np.tile(self.above, 2), np.tile(self.below, 2), (first, second), both, self.share)
 
     def accepts_zero_below(self, failing: float) -> Booleans:
@@ -225,8 +225,8 @@ def two_laplace_tail(distance: Doubles, first: Doubles, second: Doubles) -> Doub
         share, length = small / large, distance / large
         rest = length * (1 - share) / share
         slope = np.where(rest > _TINY, -np.expm1(-rest) / rest, 1.0)
-        found = np.exp(-length) * (1 + np.where(share > 0, share * length * slope / (1 + share), 0.0))
-    return np.where(large > 0, found, 0.0)
+        tail = np.exp(-length) * (1 + np.where(share > 0, share * length * slope / (1 + share), 0.0))
+    return np.where(large > 0, tail, 0.0)
 
 
 def _laplace_gaussian_tail(distance: Doubles, laplace: Doubles, gaussian: Doubles) -> Doubles:
@@ -238,10 +238,10 @@ def _laplace_gaussian_tail(distance: Doubles, laplace: Doubles, gaussian: Double
     place, rate = distance / deviation, deviation / wide
     added = np.exp(rate**2 / 2 - distance / wide + log_ndtr(place - rate))
     taken = np.exp(rate**2 / 2 + distance / wide + log_ndtr(-place - rate))
-    found: Doubles = 2 * np.exp(log_ndtr(-place)) + added - taken
+    tail: Doubles = 2 * np.exp(log_ndtr(-place)) + added - taken
     # A Laplace part this small is hardly ever beyond 40 of its scales, and the terms above would lose precision.
     bound = 2 * np.exp(log_ndtr(-(distance - _BEYOND * laplace) / deviation))
-    return np.where(laplace <= _SMALL * gaussian, bound, found)
+    return np.where(laplace <= _SMALL * gaussian, bound, tail)
 
 
 # --- Quotients: one linear form over another, whose intervals come from inverting a test. ---
@@ -311,14 +311,14 @@ def mean_band(mean: Mean, measured: Evidence, failing: float) -> Band:
         if isinstance(measured, DerivedValues)
         else block_ratio(measured, mean.total, mean.rows)
     )
-    found = bounded_ratio_band(ratio, lower=low, upper=high, failing=failing)
+    band = bounded_ratio_band(ratio, lower=low, upper=high, failing=failing)
 
     def moved(ends: Doubles) -> Doubles:
         # Subtracting and adding the offset may round values past the bounds, which are attainable.
         inside = np.clip(ends + centre, lower, upper)
         return np.where(ends <= low, lower, np.where(ends >= high, upper, inside))
 
-    return Band(moved(found.value), moved(found.low), moved(found.high))
+    return Band(moved(band.value), moved(band.low), moved(band.high))
 
 
 def _block_form(measured: Evidence, block: int) -> LinearForm:
@@ -389,5 +389,5 @@ def _sum_interval(measured: Evidence, block: int, failing: float) -> Band:
 def _largest_variance(least: Doubles, most: Doubles, low: float, high: float) -> Doubles:
     """Return the largest variance of values between the bounds whose mean m is in a range: (high - m)(m - low)."""
     best = np.clip((low + high) / 2, least, most)
-    found: Doubles = (high - best) * (best - low)
-    return found
+    variance: Doubles = (high - best) * (best - low)
+    return variance

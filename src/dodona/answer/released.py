@@ -83,7 +83,9 @@ def _made_up(question: Question, first: int) -> pa.Table:
     keys = group_values(question)
     count = len(keys) if question.keys else 1
     columns: dict[str, Any] = {}
-    shown = [(one.expression, one.read_as) for one in question.columns if isinstance(one.expression, KeyLabel)]
+    shown = [
+        (column.expression, column.read_as) for column in question.columns if isinstance(column.expression, KeyLabel)
+    ]
     for number, key in enumerate(shown):
         place = key_columns(question).index(key)
         columns[f"k{number}"] = _array([row[place] for row in keys])

@@ -69,7 +69,7 @@ def _places(key: asked.KeyLabel, measured: Evidence) -> list[int | None]:
     labels = group_labels(measured.question, key)
     places: dict[object, int] = {}
     # Declared labels are in the order of their declaration; computed ones have the order of their values.
-    ordered = labels if key.labels is None else sorted(key.labels, key=lambda own: (isinstance(own, str), own))
+    ordered = labels if key.labels is None else sorted(key.labels, key=lambda label: (isinstance(label, str), label))
     for label in ordered:
         places.setdefault((type(label), label), len(places))
     return [None if label == MISSING else places[type(label), label] for label in labels]
@@ -110,7 +110,7 @@ def displayed_columns(question: asked.Question) -> tuple[asked.AnswerColumn, ...
 
 def key_order(question: asked.Question) -> tuple[int, ...]:
     """Return the indices of the keys in display order; hidden keys come last."""
-    named = (one.expression.key for one in question.columns if isinstance(one.expression, asked.KeyLabel))
+    named = (column.expression.key for column in question.columns if isinstance(column.expression, asked.KeyLabel))
     return tuple(dict.fromkeys((*named, *range(len(question.keys)))))
 
 
@@ -119,15 +119,15 @@ def key_columns(question: asked.Question) -> tuple[tuple[asked.KeyLabel, asked.R
 
     Several columns may show one key in different ways, as date_trunc('year', d) and year(d) do.
     """
-    found: dict[tuple[asked.KeyLabel, asked.ReadAs], None] = {}
+    labels: dict[tuple[asked.KeyLabel, asked.ReadAs], None] = {}
     for column in question.columns:
         if isinstance(column.expression, asked.KeyLabel):
-            found[column.expression, column.read_as] = None
-    named = {shown.key for shown, _ in found}
+            labels[column.expression, column.read_as] = None
+    named = {shown.key for shown, _ in labels}
     hidden: Iterable[tuple[asked.KeyLabel, asked.ReadAs]] = (
         (asked.KeyLabel(key), "value") for key in range(len(question.keys)) if key not in named
     )
-    return (*found, *hidden)
+    return (*labels, *hidden)
 
 
 def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequence[int]:
@@ -135,14 +135,14 @@ def groups_in_order(question: asked.Question, order: tuple[int, ...]) -> Sequenc
     shape = [key.groups for key in question.keys]
     count = math.prod(shape)
     if order == tuple(range(len(order))):
-        found: Sequence[int] = range(count)
+        groups: Sequence[int] = range(count)
     else:
-        found = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
+        groups = np.arange(count).reshape(shape).transpose(order).reshape(-1).tolist()
     possible = possible_groups(question)
     if possible is None:
-        return found
+        return groups
     left = frozenset(possible)
-    return [group for group in found if group in left]
+    return [group for group in groups if group in left]
 
 
 def make_rows(measured: Evidence, view: View) -> tuple[Row, ...]:
@@ -247,12 +247,12 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
             within = half_width_in_steps(block, measured, view)
             middle = [steps[group] for group in chosen]
             if unit == 1:
-                found = [Estimate(value, value - within, value + within) for value in middle]
+                cells = [Estimate(value, value - within, value + within) for value in middle]
             else:
                 exact = [(unit * value, unit * (value - within), unit * (value + within)) for value in middle]
-                found = [Estimate(*(int(end) if end.denominator == 1 else end for end in ends)) for ends in exact]
+                cells = [Estimate(*(int(end) if end.denominator == 1 else end for end in ends)) for ends in exact]
         case asked.Total(block) if plain and isinstance(measured, DerivedValues):
-            found = _derived_cells(block, measured, view, chosen)
+            cells = _derived_cells(block, measured, view, chosen)
         case asked.PublicValue(_, absent) if absent:
             known = replace(expression, absent=frozenset())
             return [
@@ -262,7 +262,7 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
         case _:
             band = view_band(expression, measured, view)
             typed = _number_converter(expression, measured)
-            found = [
+            cells = [
                 Estimate(
                     None if np.isnan(band.value[group]) else typed(band.value[group].item()),
                     typed(band.low[group].item()),
@@ -271,8 +271,8 @@ def _cells(expression: asked.Expression, measured: Evidence, view: View, chosen:
                 for group in chosen
             ]
     if not view.rounded:
-        return list(found)
-    return [round_estimate(cell, least=lower_bound(expression, measured.question)) for cell in found]
+        return list(cells)
+    return [round_estimate(cell, least=lower_bound(expression, measured.question)) for cell in cells]
 
 
 def _derived_cells(block: int, derived: DerivedValues, view: View, chosen: Sequence[int]) -> list[Estimate]:

@@ -126,26 +126,29 @@ def fits(targets: Targets, most: int = MOST_ROWS) -> bool:
     """Return whether targets are few enough to be designed for, and their residuals have at most so many rows."""
     cases = MOST_CASES if most == MOST_ROWS else MOST_CASES_TOGETHER
     few = len(targets) <= MOST_TARGETS and count_cases(targets) <= cases
-    return few and is_small_enough({tuple(side for side, _ in own) for own in targets}, most)
+    return few and is_small_enough({tuple(side for side, _ in target) for target in targets}, most)
 
 
 def count_cases(targets: Iterable[tuple[object, ...]]) -> int:
     """Return the number of residual cases of targets: two to the number of columns of each."""
-    return sum(3 ** len(own) for own in targets)
+    return sum(3 ** len(target) for target in targets)
 
 
 @lru_cache(maxsize=1 << 10)
 def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[ResidualVariance, ...] | None:
     """Return the residuals of some targets at the variances of a wider lattice; None if it misses the targets."""
     plan = dict(plan_unit_variance(within, unit)) if within and fits(within) else {}
-    found: dict[Residual, Fraction] = {}
+    variances: dict[Residual, Fraction] = {}
     for sides in targets:
         shares = variance_shares(_product(sides))
-        needed = [own for own in shares if own.classes or not unit.fixed]
-        if any(own not in plan for own in needed) or sum(shares[own] * plan[own] for own in needed) > 1:
+        needed = [residual for residual in shares if residual.classes or not unit.fixed]
+        if (
+            any(residual not in plan for residual in needed)
+            or sum(shares[residual] * plan[residual] for residual in needed) > 1
+        ):
             return None
-        found |= {own: plan[own] for own in needed}
-    return tuple(found.items())
+        variances |= {residual: plan[residual] for residual in needed}
+    return tuple(variances.items())
 
 
 @lru_cache(maxsize=256)
@@ -153,10 +156,15 @@ def plan_unit_variance(targets: Targets, unit: Unit, looser: Looser = frozenset(
     """Return the residuals that meet the targets with variance 1, or as much more as is said."""
     listed = sorted(
         targets,
-        key=lambda own: ([(side.attribute, side.base.value) for side, _ in own], _members_order(dict(own).values())),
+        key=lambda target: (
+            [(side.attribute, side.base.value) for side, _ in target],
+            _members_order(dict(target).values()),
+        ),
     )
     allowed = dict(looser)
-    return allot_variances([VarianceTarget(_product(own), allowed.get(own, Fraction(1))) for own in listed], unit)
+    return allot_variances(
+        [VarianceTarget(_product(target), allowed.get(target, Fraction(1))) for target in listed], unit
+    )
 
 
 def is_small_enough(scopes: Iterable[tuple[Classes, ...]], most: int = MOST_ROWS) -> bool:
@@ -164,7 +172,7 @@ def is_small_enough(scopes: Iterable[tuple[Classes, ...]], most: int = MOST_ROWS
     rows: int = 0
     seen: set[tuple[tuple[str, int], ...]] = set()
     for scope in scopes:
-        numbers = [(own.attribute, own.rows + 1) for own in scope]
+        numbers = [(classes.attribute, classes.rows + 1) for classes in scope]
         if math.prod(number for _, number in numbers) > most:  # the number of rows of all residuals of one set
             return False
         for size in range(len(scope) + 1):
@@ -226,8 +234,8 @@ def design_count_table(  # noqa: PLR0913  the law, and what it must meet
 
     Theorem: table-of-counts
     """
-    ordered = tuple(sorted(classes, key=lambda own: own.attribute))
-    size = math.prod(own.number for own in ordered)
+    ordered = tuple(sorted(classes, key=lambda column: column.attribute))
+    size = math.prod(column.number for column in ordered)
     if not 1 < size <= MOST_PATTERN_CELLS:
         return None
     (block,) = blocks_of_residual(Residual(ordered), domain)
@@ -239,9 +247,9 @@ def design_count_table(  # noqa: PLR0913  the law, and what it must meet
         noises = _noise_pair(law.__name__, size, tolerance, failing, share)
         if noises is None:
             continue
-        found = Measurement(Query(domain, (block, Block())), noises)
-        if best is None or _measurement_cost(found, unit) < _measurement_cost(best, unit):
-            best = found
+        measurement = Measurement(Query(domain, (block, Block())), noises)
+        if best is None or _measurement_cost(measurement, unit) < _measurement_cost(best, unit):
+            best = measurement
     return best
 
 
@@ -293,7 +301,7 @@ def _widest_count_noise(law: str, size: int, tolerance: float, failing: float, r
 
     def error(scale: float, numbers: Iterable[int]) -> float:
         noise = noise_of(scale)
-        return max(count_law(size, own, noise, known).accuracy(1 - failing).within for own in numbers)
+        return max(count_law(size, number, noise, known).accuracy(1 - failing).within for number in numbers)
 
     def spared(scale: float) -> float:
         return _SPARE * error(scale, _noisiest_sums(size, noise_of(scale), known, failing))
@@ -304,16 +312,16 @@ def _widest_count_noise(law: str, size: int, tolerance: float, failing: float, r
         return _SPARE * error(scale, (near,))
 
     lower = float(SMALLEST_SCALE)
-    found = largest_factor(foremost, tolerance, lower=lower, first=_rough(law, 4 / size * tolerance**2, failing))
-    if found is not None and (worst := spared(found)) > tolerance:
-        found = largest_factor(spared, tolerance, lower=lower, first=found * tolerance / worst)
-    if found is None or failing > _RARE or size > _LARGE:
-        return None if found is None else noise_of(found)
+    widest_scale = largest_factor(foremost, tolerance, lower=lower, first=_rough(law, 4 / size * tolerance**2, failing))
+    if widest_scale is not None and (worst := spared(widest_scale)) > tolerance:
+        widest_scale = largest_factor(spared, tolerance, lower=lower, first=widest_scale * tolerance / worst)
+    if widest_scale is None or failing > _RARE or size > _LARGE:
+        return None if widest_scale is None else noise_of(widest_scale)
     for _ in range(_TURNS):
-        worst = error(found, range(1, size + 1))
+        worst = error(widest_scale, range(1, size + 1))
         if worst <= tolerance:
-            return noise_of(found)
-        found *= tolerance / worst * (1 - _STEP)
+            return noise_of(widest_scale)
+        widest_scale *= tolerance / worst * (1 - _STEP)
     return None
 
 
@@ -351,33 +359,35 @@ def lattice_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]
     The current ones are among them, unless another is as hard in every column. If these are too many, they are those of
     the sets of columns asked about; if these are too many as well, the current ones alone.
     """
-    found: Targets = frozenset().union(*[_targets_of_all(asked, sides) for sides in several])
-    return found if fits(found) else _current_targets(asked, several)
+    targets: Targets = frozenset().union(*[_targets_of_all(asked, sides) for sides in several])
+    return targets if fits(targets) else _current_targets(asked, several)
 
 
 def _current_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]]) -> Targets:
-    found: Targets = frozenset()
+    targets: Targets = frozenset()
     for counted, value in map(_split_sum, several):
-        found |= _with_sums((asked.based_product(counted),), value)
-    return found
+        targets |= _with_sums((asked.based_product(counted),), value)
+    return targets
 
 
 def _targets_of_all(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Targets:
     counted, value = _split_sum(sides)
-    own = asked.based_product(counted)
+    current = asked.based_product(counted)
     worst = {name: _alike(asked.based(name), sides) for name in sorted(asked.worst)}
-    sets = {name: [(classes, one) for one in members] for name, (classes, members) in worst.items() if members}
-    harder = bool(own) and all(_is_harder(worst, side, members) for side, members in own)
-    further = frozenset() if harder else frozenset((own,))  # no product is as hard as the number of rows
+    sets = {
+        name: [(classes, selection) for selection in members] for name, (classes, members) in worst.items() if members
+    }
+    harder = bool(current) and all(_is_harder(worst, side, members) for side, members in current)
+    further = frozenset() if harder else frozenset((current,))  # no product is as hard as the number of rows
     known = asked.added if value else asked.counted
     for scopes in (known.closure(), known.scopes):
         kept = (scope for scope in scopes if sets.keys() >= {*scope})
         products = (chosen for scope in kept for chosen in product(*[sets[name] for name in scope]))
-        found = frozenset(islice(filter(_weighs_once, products), MOST_TARGETS + 1)) | further
-        found = _with_sums(found, _all_summed(asked, value)) if value else found
-        if fits(found):
-            return found
-    return _with_sums((own,), value)
+        targets = frozenset(islice(filter(_weighs_once, products), MOST_TARGETS + 1)) | further
+        targets = _with_sums(targets, _all_summed(asked, value)) if value else targets
+        if fits(targets):
+            return targets
+    return _with_sums((current,), value)
 
 
 def _alike(
@@ -385,9 +395,9 @@ def _alike(
 ) -> tuple[Classes, tuple[Members, ...]]:
     """Return the worst sets of a column; weights of its classes only where the current product has weights too."""
     classes, members = based
-    if any(isinstance(own, ClassWeight) for _, own in sides):
+    if any(isinstance(selection, ClassWeight) for _, selection in sides):
         return based
-    return classes, tuple([own for own in members if not isinstance(own, ClassWeight)])
+    return classes, tuple([selection for selection in members if not isinstance(selection, ClassWeight)])
 
 
 def _weighs_once(sides: tuple[ClassSet, ...]) -> bool:
@@ -406,23 +416,23 @@ def _with_sums(products: Iterable[tuple[ClassSet, ...]], summed: Iterable[ClassS
     If they are for the steps alone, the rows that have a number are wanted as well, as they are known for the sum that
     is asked for, but perhaps not for others.
     """
-    values, found = tuple(summed), set()
-    for own in products:
-        names = {side.attribute for side, _ in own}
+    values, targets = tuple(summed), set()
+    for counted in products:
+        names = {side.attribute for side, _ in counted}
         for value, members in values:
             if value.attribute in names:
                 continue
             rows: list[ClassSet] = [(value, PRESENT)] if value.base.gaps else []
             several = [[(value, members)], *([rows] if members == SUM else [])]
-            found |= {tuple(sorted((*own, *sides), key=_by_name)) for sides in several}
+            targets |= {tuple(sorted((*counted, *sides), key=_by_name)) for sides in several}
         if not values:
-            found.add(own)
-    return frozenset(found)
+            targets.add(counted)
+    return frozenset(targets)
 
 
 def _all_summed(asked: SingleAnswers, value: tuple[ClassSet, ...]) -> list[ClassSet]:
     """Return all columns that were added up: for their steps alone, if the one that is asked for is."""
-    return [(own, SUM if value[0][1] == SUM else members) for own, members in asked.summed.values()]
+    return [(classes, SUM if value[0][1] == SUM else members) for classes, members in asked.summed.values()]
 
 
 def _by_name(side: ClassSet) -> str:
@@ -431,7 +441,7 @@ def _by_name(side: ClassSet) -> str:
 
 def scope_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]]) -> Targets:
     """Return the current products; and of columns with ranges, with their other target sets as well."""
-    found: Targets = frozenset()
+    targets: Targets = frozenset()
     for sides in several:
         counted, value = _split_sum(sides)
         columns = []
@@ -439,8 +449,8 @@ def scope_targets(asked: SingleAnswers, several: Sequence[tuple[ClassSet, ...]])
             further = based.base is not Base.POINTS and plain == asked.finest.get(plain.attribute)
             others = _alike(asked.based(plain.attribute), sides)[1] if further else ()
             columns.append((based, (members, *others)))
-        found |= _with_sums(filter(_weighs_once, _products(columns)), value)
-    return found if fits(found) else _current_targets(asked, several)
+        targets |= _with_sums(filter(_weighs_once, _products(columns)), value)
+    return targets if fits(targets) else _current_targets(asked, several)
 
 
 def _products(columns: Iterable[tuple[Classes, tuple[Members, ...]]]) -> Iterator[tuple[ClassSet, ...]]:
@@ -473,28 +483,28 @@ def find_cover(
     """
     lines = _lines(products)
     allowed = dict(looser)
-    tables = {scope: _LineTable.of(scope, own, allowed) for scope, own in lines.items()}
-    targets = frozenset(_sides(scope, own[tables[scope].hardest()]) for scope, own in lines.items())
+    tables = {scope: _LineTable.of(scope, scope_lines, allowed) for scope, scope_lines in lines.items()}
+    targets = frozenset(_sides(scope, scope_lines[tables[scope].hardest()]) for scope, scope_lines in lines.items())
     missed = 1.0
     for _ in range(_ROUNDS):
-        variances = {residual: float(own) for residual, own in plan_unit_variance(targets, unit, looser)}
-        worst = {scope: own.variances(variances, fixed=unit.fixed) for scope, own in tables.items()}
-        missed = max(float(own.max()) for own in worst.values())
+        variances = {residual: float(variance) for residual, variance in plan_unit_variance(targets, unit, looser)}
+        worst = {scope: table.variances(variances, fixed=unit.fixed) for scope, table in tables.items()}
+        missed = max(float(ratios.max()) for ratios in worst.values())
         if missed <= 1 + _COVER_SLACK:
             break
         targets |= {
-            _sides(scope, lines[scope][int(own.argmax())])
-            for scope, own in worst.items()
-            if own.max() > 1 + _COVER_SLACK
+            _sides(scope, lines[scope][int(ratios.argmax())])
+            for scope, ratios in worst.items()
+            if ratios.max() > 1 + _COVER_SLACK
         }
     return targets, max(missed, 1.0)
 
 
 def _lines(products: Iterable[tuple[ClassSet, ...]]) -> Lines:
-    found: defaultdict[tuple[Classes, ...], set[tuple[Members, ...]]] = defaultdict(set)
+    lines: defaultdict[tuple[Classes, ...], set[tuple[Members, ...]]] = defaultdict(set)
     for sides in products:
-        found[tuple(own for own, _ in sides)].add(tuple(members for _, members in sides))
-    return {scope: sorted(own, key=_members_order) for scope, own in found.items()}
+        lines[tuple(classes for classes, _ in sides)].add(tuple(members for _, members in sides))
+    return {scope: sorted(scope_lines, key=_members_order) for scope, scope_lines in lines.items()}
 
 
 def _members_order(line: Iterable[Members]) -> list[tuple[int, ...]]:
@@ -523,8 +533,10 @@ class _LineTable:
         lines: Sequence[tuple[Members, ...]],
         allowed: Mapping[tuple[ClassSet, ...], Fraction],
     ) -> _LineTable:
-        spread = [[set_spread(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
-        mean = [[set_mean(own, members) for own, members in zip(scope, line, strict=True)] for line in lines]
+        spread = [
+            [set_spread(classes, members) for classes, members in zip(scope, line, strict=True)] for line in lines
+        ]
+        mean = [[set_mean(classes, members) for classes, members in zip(scope, line, strict=True)] for line in lines]
         shape = (len(lines), len(scope))
         looser = np.array([float(allowed.get(_sides(scope, line), 1)) for line in lines])
         return cls(scope, np.array(spread).reshape(shape), np.array(mean).reshape(shape), looser)
@@ -544,11 +556,11 @@ class _LineTable:
         for size in range(len(self.scope) + 1):
             for inner in combinations(range(len(self.scope)), size):
                 missing = math.inf if inner or not fixed else 0.0
-                own = variances.get(Residual(tuple(self.scope[place] for place in inner)), missing)
+                variance = variances.get(Residual(tuple(self.scope[place] for place in inner)), missing)
                 factors = [
                     self.spread[:, place] if place in inner else self.mean[:, place] ** 2
                     for place in range(len(self.scope))
                 ]
                 share = math.prod(factors, start=np.ones(len(total)))
-                total += np.multiply(own, share, out=np.zeros(len(total)), where=share > 0)
+                total += np.multiply(variance, share, out=np.zeros(len(total)), where=share > 0)
         return total / self.allowed

@@ -54,7 +54,7 @@ class Buyer:
         if not live:
             return self.planner.plan((question,), request)
         if len(live) > 1:
-            live.sort(key=lambda own: self.rule.reference(wanted, own[2], own[0]))
+            live.sort(key=lambda account: self.rule.reference(wanted, account[2], account[0]))
         price, cheapest, alone = live[0]
         bundle = self.rule.choose(self.rule.eased(wanted), alone, price, float(left))
         if bundle is not None:
@@ -85,10 +85,10 @@ class Buyer:
         Pricing very many of them exactly is slow, and unnecessary if a bundle costs less than this bound. Of sums there
         is none: a row counts for less than the largest.
         """
-        if any(own.sums for own in kinds):
+        if any(demand.sums for demand in kinds):
             return False
-        loosest = max(kinds, key=lambda own: own.tolerance).block
-        question = next(own for own in questions if own.query.blocks[0] is loosest)
+        loosest = max(kinds, key=lambda demand: demand.tolerance).block
+        question = next(candidate for candidate in questions if candidate.query.blocks[0] is loosest)
         alone = self.planner.plan((question,), request).share
         looked_at = _FIRST
         while looked_at < len(questions):
@@ -112,11 +112,11 @@ class Buyer:
 
     def widest(self, wanted: CountDemand) -> Bundle | None:
         """Return the cheapest bundle for all that was asked about so far: what `prepare` would buy."""
-        return self._cheapest([own for price in self._accounts() for own in self.rule.bundles(wanted, price)])
+        return self._cheapest([bundle for price in self._accounts() for bundle in self.rule.bundles(wanted, price)])
 
     def _cheapest(self, bundles: Sequence[Bundle]) -> Bundle | None:
-        payable = [own for own in bundles if math.isfinite(own.price)]
-        return min(payable, key=lambda own: self.share(own.event), default=None)
+        payable = [bundle for bundle in bundles if math.isfinite(bundle.price)]
+        return min(payable, key=lambda bundle: self.share(bundle.event), default=None)
 
     def _order_bundle(self, bundle: Bundle) -> PurchaseOrder:
         measurement = bundle.measurement(self.rule.domain, self.rule.normal)
@@ -137,25 +137,25 @@ def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:
     """Return which of a few sample rows of the domain each block counts."""
     rows = np.arange(_LOOKED_AT, dtype=np.int64)
     codes = {
-        own.name: (rows * (2 * place + 3) + rows // (place + 2)) % own.cells
-        for place, own in enumerate(domain.attributes)
+        attribute.name: (rows * (2 * place + 3) + rows // (place + 2)) % attribute.cells
+        for place, attribute in enumerate(domain.attributes)
     }
     known: dict[Predicate, int] = {}  # conjunctions often share parts
     held: list[NDArray[np.bool_]] = []
 
     def place(part: Predicate) -> int:
-        found = known.get(part)
-        if found is None:
-            found = known[part] = len(held)
+        index = known.get(part)
+        if index is None:
+            index = known[part] = len(held)
             held.append(np.broadcast_to(evaluate_predicate(part, codes), rows.shape))
-        return found
+        return index
 
-    found = np.ones((len(blocks), _LOOKED_AT), dtype=np.bool_)
+    membership = np.ones((len(blocks), _LOOKED_AT), dtype=np.bool_)
     wheres = [block.where for block in blocks]
-    parts = [[place(part) for part in (own.parts if isinstance(own, And) else (own,))] for own in wheres]
+    parts = [[place(part) for part in (where.parts if isinstance(where, And) else (where,))] for where in wheres]
     table = np.array(held)
-    for number in {len(own) for own in parts}:
-        alike = [block for block, own in enumerate(parts) if len(own) == number]
-        for own in np.array([parts[block] for block in alike]).T:
-            found[alike] &= table[own]
-    return found
+    for number in {len(conjuncts) for conjuncts in parts}:
+        alike = [block for block, conjuncts in enumerate(parts) if len(conjuncts) == number]
+        for indices in np.array([parts[block] for block in alike]).T:
+            membership[alike] &= table[indices]
+    return membership

@@ -66,17 +66,17 @@ def find_block_patterns(question: Question) -> tuple[Pattern, ...]:
         return ()
     if not question.from_sums or any(block.keys != question.keys for block in blocks):
         return ()
-    found: dict[int, Pattern | None] = {
+    by_block: dict[int, Pattern | None] = {
         number: find_sum_pattern(block, domain) for number, block in enumerate(blocks) if block.weight != ONE
     }
-    totals = [own for own in found.values() if isinstance(own, SumPattern) and own.value.base.sums]
+    totals = [pattern for pattern in by_block.values() if isinstance(pattern, SumPattern) and pattern.value.base.sums]
     for number, block in enumerate(blocks):
-        if number not in found:
+        if number not in by_block:
             rows = (find_rows_pattern(block, domain, total) for total in totals)
-            summed = next((own for own in rows if isinstance(own, SumPattern)), None)
-            found[number] = summed or find_pattern(block, domain)
-    patterns = [found[number] for number in range(len(blocks))]
-    known = tuple([own for own in patterns if own is not None and _is_product(own)])
+            summed = next((pattern for pattern in rows if isinstance(pattern, SumPattern)), None)
+            by_block[number] = summed or find_pattern(block, domain)
+    patterns = [by_block[number] for number in range(len(blocks))]
+    known = tuple([pattern for pattern in patterns if pattern is not None and _is_product(pattern)])
     return known if len(known) == len(blocks) else ()
 
 
@@ -116,20 +116,22 @@ class CombinedDemand:
 
         Theorem: honest-ratio, joint-law
         """
-        return all(self._within(own, known, law) <= own.limit * _SLACK for own in self.combinations)
+        return all(
+            self._within(combination, known, law) <= combination.limit * _SLACK for combination in self.combinations
+        )
 
-    def _within(self, own: Combination, known: Sequence[KnownValues], law: JointLaw) -> float:
-        if len(own.factors) == 1:
-            ((block, factor),) = own.factors
+    def _within(self, combination: Combination, known: Sequence[KnownValues], law: JointLaw) -> float:
+        if len(combination.factors) == 1:
+            ((block, factor),) = combination.factors
             return float(abs(factor)) * known[block].within(self.failing)
         variance: float | Doubles = 0.0
         reach = 0.0
-        for block, factor in own.factors:
-            laws = [one for one in known[block].laws if isinstance(one, GaussianSumBound)]
-            variance = variance + float(factor) ** 2 * np.array([one.variance for one in laws] or [0.0])
-            reach += float(abs(factor)) * max((one.reach for one in laws), default=0.0)
-        for (one, factor), (other, times) in combinations(own.factors, 2):
-            variance = variance + 2 * float(factor * times) * law.covariances[min(one, other), max(one, other)]
+        for block, factor in combination.factors:
+            laws = [bound for bound in known[block].laws if isinstance(bound, GaussianSumBound)]
+            variance = variance + float(factor) ** 2 * np.array([bound.variance for bound in laws] or [0.0])
+            reach += float(abs(factor)) * max((bound.reach for bound in laws), default=0.0)
+        for (first, factor), (other, times) in combinations(combination.factors, 2):
+            variance = variance + 2 * float(factor * times) * law.covariances[min(first, other), max(first, other)]
         widest = float(np.max(variance))
         if widest <= 0 or reach == 0:
             return 0.0
@@ -141,38 +143,42 @@ class CombinedDemand:
         Of sums of numbers that differ in how often they have the rows alone, the one with most of them stands for all,
         as both parts have independent noise.
         """
-        found: dict[tuple[Pattern, float], tuple[Pattern, float, Block]] = {}
+        products: dict[tuple[Pattern, float], tuple[Pattern, float, Block]] = {}
         for pattern, room, block in self._each_product():
             key, widest = (pattern, room), pattern
             if isinstance(pattern, SumPattern) and pattern.value.base.sums:
                 key = replace(pattern, constant=0), room
-                before = found.get(key, (pattern,))[0]
+                before = products.get(key, (pattern,))[0]
                 known = before.constant if isinstance(before, SumPattern) else 0
                 widest = replace(pattern, constant=max(abs(Fraction(pattern.constant)), abs(Fraction(known))))
-            found[key] = widest, room, block
-        return [*found.values()]
+            products[key] = widest, room, block
+        return [*products.values()]
 
     def _each_product(self) -> Iterator[tuple[Pattern, float, Block]]:
         blocks, domain = self.question.query.blocks, self.question.query.domain
-        for own in self.combinations:
-            first, factor = own.factors[0]
-            if len(own.factors) == 1:
-                yield self.patterns[first], own.limit / float(abs(factor)), blocks[first]
+        for combination in self.combinations:
+            first, factor = combination.factors[0]
+            if len(combination.factors) == 1:
+                yield self.patterns[first], combination.limit / float(abs(factor)), blocks[first]
                 continue
             together = None
-            if len(own.factors) == _PAIR:
-                second, times = own.factors[1]
+            if len(combination.factors) == _PAIR:
+                second, times = combination.factors[1]
                 pair = self.patterns[first], self.patterns[second]
                 together = combine_patterns(*pair, -times / factor, domain)
             if together is not None:
-                room = own.limit / float(abs(factor))
+                room = combination.limit / float(abs(factor))
                 yield together, room, blocks[first]
                 if together.is_balanced:  # tells nothing of the rows in which the column does not matter
                     yield self.patterns[first], room, blocks[first]
                 continue
             # However their errors vary together, the combination is as accurate as all of them at once.
-            for block, factor in own.factors:
-                yield self.patterns[block], own.limit / float(abs(factor)) / len(own.factors), blocks[block]
+            for block, factor in combination.factors:
+                yield (
+                    self.patterns[block],
+                    combination.limit / float(abs(factor)) / len(combination.factors),
+                    blocks[block],
+                )
 
 
 def follow_blocks(
@@ -186,24 +192,24 @@ def follow_blocks(
     combined = {block for pair in pairs for block in pair}
     known, followed = [], []
     for number, (block, pattern) in enumerate(zip(question.query.blocks, patterns, strict=True)):
-        own = knowledge.follow(block, pattern)
-        found = own.known if own is not None else None
-        if found is None and number not in combined:
-            found = knowledge.lookup(block, pattern, lambda _: True)
-        if found is None:
+        followed_values = knowledge.follow(block, pattern)
+        known_values = followed_values.known if followed_values is not None else None
+        if known_values is None and number not in combined:
+            known_values = knowledge.lookup(block, pattern, lambda _: True)
+        if known_values is None:
             return None
-        known.append(found)
-        followed.append(own)
+        known.append(known_values)
+        followed.append(followed_values)
     return known, knowledge.joint_law(followed, pairs)
 
 
 def block_pairs(question: Question) -> list[tuple[int, int]]:
     """Return the pairs of blocks whose errors have to be known together, the smaller number first."""
-    found: dict[tuple[int, int], None] = {}
+    pairs: dict[tuple[int, int], None] = {}
     for column, _ in question.noisy_columns:
         for blocks in _combined_blocks(column.expression, question):
-            found |= dict.fromkeys(combinations(sorted(blocks), 2))
-    return [*found]
+            pairs |= dict.fromkeys(combinations(sorted(blocks), 2))
+    return [*pairs]
 
 
 def _combined_blocks(expression: Expression, question: Question) -> Iterator[set[int]]:
@@ -292,7 +298,9 @@ class BlockAims:
         together = math.hypot(*[float(factor) * shape[block] for block, factor in wide.items()])
         alone = width * float(bottom) * self.rows / max(together, _LEAST)
         blocks = self.question.query.blocks
-        signed = any(factor * own < 0 for block, factor in above.factors for own in weight_range(blocks[block].weight))
+        signed = any(
+            factor * weight < 0 for block, factor in above.factors for weight in weight_range(blocks[block].weight)
+        )
         for candidate in (Fraction(0), largest, *([-largest] if signed else [])):
             factors = _factors(_less(above, below, candidate))
             limit = alone * math.hypot(*[float(factor) * shape[block] for block, factor in factors])
@@ -301,10 +309,10 @@ class BlockAims:
 
     def _largest(self, form: LinearForm) -> Fraction:
         """Return what a row counts for at most in a form."""
-        found = Fraction(0)
+        largest = Fraction(0)
         for block, factor in form.factors:
-            found += abs(factor) * max(map(abs, weight_range(self.question.query.blocks[block].weight)))
-        return found
+            largest += abs(factor) * max(map(abs, weight_range(self.question.query.blocks[block].weight)))
+        return largest
 
 
 _LEAST = 1e-300
@@ -315,10 +323,10 @@ def _factors(factors: Mapping[int, Fraction]) -> tuple[tuple[int, Fraction], ...
 
 
 def _less(above: LinearForm, below: LinearForm, times: Fraction) -> dict[int, Fraction]:
-    found = dict(above.factors)
+    difference = dict(above.factors)
     for block, factor in below.factors:
-        found[block] = found.get(block, Fraction(0)) - times * factor
-    return found
+        difference[block] = difference.get(block, Fraction(0)) - times * factor
+    return difference
 
 
 def _has_noise(expression: Expression) -> bool:
@@ -327,10 +335,10 @@ def _has_noise(expression: Expression) -> bool:
 
 def demand_of_blocks(patterns: tuple[Pattern, ...], aims: BlockAims, failing: float) -> CombinedDemand:
     """Return what a question demands of its blocks."""
-    found = tuple(dict.fromkeys(aims.combinations()))
+    distinct_combinations = tuple(dict.fromkeys(aims.combinations()))
     alone = math.inf
-    for own in found:
-        parts = [(float(abs(factor)), patterns[block]) for block, factor in own.factors]
+    for combination in distinct_combinations:
+        parts = [(float(abs(factor)), patterns[block]) for block, factor in combination.factors]
         sizes = [factor * (pattern.size if isinstance(pattern, SumPattern) else 1) for factor, pattern in parts]
-        alone = min(alone, own.limit / math.hypot(*sizes))
-    return CombinedDemand(aims.question, patterns, found, failing, alone)
+        alone = min(alone, combination.limit / math.hypot(*sizes))
+    return CombinedDemand(aims.question, patterns, distinct_combinations, failing, alone)

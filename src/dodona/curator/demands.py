@@ -48,18 +48,18 @@ def _conjunctions(asked: Sequence[Question]) -> list[Hashable] | None:
 
     Its parts are texts and whole numbers, which are hashed faster than blocks.
     """
-    found: list[Hashable] = []
+    keys: list[Hashable] = []
     for question in asked:
         block = question.single_total
         if block is None or type(block.where) is not And or type(block.weight) is not ConstantWeight or block.keys:
             return None
         if block.table is not None or not {*map(type, block.where.parts)} <= {Among}:
             return None
-        told: list[Hashable] = [block.weight.number, 1 if block.unit == 1 else block.unit]
+        key: list[Hashable] = [block.weight.number, 1 if block.unit == 1 else block.unit]
         for part in block.where.parts:
-            told += (part.attribute, part.codes) if type(part) is Among else ()
-        found.append(tuple(told))
-    return found
+            key += (part.attribute, part.codes) if type(part) is Among else ()
+        keys.append(tuple(key))
+    return keys
 
 
 def _meaning(question: Question, request: Request) -> Hashable:
@@ -70,7 +70,7 @@ def _meaning(question: Question, request: Request) -> Hashable:
     units = tuple([block.unit for block in question.query.blocks])
     shown = tuple([(column.name, column.expression, *shape.items()) for column, shape in question.noisy_columns])
     if not isinstance(request.within, ColumnTolerances):
-        shown = tuple([("", *own) for _, *own in shown])
+        shown = tuple([("", *rest) for _, *rest in shown])
     return query_digest(question.query), units, shown, question.derivable
 
 
@@ -85,9 +85,9 @@ class Demand:
     tolerance: float
     failing: float
 
-    def met(self, found: KnownValues) -> bool:
+    def met(self, known: KnownValues) -> bool:
         """Return whether the known values are accurate enough."""
-        return found.within(self.failing) <= self.tolerance
+        return known.within(self.failing) <= self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class CountDemand:
     @property
     def products(self) -> tuple[tuple[CountPattern, float], ...]:
         """All products that it is made of, each with its tolerance."""
-        return tuple([_as_product(*own) for own in self.sums]) or ((self.pattern, self.tolerance),)
+        return tuple([_as_product(*pair) for pair in self.sums]) or ((self.pattern, self.tolerance),)
 
     @property
     def designed(self) -> tuple[tuple[CountPattern, float], ...]:
@@ -149,16 +149,16 @@ class CountDemand:
         if pattern.sets is None:
             return pattern.classes, self.block, self.tolerance, self.failing
         counted: list[Hashable] = []
-        for own, members in zip(pattern.classes, pattern.sets, strict=True):
-            side = id(own), members
+        for classes, members in zip(pattern.classes, pattern.sets, strict=True):
+            side = id(classes), members
             if side not in known:
-                known[side] = id(own), *[representative_set(based, members) for based in asked.in_bases(own)]
+                known[side] = id(classes), *[representative_set(based, members) for based in asked.in_bases(classes)]
             counted.append(known[side])
         return tuple(counted), self.tolerance, self.failing
 
-    def met(self, found: KnownValues) -> bool:
+    def met(self, known: KnownValues) -> bool:
         """Return whether the known values are accurate enough."""
-        return found.within(self.failing) <= self.tolerance
+        return known.within(self.failing) <= self.tolerance
 
 
 class Aim:
@@ -193,8 +193,10 @@ class Aim:
         if question.total_columns is not None or not isinstance(self.within, DefaultTolerance):
             return self.tolerance(question, column)
         planned = self._planner.plan((question,), self._request).measurement.noises
-        own, noises = question.column_alone(column, tuple(shape)), tuple(planned[block] for block in shape)
-        return predict_error(own, noises, confidence=self._request.confidence, rows=own.size or self.size)
+        subquestion, noises = question.column_alone(column, tuple(shape)), tuple(planned[block] for block in shape)
+        return predict_error(
+            subquestion, noises, confidence=self._request.confidence, rows=subquestion.size or self.size
+        )
 
     def demand(self, question: Question, column: AnswerColumn, block: Block) -> Demand:
         """Return the demand of a column that shows a block unchanged."""
@@ -270,13 +272,15 @@ class Resolved:
             failing = combined.failing
             parts = [(Demand(block, room, failing), pattern) for pattern, room, block in combined.products()]
             return replace(_demand_together(parts, combined), alone=combined.alone)
-        paired = [(own, pattern) for own, pattern in zip(demands, self.patterns, strict=True) if pattern is not None]
+        paired = [
+            (demand, pattern) for demand, pattern in zip(demands, self.patterns, strict=True) if pattern is not None
+        ]
         if not demands or len(paired) < len(demands):
             return None
-        own, pattern = paired[0]
+        demand, pattern = paired[0]
         if len(paired) > 1 or isinstance(pattern, SumPattern):
             return _demand_together(paired)
-        return CountDemand(own.block, pattern, own.tolerance, own.failing)
+        return CountDemand(demand.block, pattern, demand.tolerance, demand.failing)
 
     @property
     def combined(self) -> CombinedDemand | None:
@@ -290,7 +294,7 @@ class Resolved:
                 return aim.expected(question, column, shape)
 
             def planned() -> list[float]:
-                return [own.tolerance for own in aim.planned(question)]
+                return [demand.tolerance for demand in aim.planned(question)]
 
             rows = max((question.size or aim.size) / question.groups, 1.0)
             aims = BlockAims(question, rows, width, planned)
@@ -320,21 +324,21 @@ class Resolved:
     @property
     def patterns(self) -> tuple[Pattern | None, ...]:
         """The pattern of each demand's block, of a count or a sum."""
-        found = self._patterns
-        if found is None:
+        patterns = self._patterns
+        if patterns is None:
             blocks, domain = self.question.query.blocks if self.demanding else (), self.question.query.domain
             several = tuple([find_block_pattern(block, domain) for block in blocks])
             alone = several[0] if len(several) == 1 else None
-            found = self._patterns = several if alone is None else alone
-        return found if isinstance(found, tuple) else (found,)
+            patterns = self._patterns = several if alone is None else alone
+        return patterns if isinstance(patterns, tuple) else (patterns,)
 
 
 def _demand_together(parts: Sequence[tuple[Demand, Pattern]], combined: CombinedDemand | None = None) -> CountDemand:
     """Return the demand of several counts and sums: all as accurate as the tightest of them needs."""
     several = tuple(dict.fromkeys(parts))
-    products = [_as_product(*own) for own in several]
+    products = [_as_product(*part) for part in several]
     tolerance = min(room for _, room in products)
-    first = next((own for own, _ in products if own.summed is not None), products[0][0])
+    first = next((pattern for pattern, _ in products if pattern.summed is not None), products[0][0])
     return CountDemand(several[0][0].block, first, tolerance, several[0][0].failing, several, combined)
 
 
@@ -356,10 +360,10 @@ def find_demands(question: Question, aim: Aim) -> tuple[Demand, ...] | None:
     block = question.single_total
     if block is not None:
         return (Demand(block, aim.tolerance_of_total(question, block), aim.failing),)
-    found: dict[int, Demand] = {}
+    demands: dict[int, Demand] = {}
     for column, _ in question.noisy_columns:
-        if not isinstance(column.expression, Total) or column.expression.block in found:
+        if not isinstance(column.expression, Total) or column.expression.block in demands:
             return None
         block = question.query.blocks[column.expression.block]
-        found[column.expression.block] = aim.demand(question, column, block)
-    return tuple(found[number] for number in sorted(found)) if len(found) == len(question.query.blocks) else None
+        demands[column.expression.block] = aim.demand(question, column, block)
+    return tuple(demands[number] for number in sorted(demands)) if len(demands) == len(question.query.blocks) else None

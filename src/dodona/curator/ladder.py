@@ -90,7 +90,7 @@ class Call:
     @property
     def missing(self) -> list[Resolved]:
         """The unanswered questions."""
-        return [one for one, origin in zip(self.asked, self.origins, strict=True) if origin is None]
+        return [resolved for resolved, origin in zip(self.asked, self.origins, strict=True) if origin is None]
 
     @property
     def found(self) -> Iterator[Found]:
@@ -99,10 +99,11 @@ class Call:
             if measured is not None and origin is not None:
                 yield Found(measured, origin)
 
-    def fill(self, found: Iterable[Found | None], places: Sequence[int] | None = None) -> None:
+    def fill(self, results: Iterable[Found | None], places: Sequence[int] | None = None) -> None:
         """Store answers of the unanswered questions, or of those at the given indices."""
-        for place, one in zip(self.places if places is None else places, found, strict=True):
-            self.measured[place], self.origins[place] = (None, None) if one is None else (one.measured, one.origin)
+        for place, result in zip(self.places if places is None else places, results, strict=True):
+            known = (None, None) if result is None else (result.measured, result.origin)
+            self.measured[place], self.origins[place] = known
 
     def clear(self) -> None:
         """Forget all answers."""
@@ -127,16 +128,16 @@ def replay(ladder: Ladder, call: Call) -> None:
             known = released[place]
             if known:
                 planned = tuple([next(noises) for _ in known])
-                found = ladder.lookup.replay_planned(call.asked[place].question, known, planned, call.request)
-                call.fill([found], [place])
+                answer = ladder.lookup.replay_planned(call.asked[place].question, known, planned, call.request)
+                call.fill([answer], [place])
     replays = ladder.lookup.replay([call.asked[place] for place in counts])
-    call.replays = {place: one for place, one in zip(counts, replays, strict=True) if one is not None}
-    call.fill([one.found() for one in call.replays.values()], [*call.replays])
+    call.replays = {place: replayed for place, replayed in zip(counts, replays, strict=True) if replayed is not None}
+    call.fill([replayed.found() for replayed in call.replays.values()], [*call.replays])
 
 
 def derive(ladder: Ladder, call: Call) -> None:
     """Answer what follows from releases; what no row can change is free even if new noise is asked for."""
-    call.fill([ladder.lookup.public(one.question) for one in call.missing])
+    call.fill([ladder.lookup.public(resolved.question) for resolved in call.missing])
     if call.request.fresh or (not call.replays and not ladder.releases.knows):
         return
     counts = [place for place in call.places if call.asked[place].demanding]
@@ -171,7 +172,7 @@ def bundle(ladder: Ladder, call: Call) -> None:
         if answers is None:
             raise InvariantBroken("What was bought does not answer the question.", charged=True)
     origin = Origin("measured", bought.receipt.id, bought.price, reused)
-    call.fill(Found(one, origin) for one in answers)
+    call.fill(Found(answer, origin) for answer in answers)
 
 
 def measure(ladder: Ladder, call: Call) -> None:
@@ -217,10 +218,10 @@ class Ladder:
                 return self._make_answers(spread_answers(recalled, asked, places), request)
         call = self._resolve(distinct, request, key)
         self._climb(call)
-        origins = {id(one): one for one in call.origins if one is not None}.values()
-        if all(one.source in _FREE_SOURCES for one in origins):
+        origins = {id(origin): origin for origin in call.origins if origin is not None}.values()
+        if all(origin.source in _FREE_SOURCES for origin in origins):
             return self._make_answers(spread_answers(call.found, asked, places), request, call.view.head)
-        with mark_errors_charged() if any(one.price.share > 0 for one in origins) else nullcontext():
+        with mark_errors_charged() if any(origin.price.share > 0 for origin in origins) else nullcontext():
             return self._make_answers(spread_answers(call.found, asked, places), request)
 
     def reading(self, released: ReleasedBlocks) -> Ladder:
@@ -237,17 +238,17 @@ class Ladder:
         What is being measured under the key right now is not waited for. With `anyhow` any accuracy will do.
         """
         distinct, places = distinct_questions(asked, request)
-        found: list[Found] | None = None
+        results: list[Found] | None = None
         if key is not None and self._dataset.ledger.receipt(key, analyst=self.desk.analyst) is not None:
             with suppress(AnswerInterrupted):
-                found = self._recall(distinct, request, key, wait=False)
+                results = self._recall(distinct, request, key, wait=False)
         else:
             call = self._resolve(distinct, request, None)
             self.climb_free(call)
             if anyhow:
                 call.fill(map(Found.derived, self.lookup.derive_anyhow(call.missing)))
-            found = None if call.missing else [*call.found]
-        return None if found is None else self._make_answers(spread_answers(found, asked, places), request)
+            results = None if call.missing else [*call.found]
+        return None if results is None else self._make_answers(spread_answers(results, asked, places), request)
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
@@ -270,7 +271,7 @@ class Ladder:
         left = self._dataset.ledger.left(analyst=self.desk.analyst)
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
-        known = next((one for one in call.origins if one is not None), None)
+        known = next((origin for origin in call.origins if origin is not None), None)
         words = explain_price(self, call, price, left) + hint_at_cheaper_ways(self, call, order)
         return Offer(
             question=asked[0],
@@ -356,8 +357,8 @@ class Ladder:
             self.releases.follow()
             released = self.releases.of_bundle(receipt.id)
             derived = [] if released is None else Lookup(released, self.lookup.size).derive_anyhow(asked)
-        found = [one for one in derived if one is not None]
-        return found if len(found) == len(asked) else None
+        values = [answer for answer in derived if answer is not None]
+        return values if len(values) == len(asked) else None
 
     def plan_order(self, call: Call) -> PurchaseOrder:
         """Return what to measure for the unanswered questions: a bundle, or the answers themselves."""
@@ -378,7 +379,7 @@ class Ladder:
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
         missing = call.missing
-        demands = (one.count_demand for one in missing) if bundle in self.rungs else (None,)
+        demands = (resolved.count_demand for resolved in missing) if bundle in self.rungs else (None,)
         with self.releases.lock:
             return self.buyer.together(_questions(missing), call.request, demands)
 
@@ -445,16 +446,16 @@ class Ladder:
         if asked is None:  # a bundle: what it was bought for follows from it
             for reading in text_readings(release.text or "", read):
                 with suppress(InvalidRequest):
-                    found = self.answers_of_bundle(self._resolve(reading, request, None).asked, receipt)
-                    if found is not None:
+                    values = self.answers_of_bundle(self._resolve(reading, request, None).asked, receipt)
+                    if values is not None:
                         origin = Origin("replayed", receipt.id, reused=True)
-                        return self._make_answers([Found(one, origin) for one in found], request)
+                        return self._make_answers([Found(answer, origin) for answer in values], request)
             raise InvalidRequest(
                 "What was bought under this key is not an answer to questions that can be shown again."
             )
         return self._make_answers(read_again(release, asked), request)
 
-    def _make_answers(self, found: Iterable[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
+    def _make_answers(self, results: Iterable[Found], request: Request, head: str | None = None) -> tuple[Answer, ...]:
         """Return the answers, as of a head of the ledger; without one, as of now."""
         dataset, draws, recall = self._dataset, self.releases.draws, self._recall_direct
         head = dataset.ledger.head if head is None else head
@@ -463,26 +464,26 @@ class Ladder:
         return tuple(
             [
                 Answer(
-                    measured=one.measured,
-                    price=one.origin.price,
-                    view=table_view(request.confidence, one.measured.question.size or unit.size, unit.rows),
-                    source=one.origin.source,
-                    receipt=one.origin.receipt,
+                    measured=result.measured,
+                    price=result.origin.price,
+                    view=table_view(request.confidence, result.measured.question.size or unit.size, unit.rows),
+                    source=result.origin.source,
+                    receipt=result.origin.receipt,
                     head=head,
                     version=version,
                     about=about,
-                    reused=one.origin.reused,
+                    reused=result.origin.reused,
                     draws=draws,
                     recall=recall,
                 )
-                for one in found
+                for result in results
             ]
         )
 
     def _recall_direct(self, query: Query) -> Recalled:
         """Return how many draws were released, and each block as it was itself released or follows from one release."""
-        found = self.releases.recall(query)
-        direct = tuple(tuple((one.values, one.noise) for one in own or ()) for own in found)
+        released = self.releases.recall(query)
+        direct = tuple(tuple((each.values, each.noise) for each in block or ()) for block in released)
         return Recalled(self.releases.draws, direct, self.releases.follow_alone(query.blocks))
 
     def _price(self, order: PurchaseOrder) -> Price:
@@ -499,4 +500,4 @@ class Ladder:
 
 
 def _questions(asked: Sequence[Resolved]) -> tuple[Question, ...]:
-    return tuple([one.question for one in asked])
+    return tuple([resolved.question for resolved in asked])

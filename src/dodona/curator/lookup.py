@@ -78,7 +78,7 @@ class Replay:
 
     def unreleased(self, each: Sequence[_Each]) -> list[_Each]:
         """Return those of something that is given for each block whose block has no such release."""
-        return [own for own, released in zip(each, self.released, strict=True) if released is None]
+        return [item for item, released in zip(each, self.released, strict=True) if released is None]
 
     def found(self) -> Found | None:
         """Return the question's values, if each block was released with independent noise."""
@@ -107,16 +107,19 @@ class Lookup:
         with self.releases.lock:
             if len(asked) > 1 and not self.releases.tells:
                 return [None] * len(asked)
-            found = [self._recall(one) for one in asked]
-        return [Replay(one, own) if any(own) else None for one, own in zip(asked, found, strict=True)]
+            recalled = [self._recall(resolved) for resolved in asked]
+        return [
+            Replay(resolved, released) if any(released) else None
+            for resolved, released in zip(asked, recalled, strict=True)
+        ]
 
-    def _recall(self, one: Resolved) -> tuple[ReleasedBlock | None, ...]:
+    def _recall(self, resolved: Resolved) -> tuple[ReleasedBlock | None, ...]:
         """Return the first release of each block that is accurate enough.
 
         If the last of these has all blocks, it answered the whole question, which is not mixed with others. A question
         may have a block twice, in other words: then each has its own values in such a release.
         """
-        released, demands = self.releases.recall(one.question.query), one.demands or ()
+        released, demands = self.releases.recall(resolved.question.query), resolved.demands or ()
         paired = zip(demands, released, strict=True)
         first = tuple([None if known is None else _first_accurate(known, demand) for demand, known in paired])
         receipts = {block.receipt for block in first if block is not None}
@@ -131,8 +134,8 @@ class Lookup:
     def recall(self, question: Question) -> list[Sequence[ReleasedBlock]] | None:
         """Return the releases of each block of any question; None if a block was never released."""
         released = self.releases.recall(question.query)
-        found: list[Sequence[ReleasedBlock]] = [own for own in released if own]
-        return found if len(found) == len(released) else None
+        releases: list[Sequence[ReleasedBlock]] = [block_releases for block_releases in released if block_releases]
+        return releases if len(releases) == len(released) else None
 
     def replay_planned(
         self,
@@ -143,10 +146,10 @@ class Lookup:
     ) -> Found | None:
         """Return the release of any question, if it is as accurate as the planned measurement."""
         for best in (*_whole_releases(released), _best_per_block(released, planned)):
-            old = None if best is None else tuple([one.noise for one in best])
+            old = None if best is None else tuple([block.noise for block in best])
             if best is None or old is None or (old != planned and not self._as_good(question, old, planned, request)):
                 continue
-            values = [value for one in best for value in one.values]
+            values = [value for block in best for value in block.values]
             return Found(MeasuredValues(question, values, old), Origin("replayed", best[0].receipt, reused=True))
         return None
 
@@ -159,46 +162,51 @@ class Lookup:
         """
 
         def unreleased(each: Iterable[Sequence[_Each]]) -> Iterator[_Each]:
-            for place, own in enumerate(each):
-                yield from replays[place].unreleased(own) if place in replays else own
+            for place, items in enumerate(each):
+                yield from replays[place].unreleased(items) if place in replays else items
 
         with self.releases.lock:
-            blocks = [*unreleased(one.question.query.blocks for one in asked)]
+            blocks = [*unreleased(resolved.question.query.blocks for resolved in asked)]
             if not self.releases.begun and any(map(may_be_exact, blocks)):
                 self.releases.begin()
             knowledge = self.releases.knowledge
             if knowledge.counts_classes:
-                demands = unreleased(one.demands or () for one in asked)
-                following = knowledge.lookup_all(demands, [*unreleased(one.patterns for one in asked)])
+                demands = unreleased(resolved.demands or () for resolved in asked)
+                following = knowledge.lookup_all(demands, [*unreleased(resolved.patterns for resolved in asked)])
             else:
                 following = iter([*map(knowledge.exact, blocks)])
             laws: dict[int, tuple[tuple[ErrorLaw, ...]]] = {}
-            known = [self._known(one, replays.get(place), following, laws) for place, one in enumerate(asked)]
+            known = [self._known(resolved, replays.get(place), following, laws) for place, resolved in enumerate(asked)]
         # Single answers are combined without the lock, so that other replays need not wait.
         return [
-            own if isinstance(own, DerivedValues) else self._combined(one, own)
-            for one, own in zip(asked, known, strict=True)
+            values if isinstance(values, DerivedValues) else self._combined(resolved, values)
+            for resolved, values in zip(asked, known, strict=True)
         ]
 
     def derive_anyhow(self, asked: Sequence[Resolved]) -> list[DerivedValues | None]:
         """Return the values of each question if they follow at all: where they can, as accurately as is requested."""
-        combined = [self.derive_combined(one, anyhow=True) if one.block_patterns else None for one in asked]
-        others = [one for one in asked if not one.block_patterns]
+        combined = [
+            self.derive_combined(resolved, anyhow=True) if resolved.block_patterns else None for resolved in asked
+        ]
+        others = [resolved for resolved in asked if not resolved.block_patterns]
         if len(others) < len(asked):
             rest = iter(self.derive_anyhow(others) if others else ())
-            return [own if one.block_patterns else next(rest) for one, own in zip(asked, combined, strict=True)]
-        found: list[DerivedValues | None] = [None] * len(asked)
-        if all(one.demanding for one in asked):
-            found = self.derive(asked)
-        if None not in found:
-            return found
-        relaxed = [one.relaxed() for one in asked]
-        if any(one.demands is None for one in relaxed):
-            return found
+            return [
+                values if resolved.block_patterns else next(rest)
+                for resolved, values in zip(asked, combined, strict=True)
+            ]
+        derived: list[DerivedValues | None] = [None] * len(asked)
+        if all(resolved.demanding for resolved in asked):
+            derived = self.derive(asked)
+        if None not in derived:
+            return derived
+        relaxed = [resolved.relaxed() for resolved in asked]
+        if any(resolved.demands is None for resolved in relaxed):
+            return derived
         anyhow = self.derive(relaxed)
-        return [other if one is None else one for one, other in zip(found, anyhow, strict=True)]
+        return [other if values is None else values for values, other in zip(derived, anyhow, strict=True)]
 
-    def derive_combined(self, one: Resolved, *, anyhow: bool = False) -> DerivedValues | None:
+    def derive_combined(self, resolved: Resolved, *, anyhow: bool = False) -> DerivedValues | None:
         """Return the values of a question computed from several blocks if they follow as accurately as planned.
 
         Theorem: honest-ratio, joint-law
@@ -207,18 +215,18 @@ class Lookup:
             knowledge = self.releases.knowledge
             if not knowledge.counts_classes:
                 return None
-            followed = follow_blocks(one.question, one.block_patterns, knowledge)
+            followed = follow_blocks(resolved.question, resolved.block_patterns, knowledge)
         if followed is None:
             return None
         known, law = followed
-        if not anyhow and (one.combined is None or not one.combined.met(known, law)):
+        if not anyhow and (resolved.combined is None or not resolved.combined.met(known, law)):
             return None
-        values, laws = tuple([own.values for own in known]), tuple([own.laws for own in known])
-        return DerivedValues(one.question, values, laws, joint=law)
+        values, laws = tuple([part.values for part in known]), tuple([part.laws for part in known])
+        return DerivedValues(resolved.question, values, laws, joint=law)
 
     def _known(
         self,
-        one: Resolved,
+        resolved: Resolved,
         replay: Replay | None,
         following: Iterator[KnownValues | None],
         laws: dict[int, tuple[tuple[ErrorLaw, ...]]],
@@ -229,18 +237,20 @@ class Lookup:
         """
         if replay is not None:
             return [next(following) if released is None else released for released in replay.released]
-        if len(one.question.query.blocks) > 1:
-            return [next(following) for _ in one.question.query.blocks]
-        own = next(following)
-        if own is None:
+        if len(resolved.question.query.blocks) > 1:
+            return [next(following) for _ in resolved.question.query.blocks]
+        known = next(following)
+        if known is None:
             return _NOTHING
-        return DerivedValues(one.question, (own.values,), laws.setdefault(id(own.laws), (own.laws,)))
+        return DerivedValues(resolved.question, (known.values,), laws.setdefault(id(known.laws), (known.laws,)))
 
-    def _combined(self, one: Resolved, known: Sequence[KnownValues | ReleasedBlock | None]) -> DerivedValues | None:
+    def _combined(
+        self, resolved: Resolved, known: Sequence[KnownValues | ReleasedBlock | None]
+    ) -> DerivedValues | None:
         """Return the values of a question; blocks that are still unknown may be combined from single answers."""
         values: list[Sequence[float] | NDArray[np.float64]] = []
         laws: list[tuple[ErrorLaw, ...]] = []
-        for demand, block in zip(one.demands or (), known, strict=True):
+        for demand, block in zip(resolved.demands or (), known, strict=True):
             if isinstance(block, ReleasedBlock):
                 values.append(block.values)
                 laws.append((block.noise,))
@@ -250,7 +260,7 @@ class Lookup:
                 return None
             values.append(follows.values)
             laws.append(follows.laws)
-        return DerivedValues(one.question, tuple(values), tuple(laws))
+        return DerivedValues(resolved.question, tuple(values), tuple(laws))
 
     def public(self, question: Question) -> Found | None:
         """Return a question's values if no row can change any of them: then it is free, however it is asked.
@@ -265,7 +275,7 @@ class Lookup:
             known = [values for values in map(self.releases.knowledge.exact, blocks) if values is not None]
         if len(known) < len(blocks):
             return None
-        values = make_derived_values(question, [one.values for one in known], [one.laws for one in known])
+        values = make_derived_values(question, [part.values for part in known], [part.laws for part in known])
         return Found(values, Origin("derived", None))
 
     def _as_good(self, question: Question, old: tuple[Noise, ...], new: tuple[Noise, ...], request: Request) -> bool:
@@ -275,7 +285,7 @@ class Lookup:
             return predict_error(alone, used, confidence=request.confidence, rows=self.size)
 
         shaped = [(column, tuple(shape)) for column, shape in question.noisy_columns]
-        return all(error(*one, old) <= error(*one, new) for one in shaped)
+        return all(error(*noisy_column, old) <= error(*noisy_column, new) for noisy_column in shaped)
 
 
 def _whole_releases(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[list[ReleasedBlock]]:
@@ -284,15 +294,15 @@ def _whole_releases(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[
     Another release may have one block more accurately; mixing them would change an answer without a reason. All are
     tried, as of two noise laws each may be the better one at some confidence.
     """
-    found: list[list[ReleasedBlock]] = []
-    for receipt in dict.fromkeys([one.receipt for one in released[0] or ()]):
+    releases: list[list[ReleasedBlock]] = []
+    for receipt in dict.fromkeys([block.receipt for block in released[0] or ()]):
         blocks: list[ReleasedBlock] = []
         for known in released:
-            same = [one for one in known or () if one.receipt == receipt]
-            blocks += [one for one in same if not any(one is other for other in blocks)][:1]
+            same = [block for block in known or () if block.receipt == receipt]
+            blocks += [block for block in same if not any(block is other for other in blocks)][:1]
         if len(blocks) == len(released):
-            found.append(blocks)
-    return sorted(found, key=lambda blocks: sum(noise_variance(one.noise) for one in blocks))
+            releases.append(blocks)
+    return sorted(releases, key=lambda blocks: sum(noise_variance(block.noise) for block in blocks))
 
 
 def _best_per_block(
@@ -303,19 +313,19 @@ def _best_per_block(
     A question may contain a block several times, each measured with independent noise. Intervals rely on that, so a
     release is never used twice.
     """
-    found: list[ReleasedBlock] = []
+    chosen: list[ReleasedBlock] = []
     for known, noise in zip(released, planned, strict=True):
-        left = [one for one in known or () if not any(one is other for other in found)]
+        left = [block for block in known or () if not any(block is other for other in chosen)]
         if not left:
             return None
-        several = sum(one is known for one in released) > 1
-        found.append(min(left, key=lambda one: (several and one.noise != noise, one.noise.scale)))
-    return found
+        several = sum(blocks is known for blocks in released) > 1
+        chosen.append(min(left, key=lambda block: (several and block.noise != noise, block.noise.scale)))
+    return chosen
 
 
 def _first_accurate(known: Sequence[ReleasedBlock], demand: Demand) -> ReleasedBlock | None:
     """Return the first release that is accurate enough, so that a repeated question gets the same answer."""
-    return next((one for one in known if half_width(one.noise, demand.failing) <= demand.tolerance), None)
+    return next((block for block in known if half_width(block.noise, demand.failing) <= demand.tolerance), None)
 
 
 def read_release(
@@ -334,16 +344,16 @@ def read_release(
 def read_again(release: Release, asked: Sequence[Question]) -> list[Found]:
     """Return a release that was bought before, by question."""
     origin = Origin("replayed", release.receipt, reused=True)
-    return [Found(found.measured, origin) for found in read_release(release, asked, FREE)]
+    return [Found(result.measured, origin) for result in read_release(release, asked, FREE)]
 
 
-def spread_answers(found: Iterable[Found], asked: Sequence[Question], places: Sequence[int]) -> Iterable[Found]:
+def spread_answers(results: Iterable[Found], asked: Sequence[Question], places: Sequence[int]) -> Iterable[Found]:
     """Return the result of each question, from the results of the distinct ones."""
     if len({*places}) == len(asked):
-        return found
-    known = [*found]
+        return results
+    known = [*results]
     spread = [(known[place], question) for place, question in zip(places, asked, strict=True)]
-    return [replace(one, measured=replace(one.measured, question=question)) for one, question in spread]
+    return [replace(result, measured=replace(result.measured, question=question)) for result, question in spread]
 
 
 def _spans(sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -378,7 +388,7 @@ def text_readings(text: str, read: Callable[[str], tuple[Question, ...]]) -> Ite
     """Yield the questions that the text of a release may mean: those of one text, and those of several."""
     for texts in ((text,), text.split("; ")):
         with suppress(InvalidRequest):
-            yield tuple([question for one in texts for question in read(one)])
+            yield tuple([question for part in texts for question in read(part)])
 
 
 def joined_text(asked: Sequence[Question]) -> str | None:
@@ -386,7 +396,7 @@ def joined_text(asked: Sequence[Question]) -> str | None:
 
     The questions of one statement share its text.
     """
-    return "; ".join(dict.fromkeys([one.text for one in asked if one.text]))[:_LONGEST_TEXT] or None
+    return "; ".join(dict.fromkeys([question.text for question in asked if question.text]))[:_LONGEST_TEXT] or None
 
 
 def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence[Question], schema: Schema) -> bool:
@@ -394,6 +404,8 @@ def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence
     if release.text is None or release.text == joined_text(missing):
         return True
     for reading in text_readings(release.text, lambda text: read_questions(text, schema)):
-        written, meant, given = ({query_digest(one.query) for one in own} for own in (reading, missing, asked))
+        written, meant, given = (
+            {query_digest(question.query) for question in questions} for questions in (reading, missing, asked)
+        )
         return meant <= written <= given
     return False

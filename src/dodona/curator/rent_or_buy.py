@@ -109,8 +109,8 @@ class RentOrBuyRule:
         Theorem: rent-or-buy
         """
         tighter = self._tighter(wanted, price)
-        found = None if tighter is None else self._choose(tighter, single, price, left)
-        return self._choose(wanted, single, price, left) if found is None else found
+        bundle = None if tighter is None else self._choose(tighter, single, price, left)
+        return self._choose(wanted, single, price, left) if bundle is None else bundle
 
     def _tighter(self, wanted: CountDemand, price: PriceFunction) -> CountDemand | None:
         """Return a demand for more accuracy, if a wide lattice would rather be paid for with it; else None.
@@ -124,8 +124,8 @@ class RentOrBuyRule:
             if rent.noise is not None and BundleLevel.LATTICE not in rent.used and _is_alike(rent, wanted)
         ]
         paid, best, chosen = 0.0, 0.0, wanted.rent
-        for width, own in sorted(known, reverse=True):
-            paid += own
+        for width, cost in sorted(known, reverse=True):
+            paid += cost
             if paid * min(width, wanted.rent) ** 2 > best * _BETTER:
                 best, chosen = paid * min(width, wanted.rent) ** 2, min(width, wanted.rent)
         if chosen > wanted.rent * _TIGHTER:
@@ -141,17 +141,17 @@ class RentOrBuyRule:
             if bundle.price <= paid:
                 # What is bought may cost less than what it was found by: its own price decides whether it fits, so that
                 # the price of a quote is enough.
-                found = self._widen(self._narrow(bundle, wanted, price, min(left, paid)), wanted, price, left)
-                if found.price <= left and self.answers(found, (wanted,)):
-                    return found
+                adjusted = self._widen(self._narrow(bundle, wanted, price, min(left, paid)), wanted, price, left)
+                if adjusted.price <= left and self.answers(adjusted, (wanted,)):
+                    return adjusted
         return None
 
     def eased(self, wanted: CountDemand) -> CountDemand:
         """Return the steps of a sum alone, with the room that they have, if its rows are known as well as need be."""
-        own, pattern = wanted.sums[0] if len(wanted.sums) == 1 else (wanted, wanted.pattern)
+        demand, pattern = wanted.sums[0] if len(wanted.sums) == 1 else (wanted, wanted.pattern)
         if not isinstance(pattern, SumPattern) or not pattern.factor or not pattern.constant:
             return wanted
-        rows = self.knowledge.follow(own.block, replace(pattern, factor=0))
+        rows = self.knowledge.follow(demand.block, replace(pattern, factor=0))
         left = 0.0 if rows is None else 1 - (rows.known.within(wanted.failing) / (wanted.tolerance * pattern.size)) ** 2
         if left < _HALF:
             return wanted
@@ -172,38 +172,40 @@ class RentOrBuyRule:
         known = self.knowledge.expecting(bundle.plan, fixed=self.unit.fixed)
         kinds = self.distinct(wanted)
         pairs: list[tuple[BlockDemand, Pattern]] = []
-        for own in kinds:
-            if own.combined is None:
-                pairs += own.sums or ((own, own.pattern),)
+        for kind in kinds:
+            if kind.combined is None:
+                pairs += kind.sums or ((kind, kind.pattern),)
                 continue
-            followed = own.combined.follow(known)
-            if followed is None or not own.combined.met(*followed):
+            followed = kind.combined.follow(known)
+            if followed is None or not kind.combined.met(*followed):
                 return False
-        return None not in known.lookup_all([own for own, _ in pairs], [pattern for _, pattern in pairs])
+        return None not in known.lookup_all([demand for demand, _ in pairs], [pattern for _, pattern in pairs])
 
     def distinct(self, wanted: Iterable[CountDemand | None]) -> list[CountDemand]:
         """Return the first count of each kind, as a bundle that answers it answers all of them; none if one is None."""
         asked, sides = self.knowledge.asked, dict[tuple[int, Members], Hashable]()
         kinds: dict[Hashable, CountDemand] = {}
-        for own in wanted:
-            if own is None:
+        for demand in wanted:
+            if demand is None:
                 return []
-            kinds.setdefault(own.kind(asked, sides), own)
+            kinds.setdefault(demand.kind(asked, sides), demand)
         return [*kinds.values()]
 
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
         """Yield bundles that answer all of these, each within its tolerance; tables within the smallest one."""
-        tolerance, failing = min(own.tolerance for own in wanted), min(own.failing for own in wanted)
+        tolerance, failing = min(demand.tolerance for demand in wanted), min(demand.failing for demand in wanted)
         tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
         asked = SingleAnswers(ordered=self.knowledge.asked.ordered)
-        parts = [part for own in wanted for part in own.products]
+        parts = [part for demand in wanted for part in demand.products]
         for pattern, _ in parts:
             asked.see(pattern)
         sides = [class_sets(pattern) for pattern, _ in parts]
         based = cache(lambda side: asked.based_product((side,))[0])  # few sides, in many products
-        products = [tuple([based(side) for side in own]) for own in sides if own is not None]
+        products = [
+            tuple([based(side) for side in pattern_sides]) for pattern_sides in sides if pattern_sides is not None
+        ]
         ratios = [_variance_ratio(room / tolerance) for _, room in parts]
-        scopes = {tuple(own for own, _ in product) for product in products}
+        scopes = {tuple(classes for classes, _ in product) for product in products}
         if (
             len(products) == len(sides)
             and any(products)
@@ -216,14 +218,14 @@ class RentOrBuyRule:
             looser = frozenset(pair for pair in allowed.items() if pair[1] > 1)
             targets, missed = find_cover(products, self.unit, looser)
             variance = gaussian_variance_within(tolerance, failing) / missed
-            found = design_residuals(
+            design = design_residuals(
                 self.unit, targets, variance, self.knowledge.residuals, most=MOST_ROWS_TOGETHER, looser=looser
             )
-            if found is not None:
-                event = residual_event(found, self.unit, self.normal)
+            if design is not None:
+                event = residual_event(design, self.unit, self.normal)
                 for price in prices:
-                    yield Bundle(BundleLevel.LATTICE, found, event, price(event))
-        if any(own.lattice_only for own in wanted):
+                    yield Bundle(BundleLevel.LATTICE, design, event, price(event))
+        if any(demand.lattice_only for demand in wanted):
             return
         for price in prices:
             yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), tightest, price)
@@ -231,7 +233,9 @@ class RentOrBuyRule:
     def reference(self, wanted: CountDemand, single: float, price: PriceFunction) -> float:
         """Return the price of the widest bundle, or of the single answer if there is none, to compare accounts by."""
         widest = (
-            own.price for own in self.bundles(wanted, price) if own.level in {BundleLevel.LATTICE, BundleLevel.TABLE}
+            bundle.price
+            for bundle in self.bundles(wanted, price)
+            if bundle.level in {BundleLevel.LATTICE, BundleLevel.TABLE}
         )
         return min(filter(math.isfinite, widest), default=single)
 
@@ -287,9 +291,11 @@ class RentOrBuyRule:
             before = known[2] if fewer and known is not None else None
             if before is not None and not is_reached(price(before.event), level):
                 return  # fewer targets already cost more than that
-            found = design_residuals(self.unit, targets, variance, self.knowledge.residuals, looser=looser)
+            design = design_residuals(self.unit, targets, variance, self.knowledge.residuals, looser=looser)
             bundle = (
-                None if found is None else Bundle(level, found, residual_event(found, self.unit, self.normal), math.inf)
+                None
+                if design is None
+                else Bundle(level, design, residual_event(design, self.unit, self.normal), math.inf)
             )
             known = self._known[level] = (targets, known_as, bundle)
         if known[2] is not None:
@@ -300,10 +306,10 @@ class RentOrBuyRule:
     ) -> Iterator[Bundle]:
         best: Bundle | None = None
         for law in (Laplace, self.normal):
-            found = self._design_table(classes, law, wanted.tolerance, wanted.failing)
-            if found is not None:
-                cost = price(found[1])
-                best = Bundle(level, *found, cost) if best is None or cost < best.price else best
+            design = self._design_table(classes, law, wanted.tolerance, wanted.failing)
+            if design is not None:
+                cost = price(design[1])
+                best = Bundle(level, *design, cost) if best is None or cost < best.price else best
         if best is not None:
             yield best
 
@@ -315,10 +321,10 @@ class RentOrBuyRule:
         try:
             return self._tables[key]
         except KeyError:
-            found = design_count_table(self.domain, self.unit, classes, law, tolerance=tolerance, failing=failing)
+            measurement = design_count_table(self.domain, self.unit, classes, law, tolerance=tolerance, failing=failing)
             if len(self._tables) >= _MOST_TABLES:
                 self._tables.clear()
-            designed = self._tables[key] = None if found is None else (found, found.event(self.unit))
+            designed = self._tables[key] = None if measurement is None else (measurement, measurement.event(self.unit))
             return designed
 
     def _narrow(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, most: float) -> Bundle:
@@ -334,11 +340,11 @@ class RentOrBuyRule:
         targets, closure = scope_targets(asked, sides), lattice_targets(asked, sides)
         if _looser(targets, wanted):
             return bundle
-        found = design_residuals(self.unit, targets, variance, known, within=closure)
-        if found is None:
+        design = design_residuals(self.unit, targets, variance, known, within=closure)
+        if design is None:
             return bundle
-        event = residual_event(found, self.unit, self.normal)
-        return Bundle(bundle.level, found, event, price(event)) if price(event) <= most else bundle
+        event = residual_event(design, self.unit, self.normal)
+        return Bundle(bundle.level, design, event, price(event)) if price(event) <= most else bundle
 
     def _widen(self, bundle: Bundle, wanted: CountDemand, price: PriceFunction, left: float) -> Bundle:
         """Return a table with further columns, as long as it costs at most twice as much; other bundles are unchanged.
@@ -349,17 +355,25 @@ class RentOrBuyRule:
             return bundle
         most, asked = min(2 * bundle.price, left), self.knowledge.asked.seen(wanted.pattern).finest
         classes = (
-            {own.attribute: own for own in wanted.pattern.classes} if bundle.level is BundleLevel.SCOPE_TABLE else asked
+            {column_classes.attribute: column_classes for column_classes in wanted.pattern.classes}
+            if bundle.level is BundleLevel.SCOPE_TABLE
+            else asked
         )
-        further = {own.name: list_classings(own)[0] for own in self.domain.attributes if list_classings(own)} | asked
-        others = [own for name, own in further.items() if name not in classes]
+        further = {
+            attribute.name: list_classings(attribute)[0]
+            for attribute in self.domain.attributes
+            if list_classings(attribute)
+        } | asked
+        others = [column_classes for name, column_classes in further.items() if name not in classes]
         wider = dict(classes)
-        for own in sorted(others, key=lambda one: (one.attribute not in asked, one.number, one.attribute)):
-            wider[own.attribute] = own
-            found = next(self._table(bundle.level, tuple(wider.values()), wanted, price), None)
-            if found is None or found.price > most:
+        for column_classes in sorted(
+            others, key=lambda classing: (classing.attribute not in asked, classing.number, classing.attribute)
+        ):
+            wider[column_classes.attribute] = column_classes
+            candidate = next(self._table(bundle.level, tuple(wider.values()), wanted, price), None)
+            if candidate is None or candidate.price > most:
                 break
-            bundle = found
+            bundle = candidate
         return bundle
 
     def _rent_paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
@@ -373,9 +387,9 @@ class RentOrBuyRule:
 
 def _all_sides(wanted: CountDemand) -> list[tuple[ClassSet, ...]] | None:
     """Return the sides of all products of a demand; None if one of its parts is none."""
-    found = [class_sets(pattern) for pattern, _ in wanted.designed]
-    sides = [own for own in found if own is not None]
-    return sides if len(sides) == len(found) else None
+    per_pattern = [class_sets(pattern) for pattern, _ in wanted.designed]
+    sides = [pattern_sides for pattern_sides in per_pattern if pattern_sides is not None]
+    return sides if len(sides) == len(per_pattern) else None
 
 
 def _looser(targets: Targets, wanted: CountDemand) -> Looser:
@@ -387,8 +401,8 @@ def _looser(targets: Targets, wanted: CountDemand) -> Looser:
     ratios = {base: _variance_ratio(room / wanted.tolerance) for base, room in rooms.items()}
     if all(ratio <= 1 for ratio in ratios.values()):
         return frozenset()
-    bases = ((own, next((side.base for side, _ in own if side.base.sums), None)) for own in targets)
-    return frozenset((own, ratios[base]) for own, base in bases if ratios.get(base, 1) > 1)
+    bases = ((target, next((side.base for side, _ in target if side.base.sums), None)) for target in targets)
+    return frozenset((target, ratios[base]) for target, base in bases if ratios.get(base, 1) > 1)
 
 
 def _variance_ratio(ratio: float) -> Fraction:

@@ -67,10 +67,10 @@ class ColumnTolerances:
         """Return the tolerance of a column."""
         shown = _estimate_columns(question)
         keys: tuple[str | int, ...] = (column.name.casefold(), shown.index(column))
-        found = [within for key, within in self.parts if (key.casefold() if isinstance(key, str) else key) in keys]
-        if len(found) != 1 or (self.listed and len(self.parts) != len(shown)):
+        tolerances = [within for key, within in self.parts if (key.casefold() if isinstance(key, str) else key) in keys]
+        if len(tolerances) != 1 or (self.listed and len(self.parts) != len(shown)):
             raise InvalidArgument("within", self.written, f"write a tolerance for each column, {_example(shown)}")
-        return found[0]
+        return tolerances[0]
 
     @property
     def listed(self) -> bool:
@@ -80,7 +80,11 @@ class ColumnTolerances:
     @property
     def written(self) -> dict[str, Tolerance] | list[Tolerance]:
         """The tolerances as users write them."""
-        return [own for _, own in self.parts] if self.listed else {str(key): own for key, own in self.parts}
+        return (
+            [tolerance for _, tolerance in self.parts]
+            if self.listed
+            else {str(key): tolerance for key, tolerance in self.parts}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +121,18 @@ def resolve_tolerance(question: asked.Question, column: asked.AnswerColumn, with
     size = question.size or size
     if isinstance(within, DefaultTolerance):
         within = within.of(question)
-    if not isinstance(within, ColumnTolerances) and any(column is one for one in question.columns):
+    if not isinstance(within, ColumnTolerances) and any(column is other for other in question.columns):
         return _resolve_column(question, column, within, size)  # nearly all questions
-    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
+    shown = [
+        shown_column
+        for shown_column in _estimate_columns(question)
+        if not isinstance(shown_column.expression, asked.PublicValue)
+    ]
     if column not in question.columns and shown:
         whole = partial(full_scale, question, size=size)
-        parts = (resolve_tolerance(question, one, within, size=size) / whole(one) for one in shown)
+        parts = (
+            resolve_tolerance(question, shown_column, within, size=size) / whole(shown_column) for shown_column in shown
+        )
         return max(_LEAST, min(parts) * whole(column))
     if isinstance(within, ColumnTolerances):
         if not shown:
@@ -147,11 +157,11 @@ def validate_tolerances(within: Wanted, questions: Sequence[asked.Question]) -> 
 
 
 def _require_one_dimension(question: asked.Question, within: Tolerance) -> None:
-    shown = [one for one in _estimate_columns(question) if not isinstance(one.expression, asked.PublicValue)]
-    dimensions = [dimension_of(one.expression, question.query) for one in shown]
+    shown = [column for column in _estimate_columns(question) if not isinstance(column.expression, asked.PublicValue)]
+    dimensions = [dimension_of(column.expression, question.query) for column in shown]
     if len(set(dimensions)) > 1:
         described = zip(shown, map(_describe_dimension, dimensions), strict=True)
-        units = ", ".join(f"{one.name} in {unit}" for one, unit in described)
+        units = ", ".join(f"{column.name} in {unit}" for column, unit in described)
         accepted = f"the columns have different units ({units}): write one for each, {_example(shown)}, or '1%' for all"
         raise InvalidArgument("within", within, accepted)
 
@@ -171,10 +181,10 @@ def _resolve_column(question: asked.Question, column: asked.AnswerColumn, within
 
 
 def _parse_percentage(within: str) -> float:
-    found = _PERCENT.fullmatch(within)
-    if found is None or not 0 < float(found[1]) <= _HUNDRED:
+    matched = _PERCENT.fullmatch(within)
+    if matched is None or not 0 < float(matched[1]) <= _HUNDRED:
         raise InvalidArgument("within", within, _ACCEPTED_TOLERANCE)
-    return float(found[1]) / _HUNDRED
+    return float(matched[1]) / _HUNDRED
 
 
 @lru_cache(maxsize=1 << 8)
@@ -200,8 +210,8 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
         case asked.Mean(total):
             return _weight_dimension(query.blocks[total].weight)
         case asked.Variation(_, mean, spread):
-            own = _weight_dimension(query.blocks[mean.total].weight)
-            return _multiply_dimensions(own, own, 1) if spread in _VARIANCES else own
+            dimension = _weight_dimension(query.blocks[mean.total].weight)
+            return _multiply_dimensions(dimension, dimension, 1) if spread in _VARIANCES else dimension
         case asked.Association():
             means = expression.first, expression.second
             pair = [_weight_dimension(query.blocks[mean.total].weight) for mean in means]
@@ -212,8 +222,12 @@ def dimension_of(expression: asked.Expression, query: Query) -> Dimension:  # no
             first, second = dimension_of(left, query), dimension_of(right, query)
             return _multiply_dimensions(first, second, 1 if operator == "*" else -1)
         case asked.Arithmetic(_, left, right):
-            parts = [one for one in (left, right) if not isinstance(one, asked.LiteralExpression | asked.PublicValue)]
-            return _common_dimension({dimension_of(one, query) for one in parts})
+            parts = [
+                operand
+                for operand in (left, right)
+                if not isinstance(operand, asked.LiteralExpression | asked.PublicValue)
+            ]
+            return _common_dimension({dimension_of(operand, query) for operand in parts})
         case asked.KeyLabel() | asked.LiteralExpression() | asked.PublicValue() | asked.Comparison() | asked.Logic():
             return frozenset()
         case _:
@@ -241,7 +255,7 @@ def _weight_dimension(weight: Weight) -> Dimension:
         case TableWeight(names):
             return frozenset((name, 1) for name in names)
         case PolynomialWeight(polynomial):
-            units = [frozenset((name, power) for name, power in own if power) for own in polynomial.powers()]
+            units = [frozenset((name, power) for name, power in powers if power) for powers in polynomial.powers()]
             # Lower terms come from the columns' bounds: (a + 1) * (b + 2) is in the unit of a * b.
             return _common_dimension({unit for unit in units if not any(unit < other for other in units)})
         case CaseWeight(branches, otherwise):
@@ -252,10 +266,10 @@ def _weight_dimension(weight: Weight) -> Dimension:
 
 
 def _multiply_dimensions(left: Dimension, right: Dimension, power: int) -> Dimension:
-    found = dict(left)
-    for name, own in right:
-        found[name] = found.get(name, 0) + power * own
-    return frozenset((name, own) for name, own in found.items() if own)
+    exponents = dict(left)
+    for name, exponent in right:
+        exponents[name] = exponents.get(name, 0) + power * exponent
+    return frozenset((name, exponent) for name, exponent in exponents.items() if exponent)
 
 
 def _common_dimension(units: set[Dimension]) -> Dimension:
@@ -334,8 +348,8 @@ def _least_part(expression: asked.Expression, query: Query) -> float:
 def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
     """Return the width of a column; in days for dates."""
     attribute = query.domain_of(quantile.levels[0])[quantile.attribute]
-    found = numeric_grid(attribute)
-    step = Fraction(1) if found is None or isinstance(attribute, Date) else found[1]
+    grid = numeric_grid(attribute)
+    step = Fraction(1) if grid is None or isinstance(attribute, Date) else grid[1]
     return step * max(attribute.size - 1, 1)
 
 
@@ -394,23 +408,27 @@ def make_request(  # noqa: PLR0913  all that a call may say
 def _validate_tolerances(within: Tolerances) -> Tolerance | ColumnTolerances:
     """Return a tolerance, or one for each column."""
     if isinstance(within, Mapping):
-        found = ColumnTolerances(tuple((str(name), _validate_tolerance(own)) for name, own in within.items()))
+        tolerances = ColumnTolerances(
+            tuple((str(name), _validate_tolerance(tolerance)) for name, tolerance in within.items())
+        )
     elif isinstance(within, list | tuple):
-        found = ColumnTolerances(tuple((place, _validate_tolerance(own)) for place, own in enumerate(within)))
+        tolerances = ColumnTolerances(
+            tuple((place, _validate_tolerance(tolerance)) for place, tolerance in enumerate(within))
+        )
     else:
         return _validate_tolerance(within)
-    if not found.parts:
+    if not tolerances.parts:
         raise InvalidArgument("within", within, _ACCEPTED_TOLERANCES)
-    return found
+    return tolerances
 
 
 def _validate_tolerance(within: object) -> Tolerance:
     if isinstance(within, str) or type(within) is int or type(within) is float:
         return within
-    found = python_number(within)
-    if found is None:
+    number = python_number(within)
+    if number is None:
         raise InvalidArgument("within", within, _ACCEPTED_TOLERANCES)
-    return found
+    return number
 
 
 def effective_max_price(max_price: Exact | None, default: Request) -> Fraction:

@@ -50,7 +50,7 @@ class SharedKnowledge:
         """
         if version not in self._versions:
             ledger, domain, name = self._of
-            if not any((own.dataset, own.version) == (name, version) for own, _ in ledger.releases()):
+            if not any((release.dataset, release.version) == (name, version) for release, _ in ledger.releases()):
                 return None
             self._versions[version] = ReleasedBlocks(ledger, domain, dataset=name, version=version, rows=None)
         return self._versions[version]

@@ -253,12 +253,12 @@ def among_sql(reading: ColumnReading, part: Among) -> str:
     if landing is not None and present >> landing & 1 and reading.form is not ColumnForm.CODE:
         rest = ((1 << size) - 1) & ~present
         return f"(({_among_values(reading, rest)}) IS NOT TRUE)" if rest else TRUE
-    found = [_among_values(reading, present)] if present else []
+    conditions = [_among_values(reading, present)] if present else []
     if part.codes >> size & 1:
-        found.append(reading.missing)
+        conditions.append(reading.missing)
     if part.codes >> (size + 1) & 1:
-        found.append(outside_sql(reading))
-    kept = [text for text in found if text != FALSE]
+        conditions.append(outside_sql(reading))
+    kept = [text for text in conditions if text != FALSE]
     return _any_of(kept) if kept else FALSE
 
 
@@ -415,8 +415,8 @@ def _among_values(reading: ColumnReading, codes: int) -> str:
 
 
 def _any_of(parts: Iterable[str]) -> str:
-    found = list(parts)
-    return found[0] if len(found) == 1 else f"({' OR '.join(found)})"
+    conditions = list(parts)
+    return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
 
 
 def _between_codes(reading: ColumnReading, first: int, last: int) -> str:
@@ -494,8 +494,10 @@ def bound_literal(reading: ColumnReading, number: int) -> str:
             bound = least + number
             return whole_literal(bound) if reading.form is ColumnForm.WHOLE else number_literal(float(bound))
         case Number():
-            found = grid_threshold(float(attribute.lower), float(attribute.step), number)
-            return whole_literal(math.ceil(found)) if reading.form is ColumnForm.WHOLE else number_literal(found)
+            threshold = grid_threshold(float(attribute.lower), float(attribute.step), number)
+            return (
+                whole_literal(math.ceil(threshold)) if reading.form is ColumnForm.WHOLE else number_literal(threshold)
+            )
         case Category() | Boolean():
             raise AssertionError(f"a {attribute.kind} has no bounds")
         case _:

@@ -24,30 +24,32 @@ def arrow_table(schema: Schema, frame: Any, *, plain_id: bool = False) -> tuple[
     """
     library = type(frame).__module__.partition(".")[0]
     person = schema.unit.id
-    needed = {own.name: source_column_name(own) for own in schema.domain} | ({} if person is None else {person: person})
+    needed = {attribute.name: source_column_name(attribute) for attribute in schema.domain} | (
+        {} if person is None else {person: person}
+    )
     coded = set[str]()
-    found = dict[str, Any]()
+    columns = dict[str, Any]()
     for name, own_name in needed.items():
         column = _column(frame, library, own_name)
         if library == "pandas" and str(column.dtype) == "object":
             known = name == person
             if known and plain_id:
-                found[name] = _text_ids(column.tolist())
+                columns[name] = _text_ids(column.tolist())
                 continue
-            found[name] = (
+            columns[name] = (
                 _id_column(column.tolist()) if known else pa.array(encode(schema.domain[name], column.to_numpy()))
             )
             coded.add(name)
             continue
-        own = _with_type(column, library)
-        if pa.types.is_decimal256(own.type) and name != person:  # wider than DuckDB's decimals
-            own = pa.array(encode(schema.domain[name], own.to_pylist()))
+        array = _with_type(column, library)
+        if pa.types.is_decimal256(array.type) and name != person:  # wider than DuckDB's decimals
+            array = pa.array(encode(schema.domain[name], array.to_pylist()))
             coded.add(name)
-        elif name != person and _has_many_labels(schema.domain[name]) and _is_text(own.type):
-            own = _label_codes(schema.domain[name], own)
+        elif name != person and _has_many_labels(schema.domain[name]) and _is_text(array.type):
+            array = _label_codes(schema.domain[name], array)
             coded.add(name)
-        found[name] = own.cast(pa.string()) if pa.types.is_decimal256(own.type) else own
-    return pa.table(found), frozenset(coded)
+        columns[name] = array.cast(pa.string()) if pa.types.is_decimal256(array.type) else array
+    return pa.table(columns), frozenset(coded)
 
 
 _MANY = 1 << 10
@@ -112,16 +114,16 @@ def _with_type(column: Any, library: str) -> Any:  # noqa: ANN401  of three libr
     with suppress(pa.ArrowException, ValueError, TypeError):
         match library:
             case "pandas":
-                found = pa.chunked_array([pa.Array.from_pandas(column)])
+                array = pa.chunked_array([pa.Array.from_pandas(column)])
             case "polars":
-                found = column.to_arrow()
+                array = column.to_arrow()
             case _:
-                found = column
-        if pa.types.is_dictionary(found.type):
-            found = found.cast(found.type.value_type)
-        if pa.types.is_float16(found.type):  # DuckDB has no such type; all of its values are floats
-            found = found.cast(pa.float32())
-        if pa.types.is_timestamp(found.type) and found.type.unit == "ns":
-            found = found.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
-        return found
+                array = column
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        if pa.types.is_float16(array.type):  # DuckDB has no such type; all of its values are floats
+            array = array.cast(pa.float32())
+        if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+            array = array.cast(pa.timestamp("ns"))  # in UTC; with a zone, DuckDB would round to microseconds
+        return array
     raise SourceUnfit("A column of the frame cannot be read. Use columns of numbers, texts, days or truths.")

@@ -93,7 +93,7 @@ class AskedScopes:
         Of what was bought only its columns are known: its keys are taken to be the most that were asked with.
         """
         if keys is None:
-            keys = max((own for own in sorted(self.keys) if {*own} <= {*names}), key=len, default=())
+            keys = max((candidate for candidate in sorted(self.keys) if {*candidate} <= {*names}), key=len, default=())
         self.scopes.add(names)
         self.keys.add(keys)
         self.filters.update({*names}.difference(keys))
@@ -122,7 +122,7 @@ def _keys(pattern: CountPattern) -> tuple[str, ...]:
     if pattern.grouped:
         return pattern.names
     listed = zip(pattern.classes, pattern.filters or (), strict=False)
-    return tuple([own.attribute for own, members in listed if members is None])
+    return tuple([classing.attribute for classing, members in listed if members is None])
 
 
 @dataclass(slots=True)
@@ -168,27 +168,27 @@ class SingleAnswers:
         if value is not None and sides is not None:
             place = value.attribute, value.base
             before = self.summed.get(place, (value, SUM - 1))[1]
-            members = next(own for side, own in sides if side is value)
+            members = next(members for side, members in sides if side is value)
             if not isinstance(members, ClassWeight) and members > before:
                 self.summed[place] = value, members
                 self.changes += 1
             sides = tuple([side for side in sides if side[0] is not value])
-            self.added.add(tuple([own.attribute for own, _ in sides]), keys)
-        for own in pattern.classes:
-            if own is value:
+            self.added.add(tuple([classes.attribute for classes, _ in sides]), keys)
+        for classes in pattern.classes:
+            if classes is value:
                 continue
-            finest = self.finest.get(own.attribute)
-            if finest is None or own.number > finest.number:
-                self.finest[own.attribute] = own
-                self.worst.pop(own.attribute, None)
-                self._compared.pop(own.attribute, None)
+            finest = self.finest.get(classes.attribute)
+            if finest is None or classes.number > finest.number:
+                self.finest[classes.attribute] = classes
+                self.worst.pop(classes.attribute, None)
+                self._compared.pop(classes.attribute, None)
                 self.changes += 1
         if sides:
             if value is None:
                 self.counted.add(pattern.names, keys)
-            for own, members in sides:
-                if own == self.finest[own.attribute]:
-                    self._see_set(own, members)
+            for classes, members in sides:
+                if classes == self.finest[classes.attribute]:
+                    self._see_set(classes, members)
         self.changes += self._extent - known
 
     @property
@@ -203,10 +203,10 @@ class SingleAnswers:
         compared.add(members)
         worst = self.worst.setdefault(classes.attribute, {})
         for based in self.in_bases(classes):
-            for shape, own in target_sets(based, members):
+            for shape, target in target_sets(based, members):
                 before = worst.get((based.base, shape))
-                if before is None or hardness(based, own) > hardness(based, before):
-                    worst[based.base, shape] = own
+                if before is None or hardness(based, target) > hardness(based, before):
+                    worst[based.base, shape] = target
                     self.changes += 1
 
     def in_bases(self, classes: Classes) -> tuple[Classes, ...]:
@@ -225,17 +225,17 @@ class SingleAnswers:
 
     def based_product(self, sides: tuple[ClassSet, ...]) -> tuple[ClassSet, ...]:
         """Return a product with a base for each column, and sets that stand for all with the same variance."""
-        found = []
-        for own, members in sides:
-            if own.base.sums:
-                found.append((own, members))
+        product = []
+        for classes, members in sides:
+            if classes.base.sums:
+                product.append((classes, members))
                 continue
-            if own == self.finest.get(own.attribute):
-                based = self.based(own.attribute)[0]
+            if classes == self.finest.get(classes.attribute):
+                based = self.based(classes.attribute)[0]
             else:
-                based = min(self.in_bases(own), key=lambda one: _set_cost(one, members))
-            found.append((based, representative_set(based, members)))
-        return tuple(found)
+                based = min(self.in_bases(classes), key=lambda candidate: _set_cost(candidate, members))
+            product.append((based, representative_set(based, members)))
+        return tuple(product)
 
     def least_cost(self, sides: tuple[ClassSet, ...], *, fixed: bool) -> float:
         """Return the least price times variance of a product by residuals, whatever bases its columns get.
@@ -245,21 +245,23 @@ class SingleAnswers:
         Theorem: rent-or-buy
         """
         whole = rows = 1.0
-        for own, members in sides:
-            mean = abs(set_mean(own, members))
-            whole *= mean + math.sqrt(_EVEN * min([_set_cost(one, members) for one in self.in_bases(own)]))
+        for classing, members in sides:
+            mean = abs(set_mean(classing, members))
+            whole *= mean + math.sqrt(
+                _EVEN * min([_set_cost(candidate, members) for candidate in self.in_bases(classing)])
+            )
             rows *= mean
         root = min(whole - rows if fixed else whole, _LARGEST_ROOT)
         return root * root
 
     def seen(self, *patterns: CountPattern) -> SingleAnswers:
         """Return the record after one more question, without the rents."""
-        worst = {name: dict(own) for name, own in self.worst.items()}
-        found = SingleAnswers([], dict(self.finest), worst, self.counted.copy(), self.ordered)
-        found.summed, found.added = dict(self.summed), self.added.copy()
+        worst = {name: dict(sets) for name, sets in self.worst.items()}
+        record = SingleAnswers([], dict(self.finest), worst, self.counted.copy(), self.ordered)
+        record.summed, record.added = dict(self.summed), self.added.copy()
         for pattern in patterns:
-            found.see(pattern)
-        return found
+            record.see(pattern)
+        return record
 
     def bought(
         self,
@@ -286,16 +288,16 @@ def _follows(rent: Rent, level: BundleLevel, names: frozenset[str], summed: froz
     if value is not None and not (summed if wide else (value.attribute, value.base) in summed):
         return False
     product = class_sets(rent.pattern) is not None or level in {BundleLevel.SCOPE_TABLE, BundleLevel.TABLE}
-    counted = {own.attribute for own in rent.pattern.classes if not own.base.sums}
+    counted = {classes.attribute for classes in rent.pattern.classes if not classes.base.sums}
     return product and (wide or counted <= names)
 
 
 def class_sets(pattern: CountPattern) -> tuple[ClassSet, ...] | None:
     """Return a product, or one cell of a marginal, by attribute; None for any other pattern."""
     if pattern.grouped:
-        return tuple((own, 1) for own in pattern.classes)
+        return tuple((classes, 1) for classes in pattern.classes)
     if pattern.filters is not None:
-        return tuple((own, members or 1) for own, members in zip(pattern.classes, pattern.filters, strict=True))
+        return tuple((classes, members or 1) for classes, members in zip(pattern.classes, pattern.filters, strict=True))
     return None if pattern.sets is None else tuple(zip(pattern.classes, pattern.sets, strict=True))
 
 
@@ -316,7 +318,7 @@ _LARGEST_ROOT = 1e100  # of price times variance: a bound from below, which is n
 
 def ordered_columns(domain: Domain) -> frozenset[str]:
     """Return the columns whose values have an order."""
-    return frozenset(own.name for own in domain.attributes if not isinstance(own, Category | Boolean))
+    return frozenset(attribute.name for attribute in domain.attributes if not isinstance(attribute, Category | Boolean))
 
 
 # --- What a bundle costs at least, before it is designed. ---
@@ -357,8 +359,8 @@ class LeastPrices:
         if sides is not None and math.isfinite(rate):
             bought = residuals.information(pattern.classes, fixed=fixed) if residuals.version else 0.0
             lattice = rate * (asked.least_cost(sides, fixed=fixed) - variance * bought)
-        narrow = {own.attribute: own.number for own in pattern.classes}
-        wide = narrow | {name: max(own.number, narrow.get(name, 0)) for name, own in asked.finest.items()}
+        narrow = {classes.attribute: classes.number for classes in pattern.classes}
+        wide = narrow | {name: max(classes.number, narrow.get(name, 0)) for name, classes in asked.finest.items()}
         return {
             BundleLevel.LATTICE: lattice,
             BundleLevel.TABLE: self._table(math.prod(wide.values()), rate, single),

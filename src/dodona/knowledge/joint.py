@@ -31,26 +31,28 @@ def joint_law(
 
     Theorem: joint-law
     """
-    found: dict[tuple[int, int], Doubles] = {}
+    covariances: dict[tuple[int, int], Doubles] = {}
     least = math.inf
     for first, second in pairs:
-        one, other = followed[first], followed[second]
-        if one is None or other is None:
+        values, other = followed[first], followed[second]
+        if values is None or other is None:
             continue
-        found[first, second] = _covariance(residuals, one, other)
-        for own in (one, other):
-            least = min([least, *(_least_scale(residuals, products[0].classes) for _, products in own.terms)])
-    return JointLaw(found, 1 / least)
+        covariances[first, second] = _covariance(residuals, values, other)
+        for followed_values in (values, other):
+            least = min(
+                [least, *(_least_scale(residuals, products[0].classes) for _, products in followed_values.terms)]
+            )
+    return JointLaw(covariances, 1 / least)
 
 
 def _covariance(residuals: ResidualStore, first: FollowedValues, second: FollowedValues) -> Doubles:
     """Return the covariance of the values of two blocks, by group."""
-    found: Doubles = np.zeros(len(first.terms[0][1]))
+    covariance: Doubles = np.zeros(len(first.terms[0][1]))
     for factor, products in first.terms:
         for other, theirs in second.terms:
             if not (_varies_alone(products[0], theirs[0]) or _varies_alone(theirs[0], products[0])):
-                found += factor * other * _of_products(residuals, products, theirs)
-    return found
+                covariance += factor * other * _of_products(residuals, products, theirs)
+    return covariance
 
 
 def _varies_alone(steps: CountPattern, other: CountPattern) -> bool:
@@ -59,25 +61,25 @@ def _varies_alone(steps: CountPattern, other: CountPattern) -> bool:
     Theorem: column-base
     """
     sides = zip(steps.classes, steps.sets or (), strict=True)
-    own = next((own for own, members in sides if own.base.sums and members == SUM), None)
-    if own is None:
+    summed = next((classing for classing, members in sides if classing.base.sums and members == SUM), None)
+    if summed is None:
         return False
     others = dict(zip(other.classes, other.sets or (), strict=True))
-    return own not in others or others[own] == PRESENT
+    return summed not in others or others[summed] == PRESENT
 
 
 def _of_products(residuals: ResidualStore, first: Sequence[CountPattern], second: Sequence[CountPattern]) -> Doubles:
     """Return the covariances of products over the same classes with others over the same classes, one by one."""
     pair = _ProductSides.of(first), _ProductSides.of(second)
-    common = [own for own in first[0].classes if own in pair[1].places]
-    found: Doubles = np.zeros(len(first))
+    common = [classing for classing in first[0].classes if classing in pair[1].places]
+    covariances: Doubles = np.zeros(len(first))
     for inner in subsets(len(common)):
         kept = tuple([common[place] for place in inner])
         factor = pair[0].mean_of_others(kept) * pair[1].mean_of_others(kept)
         known = residuals.known(kept) if factor.any() else ()
-        if any(own.variance for own in known):
-            found += factor * _of_rows(kept, known, pair)
-    return found
+        if any(measured.variance for measured in known):
+            covariances += factor * _of_rows(kept, known, pair)
+    return covariances
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +93,16 @@ class _ProductSides:
     @classmethod
     def of(cls, products: Sequence[CountPattern]) -> _ProductSides:
         classes = products[0].classes
-        places = {own: place for place, own in enumerate(classes)}
-        return cls(places, SideTable(classes, [own.sets or () for own in products]), len(products))
+        places = {classing: place for place, classing in enumerate(classes)}
+        return cls(places, SideTable(classes, [product.sets or () for product in products]), len(products))
 
     def mean_of_others(self, kept: Sequence[Classes]) -> Doubles:
         """Return what the columns that are not kept contribute: their means."""
-        found: Doubles = np.ones(self.number)
-        for own, place in self.places.items():
-            if own not in kept:
-                found = found * self.table.means(place)
-        return found
+        mean: Doubles = np.ones(self.number)
+        for classing, place in self.places.items():
+            if classing not in kept:
+                mean = mean * self.table.means(place)
+        return mean
 
 
 def _of_rows(
@@ -115,18 +117,20 @@ def _of_rows(
     for measured in known:
         dot: Doubles = np.full(pair[0].number, measured.variance)
         spreads = [dot, dot]
-        for one, base in zip(kept, measured.bases, strict=True):
-            parts = [own.table.of(own.places[one], base) for own in pair]
-            squares = np.array(base_squares(base, one.side[1]), dtype=np.float64)
+        for classing, base in zip(kept, measured.bases, strict=True):
+            parts = [sides.table.of(sides.places[classing], base) for sides in pair]
+            squares = np.array(base_squares(base, classing.side[1]), dtype=np.float64)
             dot = dot * ((parts[0].coefficients * parts[1].coefficients) @ squares)
             spreads = [spread * part.spreads for spread, part in zip(spreads, parts, strict=True)]
         shared.append(dot)
-        for own, spread in zip(weights, spreads, strict=True):
-            own.append(1 / np.maximum(spread, _LEAST))
-    totals = [np.sum(own, axis=0) for own in weights]
+        for precisions, spread in zip(weights, spreads, strict=True):
+            precisions.append(1 / np.maximum(spread, _LEAST))
+    totals = [np.sum(precisions, axis=0) for precisions in weights]
     paired = zip(shared, *weights, strict=True)
-    found: Doubles = np.sum([dot * (one / totals[0]) * (other / totals[1]) for dot, one, other in paired], axis=0)
-    return found
+    covariances: Doubles = np.sum(
+        [dot * (weight / totals[0]) * (other / totals[1]) for dot, weight, other in paired], axis=0
+    )
+    return covariances
 
 
 _LEAST = 1e-300
@@ -134,7 +138,7 @@ _LEAST = 1e-300
 
 def _least_scale(residuals: ResidualStore, classes: Sequence[Classes]) -> float:
     """Return a bound from below for the scales of all draws in products over these classes."""
-    squares = [min(base_squares(*own.side)) for own in classes]
+    squares = [min(base_squares(*classing.side)) for classing in classes]
     least = math.inf
     for inner in subsets(len(classes)):
         for measured in residuals.known([classes[place] for place in inner]):

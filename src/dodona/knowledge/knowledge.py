@@ -90,7 +90,7 @@ class BlockDemand(Protocol):
         """The block."""
         ...
 
-    def met(self, found: KnownValues) -> bool:
+    def met(self, known: KnownValues) -> bool:
         """Return whether the known values are accurate enough."""
         ...
 
@@ -135,8 +135,8 @@ class Knowledge:
         start, blocks = 0, measured.query.blocks
         counts = all(block.weight == ONE for block in blocks)
         sums: list[SumPattern | None] = [None] * len(blocks) if counts else find_patterns(blocks, self.domain)
-        for block, noise, own in zip(blocks, measured.noises, sums, strict=True):
-            self._learn_block(receipt, measured, block, noise, values[start : start + block.values], own)
+        for block, noise, pattern in zip(blocks, measured.noises, sums, strict=True):
+            self._learn_block(receipt, measured, block, noise, values[start : start + block.values], pattern)
             start += block.values
 
     def learn_residuals(self, receipt: Receipt, measured: ResidualMeasurement, values: Sequence[int]) -> None:
@@ -145,15 +145,17 @@ class Knowledge:
         for residual, variance in measured.parts:
             self.residuals.add(residual, values[start : start + residual.number], variance, measured.law)
             start += residual.number
-        sets = [tuple(own.plain for own in residual.classes) for residual, _ in measured.parts]
-        counted = [own for own, (residual, _) in zip(sets, measured.parts, strict=True) if residual.summed is None]
+        sets = [tuple(classing.plain for classing in residual.classes) for residual, _ in measured.parts]
+        counted = [
+            classes for classes, (residual, _) in zip(sets, measured.parts, strict=True) if residual.summed is None
+        ]
         self.learned.extend(map(LearnedMarginal, _maximal_sets(counted)))
         widest = max(sets, key=len)
-        classes = [own for residual, _ in measured.parts for own in residual.classes]
-        names = frozenset(own.attribute for own in classes if not own.base.sums)
+        classes = [classing for residual, _ in measured.parts for classing in residual.classes]
+        names = frozenset(classing.attribute for classing in classes if not classing.base.sums)
         wide = receipt.purpose.endswith(f" {BundleLevel.LATTICE.name}")
         level = BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE
-        summed = frozenset((own.attribute, own.base) for own in classes if own.base.sums)
+        summed = frozenset((classing.attribute, classing.base) for classing in classes if classing.base.sums)
         self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event, summed)
 
     @property
@@ -180,14 +182,18 @@ class Knowledge:
     ) -> Iterator[KnownValues | None]:
         """Yield the result of `lookup` for each block; residuals are looked up for all products together."""
         some = len(self.residuals) > 1  # more than just the number of rows
-        products = {place: own for place, own in enumerate(patterns) if isinstance(own, CountPattern) and own.sets}
+        products = {
+            place: pattern
+            for place, pattern in enumerate(patterns)
+            if isinstance(pattern, CountPattern) and pattern.sets
+        }
         estimates = self.residuals.lookup_all([*products.values()]) if some else repeat(None)
-        for place, (own, pattern) in enumerate(zip(wanted, patterns, strict=True)):
-            one = next(estimates) if place in products else None
-            if one is not None and own.met(one):
-                yield one
+        for place, (demand, pattern) in enumerate(zip(wanted, patterns, strict=True)):
+            estimate = next(estimates) if place in products else None
+            if estimate is not None and demand.met(estimate):
+                yield estimate
             else:
-                yield self.lookup(own.block, pattern, own.met, beside_residuals=one is not None)
+                yield self.lookup(demand.block, pattern, demand.met, beside_residuals=estimate is not None)
 
     def lookup(
         self,
@@ -211,7 +217,7 @@ class Knowledge:
         ways = [self._exactly, self._from_residuals, self._from_tables, self._as_released]
         if beside_residuals:
             ways.remove(self._from_residuals)
-        return next((found for way in ways for found in way(block, pattern) if enough(found)), None)
+        return next((known for way in ways for known in way(block, pattern) if enough(known)), None)
 
     def follow(self, block: Block, pattern: Pattern) -> FollowedValues | None:
         """Return the counts or sums of a block as they follow from residuals alone."""
@@ -234,10 +240,13 @@ class Knowledge:
             derived = way((block,))
             if derived is None:
                 continue
-            values = [int(own.value) if own.value.denominator == 1 else float(own.value) for own in derived]
-            found = KnownValues(values, tuple(map(_law_of, derived)))
-            if enough(found):
-                return found
+            values = [
+                int(combination.value) if combination.value.denominator == 1 else float(combination.value)
+                for combination in derived
+            ]
+            known = KnownValues(values, tuple(map(_law_of, derived)))
+            if enough(known):
+                return known
         return None
 
     def expecting(self, measured: Measurement | Sequence[ResidualVariance], *, fixed: bool) -> Knowledge:
@@ -245,31 +254,33 @@ class Knowledge:
 
         If the number of rows is public (`fixed`), it counts as known even before it is read.
         """
-        found = Knowledge(self.domain, normal=self.normal)
-        found.rows = RowCount(0.0) if self.rows is None and fixed else self.rows
-        found.residuals = self.residuals.expecting(() if isinstance(measured, Measurement) else measured, fixed=fixed)
+        knowledge = Knowledge(self.domain, normal=self.normal)
+        knowledge.rows = RowCount(0.0) if self.rows is None and fixed else self.rows
+        knowledge.residuals = self.residuals.expecting(
+            () if isinstance(measured, Measurement) else measured, fixed=fixed
+        )
         if isinstance(measured, Measurement):
             for block, noise in zip(measured.query.blocks, measured.noises, strict=True):
                 pattern = self.pattern(block)
                 if pattern is not None and pattern.grouped:
                     classes = _classes_in_key_order(block, pattern)
-                    found.tables.append(CountTable(classes, np.zeros(block.values), noise, ""))
+                    knowledge.tables.append(CountTable(classes, np.zeros(block.values), noise, ""))
                 elif _counts_all(block):
-                    found._count_rows(0, noise)
-        return found
+                    knowledge._count_rows(0, noise)
+        return knowledge
 
     def of_bundle(self, receipt: str, *, residuals: bool) -> Knowledge | None:
         """Return what the bundle of a receipt answers from: residuals, or its table; None if it bought no table.
 
         As `expecting` does before the purchase, this leaves out single answers.
         """
-        found = Knowledge(self.domain, normal=self.normal)
-        found.rows = self.rows
+        knowledge = Knowledge(self.domain, normal=self.normal)
+        knowledge.rows = self.rows
         if residuals:
-            found.residuals = self.residuals
-            return found
-        found.tables += [table for table in self.tables if table.receipt == receipt]
-        return found if found.tables else None
+            knowledge.residuals = self.residuals
+            return knowledge
+        knowledge.tables += [table for table in self.tables if table.receipt == receipt]
+        return knowledge if knowledge.tables else None
 
     @property
     def public_rows(self) -> int | None:
@@ -293,9 +304,9 @@ class Knowledge:
         return KnownValues((self.rows.value * weight.number,), (NoiseSum(()),))
 
     def _exactly(self, block: Block, _facet: CountPattern | None) -> Iterator[KnownValues]:
-        found = self.exact(block)
-        if found is not None:
-            yield found
+        known = self.exact(block)
+        if known is not None:
+            yield known
 
     def _from_residuals(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
         if pattern is None or (pattern.classes and len(self.residuals) < 2):  # noqa: PLR2004  the number of rows alone
@@ -322,13 +333,13 @@ class Knowledge:
         groups = group_products(block, pattern)
         known = [*self.residuals.lookup_all(groups)]
         if None in known:
-            finer = [refine_pattern(own, self.domain) or own for own in groups]
+            finer = [refine_pattern(group, self.domain) or group for group in groups]
             known = [*self.residuals.lookup_all(finer)]
-        found = [own for own in known if own is not None]
-        if len(found) == len(groups):
-            laws = [own.laws[0] for own in found]
+        estimates = [estimate for estimate in known if estimate is not None]
+        if len(estimates) == len(groups):
+            laws = [estimate.laws[0] for estimate in estimates]
             alike = all(law == laws[0] for law in laws)
-            yield KnownValues([own.values[0] for own in found], (laws[0],) if alike else tuple(laws))
+            yield KnownValues([estimate.values[0] for estimate in estimates], (laws[0],) if alike else tuple(laws))
 
     def _from_tables(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
         """Yield the estimate from each table, least variance first; a later one may have a lighter tail."""
@@ -336,7 +347,7 @@ class Knowledge:
         for table in self.tables:
             product = None if pattern is None else table.product(pattern, self.rows)
             known.append(table.lookup(block, self.rows) if product is None else product)
-        yield from sorted((one for one in known if one is not None), key=_largest_variance)
+        yield from sorted((estimate for estimate in known if estimate is not None), key=_largest_variance)
 
     def _as_released(self, block: Block, pattern: CountPattern | None) -> Iterator[KnownValues]:
         """Yield a released table with its columns reordered, or number of rows: its error law is that of one draw."""
@@ -344,10 +355,10 @@ class Knowledge:
             yield KnownValues((self.rows.value,), (self.rows.noise,))
         if pattern is None or not pattern.grouped:
             return
-        alike = [own for own in self.tables if set(own.classes) == set(pattern.classes)]
+        alike = [table for table in self.tables if set(table.classes) == set(pattern.classes)]
         if alike:
-            best = min(alike, key=lambda own: noise_variance(own.noise))
-            places = [best.classes.index(own) for own in _classes_in_key_order(block, pattern)]
+            best = min(alike, key=lambda table: noise_variance(table.noise))
+            places = [best.classes.index(classing) for classing in _classes_in_key_order(block, pattern)]
             yield KnownValues(best.values.transpose(places).reshape(-1), (best.noise,))
 
     def _learn_block(  # noqa: PLR0913, PLR0917  all that a release says about it
@@ -393,7 +404,7 @@ def _law_of(combined: BestCombination) -> ErrorLaw:
     terms = combined.terms
     if len(terms) == 1 and abs(terms[0].coefficient) == 1:
         return terms[0].noise
-    return NoiseSum.combination([(float(one.coefficient), one.noise) for one in terms])
+    return NoiseSum.combination([(float(term.coefficient), term.noise) for term in terms])
 
 
 def has_constant_weight(block: Block) -> bool:
@@ -424,12 +435,12 @@ def _counts_all(block: Block) -> bool:
 
 def _maximal_sets(sets: Sequence[tuple[Classes, ...]]) -> list[tuple[Classes, ...]]:
     """Return the sets that are not contained in another one."""
-    held = {part for own in sets if own for part in combinations(own, len(own) - 1)}
-    return [own for own in sets if own not in held]
+    held = {part for classes in sets if classes for part in combinations(classes, len(classes) - 1)}
+    return [classes for classes in sets if classes not in held]
 
 
-def _largest_variance(found: KnownValues) -> float:
-    return max(law.variance for law in found.laws if isinstance(law, NoiseSum))
+def _largest_variance(known: KnownValues) -> float:
+    return max(law.variance for law in known.laws if isinstance(law, NoiseSum))
 
 
 def _classes_in_key_order(block: Block, pattern: CountPattern) -> tuple[Classes, ...]:
@@ -439,5 +450,5 @@ def _classes_in_key_order(block: Block, pattern: CountPattern) -> tuple[Classes,
 
 def _cells_in_key_order(values: NDArray[np.float64], block: Block, pattern: CountPattern) -> NDArray[np.float64]:
     """Return the cells of a marginal in the order of its keys."""
-    table = values.reshape([own.number for own in pattern.classes])
+    table = values.reshape([classing.number for classing in pattern.classes])
     return table.transpose(key_places(block, pattern)).reshape(-1)

@@ -58,34 +58,34 @@ class CountPattern:
     @property
     def names(self) -> tuple[str, ...]:
         """The attributes."""
-        return tuple(own.attribute for own in self.classes)
+        return tuple(classing.attribute for classing in self.classes)
 
     @property
     def summed(self) -> Classes | None:
         """The column whose numbers are added up, if it is no count."""
-        return next((own for own in self.classes if own.base.sums), None)
+        return next((classing for classing in self.classes if classing.base.sums), None)
 
     @property
     def weighed(self) -> bool:
         """Whether the classes of a column have weights, so that it is no count."""
-        return any(isinstance(own, ClassWeight) for own in self.sets or self.filters or ())
+        return any(isinstance(members, ClassWeight) for members in self.sets or self.filters or ())
 
     @property
     def size(self) -> int:
         """The number of combinations of classes."""
-        return math.prod(own.number for own in self.classes)
+        return math.prod(classing.number for classing in self.classes)
 
 
 @lru_cache(maxsize=1 << 12)
 def list_classings(attribute: Attribute) -> tuple[Classes, ...]:
     """Return the possible classings of an attribute, the coarsest first."""
-    found = []
+    classings = []
     declared = Partition.of(attribute)
     if not declared.single and declared.groups > 1 and declared.groups * declared.cells <= MOST_BITS:
-        found.append(Classes.grouped(declared))
+        classings.append(Classes.grouped(declared))
     if 1 < attribute.cells <= MOST_CLASSES:
-        found.append(Classes.of(attribute))
-    return tuple(found)
+        classings.append(Classes.of(attribute))
+    return tuple(classings)
 
 
 def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
@@ -109,14 +109,15 @@ def find_pattern(block: Block, domain: Domain) -> CountPattern | None:
     if len(sets) == len(parts) and names == sorted({*names}):
         return _product_pattern(sets, domain)
     if type(where) is Jointly:
-        told = zip(where.names, axis_classes(where.shape, where.codes), strict=True)
-        found = [_coarsest(domain.by_name[name], own) for name, own in told]
+        labelled = zip(where.names, axis_classes(where.shape, where.codes), strict=True)
+        classings = [_coarsest(domain.by_name[name], labels) for name, labels in labelled]
     else:
         seen = attribute_uses(Stack((), (block,))).items()
-        found = [_coarsest(domain.by_name[name], atom_labels(domain.by_name[name].cells, own)) for name, own in seen]
-    known = tuple(own for own in found if own is not None)
+        columns = [(domain.by_name[name], trait) for name, trait in seen]
+        classings = [_coarsest(column, atom_labels(column.cells, trait)) for column, trait in columns]
+    known = tuple(classing for classing in classings if classing is not None)
     pattern = CountPattern(known, None)
-    return pattern if known and len(known) == len(found) and pattern.size <= MOST_PATTERN_CELLS else None
+    return pattern if known and len(known) == len(classings) and pattern.size <= MOST_PATTERN_CELLS else None
 
 
 def _product_pattern(parts: Sequence[Among], domain: Domain) -> CountPattern | None:
@@ -164,9 +165,9 @@ def _coarsest(attribute: Attribute, labelled: NDArray[np.int64] | tuple[int, ...
     for way in list_classings(attribute):
         if way.number == way.cells:
             return way
-        own, told = way.labels(), np.asarray(labelled)
-        firsts = np.unique(own, return_index=True)[1]
-        if (told == told[firsts][own]).all():
+        classes, labels = way.labels(), np.asarray(labelled)
+        firsts = np.unique(classes, return_index=True)[1]
+        if (labels == labels[firsts][classes]).all():
             return way
     return None
 
@@ -178,17 +179,17 @@ def _marginal_pattern(block: Block, domain: Domain) -> CountPattern | None:
     """
     parts = block.where.parts if type(block.where) is And else (block.where,)
     conditions = [part for part in parts if type(part) is Among]
-    found = [_key_classes(key, domain) for key in block.keys]
+    key_classings = [_key_classes(key, domain) for key in block.keys]
     filtered = _product_pattern(conditions, domain) if len(conditions) == len(parts) else None
-    known: dict[Classes, Members | None] = {own: None for own in found if own is not None}
-    if len(known) < len(found) or filtered is None or filtered.sets is None:
+    known: dict[Classes, Members | None] = {classing: None for classing in key_classings if classing is not None}
+    if len(known) < len(key_classings) or filtered is None or filtered.sets is None:
         return None
     known |= dict(zip(filtered.classes, filtered.sets, strict=True))
-    if len({own.attribute for own in known}) < len(found) + len(conditions):
+    if len({classing.attribute for classing in known}) < len(key_classings) + len(conditions):
         return None
-    classes = tuple(sorted(known, key=lambda own: own.attribute))
+    classes = tuple(sorted(known, key=lambda classing: classing.attribute))
     if conditions:
-        pattern = CountPattern(classes, None, filters=tuple([known[own] for own in classes]))
+        pattern = CountPattern(classes, None, filters=tuple([known[classing] for classing in classes]))
     else:
         pattern = CountPattern(classes, None, grouped=True)
     return pattern if pattern.size <= MOST_PATTERN_CELLS else None
@@ -199,7 +200,7 @@ def _key_classes(key: Key, domain: Domain) -> Classes | None:
     if not isinstance(key, Partition):
         return None
     ways = list_classings(domain.by_name[key.attribute])
-    return next((own for own in ways if own.number == key.groups and _same(own, key)), None)
+    return next((classing for classing in ways if classing.number == key.groups and _same(classing, key)), None)
 
 
 @lru_cache(maxsize=1 << 10)
@@ -212,7 +213,7 @@ def refine_pattern(pattern: CountPattern, domain: Domain) -> CountPattern | None
     if pattern.sets is None:
         return None
     finest = tuple(
-        [own if own.base.sums else list_classings(domain.by_name[own.attribute])[-1] for own in pattern.classes]
+        [each if each.base.sums else list_classings(domain.by_name[each.attribute])[-1] for each in pattern.classes]
     )
     if finest == pattern.classes:
         return None
@@ -228,8 +229,8 @@ def member_classes(block: Block, classes: tuple[Classes, ...]) -> NDArray[np.boo
     where = block.where
     if type(where) is not Jointly or block.weight != ONE or block.keys or block.table is not None:
         return None
-    shape = tuple(own.number for own in classes)
-    axes = [place for place, own in enumerate(classes) if own.attribute in where.names]
+    shape = tuple(classing.number for classing in classes)
+    axes = [place for place, classing in enumerate(classes) if classing.attribute in where.names]
     if len(axes) < len(where.names) or not all(_single(classes[place]) for place in axes):
         return None
     order = [where.names.index(classes[place].attribute) for place in axes]
@@ -253,14 +254,14 @@ def weigh_classes(block: Block, classes: tuple[Classes, ...]) -> ClassWeights | 
 
     Attributes that the block does not depend on are allowed and make no difference.
     """
-    if not block.attributes <= {own.attribute for own in classes}:
+    if not block.attributes <= {classing.attribute for classing in classes}:
         return None
-    shape = tuple(own.number for own in classes)
+    shape = tuple(classing.number for classing in classes)
     firsts, whole = {}, True
-    for place, own in enumerate(classes):
-        codes = _first_codes(own)
-        whole = whole and len(codes) == own.cells
-        firsts[own.attribute] = codes.reshape([-1 if other == place else 1 for other in range(len(classes))])
+    for place, classing in enumerate(classes):
+        codes = _first_codes(classing)
+        whole = whole and len(codes) == classing.cells
+        firsts[classing.attribute] = codes.reshape([-1 if other == place else 1 for other in range(len(classes))])
     if not whole and not _respects(block, classes):
         return None
     weights = np.broadcast_to(block_weights(block, firsts), shape).reshape(-1)
@@ -283,11 +284,11 @@ def _first_codes(classes: Classes) -> NDArray[np.int64]:
 def _respects(block: Block, classes: tuple[Classes, ...]) -> bool:
     """Return whether a block splits no class."""
     seen = attribute_uses(Stack((), (block,)))
-    for own in classes:
-        trait = seen.get(own.attribute)
+    for classing in classes:
+        trait = seen.get(classing.attribute)
         if trait is not None:
-            told, places = atom_labels(own.cells, trait), own.labels()
-            if (told != told[_first_codes(own)][places]).any():
+            atoms, places = atom_labels(classing.cells, trait), classing.labels()
+            if (atoms != atoms[_first_codes(classing)][places]).any():
                 return False
     return True
 
@@ -388,9 +389,9 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
         return None
     boxes = _group_boxes(block)
     if boxes is not None and type(block.weight) is ConstantWeight:
-        found = [_box_vector(sets, block.weight.number) for sets in boxes]
-        vectors = [vector for vector in found if vector is not None]
-        return vectors if len(vectors) == len(found) else None
+        box_vectors = [_box_vector(sets, block.weight.number) for sets in boxes]
+        vectors = [vector for vector in box_vectors if vector is not None]
+        return vectors if len(vectors) == len(box_vectors) else None
     if not _is_sum(block.weight):
         return None
     codes = code_runs(block, domain, written_out=_WRITTEN_OUT)
@@ -401,9 +402,9 @@ def block_vectors(block: Block, domain: Domain) -> list[StepVector] | None:
     meant = evaluate_predicate(block.where, axes)
     several: list[StepVector] = [{} for _ in range(block.values)]
     for powers, weights in _pieces(block.weight, axes, {name: domain.by_name[name].cells for name in codes}).items():
-        own = np.broadcast_to(np.where(meant, weights, 0), shape).reshape(-1)
-        table = np.zeros((block.values, len(own)), dtype=own.dtype)
-        table[groups, np.arange(len(own))] = own
+        coefficients = np.broadcast_to(np.where(meant, weights, 0), shape).reshape(-1)
+        table = np.zeros((block.values, len(coefficients)), dtype=coefficients.dtype)
+        table[groups, np.arange(len(coefficients))] = coefficients
         for group, column, value in _jumps(table.reshape(block.values, *shape), codes, dict(powers)):
             several[group][column] = value
     return several if max(map(len, several)) <= MOST_STEPS else None
@@ -424,8 +425,8 @@ def dependence(block: Block) -> frozenset[str] | None:
         return frozenset(keys.union(sets))
     if type(weight) is not ValueWeight or weight.power != 1 or not weight.factor or weight.attribute in keys:
         return None
-    own = sets.get(weight.attribute)
-    codes = (1 << weight.size) - 1 if own is None else own.codes & (1 << weight.size) - 1
+    condition = sets.get(weight.attribute)
+    codes = (1 << weight.size) - 1 if condition is None else condition.codes & (1 << weight.size) - 1
     return (
         frozenset(keys.union(sets, [weight.attribute])) if codes.bit_count() > 1 else None
     )  # of two numbers one is not 0
@@ -450,13 +451,13 @@ def _group_boxes(block: Block) -> list[CodeSets] | None:
         [(key.attribute, key.cells, (1 << after) - (1 << first)) for first, after in pairwise(_edges(key))]
         for key in keys
     ]
-    found: list[CodeSets] = []
+    boxes: list[CodeSets] = []
     for chosen in product(*groups):
         box: CodeSets = {}
         for name, cells, codes in (*meant, *chosen):
             box[name] = (cells, codes & box[name][1] if name in box else codes)
-        found.append(box)
-    return found
+        boxes.append(box)
+    return boxes
 
 
 def _edges(key: Partition) -> list[int]:
@@ -469,12 +470,12 @@ def _box_vector(box: CodeSets, weight: int) -> StepVector | None:
     steps = [_set_steps(name, *box[name]) for name in sorted(box)] if weight else [[]]
     if math.prod(map(len, steps)) > MOST_STEPS:
         return None
-    found: StepVector = {}
+    vector: StepVector = {}
     for chosen in product(*steps):
-        found[tuple([step for step, _ in chosen if step is not None])] = weight * math.prod(
+        vector[tuple([step for step, _ in chosen if step is not None])] = weight * math.prod(
             [jump for _, jump in chosen]
         )
-    return found
+    return vector
 
 
 def _set_steps(name: str, cells: int, codes: int) -> list[tuple[CodeStep | None, int]]:
@@ -520,14 +521,14 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
         case query.PolynomialWeight(polynomial) if any(sizes[name] > _WRITTEN_OUT for name in polynomial.names):
             return _polynomial_pieces(polynomial, axes, sizes)
         case query.CaseWeight(branches, otherwise):
-            found = _pieces(otherwise, axes, sizes)
+            pieces = _pieces(otherwise, axes, sizes)
             for predicate, branch in reversed(branches):
-                meant, own = evaluate_predicate(predicate, axes), _pieces(branch, axes, sizes)
-                found = {
-                    powers: np.where(meant, own.get(powers, np.int64(0)), found.get(powers, np.int64(0)))
-                    for powers in own.keys() | found.keys()
+                meant, branch_pieces = evaluate_predicate(predicate, axes), _pieces(branch, axes, sizes)
+                pieces = {
+                    powers: np.where(meant, branch_pieces.get(powers, np.int64(0)), pieces.get(powers, np.int64(0)))
+                    for powers in branch_pieces.keys() | pieces.keys()
                 }
-            return found
+            return pieces
         case _:
             return {(): query.evaluate_weight(weight, axes)}
 
@@ -535,16 +536,16 @@ def _pieces(weight: Weight, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers
 def _polynomial_pieces(polynomial: Polynomial, axes: Axes, sizes: Mapping[str, int]) -> dict[Powers, NDArray[Any]]:
     """Return the coefficients of a polynomial in the codes of its large attributes."""
     held = evaluate_polynomial(polynomial, axes)[1]
-    found: dict[Powers, NDArray[Any]] = {}
+    pieces: dict[Powers, NDArray[Any]] = {}
     for exponents, number in polynomial.terms:
         named = list(zip(polynomial.names, exponents, strict=True))
         powers = tuple([(name, power) for name, power in named if power and sizes[name] > _WRITTEN_OUT])
-        own: NDArray[Any] = np.asarray(number, dtype=np.int64)
+        coefficient: NDArray[Any] = np.asarray(number, dtype=np.int64)
         for name, power in named:
             if sizes[name] <= _WRITTEN_OUT:
-                own = own * axes[name] ** power
-        found[powers] = found.get(powers, np.int64(0)) + np.where(held, own, np.int64(0))
-    return found
+                coefficient = coefficient * axes[name] ** power
+        pieces[powers] = pieces.get(powers, np.int64(0)) + np.where(held, coefficient, np.int64(0))
+    return pieces
 
 
 def _jumps(
@@ -556,7 +557,7 @@ def _jumps(
         table = table.astype(object)
     for axis in range(1, table.ndim):
         table = np.concatenate([np.take(table, [0], axis=axis), np.diff(table, axis=axis)], axis=axis)
-    steps = [(name, own.tolist(), powers.get(name, 0)) for name, own in codes.items()]
+    steps = [(name, starts.tolist(), powers.get(name, 0)) for name, starts in codes.items()]
     for (group, *index), value in zip(np.argwhere(table).tolist(), table[table != 0].tolist(), strict=True):
         named = zip(steps, index, strict=True)
-        yield group, tuple((name, own[at], power) for (name, own, power), at in named if at or power), value
+        yield group, tuple((name, starts[at], power) for (name, starts, power), at in named if at or power), value

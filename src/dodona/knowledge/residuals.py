@@ -127,7 +127,7 @@ def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[meas
     Theorem: residual-allotment
     """
     shares = [variance_shares(target.product) for target in targets]
-    residuals = tuple(dict.fromkeys(residual for own in shares for residual in own))
+    residuals = tuple(dict.fromkeys(residual for target_shares in shares for residual in target_shares))
     if unit.fixed:
         residuals = tuple(residual for residual in residuals if residual.classes)
     if not residuals:
@@ -135,17 +135,22 @@ def allot_variances(targets: Sequence[VarianceTarget], unit: Unit) -> tuple[meas
     places = {residual: place for place, residual in enumerate(residuals)}
     entries = [
         (line, places[residual], float(share) / float(target.variance))
-        for line, (own, target) in enumerate(zip(shares, targets, strict=True))
-        for residual, share in own.items()
+        for line, (target_shares, target) in enumerate(zip(shares, targets, strict=True))
+        for residual, share in target_shares.items()
         if residual in places
     ]
-    lines, columns, numbers = (np.array(own) for own in zip(*entries, strict=True))
+    lines, columns, numbers = (np.array(column) for column in zip(*entries, strict=True))
     kinds = np.array(_kinds(residuals, np.bincount(columns, numbers).tolist(), unit))
     errors = _Errors(np.unique(lines, return_inverse=True)[1], kinds[columns], numbers)
     spread = _balance_variances(_prices(residuals, kinds.tolist(), unit), errors)
-    rounded = {own: _down(Fraction(float(spread[kind]))) for own, kind in zip(residuals, kinds.tolist(), strict=True)}
-    largest = max(_variance(own, rounded) / target.variance for own, target in zip(shares, targets, strict=True))
-    return tuple((residual, _down(own / largest)) for residual, own in rounded.items())
+    rounded = {
+        residual: _down(Fraction(float(spread[kind]))) for residual, kind in zip(residuals, kinds.tolist(), strict=True)
+    }
+    largest = max(
+        _variance(target_shares, rounded) / target.variance
+        for target_shares, target in zip(shares, targets, strict=True)
+    )
+    return tuple((residual, _down(variance / largest)) for residual, variance in rounded.items())
 
 
 def _kinds(residuals: Sequence[Residual], shares: Sequence[float], unit: Unit) -> list[int]:
@@ -157,7 +162,7 @@ def _kinds(residuals: Sequence[Residual], shares: Sequence[float], unit: Unit) -
         return list(range(len(residuals)))
     seen: dict[tuple[tuple[int, ...], str], int] = {}
     alike = (
-        (tuple(sorted(own.number for own in residual.classes)), f"{used:.6e}")
+        (tuple(sorted(classing.number for classing in residual.classes)), f"{used:.6e}")
         for residual, used in zip(residuals, shares, strict=True)
     )
     return [seen.setdefault(kind, len(seen)) for kind in alike]
@@ -173,9 +178,12 @@ def _prices(residuals: Sequence[Residual], kinds: Sequence[int], unit: Unit) -> 
     number = max(kinds) + 1
     if differences.size * number > MOST_KINDS:
         every = np.zeros((1, number))
-        added = [Fraction(0) if unit.fixed else measurement.squared_move_added(own) for own in residuals]
-        moved = (max(measurement.largest_squared_move(own), other) for own, other in zip(residuals, added, strict=True))
-        np.add.at(every[0], list(kinds), [float(own) for own in moved])
+        added = [Fraction(0) if unit.fixed else measurement.squared_move_added(residual) for residual in residuals]
+        moved = (
+            max(measurement.largest_squared_move(residual), other)
+            for residual, other in zip(residuals, added, strict=True)
+        )
+        np.add.at(every[0], list(kinds), [float(move) for move in moved])
         return every
     table = np.zeros((*differences.shape, number))
     for residual, kind in zip(residuals, kinds, strict=True):
@@ -216,19 +224,19 @@ def _balance_variances(prices: NDArray[np.float64], targets: _Errors) -> NDArray
     share = np.full(len(prices), 1 / len(prices))
     number = int(targets.lines.max()) + 1
     weight = np.full(number, 1 / number)
-    best, found = math.inf, np.ones(prices.shape[1])
+    best, variances = math.inf, np.ones(prices.shape[1])
     for _ in range(_TURNS):
         cost, error = share @ prices, targets.of_kinds(weight)
         spread = np.sqrt(cost / error)
         costs, errors = prices @ (1 / spread), targets.of_targets(spread)
         reached = float(costs.max() * errors.max())
         if reached < best:
-            best, found = reached, spread
+            best, variances = reached, spread
         if best <= (1 + _GAP) * float(np.sqrt(cost * error).sum()) ** 2:
             break
         share = share * costs / (share @ costs)
         weight = weight * errors / (weight @ errors)
-    return found
+    return variances
 
 
 def _variance(shares: Mapping[Residual, Fraction], spread: Mapping[Residual, Fraction]) -> Fraction:
@@ -284,18 +292,20 @@ class ResidualStore:
     def variance(self, residual: Residual) -> float:
         """Return the variance of a residual in its bases; infinite if it was never measured in them."""
         classes, bases = _plain(residual.classes)
-        return next((own.variance for own in self._rows.get(classes, ()) if own.bases == bases), math.inf)
+        return next(
+            (measured.variance for measured in self._rows.get(classes, ()) if measured.bases == bases), math.inf
+        )
 
     def information(self, classes: Sequence[Classes], *, fixed: bool) -> float:
         """Return Σ price/variance over the known residuals of some columns: what they would cost now."""
-        found = 0.0
+        total = 0.0
         for inner in subsets(len(classes))[1 if fixed else 0 :]:
             kept = tuple([classes[place] for place in inner])
-            for own in self._rows.get(kept, ()):
-                sides = zip(own.bases, kept, strict=True)
-                price = math.prod([float(largest_weight(base, one.side[1])) for base, one in sides])
-                found += price / own.variance
-        return found
+            for measured in self._rows.get(kept, ()):
+                sides = zip(measured.bases, kept, strict=True)
+                price = math.prod([float(largest_weight(base, classing.side[1])) for base, classing in sides])
+                total += price / measured.variance
+        return total
 
     def rounding(self, residual: Residual) -> Fraction:
         """Return what rounding adds to the variance of a residual that will be measured."""
@@ -333,12 +343,12 @@ class ResidualStore:
 
         If the number of rows is public (`fixed`), it counts as known even before it is read.
         """
-        found = ResidualStore(total=0 if fixed else None, law=self._law)
-        found._rows |= self._rows
-        found.version = self.version
+        store = ResidualStore(total=0 if fixed else None, law=self._law)
+        store._rows |= self._rows
+        store.version = self.version
         for residual, variance in parts:
-            found.add(residual, np.zeros(residual.number, dtype=np.int64), variance, self._law)
-        return found
+            store.add(residual, np.zeros(residual.number, dtype=np.int64), variance, self._law)
+        return store
 
     def lookup(self, pattern: CountPattern) -> KnownValues | None:
         """Return the answer to a product query; None if a residual it needs was not measured.
@@ -348,28 +358,28 @@ class ResidualStore:
         if pattern.sets is None:
             return None
         value = variance = reach = 0.0
-        means = [set_mean(own, members) for own, members in zip(pattern.classes, pattern.sets, strict=True)]
+        means = [set_mean(classing, members) for classing, members in zip(pattern.classes, pattern.sets, strict=True)]
         for inner in subsets(len(means)):
             factor = math.prod([mean for place, mean in enumerate(means) if place not in inner])
             if factor == 0:
                 continue
-            found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
-            if found is None:
+            measurements = self._rows.get(tuple([pattern.classes[place] for place in inner]))
+            if measurements is None:
                 return None
-            own = []
-            for one in found:
+            estimates = []
+            for measured in measurements:
                 sides = [
                     set_side(pattern.classes[place].side[1], base, pattern.sets[place])
-                    for place, base in zip(inner, one.bases, strict=True)
+                    for place, base in zip(inner, measured.bases, strict=True)
                 ]
-                rows = one.rows
+                rows = measured.rows
                 for side in sides:  # contract the first axis, one attribute at a time
                     rows = side.coefficients @ rows.reshape(len(side.coefficients), -1)
-                spread = math.prod([side.spread for side in sides]) * one.variance
-                largest = one.most * math.prod([side.largest for side in sides])
-                own.append((factor * float(rows.item()), factor**2 * spread, factor * largest))
-            told, spread, farthest = own[0] if len(own) == 1 else _pool(own)
-            value += told
+                spread = math.prod([side.spread for side in sides]) * measured.variance
+                largest = measured.most * math.prod([side.largest for side in sides])
+                estimates.append((factor * float(rows.item()), factor**2 * spread, factor * largest))
+            estimate, spread, farthest = estimates[0] if len(estimates) == 1 else _pool(estimates)
+            value += estimate
             variance += spread
             reach = max(reach, farthest) if spread else reach
         return KnownValues((value,), _residual_laws(variance, reach))
@@ -388,17 +398,17 @@ class ResidualStore:
             classes = patterns[places[0]].classes
             if len(places) < _SEVERAL or not classes:
                 for place in places:
-                    one = self.lookup(patterns[place])
-                    if one is not None:
-                        values[place], laws[place] = one.values[0], one.laws
+                    estimate = self.lookup(patterns[place])
+                    if estimate is not None:
+                        values[place], laws[place] = estimate.values[0], estimate.laws
                 continue
-            lines = max(1, _MOST_AT_ONCE // math.prod(own.number for own in classes[1:]))
+            lines = max(1, _MOST_AT_ONCE // math.prod(classing.number for classing in classes[1:]))
             for start in range(0, len(places), lines):
-                own = places[start : start + lines]
-                told = self._lookup_alike(classes, [patterns[place].sets or () for place in own])
-                for place, (value, law) in zip(own, told, strict=False):
+                batch = places[start : start + lines]
+                answers = self._lookup_alike(classes, [patterns[place].sets or () for place in batch])
+                for place, (value, law) in zip(batch, answers, strict=False):
                     values[place], laws[place] = value, law
-        return (None if law is None else KnownValues((own,), law) for own, law in zip(values, laws, strict=True))
+        return (None if law is None else KnownValues((value,), law) for value, law in zip(values, laws, strict=True))
 
     def _lookup_alike(
         self, classes: tuple[Classes, ...], sets: Sequence[tuple[Members, ...]]
@@ -407,61 +417,66 @@ class ResidualStore:
 
         Theorem: residual-reconstruction
         """
-        means = [np.array([set_mean(own, one) for one in members]) for own, members in _columns(classes, sets)]
+        means = [
+            np.array([set_mean(classing, subset) for subset in members])
+            for classing, members in _columns(classes, sets)
+        ]
         ones, sides = np.ones(len(sets)), SideTable(classes, sets)
         value, variance, reach = np.zeros(len(sets)), np.zeros(len(sets)), np.zeros(len(sets))
         for inner in subsets(len(classes)):
-            mean = math.prod([own for place, own in enumerate(means) if place not in inner], start=ones)
+            mean = math.prod([column_mean for place, column_mean in enumerate(means) if place not in inner], start=ones)
             if not mean.any():
                 continue
-            found = self._rows.get(tuple([classes[place] for place in inner]))
-            if found is None:
+            measurements = self._rows.get(tuple([classes[place] for place in inner]))
+            if measurements is None:
                 return ()
-            own = []
-            for one in found:
-                parts = [sides.of(place, base) for place, base in zip(inner, one.bases, strict=True)]
-                spread = math.prod([part.spreads for part in parts], start=ones) * one.variance
+            estimates = []
+            for measured in measurements:
+                parts = [sides.of(place, base) for place, base in zip(inner, measured.bases, strict=True)]
+                spread = math.prod([part.spreads for part in parts], start=ones) * measured.variance
                 largest = math.prod([part.largest for part in parts], start=ones)
-                told = _contract(one.rows, [part.coefficients for part in parts])
-                own.append((mean * told, mean**2 * spread, mean * largest * one.most))
-            told, spread, farthest = own[0] if len(own) == 1 else _pool(own)
-            value += told
+                estimate = _contract(measured.rows, [part.coefficients for part in parts])
+                estimates.append((mean * estimate, mean**2 * spread, mean * largest * measured.most))
+            estimate, spread, farthest = estimates[0] if len(estimates) == 1 else _pool(estimates)
+            value += estimate
             variance += spread
             reach = np.where(spread > 0, np.maximum(reach, farthest), reach)
         return zip(value.tolist(), map(_residual_laws, variance.tolist(), reach.tolist()), strict=True)
 
     def cells(self, pattern: CountPattern) -> KnownValues | None:
         """Return all cells of a marginal in row-major order, and their common error law: that of the least precise."""
-        total: NDArray[np.float64] = np.zeros([own.number for own in pattern.classes])
+        total: NDArray[np.float64] = np.zeros([classing.number for classing in pattern.classes])
         variance = reach = 0.0
         for inner in subsets(len(pattern.classes)):
-            found = self._rows.get(tuple([pattern.classes[place] for place in inner]))
-            if found is None:
+            measurements = self._rows.get(tuple([pattern.classes[place] for place in inner]))
+            if measurements is None:
                 return None
-            factor = math.prod([1 / own.number for place, own in enumerate(pattern.classes) if place not in inner])
-            own = []
-            for one in found:
-                rows, share, largest = one.rows, 1.0, one.most
-                for axis, (place, base) in enumerate(zip(inner, one.bases, strict=True)):
+            factor = math.prod(
+                [1 / classing.number for place, classing in enumerate(pattern.classes) if place not in inner]
+            )
+            estimates = []
+            for measured in measurements:
+                rows, share, largest = measured.rows, 1.0, measured.most
+                for axis, (place, base) in enumerate(zip(inner, measured.bases, strict=True)):
                     lifted, squares = lifted_rows(base, pattern.classes[place].number)
                     rows = np.moveaxis(np.tensordot(lifted, rows, (0, axis)), 0, axis)
                     share *= float((squares @ lifted**2).max())
                     largest *= float(np.abs(lifted).max())
-                own.append((factor * rows, factor**2 * share * one.variance, factor * largest))
-            told, spread, farthest = own[0] if len(own) == 1 else _pool(own)
-            total += told.reshape([side.number if n in inner else 1 for n, side in enumerate(pattern.classes)])
+                estimates.append((factor * rows, factor**2 * share * measured.variance, factor * largest))
+            estimate, spread, farthest = estimates[0] if len(estimates) == 1 else _pool(estimates)
+            total += estimate.reshape([side.number if n in inner else 1 for n, side in enumerate(pattern.classes)])
             variance += spread
             reach = max(reach, farthest) if spread else reach
         return KnownValues(total.reshape(-1), _residual_laws(variance, reach))
 
 
-def _pool(found: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+def _pool(estimates: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     """Return independent estimates of numbers averaged by precision: value, variance and reach, as numbers or arrays.
 
     Theorem: residual-reconstruction
     """
-    value, variance, reach = found[0]
-    for other, spread, farthest in found[1:]:
+    value, variance, reach = estimates[0]
+    for other, spread, farthest in estimates[1:]:
         share = variance / (variance + spread)
         value = value + share * (other - value)
         reach = np.maximum((1 - share) * reach, share * farthest)
@@ -470,7 +485,7 @@ def _pool(found: Sequence[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
 
 
 def _plain(classes: tuple[Classes, ...]) -> tuple[tuple[Classes, ...], tuple[Base, ...]]:
-    return tuple([own.plain for own in classes]), tuple([own.base for own in classes])
+    return tuple([classing.plain for classing in classes]), tuple([classing.base for classing in classes])
 
 
 def _columns(
@@ -498,22 +513,25 @@ class SideTable:
 
     def means(self, place: int) -> NDArray[np.float64]:
         """Return which part of one attribute's sides does not depend on it."""
-        own, members = self._columns[place]
-        return np.array([set_mean(own, one) for one in members])
+        classing, members = self._columns[place]
+        return np.array([set_mean(classing, selection) for selection in members])
 
     def of(self, place: int, base: Base) -> _Sides:
         """Return the sides of one attribute in one base."""
-        found = self._found.get((place, base))
-        if found is None:
-            own, members = self._columns[place]
-            places = {one: number for number, one in enumerate(dict.fromkeys(members))}
-            sides, lines = [set_side(own.side[1], base, one) for one in places], [places[one] for one in members]
-            found = self._found[place, base] = _Sides(
+        cached = self._found.get((place, base))
+        if cached is None:
+            classing, members = self._columns[place]
+            places = {selection: number for number, selection in enumerate(dict.fromkeys(members))}
+            sides, lines = (
+                [set_side(classing.side[1], base, selection) for selection in places],
+                [places[selection] for selection in members],
+            )
+            cached = self._found[place, base] = _Sides(
                 np.array([side.coefficients for side in sides])[lines],
                 np.array([side.spread for side in sides])[lines],
                 np.array([side.largest for side in sides])[lines],
             )
-        return found
+        return cached
 
 
 @lru_cache(maxsize=1 << 12)
@@ -527,11 +545,11 @@ def _residual_laws(variance: float, reach: float) -> tuple[ErrorLaw]:
 
 def _contract(rows: NDArray[np.float64], coefficients: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return, for each line of coefficients, the rows contracted with their products, one attribute at a time."""
-    found = rows.reshape(1, -1)
-    for own in coefficients:
-        number = own.shape[1]
-        found = (own[:, None, :] @ found.reshape(len(found), number, -1))[:, 0, :]
-    return found[:, 0]
+    contracted = rows.reshape(1, -1)
+    for matrix in coefficients:
+        number = matrix.shape[1]
+        contracted = (matrix[:, None, :] @ contracted.reshape(len(contracted), number, -1))[:, 0, :]
+    return contracted[:, 0]
 
 
 @lru_cache(maxsize=64)

@@ -45,20 +45,23 @@ class Shortlist:
     def __post_init__(self) -> None:
         """Refuse places that are not among the releases it covers, and anything else than numbers."""
         listed = [self.needed, *self.several.values()]
-        if any(own != sorted(set(own)) or (own and not 0 < own[0] <= own[-1] <= self.seen) for own in listed):
+        if any(
+            places != sorted(set(places)) or (places and not 0 < places[0] <= places[-1] <= self.seen)
+            for places in listed
+        ):
             raise ValueError
-        if any(type(number) is not int for own in (*listed, self.rents, self.draws) for number in own):
+        if any(type(number) is not int for numbers in (*listed, self.rents, self.draws) for number in numbers):
             raise ValueError
 
     def restore_rents(self, knowledge: Knowledge) -> bool:
         """Set how often each rent was paid; return whether these are the rents of the releases that were learned."""
         rents = knowledge.asked.rents
         if len(rents) != len(self.rents) or any(
-            own.times > times for own, times in zip(rents, self.rents, strict=True)
+            rent.times > times for rent, times in zip(rents, self.rents, strict=True)
         ):
             return False
-        for own, times in zip(rents, self.rents, strict=True):
-            own.times = times
+        for rent, times in zip(rents, self.rents, strict=True):
+            rent.times = times
         return True
 
 

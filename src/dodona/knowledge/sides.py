@@ -58,8 +58,8 @@ def members_of(numbers: Sequence[int]) -> tuple[Members, int]:
     different = {number for number in given if number}
     if len(different) <= 1:
         return sum(1 << place for place, number in enumerate(given) if number), different.pop() if different else 0
-    found = ClassWeight(tuple([number // math.gcd(*given) for number in given]))
-    return found, max(map(abs, given))
+    weight = ClassWeight(tuple([number // math.gcd(*given) for number in given]))
+    return weight, max(map(abs, given))
 
 
 @lru_cache(maxsize=256)
@@ -171,9 +171,9 @@ def worst_range(number: int, size: int) -> int:
 def _range_sums(number: int) -> NDArray[np.float64]:
     """Return the covariances of waves, added up over the classes before any two."""
     lifted, squares = lifted_rows(Base.RANGES, number)
-    found = np.zeros((number, number))
-    found[1:, 1:] = ((lifted.T * squares) @ lifted).cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
-    return found
+    sums = np.zeros((number, number))
+    sums[1:, 1:] = ((lifted.T * squares) @ lifted).cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+    return sums
 
 
 def at_least_as_hard(classes: Classes, members: Members, other: Members) -> bool:

@@ -100,7 +100,7 @@ class SumPattern:
         counted = self.counted
         if self.value.base.sums and not self.value.base.gaps and part == PRESENT:
             return counted
-        classes = tuple(sorted((*counted.classes, self.value), key=lambda own: own.attribute))
+        classes = tuple(sorted((*counted.classes, self.value), key=lambda classing: classing.attribute))
         place = classes.index(self.value)
         if counted.sets is not None:
             return CountPattern(classes, (*counted.sets[:place], part, *counted.sets[place:]))
@@ -134,8 +134,8 @@ def find_sum_pattern(block: Block, domain: Domain) -> SumPattern | None:
     if split is None or counted is None:
         return None
     numbers = (1 << domain[name].size) - 1
-    own = _of_numbers(block, domain[name], counted) if split[1] & numbers == numbers else None
-    return own or _of_weights(block, domain[name], counted, split[1])
+    pattern = _of_numbers(block, domain[name], counted) if split[1] & numbers == numbers else None
+    return pattern or _of_weights(block, domain[name], counted, split[1])
 
 
 def find_rows_pattern(block: Block, domain: Domain, total: SumPattern) -> Pattern | None:
@@ -157,11 +157,11 @@ def find_rows_pattern(block: Block, domain: Domain, total: SumPattern) -> Patter
 def find_patterns(blocks: Sequence[Block], domain: Domain) -> list[SumPattern | None]:
     """Return the pattern of each block that is a sum, or counts the rows of an average of numbers among them."""
     sums = [find_sum_pattern(block, domain) for block in blocks]
-    totals = {own.value.attribute: own for own in sums if own is not None and own.value.base.gaps}
+    totals = {pattern.value.attribute: pattern for pattern in sums if pattern is not None and pattern.value.base.gaps}
     for place, block in enumerate(blocks if totals else ()):
         if sums[place] is None and block.weight == ONE:
             of = (find_rows_pattern(block, domain, total) for total in totals.values())
-            sums[place] = next((own for own in of if isinstance(own, SumPattern)), None)
+            sums[place] = next((pattern for pattern in of if isinstance(pattern, SumPattern)), None)
     return sums
 
 
@@ -199,10 +199,10 @@ def _of_weights(block: Block, attribute: Attribute, counted: CountPattern, codes
         return None
     if isinstance(weights, ClassWeight):
         return SumPattern(counted, Classes.of(attribute), factor, 0, weights)
-    found = find_pattern(Block(among_mask(attribute, weights)), Domain((attribute,)))
-    if found is None or found.sets is None:
+    pattern = find_pattern(Block(among_mask(attribute, weights)), Domain((attribute,)))
+    if pattern is None or pattern.sets is None:
         return None
-    return SumPattern(counted, found.classes[0], factor, 0, found.sets[0])
+    return SumPattern(counted, pattern.classes[0], factor, 0, pattern.sets[0])
 
 
 @lru_cache(maxsize=1 << 10)
@@ -242,7 +242,7 @@ def combine_patterns(first: Pattern, second: Pattern, times: Fraction, domain: D
         return None
     (top, above), (bottom, below) = upper, lower
     different = [name for name in {**top, **bottom} if top.get(name) != bottom.get(name)]
-    if len(different) != 1 or any(own.get(different[0], _NOTHING)[1] is None for own in (top, bottom)):
+    if len(different) != 1 or any(sides.get(different[0], _NOTHING)[1] is None for sides in (top, bottom)):
         return None
     (name,) = different
     value, numbers, divisor = _difference(top.get(name), bottom.get(name), above, times * below, domain[name])
@@ -263,10 +263,10 @@ def _less_rows(total: SumPattern, rows: Pattern, times: Fraction) -> SumPattern 
 
 
 def _pattern_of(sides: Sequence[_Side]) -> CountPattern:
-    classes, members = tuple([own for own, _ in sides]), tuple([members for _, members in sides])
+    classes, members = tuple([classing for classing, _ in sides]), tuple([members for _, members in sides])
     if None in members:
         return CountPattern(classes, None, filters=members)
-    return CountPattern(classes, tuple([own for own in members if own is not None]))
+    return CountPattern(classes, tuple([selection for selection in members if selection is not None]))
 
 
 _Side = tuple[Classes, Members | None]
@@ -289,7 +289,9 @@ def _sides(pattern: Pattern) -> tuple[dict[str, _Side], Exact] | None:
         members = pattern.sets
     elif not pattern.several:
         return None
-    return {own.attribute: (own, one) for own, one in zip(pattern.classes, members, strict=True)}, factor
+    return {
+        classing.attribute: (classing, selection) for classing, selection in zip(pattern.classes, members, strict=True)
+    }, factor
 
 
 def _difference(
@@ -298,7 +300,7 @@ def _difference(
     """Return above · first - below · second as whole numbers by class over a divisor; without a side, it is 1."""
     known = [side for side in (first, second) if side is not None]
     classes = known[0][0]
-    if any(own != classes for own, _ in known):
+    if any(classing != classes for classing, _ in known):
         classes = list_classings(attribute)[-1]
     weights: list[Sequence[Exact]] = []
     for side in (first, second):
@@ -306,9 +308,9 @@ def _difference(
             weights.append([1] * classes.number)
         else:
             weights.append(_class_numbers(refine_set(side[0], side[1], classes), classes.number))
-    numbers = [above * Fraction(own) - below * Fraction(other) for own, other in zip(*weights, strict=True)]
-    divisor = math.lcm(*[own.denominator for own in numbers])
-    return classes, [int(own * divisor) for own in numbers], divisor
+    numbers = [above * Fraction(weight) - below * Fraction(other) for weight, other in zip(*weights, strict=True)]
+    divisor = math.lcm(*[number.denominator for number in numbers])
+    return classes, [int(number * divisor) for number in numbers], divisor
 
 
 def _class_numbers(members: Members, number: int) -> Sequence[Exact]:
@@ -334,7 +336,7 @@ def group_products(block: Block, pattern: CountPattern) -> list[CountPattern]:
     places, groups = key_places(block, pattern), []
     filters = pattern.filters or (None,) * len(pattern.classes)
     for chosen in product(*(range(pattern.classes[place].number) for place in places)):
-        sets: list[Members] = [0 if own is None else own for own in filters]
+        sets: list[Members] = [0 if members is None else members for members in filters]
         for place, group in zip(places, chosen, strict=True):
             sets[place] = 1 << group
         groups.append(CountPattern(pattern.classes, tuple(sets)))
@@ -359,18 +361,18 @@ def follow(residuals: ResidualStore, block: Block, pattern: Pattern, domain: Dom
     parts = (
         [(1, pattern)]
         if isinstance(pattern, CountPattern)
-        else [(own, pattern.pattern(part)) for own, part in pattern.parts]
+        else [(factor, pattern.pattern(part)) for factor, part in pattern.parts]
     )
-    terms = [(float(factor), group_products(block, own)) for factor, own in parts]
+    terms = [(float(factor), group_products(block, part_pattern)) for factor, part_pattern in parts]
     for finer in (False, True):
-        own = (
-            [(factor, [refine_pattern(one, domain) or one for one in groups]) for factor, groups in terms]
+        trial_terms = (
+            [(factor, [refine_pattern(group, domain) or group for group in groups]) for factor, groups in terms]
             if finer
             else terms
         )
-        found = _estimate(residuals, own, block.values)
-        if found is not None:
-            return FollowedValues(found, tuple(own))
+        known = _estimate(residuals, trial_terms, block.values)
+        if known is not None:
+            return FollowedValues(known, tuple(trial_terms))
     return None
 
 
@@ -381,12 +383,12 @@ def _estimate(
     values: NDArray[np.float64] = np.zeros(groups)
     laws: list[list[tuple[float, ErrorLaw]]] = [[] for _ in range(groups)]
     for factor, products in terms:
-        for place, one in enumerate(residuals.lookup_all(products)):
-            if one is None:
+        for place, known in enumerate(residuals.lookup_all(products)):
+            if known is None:
                 return None
-            values[place] += factor * float(one.values[0])
-            laws[place].append((factor, one.laws[0]))
-    combined = [_combined(own) for own in laws]
+            values[place] += factor * float(known.values[0])
+            laws[place].append((factor, known.laws[0]))
+    combined = [_combined(group_laws) for group_laws in laws]
     return KnownValues(values, (combined[0],) if all(law == combined[0] for law in combined) else tuple(combined))
 
 

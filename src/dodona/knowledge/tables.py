@@ -53,7 +53,7 @@ class CountTable:
 
     def __post_init__(self) -> None:
         """Compute the total once."""
-        object.__setattr__(self, "values", self.values.reshape([own.number for own in self.classes]))
+        object.__setattr__(self, "values", self.values.reshape([classing.number for classing in self.classes]))
         object.__setattr__(self, "_sum", float(self.values.sum()))
 
     @property
@@ -68,17 +68,17 @@ class CountTable:
         """
         if pattern.sets is None:
             return None
-        counted = [own for own in pattern.sets if isinstance(own, int)]
+        counted = [selection for selection in pattern.sets if isinstance(selection, int)]
         if len(counted) < len(pattern.sets):
             return None
         sets = dict(zip(pattern.classes, counted, strict=True))
         if not sets.keys() <= set(self.classes):
             return None
         table, number = self.values, 1
-        for own in self.classes:  # contract the first axis, one attribute at a time
-            members = sets.get(own)
-            table = table.sum(axis=0) if members is None else table[class_mask(own, members)].sum(axis=0)
-            number *= own.number if members is None else members.bit_count()
+        for classing in self.classes:  # contract the first axis, one attribute at a time
+            members = sets.get(classing)
+            table = table.sum(axis=0) if members is None else table[class_mask(classing, members)].sum(axis=0)
+            number *= classing.number if members is None else members.bit_count()
         return self._counted([float(table)], [number], rows)
 
     def lookup(self, block: Block, rows: RowCount | None) -> KnownValues | None:
@@ -98,9 +98,9 @@ class CountTable:
         if weighed.weights.min() >= 0 and weighed.weights.max() <= 1:
             return self._counted(inside, [round(number) for number in sums], rows)
         values, laws = [], []
-        for group, (own, total) in enumerate(zip(inside, sums, strict=True)):
+        for group, (value, total) in enumerate(zip(inside, sums, strict=True)):
             share = _share(self.size, total, noise_variance(self.noise), rows)
-            values.append(self._sharpened(own, share, rows))
+            values.append(self._sharpened(value, share, rows))
             laws.append(self._law_of_sum(weighed.weights[weighed.groups == group], share, rows))
         return KnownValues(values, tuple(laws))
 
@@ -113,8 +113,8 @@ class CountTable:
         """Return sums of `numbers` counts each, adjusted by the number of rows, with their error laws."""
         variance = noise_variance(self.noise)
         values = [
-            self._sharpened(own, _share(self.size, number, variance, rows), rows)
-            for own, number in zip(sums, numbers, strict=True)
+            self._sharpened(total, _share(self.size, number, variance, rows), rows)
+            for total, number in zip(sums, numbers, strict=True)
         ]
         return KnownValues(values, tuple(count_law(self.size, number, self.noise, rows) for number in numbers))
 

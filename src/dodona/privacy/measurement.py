@@ -139,14 +139,14 @@ def noises_from_text(text: str) -> tuple[Noise, ...]:
     >>> noises_from_text("gaussian 7/2 x 2")[1].scale
     Fraction(7, 2)
     """
-    found: list[Noise] = []
+    noises: list[Noise] = []
     for run in text.split(", "):
         try:
             law, scale, _, times = run.split(" ")
-            found += [_LAWS[law](scale=Fraction(scale))] * int(times)
+            noises += [_LAWS[law](scale=Fraction(scale))] * int(times)
         except (KeyError, ValueError, ZeroDivisionError) as fault:
             raise InvalidArgument("mechanism", text, "write runs such as 'laplace 2 x 3'") from fault
-    return tuple(found)
+    return tuple(noises)
 
 
 # --- What was measured: a question, the noisy integers of its blocks, and their noise. ---
@@ -205,15 +205,15 @@ def worst_ratio(parts: Sequence[ResidualVariance], unit: Unit, *, limit: int = M
 
     Theorem: residual-measurement, pattern-price, people
     """
-    found = Fraction(0)
+    ratio = Fraction(0)
     if not unit.fixed:
         # Many residuals look alike, and adding fractions is slow: each kind is added once, times its number.
-        alike = Counter((own.sides, variance.numerator, variance.denominator) for own, variance in parts)
+        alike = Counter((residual.sides, variance.numerator, variance.denominator) for residual, variance in parts)
         for (sides, above, below), times in alike.items():
-            found += _largest_weights(sides) * Fraction(times * below, above)
+            ratio += _largest_weights(sides) * Fraction(times * below, above)
     if unit.neighbours is Neighbours.REPLACE:
-        found = max(found, _worst(parts, limit))
-    return unit.rows**2 * found
+        ratio = max(ratio, _worst(parts, limit))
+    return unit.rows**2 * ratio
 
 
 def squared_move_added(residual: Residual) -> Fraction:
@@ -269,16 +269,16 @@ class DifferencePatterns:
         """Return the patterns that affect the given residuals."""
         by_name: dict[str, dict[Classes, None]] = {}
         for residual in residuals:
-            for own in residual.classes:
-                by_name.setdefault(own.attribute, {})[own] = None
+            for classing in residual.classes:
+                by_name.setdefault(classing.attribute, {})[classing] = None
         axes, differs, shape = {}, {}, []
         for place, name in enumerate(sorted(by_name)):
             ways = tuple(by_name[name])
             cases = _difference_cases(ways)
             shape.append(len(cases))
-            for number, own in enumerate(ways):
-                axes[own] = place
-                differs[own] = cases[:, number]
+            for number, classing in enumerate(ways):
+                axes[classing] = place
+                differs[classing] = cases[:, number]
         return cls(axes, differs, tuple(shape))
 
     @property
@@ -288,11 +288,11 @@ class DifferencePatterns:
 
     def places(self, residual: Residual) -> NDArray[np.int64]:
         """Return the index of each pattern among the 2^|A| cases of a residual, broadcastable to all patterns."""
-        found = np.zeros([1] * len(self.shape), dtype=np.int64)
-        for own in residual.classes:
-            shape = [-1 if place == self.axes[own] else 1 for place in range(len(self.shape))]
-            found = 2 * found + self.differs[own].reshape(shape)
-        return found
+        indices = np.zeros([1] * len(self.shape), dtype=np.int64)
+        for classing in residual.classes:
+            shape = [-1 if place == self.axes[classing] else 1 for place in range(len(self.shape))]
+            indices = 2 * indices + self.differs[classing].reshape(shape)
+        return indices
 
 
 def squared_moves(residual: Residual) -> list[Fraction]:
@@ -308,11 +308,11 @@ def _difference_cases(ways: tuple[Classes, ...]) -> NDArray[np.bool_]:
     """
     if len(ways) == 1:
         return np.array([[False], [True]])
-    labels = np.unique(np.stack([own.labels() for own in ways]), axis=1)
+    labels = np.unique(np.stack([classing.labels() for classing in ways]), axis=1)
     first, second = np.triu_indices(labels.shape[1])
     pairs = np.unique((labels[:, first] != labels[:, second]).T, axis=0)
-    for place, own in enumerate(ways):
-        if own.base is not Base.POINTS:  # what two cells share in it is not decided by whether they differ
+    for place, classing in enumerate(ways):
+        if classing.base is not Base.POINTS:  # what two cells share in it is not decided by whether they differ
             both = [np.insert(np.delete(pairs, place, axis=1), place, case, axis=1) for case in (False, True)]
             pairs = np.unique(np.concatenate(both), axis=0)
     return pairs
@@ -339,8 +339,8 @@ def _worst(parts: Sequence[ResidualVariance], limit: int) -> Fraction:
         chosen = tuple(axis[start : start + step] for axis in near)
         times = np.zeros((len(chosen[0]), len(exact)), dtype=np.int64)
         for numbers, places in numbered:
-            own = np.broadcast_to(places, patterns.shape)[chosen]
-            np.add.at(times, (np.arange(len(own)), numbers[own]), 1)
+            indices = np.broadcast_to(places, patterns.shape)[chosen]
+            np.add.at(times, (np.arange(len(indices)), numbers[indices]), 1)
         seen.update(map(tuple, np.unique(times, axis=0).tolist()))
     pairs = (zip(exact, row, strict=True) for row in seen)
     return max(sum((count * value for value, count in row if count), Fraction(0)) for row in pairs)
@@ -386,13 +386,13 @@ class ResidualMeasurement:
         noises: list[NormalNoise] = []
         for residual, variance in parts:
             lengths = residual.squares()
-            own = {}
+            by_length = {}
             for length in dict.fromkeys(lengths):
                 square = variance * length
                 if square not in known:
                     known[square] = self.law(scale=sqrt_above(square))
-                own[length] = known[square]
-            noises += [own[length] for length in lengths]
+                by_length[length] = known[square]
+            noises += [by_length[length] for length in lengths]
         blocks = (block for residual, _ in parts for block in blocks_of_residual(residual, self.domain))
         query = Query(self.domain, tuple(blocks))
         object.__setattr__(self, "query", query)
@@ -401,7 +401,7 @@ class ResidualMeasurement:
     @property
     def purpose(self) -> str:
         """The purpose that is recorded in its receipt; it differs from that of the marginals themselves."""
-        points = all(own.base is Base.POINTS for residual, _ in self.parts for own in residual.classes)
+        points = all(classing.base is Base.POINTS for residual, _ in self.parts for classing in residual.classes)
         name = _NAMES[self.law][0 if points else 1]
         return " ".join(filter(None, (name, query_digest(self.query), self.label)))
 
@@ -417,11 +417,11 @@ class ResidualMeasurement:
 
     def turned(self, counts: NDArray[np.int64] | Sequence[int]) -> NDArray[Any]:
         """Return the rows of the marginals as exact integers, in the order of the noises."""
-        found, start = [], 0
+        rows, start = [], 0
         for residual, _ in self.parts:
-            found.append(residual.turned(counts[start : start + residual.values]))
+            rows.append(residual.turned(counts[start : start + residual.values]))
             start += residual.values
-        return np.concatenate(found)
+        return np.concatenate(rows)
 
     def event(self, unit: Unit) -> ResidualEvent:
         """Return the event of all residuals together.
@@ -463,13 +463,13 @@ def rounding_variance(residual: Residual, law: type[NormalNoise]) -> Fraction:
 def residuals_from_text(mechanism: str, query: Query) -> ResidualMeasurement | None:
     """Return the residuals measured under a mechanism's text; None if the text is of another mechanism."""
     words = [run.split(" ") for run in mechanism.split(", ")]
-    law = next((law for law, names in _NAMES.items() if all(own[0] in names for own in words)), None)
+    law = next((law for law, names in _NAMES.items() if all(tokens[0] in names for tokens in words)), None)
     if law is None:
         return None
     parts: list[tuple[Residual, Fraction]] = []
     left = [*query.blocks]
     for _, variance, *bases in words:
-        given = [Base(own) for own in bases] if bases else None
+        given = [Base(base) for base in bases] if bases else None
         number = 2 if any(base.gaps for base in given or ()) else 1
         blocks, left = left[:number], left[number:]
         if not blocks:
@@ -480,9 +480,9 @@ def residuals_from_text(mechanism: str, query: Query) -> ResidualMeasurement | N
 
 def _part_to_text(residual: Residual, variance: Fraction, law: type[NormalNoise]) -> str:
     """Return one residual's variance and, if one of its bases is not points, the bases in the order of its keys."""
-    if all(own.base is Base.POINTS for own in residual.classes):
+    if all(classing.base is Base.POINTS for classing in residual.classes):
         return f"{_NAMES[law][0]} {variance}"
-    return " ".join([_NAMES[law][1], str(variance), *[own.base.value for own in residual.classes]])
+    return " ".join([_NAMES[law][1], str(variance), *[classing.base.value for classing in residual.classes]])
 
 
 def sqrt_above(square: Fraction) -> Fraction:

@@ -94,13 +94,13 @@ def base_rows(base: Base, number: int) -> Integers:
     """
     match base:
         case Base.POINTS:
-            found = _helmert_rows(number)
+            rows = _helmert_rows(number)
         case Base.RANGES:
-            found = _wave_rows(number)
+            rows = _wave_rows(number)
         case Base.VALUES | Base.NUMBERS | Base.SQUARES | Base.NUMBER_SQUARES:
-            found = _number_rows(base, number)
-    found.flags.writeable = False
-    return found
+            rows = _number_rows(base, number)
+    rows.flags.writeable = False
+    return rows
 
 
 @lru_cache(maxsize=256)
@@ -171,9 +171,9 @@ def _number_rows(base: Base, number: int) -> Integers:
         steps = 2 * steps**2 - row_reach(base, number)
     if not base.gaps:
         return steps
-    found = np.zeros((2, number + 1), dtype=np.int64)
-    found[0, :number], found[1, number] = steps, 1
-    return found
+    rows = np.zeros((2, number + 1), dtype=np.int64)
+    rows[0, :number], rows[1, number] = steps, 1
+    return rows
 
 
 def _helmert_rows(number: int) -> Integers:
@@ -198,15 +198,15 @@ def _wave_rows(number: int) -> Integers:
     Ranges of cells are the same as their complements but for the sum, so they are arcs of a circle, and the best noise
     does not change when the circle is turned: its principal axes are waves.
     """
-    places, found = np.arange(number), []
+    places, waves = np.arange(number), []
     cosines = np.array([_cosine(place, number) for place in range(number)], dtype=np.int64)
     quarter = np.array([_cosine(4 * place - number, 4 * number) for place in range(number)], dtype=np.int64)
     for frequency in range(1, number // 2 + 1):
         amplitude = _amplitude(frequency, number)
-        found.append(_round_to_zero_sum(amplitude * cosines[frequency * places % number]))
+        waves.append(_round_to_zero_sum(amplitude * cosines[frequency * places % number]))
         if 2 * frequency < number:
-            found.append(_round_to_zero_sum(amplitude * quarter[frequency * places % number]))
-    return np.array(found, dtype=np.int64)
+            waves.append(_round_to_zero_sum(amplitude * quarter[frequency * places % number]))
+    return np.array(waves, dtype=np.int64)
 
 
 def _amplitude(frequency: int, number: int) -> int:

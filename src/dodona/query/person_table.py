@@ -87,17 +87,17 @@ class PersonColumn:
         """Return the code of each of `number` people, given the codes and the person number of all rows."""
         shape = people.shape
         meant = np.broadcast_to(evaluate_predicate(self.where, axes), shape)
-        weights, own = np.broadcast_to(evaluate_weight(self.weight, axes), shape)[meant], people[meant]
+        weights, owners = np.broadcast_to(evaluate_weight(self.weight, axes), shape)[meant], people[meant]
         if self.aggregate in {"count", "sum"}:
-            found = np.zeros(number, dtype=np.int64)
-            np.add.at(found, own, weights)
+            values = np.zeros(number, dtype=np.int64)
+            np.add.at(values, owners, weights)
         else:
             extreme, start = (np.minimum, LARGEST_TOTAL) if self.aggregate == "least" else (np.maximum, -LARGEST_TOTAL)
-            found = np.full(number, start, dtype=np.int64)
-            extreme.at(found, own, weights)
+            values = np.full(number, start, dtype=np.int64)
+            extreme.at(values, owners, weights)
         size = self.attribute.size
-        found = np.clip((found - self.lower) // self.width, 0, size - 1)
-        return np.where(np.bincount(own, minlength=number) > 0, found, np.int64(self.absent))
+        values = np.clip((values - self.lower) // self.width, 0, size - 1)
+        return np.where(np.bincount(owners, minlength=number) > 0, values, np.int64(self.absent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,14 @@ class PersonTable:
 
     def part(self, names: frozenset[str]) -> PersonTable:
         """Return the table with only these columns; the people are the same."""
-        return PersonTable(self.where, tuple(one for one in self.columns if one.attribute.name in names))
+        return PersonTable(self.where, tuple(column for column in self.columns if column.attribute.name in names))
 
     def codes(self, axes: Axes, people: Integers) -> dict[str, Integers]:
         """Return the rows of the table as codes, given the codes and the person number of all counted rows."""
         meant = np.broadcast_to(evaluate_predicate(self.where, axes), people.shape)
         known, numbers = np.unique(people[meant], return_inverse=True)
-        rows = {name: np.broadcast_to(own, people.shape)[meant] for name, own in axes.items()}
-        return {one.attribute.name: one.codes(rows, numbers, len(known)) for one in self.columns}
+        rows = {name: np.broadcast_to(codes, people.shape)[meant] for name, codes in axes.items()}
+        return {column.attribute.name: column.codes(rows, numbers, len(known)) for column in self.columns}
 
     def rows(self, axes: Axes, people: Integers) -> int:
         """Return the number of rows of the table."""
@@ -161,20 +161,20 @@ def person_column(  # noqa: PLR0913  a definition
     lower, upper = bounds
     if lower > upper or max(abs(lower), abs(upper)) > LARGEST_TOTAL:
         raise InvalidArgument("bounds", bounds, "write whole numbers, the smaller first, below 2^61")
-    own = -(-(upper - lower + 1) // MOST_CODES) if width is None else width
-    last = max(1, (upper - lower) // own)  # a column has two values at least
+    grid_width = -(-(upper - lower + 1) // MOST_CODES) if width is None else width
+    last = max(1, (upper - lower) // grid_width)  # a column has two values at least
     if present and aggregate in {"least", "greatest"}:
         raise InvalidArgument("present", present, "a person may have no row that it covers; leave it out")
     always = present or aggregate == "count"
-    name = _column_name(aggregate, where, weight, (lower, own, last, int(always)))
-    first, step = lower * unit, own * unit
+    name = _column_name(aggregate, where, weight, (lower, grid_width, last, int(always)))
+    first, step = lower * unit, grid_width * unit
     whole = first.denominator == step.denominator == 1 and step == 1
-    zero = first + step * min(max(-lower // own, 0), last)  # the total of no rows
+    zero = first + step * min(max(-lower // grid_width, 0), last)  # the total of no rows
     if whole:
         attribute: Attribute = Integer(name, int(first), int(first) + last, otherwise=int(zero) if always else None)
     else:
         attribute = Number(name, first, first + step * last, step, otherwise=zero if always else None)
-    return PersonColumn(attribute, aggregate, where, weight, lower, own)
+    return PersonColumn(attribute, aggregate, where, weight, lower, grid_width)
 
 
 def copied_column(attribute: Attribute, aggregate: Aggregate, where: Predicate = EVERYTHING) -> PersonColumn:
@@ -186,10 +186,10 @@ def copied_column(attribute: Attribute, aggregate: Aggregate, where: Predicate =
         raise InvalidArgument("aggregate", aggregate, "write least or greatest")
     covered = conjunction(where, among_mask(attribute, (1 << attribute.size) - 1))
     weight = ValueWeight(attribute.name, attribute.size, 0, 1)
-    own, always = copy(attribute), attribute.landing is not None
+    renamed, always = copy(attribute), attribute.landing is not None
     name = _column_name(aggregate, covered, weight, (0, 1, attribute.size - 1, int(always)))
-    set_fields(own, name=name, source=None)
-    return PersonColumn(own, aggregate, covered, weight, 0, 1)
+    set_fields(renamed, name=name, source=None)
+    return PersonColumn(renamed, aggregate, covered, weight, 0, 1)
 
 
 def _rebuild(column: PersonColumn, domain: Domain) -> PersonColumn:
@@ -225,7 +225,7 @@ def name_people_columns(text: str) -> str:
     >>> name_people_columns("avg in person_count_0123456789")
     "avg in a person's count"
     """
-    return _DERIVED.sub(lambda found: f"a person's {_WORDS.get(found[1], found[1])}", text)
+    return _DERIVED.sub(lambda matched: f"a person's {_WORDS.get(matched[1], matched[1])}", text)
 
 
 def _spell(value: object) -> str:
@@ -235,5 +235,5 @@ def _spell(value: object) -> str:
     if isinstance(value, tuple):
         return f"({' '.join(map(_spell, value))})"
     if is_dataclass(value):
-        return f"{type(value).__name__}{_spell(tuple(getattr(value, own.name) for own in fields(value)))}"
+        return f"{type(value).__name__}{_spell(tuple(getattr(value, member.name) for member in fields(value)))}"
     return str(value)

@@ -115,7 +115,7 @@ class Association:
     @property
     def blocks(self) -> tuple[int, ...]:
         """The numbers of all blocks."""
-        squares = [own for own in (self.first_squares, self.second_squares) if own is not None]
+        squares = [block for block in (self.first_squares, self.second_squares) if block is not None]
         return (self.first.rows, self.first.total, self.second.total, self.products, *squares)
 
 
@@ -171,10 +171,10 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
         case Variation(squares, mean):
             inner = replace(mean, total=places[mean.total], rows=places[mean.rows])
             return replace(expression, squares=places[squares], mean=inner)
-        case Association(products, one, other, one_squares, other_squares):
+        case Association(products, first, other, one_squares, other_squares):
             return Association(
                 places[products],
-                replace(one, total=places[one.total], rows=places[one.rows]),
+                replace(first, total=places[first.total], rows=places[first.rows]),
                 replace(other, total=places[other.total], rows=places[other.rows]),
                 None if one_squares is None else places[one_squares],
                 None if other_squares is None else places[other_squares],
@@ -233,10 +233,10 @@ def _association_scales(association: Association, query: Query) -> dict[int, flo
     far = [_farthest(mean) for mean, _ in pair]
     scales = {association.first.rows: 1.0}
     scales[association.products] = float(far[0] * far[1] / query.blocks[association.products].unit)
-    for (mean, squares), own in zip(pair, far, strict=True):
-        scales[mean.total] = float(own / query.blocks[mean.total].unit)
+    for (mean, squares), distance in zip(pair, far, strict=True):
+        scales[mean.total] = float(distance / query.blocks[mean.total].unit)
         if squares is not None:
-            scales[squares] = float(own**2 / query.blocks[squares].unit)
+            scales[squares] = float(distance**2 / query.blocks[squares].unit)
     return scales
 
 
@@ -251,11 +251,11 @@ def _farthest(mean: Mean) -> Fraction:
 
 def _smallest_scales(*scales: Mapping[int, float]) -> dict[int, float]:
     """Merge the scales of several operands, taking the smaller scale for a shared block."""
-    found: dict[int, float] = {}
-    for one in scales:
-        for block, scale in one.items():
-            found[block] = min(scale, found.get(block, math.inf))
-    return found
+    by_block: dict[int, float] = {}
+    for operand_scales in scales:
+        for block, scale in operand_scales.items():
+            by_block[block] = min(scale, by_block.get(block, math.inf))
+    return by_block
 
 
 _Sums = Total | KeyLabel | LiteralExpression | PublicValue
@@ -336,8 +336,8 @@ class Question:
     @cached_property
     def domain(self) -> Domain:
         """The domain of the columns that it names: of the rows, or of all tables of people that its blocks name."""
-        found = [block.table.domain for block in self.query.blocks if block.table is not None]
-        return reduce(Domain.merge, found) if found else self.query.domain
+        domains = [block.table.domain for block in self.query.blocks if block.table is not None]
+        return reduce(Domain.merge, domains) if domains else self.query.domain
 
     @property
     def groups(self) -> int:
@@ -364,12 +364,12 @@ class Question:
         """Whether it consists only of counts and sums, including in HAVING and ORDER BY."""
         if self.columns is _ONE_VALUE and self.having is None and not self.order:  # nearly all questions of a batch
             return True
-        return all(_consists_of(own, _Sums) for own in self._read)
+        return all(_consists_of(expression, _Sums) for expression in self._read)
 
     @cached_property
     def from_sums(self) -> bool:
         """Whether all that it shows is computed from counts and sums: these, averages, spreads, and arithmetic."""
-        return all(_consists_of(own, _Sums | Mean | Variation) for own in self._read)
+        return all(_consists_of(expression, _Sums | Mean | Variation) for expression in self._read)
 
     @property
     def _read(self) -> list[Expression]:
@@ -382,19 +382,19 @@ class Question:
 
         An expression that only HAVING or ORDER BY reads counts as a column if it needs blocks that no column uses.
         """
-        found = [(column, noise_scales(column.expression, self.query)) for column in self.columns]
-        found = [(column, scales) for column, scales in found if scales]
-        seen = {block for _, scales in found for block in scales}
+        pairs = [(column, noise_scales(column.expression, self.query)) for column in self.columns]
+        pairs = [(column, scales) for column, scales in pairs if scales]
+        seen = {block for _, scales in pairs for block in scales}
         hidden = [AnswerColumn("ORDER BY", order.expression) for order in self.order]
         if self.having is not None:
             hidden += [AnswerColumn("HAVING", operand) for operand in _operands(self.having)]
         for column in hidden:
             scales = noise_scales(column.expression, self.query)
             if not scales.keys() <= seen:
-                found.append((column, scales))
+                pairs.append((column, scales))
                 seen |= scales.keys()
         rest = [block for block in range(len(self.query.blocks)) if block not in seen]
-        return (*found, *[(AnswerColumn(f"block {block}", Total(block)), {block: 1.0}) for block in rest])
+        return (*pairs, *[(AnswerColumn(f"block {block}", Total(block)), {block: 1.0}) for block in rest])
 
     def column_alone(self, column: AnswerColumn, blocks: tuple[int, ...]) -> Question:
         """Return a question for one column and its blocks: all that its predicted error depends on.

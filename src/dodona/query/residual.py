@@ -146,10 +146,10 @@ class Classes:
 
     def labels(self) -> Integers:
         """Return the class of each code."""
-        found = np.zeros(self.cells, dtype=np.int64)
+        labels = np.zeros(self.cells, dtype=np.int64)
         for place, mask in enumerate(self.masks):
-            found[unpack_bits(mask, self.cells)] = place
-        return found
+            labels[unpack_bits(mask, self.cells)] = place
+        return labels
 
 
 @lru_cache(maxsize=1 << 10)
@@ -179,11 +179,11 @@ class Residual:
 
     def __post_init__(self) -> None:
         """Refuse duplicate attributes and too many rows."""
-        ordered = tuple(sorted(self.classes, key=lambda one: one.attribute))
+        ordered = tuple(sorted(self.classes, key=lambda classing: classing.attribute))
         object.__setattr__(self, "classes", ordered)
-        if len({one.attribute for one in ordered}) != len(ordered):
+        if len({classing.attribute for classing in ordered}) != len(ordered):
             raise InvalidArgument("classes", self.attributes, "write each attribute once")
-        if sum(one.base.sums for one in ordered) > 1:
+        if sum(classing.base.sums for classing in ordered) > 1:
             raise InvalidArgument("classes", self.attributes, "write one column whose numbers are added up, at most")
         if self.number > MOST_VALUES:
             raise InvalidArgument("classes", f"{self.number} rows", f"write classes with at most {MOST_VALUES} rows")
@@ -191,12 +191,12 @@ class Residual:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attribute names, in order."""
-        return tuple(one.attribute for one in self.classes)
+        return tuple(classing.attribute for classing in self.classes)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The number of rows per attribute: for counts one less than the number of classes."""
-        return tuple([one.rows for one in self.classes])
+        return tuple([classing.rows for classing in self.classes])
 
     @property
     def number(self) -> int:
@@ -206,42 +206,42 @@ class Residual:
     @property
     def sides(self) -> tuple[BasedNumber, ...]:
         """The base and the number of classes of each attribute: all that its rows depend on."""
-        return tuple([one.side for one in self.classes])
+        return tuple([classing.side for classing in self.classes])
 
     @property
     def summed(self) -> Classes | None:
         """The column whose numbers are added up, if there is one."""
-        return next((one for one in self.classes if one.base.sums), None)
+        return next((classing for classing in self.classes if classing.base.sums), None)
 
     @property
     def values(self) -> int:
         """How many numbers its rows are computed from: those of `blocks_of_residual`."""
-        return math.prod([one.rows if one.base.sums else one.number for one in self.classes])
+        return math.prod([classing.rows if classing.base.sums else classing.number for classing in self.classes])
 
     def rows(self) -> tuple[ResidualRow, ...]:
         """Return all rows, those with least noise first, so that rows with the same noise are adjacent."""
-        steps = [*product(*(range(1, own.rows + 1) for own in self.classes))]
+        steps = [*product(*(range(1, classing.rows + 1) for classing in self.classes))]
         paired = zip(self.order().tolist(), self.squares(), strict=True)
         return tuple([ResidualRow(steps[place], square) for place, square in paired])
 
     def squares(self) -> list[int]:
         """Return the squares of `rows`: by what the variance of each is multiplied."""
-        found: list[int] = _row_squares(self.sides)[self.order()].tolist()
-        return found
+        squares: list[int] = _row_squares(self.sides)[self.order()].tolist()
+        return squares
 
     def block(self, row: ResidualRow) -> Block:
         """Return the block that sums one row of a residual of points: each table row has weight ∏ h_j(class).
 
         h_j is 1 before class j, -j in it and 0 beyond. The first case that holds has all attributes that are in theirs.
         """
-        if any(own.base is not Base.POINTS for own in self.classes):
+        if any(classing.base is not Base.POINTS for classing in self.classes):
             raise InvalidArgument("classes", self.attributes, "write classes whose base is points")
         if not self.classes:
             return Block()
         reached, last = [], []
-        for own, step in zip(self.classes, row.steps, strict=True):
-            reached.append(_class_predicate(own, sum(own.masks[: step + 1])))
-            last.append((_class_predicate(own, own.masks[step]), -step))
+        for classing, step in zip(self.classes, row.steps, strict=True):
+            reached.append(_class_predicate(classing, sum(classing.masks[: step + 1])))
+            last.append((_class_predicate(classing, classing.masks[step]), -step))
         branches = []
         for size in range(len(last), 0, -1):
             for chosen in combinations(last, size):
@@ -259,17 +259,17 @@ class Residual:
         >>> Residual((Classes("sex", 3, (1, 2, 4)),)).turned([5, 7, 1]).tolist()
         [-2, 10]
         """
-        sizes = [own.number for own in self.classes if not own.base.sums]
+        sizes = [classing.number for classing in self.classes if not classing.base.sums]
         most = math.prod([base_reach(*side) for side in self.sides])
         largest = max((abs(int(count)) for count in counts), default=0) * most
         kind = np.int64 if largest < 1 << 62 else object
         table = np.asarray(counts, dtype=kind)
-        for place, own in enumerate(self.classes):
-            if own.base.sums:  # its rows come one after the other
-                table = np.moveaxis(table.reshape([own.rows, *sizes]), 0, place)
-        table = table.reshape([own.rows if own.base.sums else own.number for own in self.classes])
-        for own in self.classes:  # moves the first axis to the end, one attribute at a time
-            rows = np.eye(own.rows, dtype=np.int64) if own.base.sums else base_rows(*own.side)
+        for place, classing in enumerate(self.classes):
+            if classing.base.sums:  # its rows come one after the other
+                table = np.moveaxis(table.reshape([classing.rows, *sizes]), 0, place)
+        table = table.reshape([classing.rows if classing.base.sums else classing.number for classing in self.classes])
+        for classing in self.classes:  # moves the first axis to the end, one attribute at a time
+            rows = np.eye(classing.rows, dtype=np.int64) if classing.base.sums else base_rows(*classing.side)
             table = np.moveaxis(np.tensordot(rows.astype(kind), table, axes=(1, 0)), 0, -1)
         flat: NDArray[Any] = table.reshape(-1)[self.order()]
         return flat
@@ -286,19 +286,19 @@ BasedNumber = tuple[Base, int]
 def _row_squares(sides: Sequence[BasedNumber]) -> NDArray[Any]:
     """Return the square of each row, in row-major order of the steps; as objects where 64 bits are too few."""
     squares = [base_squares(*side) for side in sides]
-    kind = np.int64 if math.prod([max(own) for own in squares]) < 1 << 62 else object
-    found = np.ones(1, dtype=kind)
-    for own in squares:
-        found = np.multiply.outer(found, np.array(own, dtype=kind)).reshape(-1)
-    return found
+    kind = np.int64 if math.prod([max(factor) for factor in squares]) < 1 << 62 else object
+    products = np.ones(1, dtype=kind)
+    for factor in squares:
+        products = np.multiply.outer(products, np.array(factor, dtype=kind)).reshape(-1)
+    return products
 
 
 @lru_cache(maxsize=256)
 def _row_order(sides: tuple[BasedNumber, ...]) -> Integers:
     """Return positions in row-major order of the steps, those with least noise first; of equal ones the first first."""
-    found = np.argsort(_row_squares(sides), kind="stable").astype(np.int64)
-    found.flags.writeable = False
-    return found
+    order = np.argsort(_row_squares(sides), kind="stable").astype(np.int64)
+    order.flags.writeable = False
+    return order
 
 
 def blocks_of_residual(residual: Residual, domain: Domain) -> tuple[Block, ...]:
@@ -307,26 +307,26 @@ def blocks_of_residual(residual: Residual, domain: Domain) -> tuple[Block, ...]:
     Where numbers are added up, the steps of the number from its middle by the other classes, or what squares have in
     their place; then, if some cells have no number, the counts of those.
     """
-    keys = tuple(_key_of_classes(own, domain) for own in residual.classes if not own.base.sums)
-    own = residual.summed
-    if own is None:
+    keys = tuple(_key_of_classes(classing, domain) for classing in residual.classes if not classing.base.sums)
+    summed = residual.summed
+    if summed is None:
         return (Block(keys=keys),)
-    if own != Classes.summed(domain[own.attribute], own.base.power):
-        raise InvalidArgument("classes", own.attribute, "write Classes.summed of a column of numbers")
-    sums = Block(keys=keys, weight=_row_weight(own))
-    if not own.base.gaps:
+    if summed != Classes.summed(domain[summed.attribute], summed.base.power):
+        raise InvalidArgument("classes", summed.attribute, "write Classes.summed of a column of numbers")
+    sums = Block(keys=keys, weight=_row_weight(summed))
+    if not summed.base.gaps:
         return (sums,)
-    return sums, Block(_class_predicate(own, own.masks[1]), keys)
+    return sums, Block(_class_predicate(summed, summed.masks[1]), keys)
 
 
-def _row_weight(own: Classes) -> ValueWeight | PolynomialWeight:
+def _row_weight(summed: Classes) -> ValueWeight | PolynomialWeight:
     """Return the row of numbers as a weight: the steps from the middle, or twice their square less the largest."""
-    name, size = own.attribute, own.side[1]
+    name, size = summed.attribute, summed.side[1]
     middle = middle_code(size)
-    if own.base.power == 1:
+    if summed.base.power == 1:
         return ValueWeight(name, size, -middle, 1)
-    terms = {((name, 2),): 2, ((name, 1),): -4 * middle, (): 2 * middle**2 - row_reach(*own.side)}
-    return PolynomialWeight(Polynomial.of({name: (size, own.cells)}, terms))
+    terms = {((name, 2),): 2, ((name, 1),): -4 * middle, (): 2 * middle**2 - row_reach(*summed.side)}
+    return PolynomialWeight(Polynomial.of({name: (size, summed.cells)}, terms))
 
 
 def residual_of_blocks(blocks: Sequence[Block], domain: Domain, bases: Sequence[Base] | None = None) -> Residual:
@@ -337,14 +337,14 @@ def residual_of_blocks(blocks: Sequence[Block], domain: Domain, bases: Sequence[
         name = min(weight_attributes(first.weight))
         summed = Classes.summed(domain[name], 2 if isinstance(first.weight, PolynomialWeight) else 1)
         counted += [] if summed is None else [summed]
-    counted.sort(key=lambda own: own.attribute)
+    counted.sort(key=lambda classing: classing.attribute)
     given = [Base.POINTS] * len(counted) if bases is None else bases
     paired = zip(counted, given, strict=True)
-    found = Residual(tuple(own if own.base.sums else own.based(base) for own, base in paired))
-    named = tuple(own.base for own in found.classes) == tuple(given)
-    if not named or (found.summed is not None and blocks_of_residual(found, domain)[0].weight != first.weight):
+    residual = Residual(tuple(classing if classing.base.sums else classing.based(base) for classing, base in paired))
+    named = tuple(classing.base for classing in residual.classes) == tuple(given)
+    if not named or (residual.summed is not None and blocks_of_residual(residual, domain)[0].weight != first.weight):
         raise InvalidArgument("blocks", len(blocks), "write those that the rows of a residual are computed from")
-    return found
+    return residual
 
 
 def _key_of_classes(classes: Classes, domain: Domain) -> Key:

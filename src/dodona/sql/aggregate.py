@@ -66,10 +66,10 @@ def quantile_levels(attribute: Attribute) -> tuple[Partition, ...]:
     [7, 111]
     """
     width = -(-attribute.size // FINEST)
-    found = [Partition.every(attribute, width)]
-    while len(found[0].cuts) > FAN_OUT:
-        found.insert(0, Partition.cut(attribute, found[0].cuts[::FAN_OUT]))
-    return tuple(found)
+    levels = [Partition.every(attribute, width)]
+    while len(levels[0].cuts) > FAN_OUT:
+        levels.insert(0, Partition.cut(attribute, levels[0].cuts[::FAN_OUT]))
+    return tuple(levels)
 
 
 # --- Summands: the weight of a scalar in integer steps, the value of a step, and the public range. ---
@@ -92,7 +92,7 @@ def is_numeric(leaf: Leaf) -> bool:
     return (
         leaf is None
         or leaf_kind(leaf) in {"number", "boolean"}
-        or (isinstance(leaf, Mapped) and all(one is None or one is UNKNOWN for one in leaf.outcomes))
+        or (isinstance(leaf, Mapped) and all(outcome is None or outcome is UNKNOWN for outcome in leaf.outcomes))
     )
 
 
@@ -108,7 +108,7 @@ def scalar_weight(scalar: Scalar, *, centre: Fraction = Fraction(0), power: int 
 def _leaf_spans(leaf: Leaf, centre: Fraction) -> list[Fraction]:
     """Return numbers that a unit must divide, so that the leaf less the centre is an integer number of units."""
     if isinstance(leaf, Mapped):
-        return [Fraction(one) - centre for one in leaf.outcomes if isinstance(one, Fraction | bool)]
+        return [Fraction(outcome) - centre for outcome in leaf.outcomes if isinstance(outcome, Fraction | bool)]
     formula = None if leaf is None else _as_formula(leaf)
     if formula is None:
         return []
@@ -119,7 +119,8 @@ def _leaf_spans(leaf: Leaf, centre: Fraction) -> list[Fraction]:
 def _leaf_weight(leaf: Leaf, centre: Fraction, unit: Fraction, power: int) -> queries.Weight:
     """Return ((leaf - centre) / unit)^power; 0 if NULL."""
     if isinstance(leaf, Mapped):
-        numbers = [_steps(one, centre, unit) ** power if one is not None else 0 for one in map(_counted, leaf.outcomes)]
+        counted = map(_counted, leaf.outcomes)
+        numbers = [0 if value is None else _steps(value, centre, unit) ** power for value in counted]
         return table_weight(leaf, numbers)
     formula = None if leaf is None else _as_formula(leaf)
     if formula is None:
@@ -128,9 +129,9 @@ def _leaf_weight(leaf: Leaf, centre: Fraction, unit: Fraction, power: int) -> qu
     if not formula.columns:
         return queries.ConstantWeight(first**power)
     if len(formula.columns) == 1 and formula.degree <= 1:
-        (own,) = formula.columns
-        factor = int(dict(formula.terms).get(((own.name, 1),), Fraction(0)) / unit)
-        return queries.ValueWeight(own.name, own.size, first, factor, power)
+        (column,) = formula.columns
+        factor = int(dict(formula.terms).get(((column.name, 1),), Fraction(0)) / unit)
+        return queries.ValueWeight(column.name, column.size, first, factor, power)
     raised = formula
     if power > 1:
         moved = dict(formula.terms)
@@ -146,21 +147,21 @@ def _as_formula(leaf: Leaf) -> Formula | None:
     return formula_of(leaf) if is_numeric(leaf) else None
 
 
-def _counted(one: Outcome) -> Fraction | None:
-    return Fraction(one) if isinstance(one, Fraction | bool) else None
+def _counted(outcome: Outcome) -> Fraction | None:
+    return Fraction(outcome) if isinstance(outcome, Fraction | bool) else None
 
 
-def _steps(one: Fraction | None, centre: Fraction, unit: Fraction) -> int:
-    return 0 if one is None else int((one - centre) / unit)
+def _steps(value: Fraction | None, centre: Fraction, unit: Fraction) -> int:
+    return 0 if value is None else int((value - centre) / unit)
 
 
 def public_range(scalar: Scalar, where: Predicate) -> PublicRange:
     """Return the public range of a scalar over the selected rows."""
-    found = _leaf_ranges(scalar, where) or _leaf_ranges(scalar, And(()))
-    if not found:
+    ranges = _leaf_ranges(scalar, where) or _leaf_ranges(scalar, And(()))
+    if not ranges:
         return PublicRange(Fraction(0), Fraction(0), Fraction(0))
-    lower, upper = min(low for low, _, _ in found), max(high for _, high, _ in found)
-    spans = [span for low, _, step in found for span in (low - lower, step)]
+    lower, upper = min(low for low, _, _ in ranges), max(high for _, high, _ in ranges)
+    spans = [span for low, _, step in ranges for span in (low - lower, step)]
     unit = common_unit(spans)
     return PublicRange(lower, upper, lower + round((upper - lower) / 2 / unit) * unit)
 
@@ -174,19 +175,19 @@ def _leaf_ranges(scalar: Scalar, where: Predicate) -> list[tuple[Fraction, Fract
     """Return the minimum, the maximum and the step of each leaf that may occur."""
     guards = [guard for guard, _ in scalar.branches]
     others = [complement(guard) for guard in guards] if len(guards) <= _MOST_NARROWED else []
-    found = []
+    ranges = []
     for guard, leaf in (*scalar.branches, (conjunction(*others), scalar.otherwise)):
         meant = conjunction(where, guard)
         if leaf is None or meant == NOTHING:
             continue
         if isinstance(leaf, Mapped):
-            own = _mapped_range(leaf, meant)
+            bounds = _mapped_range(leaf, meant)
         else:
             formula = _as_formula(leaf)
-            own = None if formula is None else _formula_range(formula, meant)
-        if own is not None:
-            found.append(own)
-    return found
+            bounds = None if formula is None else _formula_range(formula, meant)
+        if bounds is not None:
+            ranges.append(bounds)
+    return ranges
 
 
 def _formula_range(formula: Formula, where: Predicate) -> tuple[Fraction, Fraction, Fraction] | None:
@@ -195,11 +196,11 @@ def _formula_range(formula: Formula, where: Predicate) -> tuple[Fraction, Fracti
         constant = dict(formula.terms).get((), Fraction(0))
         return constant, constant, Fraction(0)
     spans: dict[str, tuple[int, int]] = {}
-    for own in formula.columns:
-        codes = allowed_codes(where, own) & ((1 << own.size) - 1)
+    for column in formula.columns:
+        codes = allowed_codes(where, column) & ((1 << column.size) - 1)
         if not codes:
             return None
-        spans[own.name] = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
+        spans[column.name] = (codes & -codes).bit_length() - 1, codes.bit_length() - 1
     unit = common_unit([number for _, number in formula.terms])
     polynomial = formula.polynomial(unit)
     (low, high), (least, most) = polynomial.bounds(spans), polynomial_range(polynomial, where)
@@ -210,9 +211,9 @@ def _formula_range(formula: Formula, where: Predicate) -> tuple[Fraction, Fracti
 def _mapped_range(leaf: Mapped, where: Predicate) -> tuple[Fraction, Fraction, Fraction] | None:
     """Return the least and the largest value of a table over the cells that a condition allows, and its step."""
     places = leaf.places
-    for axis, own in enumerate(leaf.attributes):
-        places = places.compress(unpack_bits(allowed_codes(where, own), own.cells), axis=axis)
-    values = [one for one in (_counted(leaf.outcomes[place]) for place in set(places.flat)) if one is not None]
+    for axis, attribute in enumerate(leaf.attributes):
+        places = places.compress(unpack_bits(allowed_codes(where, attribute), attribute.cells), axis=axis)
+    values = [value for value in (_counted(leaf.outcomes[place]) for place in set(places.flat)) if value is not None]
     if not values:
         return None
     return min(values), max(values), common_unit([value - values[0] for value in values])
@@ -385,11 +386,11 @@ def _quantile_level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
         return level
     if call.name == "median":
         return _HALF
-    found = constant_value(compile_scalar(call.scope, arguments[1]))
-    if found is None or not 0 < found < 1:
+    quantile = constant_value(compile_scalar(call.scope, arguments[1]))
+    if quantile is None or not 0 < quantile < 1:
         instead = "Write a number above 0 and below 1, such as 0.9."
         raise call.scope.fault(arguments[1], "This is no part of the rows.", instead)
-    return found
+    return quantile
 
 
 def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
@@ -410,7 +411,7 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
         call.scope.warn(
             f"Quantiles of {attribute.name} are answered in steps of {width} of its {attribute.size} values."
         )
-    numbers = tuple(call.blocks.number(call.where, further=(one,)) for one in tree)
+    numbers = tuple(call.blocks.number(call.where, further=(partition,)) for partition in tree)
     return Quantile(numbers, attribute.name, level)
 
 
@@ -429,8 +430,8 @@ def _numeric(call: _Call, value: Scalar) -> Scalar:
     """Return a value that can be added up; refuses any other."""
     for leaf in value.leaves:
         if not is_numeric(leaf):
-            own = leaf.attribute if isinstance(leaf, Subject) and leaf.part is None else None
-            of = f"This is a {leaf_kind(leaf) or 'text'}" if own is None else f"`{own.name}` is a {own.kind}"
+            column = leaf.attribute if isinstance(leaf, Subject) and leaf.part is None else None
+            of = f"This is a {leaf_kind(leaf) or 'text'}" if column is None else f"`{column.name}` is a {column.kind}"
             raise call.fault(f"{of}, and is not added up.", "Write count(*), or name a column of numbers.")
     if call.scope.schema.computed:
         value = apply_declared_bounds(call.scope, call.node, value)
@@ -475,26 +476,26 @@ def _association(call: _Call, arguments: list[exp.Expr]) -> Expression:
     if where == NOTHING:
         return _public_value(call, where, Fraction(0))
     if call.name in {"regravgx", "regravgy"}:
-        own = first if call.name == "regravgx" else second
-        span = _range(call, own, where)
+        scalar = first if call.name == "regravgx" else second
+        span = _range(call, scalar, where)
         if span.lower == span.upper:
             return _public_value(call, where, span.lower)
         rows = call.blocks.number(where)
-        return Mean(_sum_block(call, where, own, centre=span.centre), rows, span.centre, span.lower, span.upper)
-    measure, spans = _MEASURES[call.name], [_range(call, own, where) for own in (first, second)]
+        return Mean(_sum_block(call, where, scalar, centre=span.centre), rows, span.centre, span.lower, span.upper)
+    measure, spans = _MEASURES[call.name], [_range(call, scalar, where) for scalar in (first, second)]
     if any(span.lower == span.upper for span in spans):
         raise call.fault("One of these is the same in every row.", "Write two columns that vary.")
     rows = call.blocks.number(where)
     means, moved = [], []
-    for own, span in zip((first, second), spans, strict=True):
-        total = _sum_block(call, where, own, centre=span.centre)
+    for scalar, span in zip((first, second), spans, strict=True):
+        total = _sum_block(call, where, scalar, centre=span.centre)
         means.append(Mean(total, rows, span.centre, span.lower, span.upper))
-        moved.append(own.mapped(partial(_less, span.centre)))
+        moved.append(scalar.mapped(partial(_less, span.centre)))
     product = locate_mismatch(call.scope, call.node, lambda: combine(partial(calculate, "*"), moved))
     wanted = {Measure.CORRELATION: 2, Measure.DETERMINATION: 2, Measure.SLOPE: 1, Measure.INTERCEPT: 1}.get(measure, 0)
     squares = [
-        _sum_block(call, where, own, centre=span.centre, power=2)
-        for own, span in list(zip((first, second), spans, strict=True))[:wanted]
+        _sum_block(call, where, scalar, centre=span.centre, power=2)
+        for scalar, span in list(zip((first, second), spans, strict=True))[:wanted]
     ]
     pair = (*squares, None, None)[:2]
     return Association(_sum_block(call, where, product), means[0], means[1], pair[0], pair[1], measure)

@@ -91,11 +91,11 @@ def _arithmetic(show: SelectContext, node: exp.Expr) -> asked.Expression:
 
 def _operand(show: SelectContext, node: exp.Expr) -> asked.Expression:
     """Compile an operand: anything but a group label or a text."""
-    found = compile_value(show, node)
-    text = isinstance(found, asked.LiteralExpression) and isinstance(found.value, str)
-    if text or isinstance(found, asked.KeyLabel):
+    expression = compile_value(show, node)
+    text = isinstance(expression, asked.LiteralExpression) and isinstance(expression.value, str)
+    if text or isinstance(expression, asked.KeyLabel):
         raise show.scope.fault(node, "Names are no numbers to compute with.", "Show it in a column of its own.")
-    return found
+    return expression
 
 
 def find_key(show: SelectContext, node: exp.Expr) -> asked.KeyLabel:
@@ -111,11 +111,11 @@ def find_key(show: SelectContext, node: exp.Expr) -> asked.KeyLabel:
         raise show.scope.fault(node, "Rows are never shown, so this column has no single value.", instead)
     if node not in show.compiled:
         show.compiled[node] = _compile_key(show.scope, node)
-    found = show.compiled[node].key
-    if found not in show.keys:
+    key = show.compiled[node].key
+    if key not in show.keys:
         instead = "Name it in GROUP BY just as in SELECT, or write an aggregate of it."
         raise show.scope.fault(node, "This is not what the statement groups by.", instead)
-    return asked.KeyLabel(show.keys.index(found), show.compiled[node].labels)
+    return asked.KeyLabel(show.keys.index(key), show.compiled[node].labels)
 
 
 def _compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
@@ -140,8 +140,8 @@ def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
             low, high = _comparison(show, node.args["low"]), _comparison(show, node.args["high"])
             return asked.Logic("and", (asked.Comparison(">=", middle, low), asked.Comparison("<=", middle, high)))
         case exp.In() if node.expressions:
-            one, others = _comparison(show, node.this), (_comparison(show, part) for part in node.expressions)
-            return asked.Logic("or", tuple(asked.Comparison("=", one, other) for other in others))
+            subject, others = _comparison(show, node.this), (_comparison(show, part) for part in node.expressions)
+            return asked.Logic("or", tuple(asked.Comparison("=", subject, other) for other in others))
     relation = RELATIONS.get(type(node))
     if relation is None:
         raise show.scope.fault(node, "This is no condition on answers.", "Write a comparison, such as count(*) > 100.")
@@ -149,16 +149,16 @@ def compile_having(show: SelectContext, node: exp.Expr) -> asked.Expression:
 
 
 def _comparison(show: SelectContext, node: exp.Expr) -> asked.Expression:
-    found = compile_value(show, node)
-    if isinstance(found, asked.KeyLabel):
+    expression = compile_value(show, node)
+    if isinstance(expression, asked.KeyLabel):
         instead = "Write conditions on columns into WHERE: that costs nothing."
         raise show.scope.fault(node, "HAVING filters groups by their noisy values.", instead)
-    return found
+    return expression
 
 
 def _number(show: SelectContext, node: exp.Expr) -> Fraction:
-    found = literal_constant(show.scope, node)
-    return found if isinstance(found, Fraction) else Fraction(0)
+    constant = literal_constant(show.scope, node)
+    return constant if isinstance(constant, Fraction) else Fraction(0)
 
 
 def _cast(show: SelectContext, node: exp.Cast) -> asked.Expression:
@@ -169,9 +169,9 @@ def _cast(show: SelectContext, node: exp.Cast) -> asked.Expression:
 
 def _column(show: SelectContext, node: exp.Column) -> asked.Expression:
     if node.args.get("table") is None:
-        found = show.aliases.get(node.name.casefold())
-        if found is not None:
-            return found
+        expression = show.aliases.get(node.name.casefold())
+        if expression is not None:
+            return expression
     return find_key(show, node)
 
 
@@ -203,8 +203,8 @@ def read_statement(text: str, schema: Schema) -> asked.Question | Statement:
     clause = PRIVACY_CLAUSE.match(text)
     if clause is not None:
         bare, notes = check_privacy_clause(clause, schema)
-        found = read_statement(bare, schema)
-        return replace(found, text=text, warnings=(*found.warnings, *notes))
+        statement = read_statement(bare, schema)
+        return replace(statement, text=text, warnings=(*statement.warnings, *notes))
     try:
         return compile_sql(text, schema)
     except InvalidSql as plain:
@@ -221,8 +221,8 @@ def read_statement(text: str, schema: Schema) -> asked.Question | Statement:
 
 def read_questions(text: str, schema: Schema) -> tuple[asked.Question, ...]:
     """Return the questions that a text asks of the table."""
-    found = read_statement(text, schema)
-    return found.parts if isinstance(found, Statement) else (found,)
+    statement = read_statement(text, schema)
+    return statement.parts if isinstance(statement, Statement) else (statement,)
 
 
 def _is_plain(text: str) -> bool:
@@ -290,8 +290,8 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
         blocks.number(NOTHING)  # no answer depends on the rows: measure nothing, which is free
     for block in blocks.found:
         scope.bounded(tree.expressions[0], block.where, *weight_guards(block.weight))
-    for one in keys:
-        scope.bounded(tree.expressions[0], *(() if isinstance(one, Partition) else (each for _, each in one.branches)))
+    for key in keys:
+        scope.bounded(tree.expressions[0], *(() if isinstance(key, Partition) else (each for _, each in key.branches)))
     values = sum(block.values for block in blocks.found)
     if values > MOST_VALUES:
         what = f"This asks for {values} values at once; {MOST_VALUES} are answered."
@@ -350,13 +350,15 @@ def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) ->
         raise InvalidSql(text, node_start(table, text), what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
     if name is None:
         raise InvalidSql(text, node_start(table, text), f"There is no table `{written[:60]}`.", ask)
-    found = view or table_view(schema, name)
+    row_view = view or table_view(schema, name)
     names = (
         (table.alias,)
         if table.alias
-        else (name, name.rpartition(".")[2], *(f"{own}.{name}" for own in DEFAULT_SCHEMAS))
+        else (name, name.rpartition(".")[2], *(f"{namespace}.{name}" for namespace in DEFAULT_SCHEMAS))
     )
-    return Scope(text, found.schema, frozenset(own.casefold() for own in names), elsewhere=schema), found.within
+    return Scope(
+        text, row_view.schema, frozenset(alias.casefold() for alias in names), elsewhere=schema
+    ), row_view.within
 
 
 def _distinct(scope: Scope, tree: exp.Select, items: list[_Item]) -> bool:
@@ -383,28 +385,28 @@ def _keys(scope: Scope, tree: exp.Select, items: list[_Item], compiled: dict[exp
     if not nodes and not group.args.get("all"):
         instead = "Name columns after it, or leave it out."
         raise InvalidSql(scope.text, len(scope.text), "GROUP BY names nothing.", instead)
-    found: dict[Key, None] = {}
+    keys: dict[Key, None] = {}
     groups = 1
     for node in nodes:
         compiled[node] = _compile_key(scope, node)
-        one = compiled[node].key
-        if one not in found:
-            groups *= one.groups
-            found[one] = None
+        key = compiled[node].key
+        if key not in keys:
+            groups *= key.groups
+            keys[key] = None
         if groups > MOST_VALUES:
             what = f"These are {groups} groups; {MOST_VALUES} are answered."
             raise scope.fault(node, what, "Group by fewer columns, or by bin(column, width).")
-    names = [one.attribute for one in found if isinstance(one, Partition)]
+    names = [key.attribute for key in keys if isinstance(key, Partition)]
     if len(set(names)) < len(names):
         scope.warn("Two keys group the same column: groups that cannot occur are answered too, as 0 and their noise.")
-    return tuple(sorted(found, key=partial(_key_rank, scope.schema.domain))) if len(found) > 1 else tuple(found)
+    return tuple(sorted(keys, key=partial(_key_rank, scope.schema.domain))) if len(keys) > 1 else tuple(keys)
 
 
-def _key_rank(domain: Domain, one: Key) -> tuple[int, str, int, tuple[int, ...]]:
+def _key_rank(domain: Domain, key: Key) -> tuple[int, str, int, tuple[int, ...]]:
     """Return the sort rank of a key, so that GROUP BY a, b and GROUP BY b, a are the same question."""
-    if isinstance(one, Partition):
-        return 0, one.attribute, len(one.cuts), one.cuts
-    return 1, key_text(one, domain), 0, ()
+    if isinstance(key, Partition):
+        return 0, key.attribute, len(key.cuts), key.cuts
+    return 1, key_text(key, domain), 0, ()
 
 
 def _resolve_group(scope: Scope, node: exp.Expr, items: list[_Item]) -> exp.Expr:
@@ -431,7 +433,7 @@ def _ordinal(scope: Scope, node: exp.Literal, columns: int) -> int:
 
 
 def _columns(show: SelectContext, items: list[_Item]) -> tuple[asked.AnswerColumn, ...]:
-    found: list[asked.AnswerColumn] = []
+    columns: list[asked.AnswerColumn] = []
     seen: dict[str, int] = {}
     for item in items:
         expression = _compile_item(show, item)
@@ -439,8 +441,8 @@ def _columns(show: SelectContext, items: list[_Item]) -> tuple[asked.AnswerColum
         seen[name.casefold()] = seen.get(name.casefold(), 0) + 1
         number = seen[name.casefold()]
         kind = show.compiled[item.node].read_as if isinstance(expression, asked.KeyLabel) else "value"
-        found.append(asked.AnswerColumn(name if number == 1 else f"{name}_{number}", expression, kind))
-    return tuple(found)
+        columns.append(asked.AnswerColumn(name if number == 1 else f"{name}_{number}", expression, kind))
+    return tuple(columns)
 
 
 def _compile_item(show: SelectContext, item: _Item) -> asked.Expression:
@@ -478,17 +480,17 @@ def _default_key_name(scope: Scope, node: exp.Expr) -> str:
 
 def _order(show: SelectContext, tree: exp.Select, columns: tuple[asked.AnswerColumn, ...]) -> tuple[asked.SortKey, ...]:
     order = tree.args.get("order")
-    found = []
-    for one in () if order is None else order.expressions:
-        node = one.this
+    sort_keys = []
+    for ordered in () if order is None else order.expressions:
+        node = ordered.this
         if isinstance(node, exp.Literal) and not node.is_string:
             expression = columns[_ordinal(show.scope, node, len(columns))].expression
         elif has_aggregate(node) or isinstance(node, exp.Column | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg):
             expression = compile_value(show, node)
         else:
             expression = find_key(show, node)
-        found.append(asked.SortKey(expression, descending=bool(one.args.get("desc"))))
-    return tuple(found)
+        sort_keys.append(asked.SortKey(expression, descending=bool(ordered.args.get("desc"))))
+    return tuple(sort_keys)
 
 
 def _limit(scope: Scope, node: exp.Expr | None, *, lower: int) -> int | None:

@@ -85,7 +85,7 @@ def _elapsed(scope: Scope, node: exp.Extract, compiled: Callable[[exp.Expr], Sca
         return None
     whole = Fraction(DAY_SECONDS)
     return locate_mismatch(
-        scope, node, lambda: combine(lambda *own: calculate("*", calculate("-", *own), whole), sides)
+        scope, node, lambda: combine(lambda *leaves: calculate("*", calculate("-", *leaves), whole), sides)
     )
 
 
@@ -127,10 +127,10 @@ def _time_column(inner: Scalar) -> Date | Timestamp | None:
 def _interval(scope: Scope, node: exp.Interval) -> Constant:
     """Return the interval that INTERVAL '1 month', INTERVAL '1' month or INTERVAL 1 month means."""
     unit = node.args.get("unit")
-    found = parse_interval(node.this.name if node.this is not None else "", "" if unit is None else unit.name)
-    if found is None:
+    interval = parse_interval(node.this.name if node.this is not None else "", "" if unit is None else unit.name)
+    if interval is None:
         raise scope.fault(node, "This is no interval.", "Write INTERVAL '7 days', hours, months or years.")
-    return found
+    return interval
 
 
 # --- Row conditions and scalars, compiled from the tree. ---
@@ -147,31 +147,31 @@ _MOST_CHOSEN = 1_000  # parts of conditions among which the greatest or the leas
 def compile_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Return where a condition is true and where it is false."""
     read = _CONDITIONS.get(type(node)) or _as_condition
-    found = locate_mismatch(scope, node, lambda: read(scope, node))
-    scope.bounded(node, *found)
-    return found
+    truth = locate_mismatch(scope, node, lambda: read(scope, node))
+    scope.bounded(node, *truth)
+    return truth
 
 
 def compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
     """Compile an expression to its value in a row."""
-    found = locate_mismatch(scope, node, lambda: _compile_scalar(scope, node))
-    return _settle(scope, node, found) if found.branches else found
+    scalar = locate_mismatch(scope, node, lambda: _compile_scalar(scope, node))
+    return _settle(scope, node, scalar) if scalar.branches else scalar
 
 
-def _settle(scope: Scope, node: exp.Expr, found: Scalar) -> Scalar:
+def _settle(scope: Scope, node: exp.Expr, scalar: Scalar) -> Scalar:
     """Return a value whose conditions grew long as a table of its values; what is too large for one is refused.
 
     Nested functions of several columns make conditions of conditions, whose length would grow with every level.
     """
-    guards = [guard for guard, _ in found.branches]
+    guards = [guard for guard, _ in scalar.branches]
     if predicates.count_parts(guards, most=_MOST_GUARDS) <= _MOST_GUARDS:
-        return found
-    names = {own.name for leaf in found.leaves for own in leaf_columns(leaf)}
+        return scalar
+    names = {column.name for leaf in scalar.leaves for column in leaf_columns(leaf)}
     names |= frozenset().union(*map(predicates.predicate_attributes, guards))
     if math.prod(scope.schema.domain[name].cells for name in names) <= MOST_TABLE:
-        return scalar_from_leaf(locate_mismatch(scope, node, lambda: tabulate_scalar(found, scope.schema.domain)))
+        return scalar_from_leaf(locate_mismatch(scope, node, lambda: tabulate_scalar(scalar, scope.schema.domain)))
     scope.bounded(node, *guards)
-    return found
+    return scalar
 
 
 def _compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
@@ -182,12 +182,12 @@ def _compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         true, false = compile_condition(scope, node)
         known = [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))]
         return build_case(known, scalar_from_leaf(None))
-    found = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
-    if found is not None:
-        return found
-    found = _function(scope, node)
-    if found is not None:
-        return found
+    scalar = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
+    if scalar is not None:
+        return scalar
+    scalar = _function(scope, node)
+    if scalar is not None:
+        return scalar
     if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
         raise scope.fault(node, "An aggregate stands where single rows are meant.", "Write it in SELECT or HAVING.")
     if isinstance(node, exp.Anonymous) and node.name == LOOKUP:
@@ -211,10 +211,11 @@ def _column(scope: Scope, node: exp.Expr) -> Scalar:
 def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
     """Return a column of a public table, looked up by a value of the row: a public map of that value."""
     key, *names = node.expressions
-    table = next((own for own in scope.schema.public if own.name == names[0].name), None) if len(names) == 2 else None  # noqa: PLR2004
+    tables = scope.schema.public if len(names) == 2 else ()  # noqa: PLR2004
+    table = next((public for public in tables if public.name == names[0].name), None)
     if table is None:
         raise scope.fault(node, *_unknown_function(node.name))
-    column, found = names[1].name, compile_scalar(scope, key)
+    column, scalar = names[1].name, compile_scalar(scope, key)
 
     def looked_up(value: Constant) -> Constant:
         plain = int(value) if isinstance(value, Fraction) and value.denominator == 1 else value
@@ -224,9 +225,9 @@ def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
         outcome = table.columns[column].get(known)  # type: ignore[arg-type]
         return Fraction(outcome) if isinstance(outcome, int) and not isinstance(outcome, bool) else outcome
 
-    scope.work(node, len(found.leaves) * found.width)
-    own = strict(looked_up)
-    return locate_mismatch(scope, key, lambda: found.mapped(lambda leaf: apply_function(own, (leaf,))))
+    scope.work(node, len(scalar.leaves) * scalar.width)
+    function = strict(looked_up)
+    return locate_mismatch(scope, key, lambda: scalar.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
 def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
@@ -243,7 +244,8 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     elif type(node) in functions.FUNCTION_NODES:
         name, keys = functions.FUNCTION_NODES[type(node)]
         listed = (node.args.get(key) for key in keys)
-        nodes = [part for own in listed if own is not None for part in (own if isinstance(own, list) else [own])]
+        groups = [value if isinstance(value, list) else [value] for value in listed if value is not None]
+        nodes = [part for group in groups for part in group]
         if name == "trim":
             name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
     else:
@@ -251,7 +253,7 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     arguments = [compile_scalar(scope, part) for part in nodes]
     if name == "age" and len(arguments) == 1:
         arguments.insert(0, scalar_from_leaf(scope.today()))
-    scope.work(node, sum(len(own.leaves) * own.width for own in arguments))
+    scope.work(node, sum(len(argument.leaves) * argument.width for argument in arguments))
     return locate_mismatch(scope, node, lambda: _call(scope, node, name, arguments))
 
 
@@ -261,7 +263,7 @@ _TODAY = frozenset(("now", "today", "getdate", "curdate", "sysdate"))
 def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> Scalar:
     """Return a function of scalars; of columns too wide to list, some functions are a CASE."""
     if name in {"abs", "sign", "greatest", "least"}:
-        columns = {column for own in arguments for leaf in own.leaves for column in leaf_columns(leaf)}
+        columns = {column for argument in arguments for leaf in argument.leaves for column in leaf_columns(leaf)}
         if len(columns) > 1 or any(column.cells > MOST_MAPPED for column in columns):
             return _choose(scope, node, name, arguments)
     if name == "plus":
@@ -269,20 +271,20 @@ def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> S
     if name == "power" and len(arguments) == 2 and len(arguments[0].leaves) == 1:  # noqa: PLR2004
         times = constant_value(arguments[1])
         if isinstance(arguments[0].otherwise, Formula) and times is not None and times in range(1, 9):
-            return combine(lambda *own: _product(own), [arguments[0]] * int(times))
-    return combine(lambda *own: functions.call(name, list(own)), arguments)
+            return combine(lambda *factors: _product(factors), [arguments[0]] * int(times))
+    return combine(lambda *leaves: functions.call(name, list(leaves)), arguments)
 
 
-def _product(own: tuple[Leaf, ...]) -> Leaf:
-    found = own[0]
-    for leaf in own[1:]:
-        found = calculate("*", found, leaf)
-    return found
+def _product(factors: tuple[Leaf, ...]) -> Leaf:
+    product = factors[0]
+    for leaf in factors[1:]:
+        product = calculate("*", product, leaf)
+    return product
 
 
 def _choose(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> Scalar:
     """Return abs, sign, greatest or least of several columns as a CASE."""
-    guards = [guard for own in arguments for guard, _ in own.branches]
+    guards = [guard for argument in arguments for guard, _ in argument.branches]
     if predicates.count_parts(guards, most=_MOST_CHOSEN) > _MOST_CHOSEN:
         raise Mismatch(f"Too many conditions are nested in this {name}.", "Write fewer levels of functions or of CASE.")
     if name in {"abs", "sign"}:
@@ -290,15 +292,16 @@ def _choose(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) ->
         negative = value.mapped(partial(calculate, "-", Fraction(0)))
         signs = [(relation, scalar_from_leaf(number)) for relation, number in _SIGNS]
         chosen = signs if name == "sign" else [(">=", value), ("<", negative)]
-        tested = [(compare_scalars(value, relation, ZERO)[0], own) for relation, own in chosen]
+        tested = [(compare_scalars(value, relation, ZERO)[0], scalar) for relation, scalar in chosen]
         return build_case(tested, scalar_from_leaf(None))
-    found = arguments[0]
+    extreme = arguments[0]
     for other in arguments[1:]:
-        here, there = (own.where(null_predicate) for own in (found, other))
-        wins = compare_scalars(found, ">=" if name == "greatest" else "<=", other)
-        found = build_case([(wins[0], found), (wins[1], other), (here, other), (there, found)], scalar_from_leaf(None))
-        found = _settle(scope, node, found)
-    return found
+        here, there = (argument.where(null_predicate) for argument in (extreme, other))
+        wins = compare_scalars(extreme, ">=" if name == "greatest" else "<=", other)
+        branches = [(wins[0], extreme), (wins[1], other), (here, other), (there, extreme)]
+        extreme = build_case(branches, scalar_from_leaf(None))
+        extreme = _settle(scope, node, extreme)
+    return extreme
 
 
 _SIGNS = ((">", Fraction(1)), ("<", Fraction(-1)), ("=", Fraction(0)))
@@ -308,14 +311,14 @@ def compare_scalars(left: Scalar, relation: str, right: Scalar) -> comparison.Tr
     """Return where one scalar compares true with another, and where it compares false."""
     tests: dict[tuple[int, int], comparison.Truth] = {}
 
-    def tested(one: Leaf, other: Leaf) -> comparison.Truth:
-        place = id(one), id(other)
+    def tested(leaf: Leaf, other: Leaf) -> comparison.Truth:
+        place = id(leaf), id(other)
         if place not in tests:
-            tests[place] = comparison.compare_leaves(one, relation, other)
+            tests[place] = comparison.compare_leaves(leaf, relation, other)
         return tests[place]
 
-    true = left.where(lambda one: right.where(lambda other: tested(one, other)[0]))
-    return true, left.where(lambda one: right.where(lambda other: tested(one, other)[1]))
+    true = left.where(lambda leaf: right.where(lambda other: tested(leaf, other)[0]))
+    return true, left.where(lambda leaf: right.where(lambda other: tested(leaf, other)[1]))
 
 
 def _unknown_function(name: str) -> tuple[str, str]:
@@ -332,7 +335,8 @@ _AGGREGATE_NAMES = ("count", "sum", "avg", "median", "quantile", "stddev", "vari
 
 def _chain(scope: Scope, node: exp.Expr, if_true: _Join, if_false: _Join) -> comparison.Truth:
     pairs = [compile_condition(scope, part) for part in flatten_chain(node)]
-    return _fold_in_chunks(if_true, [one for one, _ in pairs]), _fold_in_chunks(if_false, [other for _, other in pairs])
+    truths, falsehoods = ([pair[place] for pair in pairs] for place in (0, 1))
+    return _fold_in_chunks(if_true, truths), _fold_in_chunks(if_false, falsehoods)
 
 
 def _not(scope: Scope, node: exp.Expr) -> comparison.Truth:
@@ -349,12 +353,12 @@ def _between(scope: Scope, node: exp.Expr) -> comparison.Truth:
 
 def _as_condition(scope: Scope, node: exp.Expr) -> comparison.Truth:
     """Read a scalar as a condition: a boolean column, or a CASE of booleans."""
-    found = compile_scalar(scope, node)
-    if None in map(leaf_truth, found.leaves):
+    scalar = compile_scalar(scope, node)
+    if None in map(leaf_truth, scalar.leaves):
         raise scope.fault(node, "This is no condition.", "Write a comparison, such as age >= 65, or a boolean column.")
 
     def side(number: int) -> predicates.Predicate:
-        return found.where(lambda leaf: (leaf_truth(leaf) or comparison.ALWAYS_NULL)[number])
+        return scalar.where(lambda leaf: (leaf_truth(leaf) or comparison.ALWAYS_NULL)[number])
 
     return side(0), side(1)
 
@@ -419,24 +423,25 @@ def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
         case exp.Null():
             asked = compile_scalar(scope, node.this)
             columns = [leaf.attribute for leaf in asked.leaves if isinstance(leaf, Subject)]
-            found = asked.where(null_predicate)
-            for own in (column for column in columns if column.otherwise is not None and found == predicates.NOTHING):
-                scope.warn(f"`{own.name}` is never NULL: what is missing {describe_undeclared_value(own)}.")
+            predicate = asked.where(null_predicate)
+            full = [column for column in columns if column.otherwise is not None and predicate == predicates.NOTHING]
+            for attribute in full:
+                scope.warn(f"`{attribute.name}` is never NULL: what is missing {describe_undeclared_value(attribute)}.")
         case exp.Boolean(this=wanted):
             pair = compile_condition(scope, node.this)
-            found = pair[0] if wanted else pair[1]
+            predicate = pair[0] if wanted else pair[1]
         case _:
             raise scope.fault(node.expression, "IS is followed by something else than NULL, TRUE or FALSE.", "Write =.")
-    return found, predicates.complement(found)
+    return predicate, predicates.complement(predicate)
 
 
 def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
-    one, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
-    pattern, leaf = other.otherwise, one.otherwise
-    if one.branches or other.branches or not isinstance(leaf, Computed) or not isinstance(pattern, str):
+    scalar, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
+    pattern, leaf = other.otherwise, scalar.otherwise
+    if scalar.branches or other.branches or not isinstance(leaf, Computed) or not isinstance(pattern, str):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     folded = str.lower if isinstance(node, exp.ILike) else str
-    scope.work(node, one.width * len(pattern))
+    scope.work(node, scalar.width * len(pattern))
     true, false = locate_mismatch(scope, node, lambda: comparison.match_like(leaf, pattern, folded=folded))
     return (false, true) if node.args.get("negate") else (true, false)
 
@@ -456,9 +461,9 @@ def _case(scope: Scope, node: exp.Expr) -> Scalar:
         else:
             guard = _compare_scalars(scope, branch, (subject, _compile_operand(scope, branch.this)), "=")
         branches.append((guard[0], compile_scalar(scope, branch.args["true"])))
-    found = build_case(branches, scalar_from_leaf(None) if default is None else compile_scalar(scope, default))
-    scope.bounded(node, *(guard for guard, _ in found.branches))
-    return found
+    scalar = build_case(branches, scalar_from_leaf(None) if default is None else compile_scalar(scope, default))
+    scope.bounded(node, *(guard for guard, _ in scalar.branches))
+    return scalar
 
 
 def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
@@ -466,10 +471,10 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
     parts = (node.this, *node.args["expressions"])
     if len(parts) > _MOST_BRANCHES:
         raise scope.fault(node, f"coalesce has more than {_MOST_BRANCHES} arguments.", "Write fewer.")
-    found = [compile_scalar(scope, part) for part in parts]
-    branches = [(predicates.complement(part.where(null_predicate)), part) for part in found[:-1]]
+    scalars = [compile_scalar(scope, part) for part in parts]
+    branches = [(predicates.complement(part.where(null_predicate)), part) for part in scalars[:-1]]
     scope.bounded(node, *(guard for guard, _ in branches))
-    return build_case(branches, found[-1])
+    return build_case(branches, scalars[-1])
 
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
@@ -489,7 +494,7 @@ def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
     scope.work(node, sum(side.width for side in sides))
     if sign == "/" and any(leaf_kind(leaf) == "date" for side in sides for leaf in side.leaves):
         raise scope.fault(node, "A day is divided.", "Divide numbers only.")
-    return locate_mismatch(scope, node, lambda: combine(lambda *own: calculate(sign, *own), sides))
+    return locate_mismatch(scope, node, lambda: combine(lambda *leaves: calculate(sign, *leaves), sides))
 
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}

@@ -62,15 +62,15 @@ def _rounding(function: Callable[[Fraction, int], Fraction]) -> Function:
     return strict(lambda value, digits=Fraction(0): function(as_number(value), as_whole(digits)))
 
 
-def _quotient(one: Constant, other: Constant) -> Constant:
+def _quotient(dividend: Constant, other: Constant) -> Constant:
     """Return a quotient without its fraction; NULL for a division by 0."""
     divisor = as_number(other)
-    return None if divisor == 0 else Fraction(math.trunc(as_number(one) / divisor))
+    return None if divisor == 0 else Fraction(math.trunc(as_number(dividend) / divisor))
 
 
-def _remainder(one: Constant, other: Constant) -> Constant:
+def _remainder(dividend: Constant, other: Constant) -> Constant:
     """Return the remainder, with the sign of the dividend; NULL for a division by 0."""
-    value, divisor = as_number(one), as_number(other)
+    value, divisor = as_number(dividend), as_number(other)
     return None if divisor == 0 else value - divisor * math.trunc(value / divisor)
 
 
@@ -101,20 +101,20 @@ def _day(value: Constant) -> dt.date:
 
 
 def _age(last: Constant, first: Constant) -> Constant:
-    one, other = _day(last), _day(first)
-    if isinstance(one, dt.datetime) != isinstance(other, dt.datetime):
+    end, other = _day(last), _day(first)
+    if isinstance(end, dt.datetime) != isinstance(other, dt.datetime):
         raise Mismatch("`age` is between two days or two times.", "Write CAST(column AS DATE) for the day of a time.")
-    return days.age_between(one, other)
+    return days.age_between(end, other)
 
 
 def _format_function(format_day: Callable[[dt.date, str], str | None], patterns: str) -> Function:
     def write(value: Constant, pattern: Constant) -> Constant:
         if isinstance(value, str) and isinstance(pattern, dt.date):  # SQLite and BigQuery name the format first
             value, pattern = pattern, value
-        found = format_day(_day(value), as_text(pattern))
-        if found is None:
+        text = format_day(_day(value), as_text(pattern))
+        if text is None:
             raise Mismatch(f"The format '{as_text(pattern)[:40]}' is not known.", f"Write {patterns}.")
-        return found
+        return text
 
     return strict(write)
 
@@ -123,14 +123,14 @@ _UNITS = "Write 'hour', 'day', 'week', 'month', 'quarter' or 'year'."
 
 
 def _difference(unit: Constant, first: Constant, last: Constant) -> Constant:
-    found = days.periods_between(as_text(unit), _day(first), _day(last))
-    if found is None:
+    periods = days.periods_between(as_text(unit), _day(first), _day(last))
+    if periods is None:
         raise Mismatch(f"`{as_text(unit)[:40]}` is no unit of days.", _UNITS)
-    return Fraction(found)
+    return Fraction(periods)
 
 
-def _days_between(one: Constant, other: Constant) -> Constant:
-    days_only = [own.date() if isinstance(own, dt.datetime) else own for own in (_day(one), _day(other))]
+def _days_between(end: Constant, other: Constant) -> Constant:
+    days_only = [moment.date() if isinstance(moment, dt.datetime) else moment for moment in (_day(end), _day(other))]
     return Fraction((days_only[0] - days_only[1]).days)
 
 
@@ -149,8 +149,8 @@ def _parse_time(text: Constant, pattern: Constant) -> dt.datetime | None:
     signs = re.escape(as_text(pattern)[:40])
     for name, digits in _FIELDS:
         signs = signs.replace(name, f"(?P<{name}>[0-9]{{{digits}}})", 1)
-    found = re.fullmatch(signs, as_text(text))
-    parts = {} if found is None else {name: int(value) for name, value in found.groupdict().items()}
+    matched = re.fullmatch(signs, as_text(text))
+    parts = {} if matched is None else {name: int(value) for name, value in matched.groupdict().items()}
     if not {"YYYY", "MM", "DD"} <= parts.keys():
         return None
     hour, minute, second = (parts.get(name, 0) for name in ("HH24", "MI", "SS"))
@@ -164,8 +164,8 @@ def _parse_time(text: Constant, pattern: Constant) -> dt.datetime | None:
 
 def _to_date(text: Constant, pattern: Constant = "YYYY-MM-DD") -> Constant:
     """Return the day that a text means, by a pattern."""
-    found = _parse_time(text, pattern)
-    return None if found is None else found.date()
+    moment = _parse_time(text, pattern)
+    return None if moment is None else moment.date()
 
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  times mean UTC
@@ -183,19 +183,21 @@ def _to_timestamp(value: Constant, pattern: Constant = None) -> Constant:
             return None
     if pattern is None:
         raise Mismatch("A text needs a format here.", "Write to_timestamp('2024-01-31 12:00', 'YYYY-MM-DD HH24:MI').")
-    found = _parse_time(value, pattern)
-    return found.date() if found is not None and found.time() == dt.time() else found
+    moment = _parse_time(value, pattern)
+    return moment.date() if moment is not None and moment.time() == dt.time() else moment
 
 
 def _bucket(width: Constant, value: Constant, origin: Constant = None) -> Constant:
     """Return the first moment of the bucket of a time."""
-    own = days.parse_width(width) if isinstance(width, str) else width
-    found = (
-        days.bucket(_day(value), own, None if origin is None else _day(origin)) if isinstance(own, Interval) else None
+    interval = days.parse_width(width) if isinstance(width, str) else width
+    start = (
+        days.bucket(_day(value), interval, None if origin is None else _day(origin))
+        if isinstance(interval, Interval)
+        else None
     )
-    if found is None:
+    if start is None:
         raise Mismatch("This is no width of a bucket.", "Write INTERVAL '6 hours', or a number of months.")
-    return found
+    return start
 
 
 def _make_date(year: Constant, month: Constant, day: Constant) -> Constant:
@@ -210,14 +212,14 @@ def date_or_interval_part(part: str) -> Function:
 
     def taken(value: Constant) -> Constant:
         if isinstance(value, Interval):
-            found = days.interval_part(value, part)
+            number = days.interval_part(value, part)
         elif part in days.CLOCK_PARTS or (part == "epoch" and isinstance(value, dt.datetime)):
-            found = days.clock_part(_day(value), part)
+            number = days.clock_part(_day(value), part)
         else:
-            found = days.date_part(_day(value), part)
-        if found is None:
+            number = days.date_part(_day(value), part)
+        if number is None:
             raise Mismatch(f"An interval of days has no {part}.", "Write year, month or day.")
-        return Fraction(found)
+        return Fraction(number)
 
     return strict(taken)
 
@@ -244,10 +246,10 @@ def _extreme(choose: Callable[..., Outcome]) -> Function:
     return chosen
 
 
-def _nullif(one: Outcome, other: Outcome) -> Outcome:
-    if one is UNKNOWN or other is UNKNOWN:
-        return one
-    return None if type(one) is type(other) and one == other else one
+def _nullif(outcome: Outcome, other: Outcome) -> Outcome:
+    if outcome is UNKNOWN or other is UNKNOWN:
+        return outcome
+    return None if type(outcome) is type(other) and outcome == other else outcome
 
 
 # --- The functions by name. ---
@@ -268,7 +270,7 @@ _MANY = 64
 
 
 def _signatures() -> dict[str, Signature]:
-    one: dict[str, Callable[[Constant], Constant]] = {
+    unary: dict[str, Callable[[Constant], Constant]] = {
         "floor": lambda value: Fraction(math.floor(as_number(value))),
         "ceil": lambda value: Fraction(math.ceil(as_number(value))),
         "abs": lambda value: abs(as_number(value)),
@@ -283,7 +285,7 @@ def _signatures() -> dict[str, Signature]:
         "dayname": lambda value: days.format_strftime(_day(value), "%A"),
         "date": lambda value: dt.date(_day(value).year, _day(value).month, _day(value).day),
     }
-    found = {name: Signature(strict(own), 1, 1, f"{name}(column)") for name, own in one.items()}
+    signatures = {name: Signature(strict(function), 1, 1, f"{name}(column)") for name, function in unary.items()}
     signs, letters = "signs such as %Y, %m and %d", "patterns such as YYYY, MM and DD"
     several: tuple[tuple[str, Function, int, int, str], ...] = (
         ("round", _rounding(round_half_away), 1, 2, "round(column, digits)"),
@@ -307,7 +309,7 @@ def _signatures() -> dict[str, Signature]:
         ("time_bucket", strict(_bucket), 2, 3, "time_bucket(INTERVAL '6 hours', column)"),
         ("make_date", strict(_make_date), 3, 3, "make_date(year, month, day)"),
     )
-    return found | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]
+    return signatures | {name: Signature(*rest) for name, *rest in several}  # type: ignore[arg-type]
 
 
 FUNCTIONS: Mapping[str, Signature] = _signatures()
@@ -393,11 +395,11 @@ _ROUNDING = frozenset(("floor", "ceil", "trunc", "round"))
 
 def call(name: str, arguments: list[Leaf]) -> Leaf:
     """Return a function of leaves."""
-    found = FUNCTIONS[name]
-    if not found.least <= len(arguments) <= found.most:
-        raise Mismatch(f"`{name}` is written with other arguments here.", f"Write {found.written}.")
+    signature = FUNCTIONS[name]
+    if not signature.least <= len(arguments) <= signature.most:
+        raise Mismatch(f"`{name}` is written with other arguments here.", f"Write {signature.written}.")
     at_once = _call_at_once(name, arguments)
-    return apply_function(found.function, arguments) if at_once is None else at_once
+    return apply_function(signature.function, arguments) if at_once is None else at_once
 
 
 def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:  # noqa: PLR0911  one for each function
@@ -425,7 +427,7 @@ def _call_of_wide_column(name: str, first: Leaf, rest: list[Leaf]) -> Leaf | Non
     """Return rounding to digits, a bucket or a format, by way of the few values that it depends on; None without."""
     if name in _FORMATS:
         return _format_moments(FUNCTIONS[name].function, first, rest)
-    numbers = [one for one in rest if isinstance(one, Fraction)]
+    numbers = [argument for argument in rest if isinstance(argument, Fraction)]
     if len(numbers) < len(rest):
         return None
     if name == "width_bucket":
@@ -443,9 +445,9 @@ def _format_moments(function: Function, time: Leaf, rest: list[Leaf]) -> Leaf | 
     """Return a text of each time by the longest period that has one text, as many times have the same."""
     if not isinstance(time, Subject) or not isinstance(time.attribute, Timestamp):
         return None
-    if any(isinstance(one, Computed) for one in rest):
+    if any(isinstance(argument, Computed) for argument in rest):
         return None
-    texts = [function(one, *rest) for one in _SAMPLES]
+    texts = [function(sample, *rest) for sample in _SAMPLES]
     alike = sum(text == texts[0] for text in texts[1:])  # without seconds, without minutes, without hours
     if not alike:
         return None
@@ -456,7 +458,7 @@ def _format_moments(function: Function, time: Leaf, rest: list[Leaf]) -> Leaf | 
 def _bucket_of_line(value: Leaf, low: Fraction, high: Fraction, count: Fraction) -> Leaf | None:
     """Return width_bucket of a straight line in one column."""
     place = tabulate_rounded("floor", calculate("*", calculate("-", value, low), count / (high - low)))
-    bucket = strict(lambda own: _width_bucket(own, Fraction(0), count, count))
+    bucket = strict(lambda number: _width_bucket(number, Fraction(0), count, count))
     return None if place is None else apply_function(bucket, [place])
 
 

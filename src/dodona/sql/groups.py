@@ -66,11 +66,11 @@ class GroupColumns:
         """Return an item of the select list over released groups."""
         inner = bare(item.this)
         if _is_plain_value(inner) and inner not in self.keys:
-            found = self._atom(inner)
+            expression = self._atom(inner)
             self.names.setdefault(self.atoms[inner], item.alias)
         else:
-            found = self(inner)
-        return exp.alias_(found, item.alias, quoted=True)
+            expression = self(inner)
+        return exp.alias_(expression, item.alias, quoted=True)
 
     def clause(self, clause: exp.Expr, late: RowExpressions) -> None:
         """Turn HAVING, QUALIFY, ORDER BY or a named window into one over released groups, in place."""
@@ -78,7 +78,7 @@ class GroupColumns:
             if name in {"over", "alias"} or (isinstance(clause, exp.Window) and name == "this"):
                 continue
             if isinstance(value, list):
-                clause.set(name, [self._late(one, late) for one in value])
+                clause.set(name, [self._late(item, late) for item in value])
             elif isinstance(value, exp.Expr):
                 clause.set(name, self._late(value, late))
 
@@ -88,8 +88,8 @@ class GroupColumns:
                 node.set("this", self(late(node.this)))
             return node
         if isinstance(node, exp.Order):
-            for one in node.expressions:
-                self._late(one, late)
+            for ordered in node.expressions:
+                self._late(ordered, late)
             return node
         return node if isinstance(node, exp.WindowSpec) else self(late(node))
 
@@ -132,24 +132,24 @@ class GroupColumns:
         while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
             wrapped.append(function)
             function = function.this
-        found = change_parts(function, self)
-        for one in reversed(wrapped):
-            changed = type(one)(
-                **{name: change_part(value, self) for name, value in one.args.items() if name != "this"}
+        inner = change_parts(function, self)
+        for wrapper in reversed(wrapped):
+            changed = type(wrapper)(
+                **{name: change_part(value, self) for name, value in wrapper.args.items() if name != "this"}
             )
-            changed.set("this", found)
-            found = changed
+            changed.set("this", inner)
+            inner = changed
         kept = {"this", "spec", "alias"}
         parts = {name: change_part(value, self) for name, value in node.args.items() if name not in kept}
-        return exp.Window(this=found, spec=node.args.get("spec"), alias=node.args.get("alias"), **parts)
+        return exp.Window(this=inner, spec=node.args.get("spec"), alias=node.args.get("alias"), **parts)
 
     def _grouping(self, node: exp.Grouping) -> exp.Expr:
         """Return GROUPING(...): a bit for each key, 1 where the row is over all of its groups."""
         total: exp.Expr = exp.Literal.number(0)
-        for one in node.expressions:
-            if bare(one) not in self.keys:
-                raise self.source.fault(one, "GROUPING is of a key.", "Name a column of GROUP BY.")
-            bit = exp.column(f"g{self.keys.index(bare(one))}", GROUPS)
+        for argument in node.expressions:
+            if bare(argument) not in self.keys:
+                raise self.source.fault(argument, "GROUPING is of a key.", "Name a column of GROUP BY.")
+            bit = exp.column(f"g{self.keys.index(bare(argument))}", GROUPS)
             total = exp.Add(this=exp.Mul(this=exp.Literal.number(2), expression=exp.Paren(this=total)), expression=bit)
         return exp.Paren(this=total)
 
@@ -162,45 +162,47 @@ def aggregates_rows(node: exp.Expr) -> bool:
     """Whether an expression has an aggregate of rows, outside of sub-selects."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, exp.Query):
+        current = waiting.pop()
+        if isinstance(current, exp.Query):
             continue
-        if isinstance(one, exp.Window):
-            waiting += one.this.iter_expressions()
-            waiting += [part for part in one.iter_expressions() if part is not one.this]
+        if isinstance(current, exp.Window):
+            waiting += current.this.iter_expressions()
+            waiting += [part for part in current.iter_expressions() if part is not current.this]
             continue
-        if _aggregate(one):
+        if _aggregate(current):
             return True
-        waiting += one.iter_expressions()
+        waiting += current.iter_expressions()
     return False
 
 
 def _is_plain_value(node: exp.Expr) -> bool:
     """Whether an item is arithmetic of aggregates and numbers, which has an exact interval of its own."""
-    waiting, found = [node], False
+    waiting, aggregated = [node], False
     while waiting:
-        one = waiting.pop()
-        if _aggregate(one) and aggregate_name(one) is not None:
-            found = True
-        elif isinstance(one, _ARITHMETIC):
-            waiting += one.iter_expressions()
-        elif not (isinstance(one, exp.Literal) and not one.is_string):
+        current = waiting.pop()
+        if _aggregate(current) and aggregate_name(current) is not None:
+            aggregated = True
+        elif isinstance(current, _ARITHMETIC):
+            waiting += current.iter_expressions()
+        elif not (isinstance(current, exp.Literal) and not current.is_string):
             return False
-    return found
+    return aggregated
 
 
 def _node_sets(node: exp.Expr) -> list[tuple[exp.Expr, ...]]:
     """Return the groupings that one item of GROUP BY stands for."""
     match node:
         case exp.Rollup():
-            parts = [_members(one) for one in node.expressions]
+            parts = [_members(item) for item in node.expressions]
             return [tuple(key for part in parts[:length] for key in part) for length in range(len(parts), -1, -1)]
         case exp.Cube():
-            parts = [_members(one) for one in node.expressions]
+            parts = [_members(item) for item in node.expressions]
             chosen = product((True, False), repeat=len(parts))
-            return [tuple(key for part, kept in zip(parts, one, strict=True) if kept for key in part) for one in chosen]
+            return [
+                tuple(key for part, kept in zip(parts, flags, strict=True) if kept for key in part) for flags in chosen
+            ]
         case exp.GroupingSets():
-            return [one for part in node.expressions for one in _node_sets(part)]
+            return [grouping for part in node.expressions for grouping in _node_sets(part)]
         case _:
             return [_members(node)]
 
@@ -243,7 +245,7 @@ class Parts:
         items += [exp.alias_(atom.copy(), name, quoted=True) for atom, name in columns.named()]
         inner = exp.Select(expressions=items, from_=exp.From(this=self.source.table()))
         if where:
-            inner.set("where", exp.Where(this=exp.and_(*(one.copy() for one in where), copy=False)))
+            inner.set("where", exp.Where(this=exp.and_(*(condition.copy() for condition in where), copy=False)))
         if keys:
             numbers = [exp.Literal.number(place + 1) for place in range(len(keys))]
             inner.set("group", exp.Group(expressions=numbers))
@@ -279,7 +281,7 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
     aliases = {item.alias.casefold(): item.this for item in items}
     late = RowExpressions(source, rows, expand.qualifiers, aliases, prefer_aliases=True)
     sets = _grouping_sets(source, select, items, replace(late, prefer_aliases=False))
-    columns = GroupColumns(source, list(dict.fromkeys(key for one in sets for key in one)))
+    columns = GroupColumns(source, list(dict.fromkeys(key for grouping in sets for key in grouping)))
     shown = [columns.item(item) for item in items]
     if sets == [()] and not columns.atoms and not grouped:
         what = "Rows are never shown, so this column has no single value."
@@ -289,10 +291,13 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
             columns.clause(clause, late)
     where, dependent = [*rows.where], list[exp.Expr]()
     if select.args.get("where") is not None:
-        for one in conjuncts(select.args["where"].this):
-            (dependent if one.find(exp.Query) else where).append(expand(one))
-    conditions = [columns.condition(one) for one in dependent]
-    numbered = [(one, parts.number(rows, [key for key in columns.keys if key in one], columns, where)) for one in sets]
+        for condition in conjuncts(select.args["where"].this):
+            (dependent if condition.find(exp.Query) else where).append(expand(condition))
+    conditions = [columns.condition(condition) for condition in dependent]
+    numbered = [
+        (grouping, parts.number(rows, [key for key in columns.keys if key in grouping], columns, where))
+        for grouping in sets
+    ]
     having = select.args.get("having")
     conditions += [] if having is None else [having.this]
     select.set("expressions", shown)
@@ -309,9 +314,9 @@ def _expand_item(source: SourceText, item: exp.Expr, expand: RowExpressions) -> 
         what = "`*` would show rows, and rows are never shown."
         raise source.fault(item, what, "Write count(*), or name columns in GROUP BY.")
     name = item.alias if isinstance(item, exp.Alias) else default_name(inner)
-    found = exp.alias_(expand(inner), name, quoted=True)
-    expand.aliases[name.casefold()] = found.this
-    return found
+    alias = exp.alias_(expand(inner), name, quoted=True)
+    expand.aliases[name.casefold()] = alias.this
+    return alias
 
 
 def _grouping_sets(
@@ -332,12 +337,14 @@ def _grouping_sets(
     choices: list[list[tuple[exp.Expr, ...]]] = []
     count = 1
     for node in group.expressions:
-        choices.append([tuple(_group_key(source, key, items, late) for key in one) for one in _node_sets(node)])
+        choices.append(
+            [tuple(_group_key(source, key, items, late) for key in grouping) for grouping in _node_sets(node)]
+        )
         count *= len(choices[-1])
         if count > _MOST_SETS:
             what = f"These are more than {_MOST_SETS} groupings."
             raise source.fault(node, what, "Write fewer with GROUPING SETS.")
-    return [tuple(dict.fromkeys(key for part in one for key in part)) for one in product(*choices)]
+    return [tuple(dict.fromkeys(key for part in combination for key in part)) for combination in product(*choices)]
 
 
 def _group_key(source: SourceText, node: exp.Expr, items: Sequence[exp.Expr], late: RowExpressions) -> exp.Expr:
@@ -347,13 +354,13 @@ def _group_key(source: SourceText, node: exp.Expr, items: Sequence[exp.Expr], la
         if not 1 <= number <= len(items):
             what = f"There is no column number {str(node.this)[:20]}."
             raise source.fault(node, what, f"Write 1 to {len(items)}, or a name.")
-        found = items[number - 1].this
+        key = items[number - 1].this
     else:
-        found = late(node)
-    if aggregates_rows(found):
+        key = late(node)
+    if aggregates_rows(key):
         instead = "Group by columns; write conditions on answers into HAVING."
         raise source.fault(node, "An aggregate is no key.", instead)
-    return bare(found)
+    return bare(key)
 
 
 def _released_groups(columns: GroupColumns, numbered: Sequence[tuple[tuple[exp.Expr, ...], int]]) -> exp.Subquery:

@@ -29,9 +29,10 @@ def find_public(schema: Schema, written: str) -> PublicTable | None:
     """Return the public table with this name, with or without the schema that tools write before it."""
     named = written.casefold()
     known = (
-        {own.name.casefold(), *(f"{one}.{own.name.casefold()}" for one in DEFAULT_SCHEMAS)} for own in schema.public
+        {table.name.casefold(), *(f"{namespace}.{table.name.casefold()}" for namespace in DEFAULT_SCHEMAS)}
+        for table in schema.public
     )
-    return next((own for own, names in zip(schema.public, known, strict=True) if named in names), None)
+    return next((table for table, names in zip(schema.public, known, strict=True) if named in names), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def join_tables(text: str, schema: Schema, select: exp.Select, selected: Mapping
         first = items[0].copy()  # of two sides that must both match, the one with the rows comes first
         select.args["from_"].set("this", items[1].copy())
         joins[0].set("this", first)
-    joined = ((one.this, one) for one in joins)
+    joined = ((join.this, join) for join in joins)
     return _Joiner(text, schema, select, selected).rows([(select.args["from_"].this, None), *joined])
 
 
@@ -123,12 +124,12 @@ class _Joiner:
             self._required.append(first)  # patients JOIN visits is visits JOIN patients: both must have a row
         view = table_view(self._schema, main, joined, tuple(sorted(set(self._required))), self._kept)
         qualified = {alias: self._columns(alias) for alias in (*self._private, *self._public)}
-        names = [name for own in qualified.values() for name in own]
+        names = [name for by_name in qualified.values() for name in by_name]
         shared = self._schema.unit.id
         columns = {
-            name: found
-            for own in qualified.values()
-            for name, found in own.items()
+            name: column
+            for by_name in qualified.values()
+            for name, column in by_name.items()
             if names.count(name) == 1 or (shared is not None and name == shared.casefold())
         }
         for alias, key in self._maps.items():  # USING merges the key of a public table with its column
@@ -189,11 +190,11 @@ class _Joiner:
         on, where = join.args.get("on"), self._select.args.get("where")
         mine = [] if on is None else conjuncts(on)
         others = [] if where is None else conjuncts(where.this)
-        own = next((part for part in (*mine, *others) if isinstance(part, exp.EQ) and fits(part)), None)
-        if own is None:
+        equality = next((part for part in (*mine, *others) if isinstance(part, exp.EQ) and fits(part)), None)
+        if equality is None:
             return
-        rest = [part.copy() for part in (*others, *mine) if part is not own]
-        join.set("on", own.copy())
+        rest = [part.copy() for part in (*others, *mine) if part is not equality]
+        join.set("on", equality.copy())
         join.set("kind", None)
         self._select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
 
@@ -214,7 +215,7 @@ class _Joiner:
     def _check_on(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
         """Refuse a join of private tables that is not by the person."""
         person = self._schema.unit.id or ""
-        using = [one.name.casefold() for one in join.args.get("using") or ()]
+        using = [column.name.casefold() for column in join.args.get("using") or ()]
         if using and any(person.casefold() not in self._columns(name) for name in self._selected):
             raise self.fault(item, f"`{person}` is not selected on both sides.", "Add it to the inner SELECT.")
         met = _join_condition(join)
@@ -248,7 +249,7 @@ class _Joiner:
 
     def _lookup_key(self, item: exp.Expr, join: exp.Expr, alias: str, table: PublicTable) -> exp.Expr:
         """Return the column that a public table is looked up by."""
-        using = [one.name for one in join.args.get("using") or ()]
+        using = [column.name for column in join.args.get("using") or ()]
         if [name.casefold() for name in using] == [table.key.casefold()]:
             return self._find(item, "", using[0])
         met = _join_condition(join)
@@ -261,43 +262,48 @@ class _Joiner:
 
     def _looked_up(self, met: exp.Expr, alias: str, table: PublicTable) -> exp.Column | None:
         """Return the column that an equality compares with the key of a public table; None if it does not."""
-        for own, key in ((met.this, met.expression), (met.expression, met.this)):
-            if not isinstance(own, exp.Column) or not isinstance(key, exp.Column):
+        for table_column, key in ((met.this, met.expression), (met.expression, met.this)):
+            if not isinstance(table_column, exp.Column) or not isinstance(key, exp.Column):
                 return None
-            mine = own.name.casefold() == table.key.casefold() and _qualifier(own) in {alias, ""}
+            mine = table_column.name.casefold() == table.key.casefold() and _qualifier(table_column) in {alias, ""}
             if mine and _qualifier(key) != alias:
                 return key
         return None
 
     def _find(self, node: exp.Expr, qualifier: str, name: str) -> exp.Expr:
         for alias in [qualifier] if qualifier else [*self._private, *self._maps]:
-            found = self._columns(alias).get(name.casefold()) if alias in self._private or alias in self._maps else None
-            if found is not None:
-                return found
+            column = (
+                self._columns(alias).get(name.casefold()) if alias in self._private or alias in self._maps else None
+            )
+            if column is not None:
+                return column
         raise self.fault(node, f"There is no column `{name[:60]}` to look up.", "Name a column of a table before it.")
 
     def _columns(self, alias: str) -> dict[str, exp.Expr]:
         """Return the columns of a table by name, over the columns of all private tables."""
         if alias in self._public:
             table, key = self._public[alias], self._maps[alias]
-            found = {name.casefold(): _lookup(key, table, name) for name in table.columns}
-            return {table.key.casefold(): key, **found}
-        own = table_view(self._schema, self._private[alias]).schema
+            lookups = {name.casefold(): _lookup(key, table, name) for name in table.columns}
+            return {table.key.casefold(): key, **lookups}
+        schema = table_view(self._schema, self._private[alias]).schema
         if alias in self._selected:
-            person, column = (exp.column(name or "") for name in (own.unit.id, self._schema.unit.id))
-            return {name: column if one == person else one for name, one in self._selected[alias].columns.items()}
-        names = [*own.domain.names, *([own.unit.id] if own.unit.id else [])]
-        names += [one.name for one in own.computed if self._private[alias] == self._schema.table]
+            person, column = (exp.column(name or "") for name in (schema.unit.id, self._schema.unit.id))
+            return {
+                name: column if expression == person else expression
+                for name, expression in self._selected[alias].columns.items()
+            }
+        names = [*schema.domain.names, *([schema.unit.id] if schema.unit.id else [])]
+        names += [computed.name for computed in schema.computed if self._private[alias] == self._schema.table]
         columns: dict[str, exp.Expr] = {name.casefold(): exp.column(name) for name in names}
-        if own.unit.id is not None:
-            columns[own.unit.id.casefold()] = exp.column(self._schema.unit.id or "")
+        if schema.unit.id is not None:
+            columns[schema.unit.id.casefold()] = exp.column(self._schema.unit.id or "")
         return columns
 
 
 def _join_condition(join: exp.Expr) -> exp.Expr | None:
     """Return the condition of a join, without the parentheses that tools write around it."""
-    found = join.args.get("on")
-    return found.unnest() if isinstance(found, exp.Expr) else None
+    condition = join.args.get("on")
+    return condition.unnest() if isinstance(condition, exp.Expr) else None
 
 
 def join_kind(join: exp.Expr | None) -> str:

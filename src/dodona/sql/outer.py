@@ -118,7 +118,7 @@ def check_outer(text: str, node: exp.Expr) -> None:
 
 def _known_names() -> list[str]:
     functions = (*_SCALARS, *_AGGREGATES, *_WINDOWED)
-    return [*_NAMED, *(one.sql_name().lower() for one in functions if issubclass(one, exp.Func))]
+    return [*_NAMED, *(function.sql_name().lower() for function in functions if issubclass(function, exp.Func))]
 
 
 # --- Reading by DuckDB: the same meaning for every number, and NULL where a number has no value. ---

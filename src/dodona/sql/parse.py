@@ -101,15 +101,15 @@ def function_name(node: exp.Expr) -> str:
 
 def flatten_chain(node: exp.Expr) -> list[exp.Expr]:
     """Return the parts of a chain of ANDs or ORs, without recursion."""
-    found: list[exp.Expr] = []
+    parts: list[exp.Expr] = []
     waiting = [node]
     while waiting:
         part = waiting.pop()
         if type(part) is type(node):
             waiting += [part.expression, part.this]
         else:
-            found.append(part)
-    return found
+            parts.append(part)
+    return parts
 
 
 def bare(node: exp.Expr) -> exp.Expr:
@@ -122,7 +122,11 @@ def bare(node: exp.Expr) -> exp.Expr:
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """Return the parts of a condition that AND joins."""
     node = bare(node)
-    return [part for one in flatten_chain(node) for part in conjuncts(one)] if isinstance(node, exp.And) else [node]
+    return (
+        [part for operand in flatten_chain(node) for part in conjuncts(operand)]
+        if isinstance(node, exp.And)
+        else [node]
+    )
 
 
 # --- Parsing: from a text to the tree of one SELECT with only allowed nodes and arguments. ---
@@ -164,10 +168,10 @@ def _date_part(arguments: list[exp.Expr]) -> exp.Expr:
 
 def _regexp_replace(arguments: list[exp.Expr]) -> exp.Expr:
     """Read regexp_replace(text, pattern, new, flags), as PostgreSQL and DuckDB have it."""
-    found = exp.RegexpReplace.from_arg_list(arguments[:3])
+    replacement = exp.RegexpReplace.from_arg_list(arguments[:3])
     for flags in arguments[3:]:
-        found.set("modifiers", flags)
-    return found
+        replacement.set("modifiers", flags)
+    return replacement
 
 
 def _unit_word(node: exp.Expr) -> bool:
@@ -256,20 +260,20 @@ def _tokenize(text: str) -> list[Token]:
 
 def _join_signs(tokens: list[Token]) -> list[Token]:
     """Read `//` as one sign, the division of whole numbers, `div(` as a function, and `~` between values as a match."""
-    found: list[Token] = []
+    joined: list[Token] = []
     for token, after in pairwise((*tokens, None)):
         if token is None:
             continue
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if token.token_type is last_type(last) is TokenType.SLASH and last is not None and last.end + 1 == token.start:
-            found[-1] = Token(TokenType.DIV, "//", last.line, last.col, last.start, token.end)
+            joined[-1] = Token(TokenType.DIV, "//", last.line, last.col, last.start, token.end)
         elif token.token_type is TokenType.DIV and after is not None and after.token_type is TokenType.L_PAREN:
-            found.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
+            joined.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
         elif token.token_type is TokenType.TILDE and last_type(last) in _BEFORE_OPERATORS:
-            found.append(Token(TokenType.RLIKE, token.text, token.line, token.col, token.start, token.end))
+            joined.append(Token(TokenType.RLIKE, token.text, token.line, token.col, token.start, token.end))
         else:
-            found.append(token)
-    return found
+            joined.append(token)
+    return joined
 
 
 def last_type(token: Token | None) -> TokenType | None:
@@ -342,10 +346,10 @@ def _check_types(text: str, tokens: list[Token]) -> None:
 
 def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidSql:
     """Reword the parser's error, pointing at the token where it stopped."""
-    found = fault.errors[0] if fault.errors else {}
-    place = (found.get("line"), found.get("col"))
+    error = fault.errors[0] if fault.errors else {}
+    place = (error.get("line"), error.get("col"))
     token = next((token for token in tokens if (token.line, token.col) == place), tokens[-1])
-    said = str(found.get("description") or "")
+    said = str(error.get("description") or "")
     if said.startswith("Expecting"):
         return InvalidSql(text, token.start, f"Something is missing here: {said.lower()}.", "Write it before this.")
     if said.startswith("Required keyword"):

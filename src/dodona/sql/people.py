@@ -60,9 +60,9 @@ class PersonRows:
 class PersonReader:
     """Reads the parts of a sub-select by person: expressions over the rows of one person."""
 
-    def __init__(self, scope: Scope, own: Predicate = EVERYTHING, single: Collection[str] = ()) -> None:
+    def __init__(self, scope: Scope, aggregated: Predicate = EVERYTHING, single: Collection[str] = ()) -> None:
         """Take the scope of the rows, which of a person aggregates are over, and columns that are the same in all."""
-        self._scope, self._cap, self._own, self._single = scope, scope.schema.unit.rows, own, single
+        self._scope, self._cap, self._own, self._single = scope, scope.schema.unit.rows, aggregated, single
         self.columns: dict[str, PersonColumn] = {}
 
     def __call__(self, node: exp.Expr) -> exp.Expr:
@@ -106,12 +106,12 @@ class PersonReader:
         if name in _EXTREMES:
             return self._extreme(inner, name, where)
         blocks = Blocks(where, ())
-        found = compile_aggregate(self._scope, inner, blocks) if name in {"count", "countif", "sum"} else None
-        if not isinstance(found, Total):
+        total = compile_aggregate(self._scope, inner, blocks) if name in {"count", "countif", "sum"} else None
+        if not isinstance(total, Total):
             what = f"`{self._scope.word(inner)}` of one person's rows is not a column of people."
             instead = "Write count, sum, min, max, any_value, bool_or or bool_and."
             raise self._scope.fault(node, *(_AVERAGE if name == "avg" else (what, instead)))
-        block = list(blocks.found)[found.block]
+        block = list(blocks.found)[total.block]
         if isinstance(block.weight, PeopleWeight):
             raise self._scope.fault(node, "Each group is one person already.", "Write count(*) in the outer SELECT.")
         if name != "sum":
@@ -174,7 +174,7 @@ def read_person_rows(  # noqa: PLR0913, PLR0917  what a sub-select by person is 
     scope: Scope,
     select: exp.Select,
     where: Predicate,
-    own: Predicate,
+    aggregated: Predicate,
     expand: Callable[[exp.Expr], exp.Expr],
     single: Collection[str],
 ) -> PersonRows | None:
@@ -193,11 +193,11 @@ def read_person_rows(  # noqa: PLR0913, PLR0917  what a sub-select by person is 
     if not mine:
         return None
     for key, node in zip(keys, group.expressions, strict=True):
-        if key not in mine and not all(one.name in single for one in key.find_all(exp.Column)):
+        if key not in mine and not all(column.name in single for column in key.find_all(exp.Column)):
             what = "One person may be in several of these groups."
             instead = f"Group by {person} alone, and write any_value(...) for what is the same in all rows of a person."
             raise scope.fault(node, what, instead)
-    read = PersonReader(scope, own, single)
+    read = PersonReader(scope, aggregated, single)
     columns: dict[str, exp.Expr] = {}
     for item in select.expressions:
         inner = expand(item.this if isinstance(item, exp.Alias) else item)
@@ -214,15 +214,15 @@ def read_person_rows(  # noqa: PLR0913, PLR0917  what a sub-select by person is 
 
 def _of_person(node: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
     """Return an expression with any_value of the columns of each key, which are the same in all rows of a person."""
-    found = node.copy()
-    for part in list(found.walk(prune=lambda one: one in keys or _aggregates(one))):
+    expression = node.copy()
+    for part in list(expression.walk(prune=lambda branch: branch in keys or _aggregates(branch))):
         if part in keys:
             for column in list(part.find_all(exp.Column)):
                 held = exp.AnyValue(this=column.copy())
-                if column is found:
+                if column is expression:
                     return held
                 column.replace(held)
-    return found
+    return expression
 
 
 def _group_expression(scope: Scope, key: exp.Expr, select: exp.Select, items: Mapping[str, exp.Expr]) -> exp.Expr:
@@ -249,15 +249,15 @@ def about_people(question: Question, people: PersonRows, rows: Schema) -> Questi
         if attribute is not None and attribute.outside_code is not None:  # no person's aggregate is outside
             shown.append(among_mask(attribute, ((1 << attribute.cells) - 1) & ~(1 << attribute.outside_code)))
     warnings = tuple(map(name_people_columns, question.warnings))
-    found = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown), warnings=warnings)
-    return found if size == rows.unit.size else replace(found, size=size)
+    rewritten = replace(question, query=Query(rows.domain, blocks), where=conjunction(*shown), warnings=warnings)
+    return rewritten if size == rows.unit.size else replace(rewritten, size=size)
 
 
 def _about(block: Block, table: PersonTable) -> Block:
-    own = replace(block, weight=ONE) if isinstance(block.weight, PeopleWeight) else block
-    if not own.attributes and own.where == EVERYTHING and own.weight == ONE and not own.keys:
+    base = replace(block, weight=ONE) if isinstance(block.weight, PeopleWeight) else block
+    if not base.attributes and base.where == EVERYTHING and base.weight == ONE and not base.keys:
         return Block(table.where, (), PeopleWeight())
-    return replace(own, table=table.part(own.attributes))
+    return replace(base, table=table.part(base.attributes))
 
 
 def _period_of_extreme(node: exp.Expr) -> exp.Expr | None:
@@ -265,9 +265,9 @@ def _period_of_extreme(node: exp.Expr) -> exp.Expr | None:
     period = node.this if isinstance(node, exp.Min | exp.Max) else None
     if not isinstance(period, exp.DateTrunc | exp.TimestampTrunc) or not isinstance(period.this, exp.Column):
         return None
-    found = period.copy()
-    found.set("this", type(node)(this=period.this.copy()))
-    return found
+    truncated = period.copy()
+    truncated.set("this", type(node)(this=period.this.copy()))
+    return truncated
 
 
 def _aggregates(node: exp.Expr) -> bool:
@@ -299,9 +299,9 @@ def _default_name(node: exp.Expr) -> str:
 def _with_aliases(node: exp.Expr, items: Mapping[str, exp.Expr]) -> exp.Expr:
     """Return a condition of HAVING with the names of the select list replaced by what they stand for."""
     return node.copy().transform(
-        lambda one: (
-            exp.Paren(this=items[one.name.casefold()].copy())
-            if isinstance(one, exp.Column) and one.args.get("table") is None and one.name.casefold() in items
-            else one
+        lambda part: (
+            exp.Paren(this=items[part.name.casefold()].copy())
+            if isinstance(part, exp.Column) and part.args.get("table") is None and part.name.casefold() in items
+            else part
         )
     )

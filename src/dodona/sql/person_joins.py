@@ -50,43 +50,47 @@ class _PersonMerge:
             return
         several = self._find_filters()
         outer = None if several else self._find_join(kind="LEFT")
-        found = None if several or outer else self._find_join() or self._find_filter()
+        joined = None if several or outer else self._find_join() or self._find_filter()
         if several is not None:
             self._merge(*several, keeps=True)
         elif outer is not None:
             self._keep_people(*outer)
-        elif found is not None and self._is_single(found[1].args["from_"].this):
-            self._narrow(*found)
-        elif found is not None:
-            self._merge(*found)
+        elif joined is not None and self._is_single(joined[1].args["from_"].this):
+            self._narrow(*joined)
+        elif joined is not None:
+            self._merge(*joined)
 
-    def _merge(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr], *, keeps: bool = False) -> None:
+    def _merge(self, table: exp.Expr, inner: exp.Select, conditions: list[exp.Expr], *, keeps: bool = False) -> None:
         """Select from one sub-select by person of both tables; with `keeps` also people without rows in the other."""
-        attributes = {name.casefold(): name for name in table_view(self.schema, self._table(own)).schema.domain.names}
+        attributes = {name.casefold(): name for name in table_view(self.schema, self._table(table)).schema.domain.names}
         if any(item.alias_or_name.casefold() in attributes for item in inner.expressions):
             return  # a name would mean both
         columns = self._own_columns()
         many = inner.args["from_"].this
-        sides = [exp.column(self._person(item), item.alias_or_name) for item in (many, own)]
-        join = exp.Join(this=own.copy(), on=exp.EQ(this=sides[0], expression=sides[1]), side="RIGHT" if keeps else None)
+        sides = [exp.column(self._person(item), item.alias_or_name) for item in (many, table)]
+        join = exp.Join(
+            this=table.copy(), on=exp.EQ(this=sides[0], expression=sides[1]), side="RIGHT" if keeps else None
+        )
         join.meta[KEEPS_PEOPLE] = keeps
         inner.set("joins", [join])
-        asked = sorted({one.name.casefold() for one in columns} & attributes.keys())
-        held = [exp.AnyValue(this=exp.column(attributes[name], own.alias_or_name)) for name in asked]
-        copies = [exp.alias_(one, attributes[name]) for one, name in zip(held, asked, strict=True)]
+        asked = sorted({column.name.casefold() for column in columns} & attributes.keys())
+        held = [exp.AnyValue(this=exp.column(attributes[name], table.alias_or_name)) for name in asked]
+        copies = [exp.alias_(value, attributes[name]) for value, name in zip(held, asked, strict=True)]
         inner.set("expressions", [*inner.expressions, *copies])
-        for one in columns:
-            one.set("table", None)
-            one.set("db", None)
+        for column in columns:
+            column.set("table", None)
+            column.set("db", None)
         people = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(_PEOPLE)))
         self.select.args["from_"].set("this", people)
         self.select.set("joins", None)
         self.select.set("where", exp.Where(this=exp.and_(*conditions)) if conditions else None)
 
     def _own_columns(self) -> list[exp.Column]:
-        return [one for one in self.select.find_all(exp.Column) if one.find_ancestor(exp.Select) is self.select]
+        return [
+            column for column in self.select.find_all(exp.Column) if column.find_ancestor(exp.Select) is self.select
+        ]
 
-    def _keep_people(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
+    def _keep_people(self, table: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
         """Merge a LEFT JOIN: the columns of people without such rows are NULL."""
         called, person = self._joined_name(), self._person(inner.args["from_"].this).casefold()
         having = inner.args.get("having")
@@ -101,13 +105,13 @@ class _PersonMerge:
                 continue
             value = exp.Case(ifs=[exp.If(this=joined.copy(), true=item.unalias().copy())])
             items.append(exp.alias_(value, item.alias_or_name, quoted=True))
-        one = exp.Case(ifs=[exp.If(this=joined.copy(), true=exp.Literal.number(1))])
-        inner.set("expressions", [*items, exp.alias_(one, _JOINED, quoted=True)])
+        has_rows = exp.Case(ifs=[exp.If(this=joined.copy(), true=exp.Literal.number(1))])
+        inner.set("expressions", [*items, exp.alias_(has_rows, _JOINED, quoted=True)])
         for column in self._own_columns():
             mine = column.name.casefold() == person and column.text("table").casefold() == called
             if mine and isinstance(column.parent, exp.Is | exp.Count):
                 column.set("this", exp.to_identifier(_JOINED, quoted=True))
-        self._merge(own, inner, conditions, keeps=True)
+        self._merge(table, inner, conditions, keeps=True)
 
     def _reads_rows_by_person(self) -> bool:
         """Whether this groups a table of one row for each person by the person, with LEFT JOIN of rows.
@@ -118,27 +122,31 @@ class _PersonMerge:
         beside = any(self.select.args.get(part) for part in ("where", *_BEYOND[:-1]))
         if origin is None or len(joins) != 1 or join_kind(joins[0]) != "LEFT" or beside:
             return False
-        own, many = origin.this, joins[0].this
-        if not self._is_single(own) or not self._table(many) or self._is_single(many):
+        people, many = origin.this, joins[0].this
+        if not self._is_single(people) or not self._table(many) or self._is_single(many):
             return False
-        single = {name.casefold() for name in table_view(self.schema, self._table(own)).schema.domain.names}
+        single = {name.casefold() for name in table_view(self.schema, self._table(people)).schema.domain.names}
         if not self._groups_by_person(self.select, beside=single):
             return False
-        found = [one for one in self.select.find_all(exp.AggFunc) if one.find_ancestor(exp.Select) is self.select]
-        for one in found:
-            names = {column.name.casefold() for column in one.find_all(exp.Column)}
-            if isinstance(one, exp.AnyValue | exp.Min | exp.Max) and names <= single:
+        aggregates = [
+            aggregate
+            for aggregate in self.select.find_all(exp.AggFunc)
+            if aggregate.find_ancestor(exp.Select) is self.select
+        ]
+        for aggregate in aggregates:
+            names = {column.name.casefold() for column in aggregate.find_all(exp.Column)}
+            if isinstance(aggregate, exp.AnyValue | exp.Min | exp.Max) and names <= single:
                 continue
-            if not names or names & {*single, self._person(own).casefold(), self._person(many).casefold()}:
+            if not names or names & {*single, self._person(people).casefold(), self._person(many).casefold()}:
                 return False
         return True
 
     def _turn_join(self) -> None:
         """Name the rows first: they keep people without any."""
         join = self.select.args["joins"][0]
-        own, many = self.select.args["from_"].this, join.this
+        people, many = self.select.args["from_"].this, join.this
         self.select.args["from_"].set("this", many)
-        join.set("this", own)
+        join.set("this", people)
         join.set("side", "RIGHT")
         join.meta[KEEPS_PEOPLE] = True
 
@@ -146,10 +154,10 @@ class _PersonMerge:
         name: str = self.select.args["joins"][0].this.alias_or_name
         return name.casefold()
 
-    def _narrow(self, own: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
+    def _narrow(self, rows: exp.Expr, inner: exp.Select, conditions: list[exp.Expr]) -> None:
         """Join rows with the table of one row for each person that chooses them: their conditions are one."""
         item = inner.args["from_"].this
-        sides = [exp.column(self._person(one), one.alias_or_name) for one in (own, item)]
+        sides = [exp.column(self._person(table), table.alias_or_name) for table in (rows, item)]
         where = inner.args.get("where")
         more = [] if where is None else conjuncts(where.this)
         self.select.set("joins", [exp.Join(this=item, on=exp.EQ(this=sides[0], expression=sides[1]))])
@@ -162,15 +170,15 @@ class _PersonMerge:
             return None
         join, where = joins[0], self.select.args.get("where")
         items: list[exp.Expr] = [origin.this, join.this]
-        for own, other in (items, items[::-1])[: 1 if kind else 2]:
-            found = other.this if isinstance(other, exp.Subquery) else self.named.get(written_name(other).casefold())
-            inner = self._of_one_table(found) if self._is_single(own) else None
+        for table, other in (items, items[::-1])[: 1 if kind else 2]:
+            select = other.this if isinstance(other, exp.Subquery) else self.named.get(written_name(other).casefold())
+            inner = self._of_one_table(select) if self._is_single(table) else None
             if inner is None or self._is_single(inner.args["from_"].this) or not self._groups_by_person(inner):
                 continue
             met = join.args.get("on")
-            by_id = met is not None and self._are_people(own, inner, *bare(met).iter_expressions())
+            by_id = met is not None and self._are_people(table, inner, *bare(met).iter_expressions())
             if join.args.get("using") or (by_id and isinstance(bare(met), exp.EQ)):
-                return own, inner, [] if where is None else conjuncts(where.this)
+                return table, inner, [] if where is None else conjuncts(where.this)
         return None
 
     def _find_filter(self) -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
@@ -193,7 +201,7 @@ class _PersonMerge:
         origin, where = self.select.args.get("from_"), self.select.args.get("where")
         if origin is None or where is None or self.select.args.get("joins") or not self._is_single(origin.this):
             return None
-        found: list[tuple[exp.Select, bool]] = []
+        choices: list[tuple[exp.Select, bool]] = []
         rest = []
         for part in conjuncts(where.this):
             denied = isinstance(part, exp.Not)
@@ -201,37 +209,37 @@ class _PersonMerge:
             many = None if inner is None else self._table(inner.args["from_"].this)
             if inner is None or self._is_single(inner.args["from_"].this):
                 rest.append(part)
-            elif found and many != self._table(found[0][0].args["from_"].this):
+            elif choices and many != self._table(choices[0][0].args["from_"].this):
                 return None
             else:
-                found.append((inner, denied))
-        if not any(denied for _, denied in found) and len(found) < 2:  # noqa: PLR2004  one alone is a join
+                choices.append((inner, denied))
+        if not any(denied for _, denied in choices) and len(choices) < 2:  # noqa: PLR2004  one alone is a join
             return None
-        first = found[0][0]
+        first = choices[0][0]
         name = first.args["from_"].this.alias_or_name
-        for place, (inner, denied) in enumerate(found):
-            meant, own = inner.args.get("where"), inner.args["from_"].this.alias_or_name
+        for place, (inner, denied) in enumerate(choices):
+            meant, alias = inner.args.get("where"), inner.args["from_"].this.alias_or_name
             met = exp.true() if meant is None else meant.this.copy()
             for column in met.find_all(exp.Column):
-                if column.text("table").casefold() == own.casefold():
+                if column.text("table").casefold() == alias.casefold():
                     column.set("table", exp.to_identifier(name))
             called = f"{_JOINED} {place}"
             some = exp.LogicalOr(this=met)
             some.meta[KNOWN] = True
             first.append("expressions", exp.alias_(some, called, quoted=True))
-            told = exp.column(exp.to_identifier(called, quoted=True))
-            rest.append(exp.Not(this=told) if denied else told)
+            truth = exp.column(exp.to_identifier(called, quoted=True))
+            rest.append(exp.Not(this=truth) if denied else truth)
         first.set("where", None)
         return origin.this, first, rest
 
-    def _find_chosen(self, part: exp.Expr, own: exp.Expr) -> exp.Select | None:
+    def _find_chosen(self, part: exp.Expr, table: exp.Expr) -> exp.Select | None:
         """Return a sub-select by person of those whom a condition chooses; None for any other condition."""
         if isinstance(part, exp.In) and isinstance(part.args.get("query"), exp.Subquery):
             inner = self._of_one_table(part.args["query"].this)
             shown = [] if inner is None else [item.unalias() for item in inner.expressions]
             if inner is None or inner.args.get("group") or len(shown) != 1:
                 return None
-            if not self._are_people(own, inner, part.this, *shown):
+            if not self._are_people(table, inner, part.this, *shown):
                 return None
         elif isinstance(part, exp.Exists):
             inner = self._of_one_table(part.this)
@@ -239,8 +247,12 @@ class _PersonMerge:
             if inner is None or inner.args.get("group") or meant is None:
                 return None
             parts = conjuncts(meant.this)
-            by_id = [one for one in parts if isinstance(one, exp.EQ) and self._is_pair(one, own, inner)]
-            rest = [one for one in parts if one not in by_id]
+            by_id = [
+                condition
+                for condition in parts
+                if isinstance(condition, exp.EQ) and self._is_pair(condition, table, inner)
+            ]
+            rest = [condition for condition in parts if condition not in by_id]
             if len(by_id) != 1:
                 return None
             inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
@@ -268,14 +280,16 @@ class _PersonMerge:
         person = self._person(inner.args["from_"].this).casefold()
         return names.count(person) == 1 and all(name == person or name in beside for name in names)
 
-    def _is_pair(self, met: exp.EQ, own: exp.Expr, inner: exp.Select) -> bool:
-        tables = [one.text("table").casefold() for one in met.iter_expressions()]
-        return tables.count(own.alias_or_name.casefold()) == 1 and self._are_people(own, inner, *met.iter_expressions())
+    def _is_pair(self, met: exp.EQ, table: exp.Expr, inner: exp.Select) -> bool:
+        tables = [side.text("table").casefold() for side in met.iter_expressions()]
+        return tables.count(table.alias_or_name.casefold()) == 1 and self._are_people(
+            table, inner, *met.iter_expressions()
+        )
 
-    def _are_people(self, own: exp.Expr, inner: exp.Select, *columns: exp.Expr) -> bool:
+    def _are_people(self, table: exp.Expr, inner: exp.Select, *columns: exp.Expr) -> bool:
         """Whether all of these are columns that name the person."""
-        names = {self._person(item).casefold() for item in (own, inner.args["from_"].this)}
-        return all(isinstance(one, exp.Column) and one.name.casefold() in names for one in columns)
+        names = {self._person(item).casefold() for item in (table, inner.args["from_"].this)}
+        return all(isinstance(column, exp.Column) and column.name.casefold() in names for column in columns)
 
     def _table(self, item: exp.Expr) -> str:
         """Return the private table that an item of FROM names; empty if it names none."""
@@ -287,5 +301,5 @@ class _PersonMerge:
 
     def _person(self, item: exp.Expr) -> str:
         """Return the column that names the person in a table."""
-        own = (linked.id for linked in self.schema.linked if linked.name == self._table(item))
-        return next(own, self.schema.unit.id or "")
+        ids = (linked.id for linked in self.schema.linked if linked.name == self._table(item))
+        return next(ids, self.schema.unit.id or "")

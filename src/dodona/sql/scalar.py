@@ -138,12 +138,12 @@ class Mapped:
     def of(cls, attributes: tuple[Attribute, ...], outcomes: Sequence[Outcome], places: Integers) -> Mapped:
         """Return a function, after merging equal outcomes."""
         seen: dict[tuple[type, Outcome], int] = {}
-        same = np.array([seen.setdefault((type(one), one), len(seen)) for one in outcomes], dtype=np.int64)
-        return cls(attributes, tuple(one for _, one in seen), same[places])
+        same = np.array([seen.setdefault((type(outcome), outcome), len(seen)) for outcome in outcomes], dtype=np.int64)
+        return cls(attributes, tuple(outcome for _, outcome in seen), same[places])
 
     def where(self, test: Callable[[Outcome], bool]) -> Predicate:
         """Return the rows whose outcome satisfies a test."""
-        flags = np.array([test(one) for one in self.outcomes], dtype=np.bool_)
+        flags = np.array([test(outcome) for outcome in self.outcomes], dtype=np.bool_)
         chosen = flags[self.places]
         if len(self.attributes) == 1:
             return among_mask(self.attributes[0], pack_bits(chosen))
@@ -179,10 +179,10 @@ def leaf_present(leaf: Leaf) -> Predicate:
     """Return the rows in which a leaf has a value: aggregates skip `<missing>` and `<outside>`."""
     match leaf:
         case Mapped():
-            return leaf.where(lambda one: one is not None and one is not UNKNOWN)
+            return leaf.where(lambda outcome: outcome is not None and outcome is not UNKNOWN)
         case Subject() | Formula():
             columns = leaf_columns(leaf)
-            return conjunction(*(among_mask(own, (1 << own.size) - 1) for own in columns))
+            return conjunction(*(among_mask(column, (1 << column.size) - 1) for column in columns))
         case _:
             return NOTHING if leaf is None else EVERYTHING
 
@@ -197,7 +197,7 @@ def leaf_truth(leaf: Leaf) -> tuple[Predicate, Predicate] | None:
         case Subject(Boolean() as attribute) if leaf.plain:
             return among_mask(attribute, 0b10), among_mask(attribute, 0b01)
         case Mapped() if leaf_kind(leaf) in {"boolean", None}:
-            return leaf.where(lambda one: one is True), leaf.where(lambda one: one is False)
+            return leaf.where(lambda outcome: outcome is True), leaf.where(lambda outcome: outcome is False)
         case _:
             return None
 
@@ -240,13 +240,13 @@ def leaf_kind(leaf: Leaf) -> str | None:
         case Subject(attribute):
             if leaf.part is not None:
                 return "date" if leaf.part.startswith("trunc") else "number"
-            own = "text" if attribute.kind == "category" else attribute.kind
-            own = "number" if own in {"integer", "number"} else own
-            return "number" if own == "boolean" and not leaf.plain else own
+            kind = "text" if attribute.kind == "category" else attribute.kind
+            kind = "number" if kind in {"integer", "number"} else kind
+            return "number" if kind == "boolean" and not leaf.plain else kind
         case Formula():
             return "timestamp" if leaf.clock else "date" if leaf.days else "number"
         case Mapped():
-            kinds = {type(one) for one in leaf.outcomes if one is not None and one is not UNKNOWN}
+            kinds = {type(outcome) for outcome in leaf.outcomes if outcome is not None and outcome is not UNKNOWN}
             return _KINDS.get(kinds.pop()) if len(kinds) == 1 else None
         case _:
             return _KINDS.get(type(leaf))
@@ -278,10 +278,10 @@ def parse_number(text: str) -> Fraction | None:
     if not _NUMBER.fullmatch(text):
         return None
     try:
-        found = Fraction(Decimal(text))
+        number = Fraction(Decimal(text))
     except (InvalidOperation, ValueError):
         return None
-    return found if is_small(found) else None
+    return number if is_small(number) else None
 
 
 def parse_signed(text: str) -> Fraction:
@@ -295,10 +295,10 @@ def parse_signed(text: str) -> Fraction:
 
 def parse_moment(text: str) -> tuple[dt.date, bool]:
     """Parse a day, or an ISO 8601 time in UTC: the day, and whether the time is later than its first moment."""
-    found = _MOMENT.fullmatch(text.strip())
+    parts = _MOMENT.fullmatch(text.strip())
     try:
-        if found is not None:
-            return dt.date.fromisoformat(found["day"]), bool((found["time"] or "").strip("0:."))
+        if parts is not None:
+            return dt.date.fromisoformat(parts["day"]), bool((parts["time"] or "").strip("0:."))
     except ValueError:
         pass
     raise Mismatch(f"'{text[:40]}' is no day.", "Write year, month and day, such as '2024-01-31'.")
@@ -307,8 +307,8 @@ def parse_moment(text: str) -> tuple[dt.date, bool]:
 def parse_time(text: str) -> dt.datetime:
     """Parse a time, in UTC; a day is its first moment."""
     parse_moment(text)  # what is no such text is refused there
-    found = dt.datetime.fromisoformat(text.strip())
-    return found.replace(tzinfo=None)
+    moment = dt.datetime.fromisoformat(text.strip())
+    return moment.replace(tzinfo=None)
 
 
 def parse_date(text: str) -> dt.date:
@@ -327,11 +327,11 @@ def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
         return bool(node.this)
     if node.args.get("is_string"):
         return str(node.this)
-    found = parse_number(str(node.this))
-    if found is None:
+    number = parse_number(str(node.this))
+    if number is None:
         what = f"`{str(node.this)[:60]}` is no number that is read."
         raise scope.fault(node, what, "Write digits, such as 12.5 or 1e3.")
-    return found
+    return number
 
 
 # --- Scalars: the value of an expression in one row, as a function of the row's cell alone. ---
@@ -366,10 +366,10 @@ class Scalar:
         """Return the rows whose leaf satisfies a test."""
         if len(self.branches) > _MOST_FOLDED:
             return self._flat(test)
-        found = test(self.otherwise)
+        predicate = test(self.otherwise)
         for guard, leaf in reversed(self.branches):
-            found = if_then_else(guard, test(leaf), found)
-        return found
+            predicate = if_then_else(guard, test(leaf), predicate)
+        return predicate
 
     def _flat(self, test: Callable[[Leaf], Predicate]) -> Predicate:
         """Return the same rows as a shallow formula, however many branches there are."""
@@ -409,14 +409,14 @@ def if_then_else(guard: Predicate, then: Predicate, otherwise: Predicate) -> Pre
 
 def build_case(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> Scalar:
     """Return the scalar of the first branch that holds, or `otherwise` if none does."""
-    found: list[tuple[Predicate, Leaf]] = []
+    pairs: list[tuple[Predicate, Leaf]] = []
     for guard, scalar in branches:
-        found.extend((conjunction(guard, inner), leaf) for inner, leaf in scalar.branches)
-        found.append((guard, scalar.otherwise))
-    found.extend(otherwise.branches)
+        pairs.extend((conjunction(guard, inner), leaf) for inner, leaf in scalar.branches)
+        pairs.append((guard, scalar.otherwise))
+    pairs.extend(otherwise.branches)
     last = otherwise.otherwise
     kept = []
-    for guard, leaf in found:
+    for guard, leaf in pairs:
         if guard == EVERYTHING:
             last = leaf
             break
@@ -429,15 +429,15 @@ def build_case(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> S
 
 def combine(function: Callable[..., Leaf], scalars: Sequence[Scalar]) -> Scalar:
     """Return the scalar of a function of the leaves of several scalars, whichever branches hold."""
-    if math.prod(len(one.leaves) for one in scalars) > _MOST_LEAVES:
+    if math.prod(len(scalar.leaves) for scalar in scalars) > _MOST_LEAVES:
         raise Mismatch("Long CASEs are combined here.", "Write one CASE around the whole expression.")
 
     def rest(chosen: tuple[Leaf, ...]) -> Scalar:
         if len(chosen) == len(scalars):
             return scalar_from_leaf(function(*chosen))
-        own = scalars[len(chosen)]
-        branches = [(guard, rest((*chosen, leaf))) for guard, leaf in own.branches]
-        return build_case(branches, rest((*chosen, own.otherwise)))
+        scalar = scalars[len(chosen)]
+        branches = [(guard, rest((*chosen, leaf))) for guard, leaf in scalar.branches]
+        return build_case(branches, rest((*chosen, scalar.otherwise)))
 
     return rest(())
 
@@ -453,9 +453,9 @@ def locate_mismatch(scope: Scope, node: exp.Expr, test: Callable[[], _Result]) -
         raise scope.fault(node, *fault.args) from None
 
 
-def constant_value(found: Scalar) -> Fraction | None:
+def constant_value(scalar: Scalar) -> Fraction | None:
     """Return the number that a scalar equals in every row; None if there is none."""
-    return None if found.branches else constant_number(found.otherwise)
+    return None if scalar.branches else constant_number(scalar.otherwise)
 
 
 ZERO = scalar_from_leaf(Fraction(0))

@@ -104,25 +104,31 @@ def table_view(
     """
     if not schema.linked:
         return RowView(schema)
-    alone = {own.table: own for own in (schema.own, *map(schema.of_linked, schema.linked))}
-    own = alone[name]
+    alone = {table_schema.table: table_schema for table_schema in (schema.own, *map(schema.of_linked, schema.linked))}
+    base_schema = alone[name]
     attributes = [attribute for table in (name, *joined) for attribute in alone[table].domain]
     size = alone[kept or name].unit.size
-    visible = replace(own, table=schema.table, domain=Domain(tuple(attributes)), unit=replace(own.unit, size=size))
+    visible = replace(
+        base_schema, table=schema.table, domain=Domain(tuple(attributes)), unit=replace(base_schema.unit, size=size)
+    )
     row_of = schema.domain[ROW_OF]
     labels = [label.split("+") for label in getattr(row_of, "labels", ())]
-    found = [code for code, (first, *rest) in enumerate(labels) if first == name and set(required) <= set(rest)]
+    codes = [code for code, (first, *rest) in enumerate(labels) if first == name and set(required) <= set(rest)]
     if kept is None:
-        return RowView(visible, among(row_of, found))
+        return RowView(visible, among(row_of, codes))
     beside = [code for code, (first, *_) in enumerate(labels) if first == kept]
-    return RowView(visible, among(row_of, (*found, *beside)), among(row_of, found))
+    return RowView(visible, among(row_of, (*codes, *beside)), among(row_of, codes))
 
 
 def find_private(schema: Schema, written: str) -> str | None:
     """Return the private table that a name stands for, with or without its schema; None if there is none."""
-    for name in (schema.table, *(own.name for own in schema.linked)):
+    for name in (schema.table, *(table.name for table in schema.linked)):
         full = name.casefold()
-        if written.casefold() in {full, full.rpartition(".")[2], *(f"{own}.{full}" for own in DEFAULT_SCHEMAS)}:
+        if written.casefold() in {
+            full,
+            full.rpartition(".")[2],
+            *(f"{namespace}.{full}" for namespace in DEFAULT_SCHEMAS),
+        }:
             return name
     return None
 
@@ -193,17 +199,17 @@ class Scope:
     def column(self, node: exp.Expr) -> Attribute:
         """Return the attribute that a column name refers to, ignoring case."""
         name = self._named(node)
-        found = self.find(name)
-        if found is None:
+        attribute = self.find(name)
+        if attribute is None:
             raise self.fault(node, *self._unknown(name))
-        return found
+        return attribute
 
     def computed(self, node: exp.Expr) -> ComputedColumn | None:
         """Return the computed column that a name refers to; None if it is none."""
         if not self.schema.computed:
             return None
         name = self._named(node).casefold()
-        return next((own for own in self.schema.computed if own.name.casefold() == name), None)
+        return next((column for column in self.schema.computed if column.name.casefold() == name), None)
 
     def groups(self, node: exp.Expr, attribute: Attribute) -> Partition:
         """Return the groups of a column: its declared values or bins."""
@@ -215,8 +221,8 @@ class Scope:
 
     def person(self, node: exp.Expr) -> bool:
         """Whether a column is the person identifier."""
-        own = self.schema.unit.id
-        return own is not None and self._named(node).casefold() == own.casefold()
+        person = self.schema.unit.id
+        return person is not None and self._named(node).casefold() == person.casefold()
 
     def _named(self, node: exp.Expr) -> str:
         """Return the name of a column, which may be qualified only by this table."""
@@ -226,7 +232,9 @@ class Scope:
             parent = node.args.get("db")
             written = qualifier.name if parent is None else f"{parent.name}.{qualifier.name}"
             if written.casefold() not in self.tables:
-                known = " or ".join(sorted(own for own in self.tables if not own.startswith(("public.", "main."))))
+                known = " or ".join(
+                    sorted(table for table in self.tables if not table.startswith(("public.", "main.")))
+                )
                 raise self.fault(node, f"No table here is called `{written}`.", f"Write {known}, or no table at all.")
         return identifier.name if isinstance(identifier, exp.Identifier) else node.name
 
@@ -246,10 +254,10 @@ class Scope:
             return "Sorting by ALL is not known.", "Write the columns, or their numbers: ORDER BY 1, 2."
         if any(isinstance(attribute, Category) and name in attribute.labels for attribute in self.schema.domain):
             return f"`{name[:60]}` is a label, and texts stand in single quotes.", f"Write '{name[:60]}'."
-        for own in () if self.elsewhere is None else self.elsewhere.linked:
-            if own.rows == 1 and any(one.casefold() == name.casefold() for one in own.domain.names):
-                return f"`{name[:60]}` is a column of `{own.name}`.", f"Write JOIN {own.name} USING ({person})."
-        names = (*self.schema.domain.names, *(own.name for own in self.schema.computed))
+        for table in () if self.elsewhere is None else self.elsewhere.linked:
+            if table.rows == 1 and any(column.casefold() == name.casefold() for column in table.domain.names):
+                return f"`{name[:60]}` is a column of `{table.name}`.", f"Write JOIN {table.name} USING ({person})."
+        names = (*self.schema.domain.names, *(column.name for column in self.schema.computed))
         near = get_close_matches(name[:100], names, n=1)
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004
         hint = f"Write `{near[0]}`" if near else "Write one of them"
@@ -264,15 +272,15 @@ def _declared_groups(attribute: Attribute) -> Partition:
 
 def change_parts(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Return a node of the same kind, at the same place in the text, with all its parts changed."""
-    found = type(node)(**{name: change_part(value, change) for name, value in node.args.items()})
-    found.meta.update(node.meta)
-    return found
+    changed = type(node)(**{name: change_part(value, change) for name, value in node.args.items()})
+    changed.meta.update(node.meta)
+    return changed
 
 
 def change_part(value: object, change: Callable[[exp.Expr], exp.Expr]) -> object:
     """Return an argument of a node changed, if it is an expression or a list of them; else as it is."""
     if isinstance(value, list):
-        return [change(one) if isinstance(one, exp.Expr) else one for one in value]
+        return [change(item) if isinstance(item, exp.Expr) else item for item in value]
     return change(value) if isinstance(value, exp.Expr) else value
 
 
@@ -287,8 +295,8 @@ def node_start(node: exp.Expr, text: str) -> int:
     if isinstance(node, exp.Boolean):
         word = str(node.this).lower()
     after = _start_before(node)
-    found = None if word is None else re.search(rf"\b{word}\b", text[after:].lower())
-    return after if found is None else after + found.start()
+    matched = None if word is None else re.search(rf"\b{word}\b", text[after:].lower())
+    return after if matched is None else after + matched.start()
 
 
 def _start_before(node: exp.Expr) -> int:

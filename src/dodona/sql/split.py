@@ -58,8 +58,8 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
         if selected is not None:
             joined = join_tables(split.source.text, split.source.schema, select, selected)
             return RowRelation(joined.columns, joined.where, joined.view, joined.qualified)
-    found = [split.rows_of(item, environment) for item in items]
-    rows = [one for one in found if one is not None]
+    relations = [split.rows_of(item, environment) for item in items]
+    rows = [relation for relation in relations if relation is not None]
     if not rows:
         return None
     if len(items) > 1:
@@ -93,7 +93,7 @@ class Splitter:
             cut = self._tail(node, {"": left}, environment, outer)
             pairs = zip(left.columns, right.columns, strict=True)
             columns = tuple(ReleasedColumn(a.name, a.noisy or b.noisy, a.ranked or b.ranked) for a, b in pairs)
-            noisy = any(one.noisy for one in columns) and not isinstance(node, exp.Union)
+            noisy = any(column.noisy for column in columns) and not isinstance(node, exp.Union)
             return ReleasedRelation(columns, left.chosen or right.chosen or noisy or cut)
         if isinstance(node, exp.Values):
             return cast("ReleasedRelation", read_list(self.source, node))
@@ -115,13 +115,13 @@ class Splitter:
             raise self.source.fault(
                 clause.expressions[0], "WITH RECURSIVE is not known.", "Write WITH, and no recursion."
             )
-        found = dict(environment)
+        extended = dict(environment)
         kept: list[exp.CTE] = []
         for cte in clause.expressions:
-            found[cte.alias.casefold()] = self._defer(cte, dict(found), outer, kept)
+            extended[cte.alias.casefold()] = self._defer(cte, dict(extended), outer, kept)
         node.set("with_", exp.With(expressions=[]))
         node.args["with_"].meta["kept"] = kept
-        return found
+        return extended
 
     def _defer(
         self, cte: exp.CTE, environment: Environment, outer: tuple[Names, ...], kept: list[exp.CTE]
@@ -131,7 +131,7 @@ class Splitter:
 
         def read() -> Relation:
             if not known:
-                names = [one.name for one in cte.args["alias"].args.get("columns") or ()]
+                names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
                 rows = self.row_select(cte.this, environment) if not names else None
                 if rows is None:
                     released = self.query(cte.this, environment, outer)
@@ -156,11 +156,11 @@ class Splitter:
         Each key occurs once there, so the join repeats no row.
         """
         origin, joins = select.args.get("from_"), select.args.get("joins") or ()
-        found = [self._key_filter(select, join) for join in joins]
-        if not found or origin is None or self.rows_of(origin.this, environment) is None:
+        filters = [self._key_filter(select, join) for join in joins]
+        if not filters or origin is None or self.rows_of(origin.this, environment) is None:
             return
-        conditions = [one for one in found if one is not None]
-        if len(conditions) == len(found):
+        conditions = [condition for condition in filters if condition is not None]
+        if len(conditions) == len(filters):
             where = select.args.get("where")
             conditions += [] if where is None else [where.this]
             select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
@@ -173,7 +173,7 @@ class Splitter:
         group = inner.args.get("group") if isinstance(inner, exp.Select) else None
         if group is None or len(group.expressions) != 1 or not isinstance(on, exp.EQ) or join.args.get("side"):
             return None
-        names = {one.alias_or_name.casefold() for one in item.this.expressions}
+        names = {expression.alias_or_name.casefold() for expression in item.this.expressions}
 
         def inside(column: exp.Expr) -> bool:
             qualifier = column.args.get("table")
@@ -181,7 +181,11 @@ class Splitter:
 
         sides = sorted((on.this, on.expression), key=inside)
         used = [column for column in select.find_all(exp.Column) if column.find_ancestor(exp.Join) is not join]
-        mine = [one for one in used if one.args.get("table") is not None and one.args["table"].name == item.alias]
+        mine = [
+            column
+            for column in used
+            if column.args.get("table") is not None and column.args["table"].name == item.alias
+        ]
         if not inside(sides[1]) or inside(sides[0]) or mine:
             return None
         chosen = exp.Select(expressions=[exp.column(sides[1].name)], from_=exp.From(this=item.copy()))
@@ -194,16 +198,16 @@ class Splitter:
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
             name = item.name.casefold()
             if not item.db and name in environment:
-                found = environment[name]()
-                return found if isinstance(found, RowRelation) else None
+                relation = environment[name]()
+                return relation if isinstance(relation, RowRelation) else None
             written, schema = written_name(item), self.source.schema
-            own = find_private(schema, written)
-            if own is not None:
-                return self.source.rows(own)
+            table = find_private(schema, written)
+            if table is not None:
+                return self.source.rows(table)
             if find_public(schema, written) is not None:
                 what = f"`{written[:60]}` is a public table, and no question of the data by itself."
                 raise self.source.fault(item, what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
-            known = [schema.table, *(one.name for one in schema.linked), *environment]
+            known = [schema.table, *(linked.name for linked in schema.linked), *environment]
             near = get_close_matches(written.casefold(), known, n=1)
             ask = f"Write FROM {near[0] if near else self.source.schema.table}."
             raise self.source.fault(item, f"There is no table `{written[:60]}`.", ask)
@@ -219,15 +223,15 @@ class Splitter:
 
         None if an item of FROM is neither such rows nor a table.
         """
-        found: dict[str, SelectedRows] = {}
+        by_name: dict[str, SelectedRows] = {}
         for item in items:
             if written_name(item).casefold() not in environment and is_declared(self.source.schema, item):
                 continue
             rows = self.rows_of(item, environment)
             if rows is None or rows.table is None:
                 return None
-            found[(item.alias or item.name).casefold()] = SelectedRows(rows.table, rows.columns, rows.where)
-        return found
+            by_name[(item.alias or item.name).casefold()] = SelectedRows(rows.table, rows.columns, rows.where)
+        return by_name
 
     def row_select(self, node: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the rows of a SELECT that only filters, renames or computes columns; None for any other query."""
@@ -292,10 +296,10 @@ class Splitter:
             raise self.source.fault(dependent, *DEPENDENT)
         met = conjunction(*(compile_condition(scope, part)[0] for part in parts))
         where = conjunction(view.within, met) if view.joined is None else view.within
-        own = EVERYTHING if view.joined is None else conjunction(view.joined, met)
-        single = frozenset(name for own in schema.linked if own.rows == 1 for name in own.domain.names)
-        found = read_person_rows(scope, node, where, own, expand, single)
-        return None if found is None else RowRelation(found.columns, found.where, people=found)
+        aggregated = EVERYTHING if view.joined is None else conjunction(view.joined, met)
+        single = frozenset(name for linked in schema.linked if linked.rows == 1 for name in linked.domain.names)
+        people = read_person_rows(scope, node, where, aggregated, expand, single)
+        return None if people is None else RowRelation(people.columns, people.where, people=people)
 
     # The aggregate SELECT: one question, or one for each grouping.
 
@@ -330,7 +334,7 @@ class Splitter:
                 chosen |= scope.read(clause).noisy
         for window in select.args.get("windows") or ():
             scope.read(window)
-        chosen |= select.args.get("distinct") is not None and any(one.noisy for one in columns)
+        chosen |= select.args.get("distinct") is not None and any(column.noisy for column in columns)
         chosen |= self._tail(select, names, environment, outer, scope)
         self._keep_used(select)
         select.meta["identity"] = self._identity(select, names, scope)
@@ -344,7 +348,9 @@ class Splitter:
             return [key.copy() for key in columns if not scope.read(key).noisy]
         if any(is_outer_aggregate(part) for item in select.expressions for part in _outside_windows(item)):
             return []  # one row
-        clean = [(name, one.name) for name, relation in names.items() for one in relation.columns if not one.noisy]
+        clean = [
+            (name, column.name) for name, relation in names.items() for column in relation.columns if not column.noisy
+        ]
         return [exp.column(column, name, quoted=True) for name, column in clean]
 
     def _keep_used(self, node: exp.Expr) -> None:
@@ -366,7 +372,7 @@ class Splitter:
         scope = scope or OuterScope(self, names, environment, outer, {})
         order = node.args.get("order")
         by_keys = order is not None and not scope.read(order).noisy
-        if order is not None and any(isinstance(one.this, exp.Literal) for one in order.expressions):
+        if order is not None and any(isinstance(ordered.this, exp.Literal) for ordered in order.expressions):
             by_keys = False  # the number of a column, which may be noisy
         for part in ("limit", "offset"):
             clause = node.args.get(part)
@@ -398,7 +404,9 @@ class Splitter:
             if name in names:
                 raise self.source.fault(item, f"Two relations here are called `{name}`.", "Name them with AS.")
             for column in using:
-                missing = relation.find(column.name) is None or not any(one.find(column.name) for one in names.values())
+                missing = relation.find(column.name) is None or not any(
+                    earlier.find(column.name) for earlier in names.values()
+                )
                 if missing:
                     what = f"There is no column `{column.name[:60]}` on both sides."
                     raise self.source.fault(column, what, "Write ON with the columns of each side.")
@@ -410,10 +418,10 @@ class Splitter:
         self, item: exp.Expr, environment: Environment, outer: tuple[Names, ...]
     ) -> tuple[ReleasedRelation, str]:
         alias = item.args.get("alias")
-        names = [one.name for one in alias.args.get("columns") or ()] if alias is not None else []
+        names = [column.name for column in alias.args.get("columns") or ()] if alias is not None else []
         if isinstance(item, exp.Subquery):
             known = item.this.meta.get("released")
-            found = known if known is not None else self.query(item.this, environment, outer)
+            relation = known if known is not None else self.query(item.this, environment, outer)
             if not item.alias:
                 item.set(
                     "alias",
@@ -428,9 +436,9 @@ class Splitter:
         else:
             if self.rows_of(item, environment) is not None:  # raises if it is no table
                 raise self.source.fault(item, *_JOINED_ROWS)
-            found = cast("ReleasedRelation", environment[item.name.casefold()]())
-        self._count_names(item, names, found)
-        return found.renamed(names), (item.alias or item.name).casefold()
+            relation = cast("ReleasedRelation", environment[item.name.casefold()]())
+        self._count_names(item, names, relation)
+        return relation.renamed(names), (item.alias or item.name).casefold()
 
     def _star(
         self,
@@ -445,17 +453,17 @@ class Splitter:
             raise self.source.fault(select, "`*` has no relation to stand for.", "Write FROM ...")
         for name, relation, using in order:
             if qualifier is None or qualifier.name.casefold() == name:
-                yield from (one for one in relation.columns if qualifier or one.name.casefold() not in using)
+                yield from (column for column in relation.columns if qualifier or column.name.casefold() not in using)
 
 
 def _outside_windows(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the nodes of an expression, without those of sub-selects and windows."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        if not isinstance(one, exp.Query | exp.Window):
-            yield one
-            waiting += one.iter_expressions()
+        current = waiting.pop()
+        if not isinstance(current, exp.Query | exp.Window):
+            yield current
+            waiting += current.iter_expressions()
 
 
 def _is_cut(node: exp.Expr) -> bool:

@@ -47,10 +47,10 @@ def read_halves(text: str, schema: Schema) -> Question | Statement:
 
 
 def _read(text: str, schema: Schema) -> Question | Statement:
-    found = _EXPLAIN.match(text)
-    if found is None:
+    prefix = _EXPLAIN.match(text)
+    if prefix is None:
         return _flatten(text, schema) or _split_halves(text, schema)
-    rest = " " * found.end() + text[found.end() :]  # of the same length, so that errors point into the text
+    rest = " " * prefix.end() + text[prefix.end() :]  # of the same length, so that errors point into the text
     asked = read_statement(rest, schema)
     if isinstance(asked, Statement):
         return replace(asked, text=text, explain=True)
@@ -104,7 +104,7 @@ def _flatten(text: str, schema: Schema) -> Question | None:
             if value and name not in {"from_", "with_", "where", "joins"}:
                 flat.set(
                     name,
-                    [_name_item(one, expand) for one in value] if name == "expressions" else change_part(value, late),
+                    [_name_item(item, expand) for item in value] if name == "expressions" else change_part(value, late),
                 )
         meant = tree.args.get("where")
         where = [*rows.where, *([] if meant is None else [expand(meant.this)])]
@@ -117,9 +117,13 @@ def _flatten(text: str, schema: Schema) -> Question | None:
 
 def _name_item(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
-    found = expand(item)
-    changed = isinstance(item, exp.Column) and not (isinstance(found, exp.Column) and found.name == item.name)
-    return exp.alias_(found, item.name, quoted=True) if changed and not isinstance(item.this, exp.Star) else found
+    expression = expand(item)
+    changed = isinstance(item, exp.Column) and not (isinstance(expression, exp.Column) and expression.name == item.name)
+    return (
+        exp.alias_(expression, item.name, quoted=True)
+        if changed and not isinstance(item.this, exp.Star)
+        else expression
+    )
 
 
 def _check_people(source: SourceText, tree: exp.Expr) -> None:
@@ -151,14 +155,14 @@ def _split_halves(text: str, schema: Schema) -> Statement:
     if count > _MOST_PARTS:
         what = f"These are {count} questions; {_MOST_PARTS} are answered together."
         raise InvalidSql(text, 0, what, "Ask several statements.")
-    columns = [OutputColumn(one.name, one.noisy, one.ranked) for one in result.columns]
+    columns = [OutputColumn(column.name, column.noisy, column.ranked) for column in result.columns]
     for place, end in ends.items():
         columns[place] = replace(columns[place], end=end)
     identity = _add_identity(tree)
     redraw = _redrawn(tree)
     return Statement(
         text=text,
-        parts=tuple(replace(one, text=text) for one in parts.questions),
+        parts=tuple(replace(question, text=text) for question in parts.questions),
         sql=render(text, total_functions(text, tree)),
         redraw=render(text, total_functions(text, redraw)),
         columns=tuple(columns),
@@ -170,10 +174,12 @@ def _split_halves(text: str, schema: Schema) -> Statement:
 
 def _group_warnings(tree: exp.Expr, questions: Sequence[Question]) -> tuple[str, ...]:
     """Return a warning where a result depends on how many groups there are: all that are declared."""
-    found = next(tree.find_all(*_OF_GROUPS), None)
-    if found is None or not any(question.keys for question in questions):
+    function = next(tree.find_all(*_OF_GROUPS), None)
+    if function is None or not any(question.keys for question in questions):
         return ()
-    what = f"`{found.sql_name().lower()}` is over all declared groups, also those without rows and those of missing or"
+    what = (
+        f"`{function.sql_name().lower()}` is over all declared groups, also those without rows and those of missing or"
+    )
     return (f"{what} undeclared values; WHERE around the groups leaves some out.",)
 
 
@@ -200,25 +206,25 @@ def _rehearse(statement: Statement) -> None:
 def _place(text: str, what: str) -> int:
     """Return where the first quoted name of a message stands in the text; its beginning if it has none."""
     for name in re.findall(r"['\"]\s*(\w+)", what):
-        found = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)
-        if found is not None:
-            return found.start()
+        matched = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE)
+        if matched is not None:
+            return matched.start()
     return 0
 
 
 def _interval_ends(tree: exp.Expr) -> dict[int, Literal["low", "high"]]:
     """Replace DP_INTERVAL_LOW(x) and DP_INTERVAL_HIGH(x) in the select list by x, and return which columns they are."""
-    found: dict[int, Literal["low", "high"]] = {}
+    ends: dict[int, Literal["low", "high"]] = {}
     if isinstance(tree, exp.Select):
         for place, item in enumerate(tree.expressions):
             inner = unaliased(item)
             end = _ENDS.get(inner.name.lower()) if isinstance(inner, exp.Anonymous) else None
             if end is not None and len(inner.expressions) == 1:
-                found[place] = end
+                ends[place] = end
                 name = item.alias if isinstance(item, exp.Alias) else inner.name.lower()
                 tree.expressions[place] = exp.alias_(inner.expressions[0], name, quoted=True)
         tree.set("expressions", tree.expressions)
-    return found
+    return ends
 
 
 # --- Redraws: the same statement for every redraw of the noise, with rows that can be told apart. ---
@@ -226,12 +232,12 @@ def _interval_ends(tree: exp.Expr) -> dict[int, Literal["low", "high"]]:
 
 def _add_identity(tree: exp.Expr) -> int:
     """Add columns that tell the rows of a result apart, and return their number; they are not shown."""
-    found: list[exp.Expr] = []
+    columns: list[exp.Expr] = []
     if isinstance(tree, exp.Select) and not tree.args.get("distinct"):
-        found = tree.meta.get("identity", [])[:_MOST_IDENTITY]
-        added = [exp.alias_(one.copy(), f"identity_{place}") for place, one in enumerate(found)]
+        columns = tree.meta.get("identity", [])[:_MOST_IDENTITY]
+        added = [exp.alias_(column.copy(), f"identity_{place}") for place, column in enumerate(columns)]
         tree.set("expressions", [*tree.expressions, *added])
-    return len(found)
+    return len(columns)
 
 
 def _redrawn(tree: exp.Expr) -> exp.Expr:
@@ -240,22 +246,22 @@ def _redrawn(tree: exp.Expr) -> exp.Expr:
     Sorting and cutting only decide which rows are shown, and so do conditions where no window or aggregate reads the
     rows that are left: every group has its value and interval, shown or not.
     """
-    found = tree.copy()
+    statement = tree.copy()
     for part in ("order", "limit", "offset"):
-        found.set(part, None)
-    if isinstance(found, exp.Select):
-        found.set("qualify", None)
-        if not _reads_rows_together(found) and not found.args.get("distinct"):
-            found.set("where", None)
+        statement.set(part, None)
+    if isinstance(statement, exp.Select):
+        statement.set("qualify", None)
+        if not _reads_rows_together(statement) and not statement.args.get("distinct"):
+            statement.set("where", None)
     number = exp.column(DRAW, f"{DRAW}s")
-    for table in list(found.find_all(exp.Table)):
+    for table in list(statement.find_all(exp.Table)):
         if table.name.startswith(RELATION) and table.name[len(RELATION) :].isdecimal():
             same = exp.EQ(this=exp.column(DRAW), expression=number.copy())
             chosen = exp.Select(
                 expressions=[exp.Star()], from_=exp.From(this=exp.to_table(table.name)), where=exp.Where(this=same)
             )
             table.replace(exp.Subquery(this=chosen, alias=exp.TableAlias(this=exp.to_identifier(table.name))))
-    return found
+    return statement
 
 
 def _reads_rows_together(select: exp.Select) -> bool:
@@ -270,7 +276,7 @@ def _own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the nodes of an expression, without those of sub-selects."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        if not isinstance(one, exp.Query):
-            yield one
-            waiting += one.iter_expressions()
+        current = waiting.pop()
+        if not isinstance(current, exp.Query):
+            yield current
+            waiting += current.iter_expressions()

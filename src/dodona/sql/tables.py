@@ -48,7 +48,7 @@ _LARGEST_PLACE = 1 << 62
 def _column_outcomes(attribute: Attribute) -> tuple[Outcome, ...]:
     """Return the value of each cell of a column."""
     labels = (code_label(attribute, code) for code in range(attribute.size))
-    values: list[Outcome] = [Fraction(own) if type(own) is int else own for own in labels]  # type: ignore[misc]
+    values: list[Outcome] = [Fraction(label) if type(label) is int else label for label in labels]  # type: ignore[misc]
     return (*values, *_special_outcomes(attribute))
 
 
@@ -62,7 +62,7 @@ def tabulate(leaf: Computed) -> Mapped:
     if isinstance(leaf, Mapped):
         return leaf
     attributes = leaf_columns(leaf)
-    shape = tuple(own.cells for own in attributes)
+    shape = tuple(attribute.cells for attribute in attributes)
     _check_size(attributes)
     if isinstance(leaf, Formula):
         return _tabulate_formula(leaf, shape)
@@ -76,7 +76,7 @@ def tabulate(leaf: Computed) -> Mapped:
     outcomes = _column_outcomes(attribute)
     if leaf.plain:
         return Mapped(attributes, outcomes, places)
-    moved = [leaf.shift + leaf.scale * Fraction(own) if _is_number(own) else own for own in outcomes]  # type: ignore[arg-type]
+    moved = [leaf.shift + leaf.scale * Fraction(outcome) if _is_number(outcome) else outcome for outcome in outcomes]  # type: ignore[arg-type]
     return Mapped.of(attributes, moved, places)
 
 
@@ -152,12 +152,14 @@ def _tabulate_formula(formula: Formula, shape: tuple[int, ...]) -> Mapped:
     """Return the values of a formula: NULL where a column is missing, unknown where one is outside."""
     unit = common_unit([number for _, number in formula.terms])
     steps = {powers: int(number / unit) for powers, number in formula.terms}
-    last = {own.name: own.cells for own in formula.columns}
+    last = {column.name: column.cells for column in formula.columns}
     largest = sum(abs(n) * math.prod(last[name] ** power for name, power in powers) for powers, n in steps.items())
     kind = np.int64 if largest < _LARGEST_PLACE else object
     axes = {
-        own.name: np.arange(own.cells).astype(kind).reshape([-1 if own is other else 1 for other in formula.columns])
-        for own in formula.columns
+        column.name: np.arange(column.cells)
+        .astype(kind)
+        .reshape([-1 if column is other else 1 for other in formula.columns])
+        for column in formula.columns
     }
     total = np.zeros(shape, dtype=kind)
     for powers, number in steps.items():
@@ -165,8 +167,8 @@ def _tabulate_formula(formula: Formula, shape: tuple[int, ...]) -> Mapped:
     distinct, places = np.unique(total, return_inverse=True)
     places = places.reshape(shape)
     for special, codes in enumerate(("outside_code", "missing_code")):  # NULL goes first
-        for own in formula.columns:
-            places = np.where(axes[own.name] == getattr(own, codes), len(distinct) + special, places)
+        for column in formula.columns:
+            places = np.where(axes[column.name] == getattr(column, codes), len(distinct) + special, places)
     outcomes = [*(value_of_number(int(number) * unit, formula) for number in distinct.tolist()), UNKNOWN, None]
     used, first, back = np.unique(places, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -190,22 +192,24 @@ def value_of_number(number: Fraction, formula: Formula) -> Constant:
 
 def apply_function(function: Callable[..., Outcome], leaves: Sequence[Leaf]) -> Leaf:
     """Return the function of some leaves, by a table of its values."""
-    attributes = tuple(sorted({own for leaf in leaves for own in leaf_columns(leaf)}, key=lambda own: own.name))
+    attributes = tuple(
+        sorted({attribute for leaf in leaves for attribute in leaf_columns(leaf)}, key=lambda attribute: attribute.name)
+    )
     if not attributes:
-        found = function(*leaves)
-        return None if isinstance(found, Unknown) else found
+        outcome = function(*leaves)
+        return None if isinstance(outcome, Unknown) else outcome
     if len(attributes) > 1:
         _check_size(attributes)
     tables: list[tuple[tuple[Outcome, ...], Integers]] = []
     for leaf in leaves:
         if isinstance(leaf, Subject | Formula | Mapped):
-            own = tabulate(leaf)
-            inner = [one.name for one in own.attributes]
-            axes = [one.cells if one.name in inner else 1 for one in attributes]
-            tables.append((own.outcomes, own.places.reshape(axes)))
+            table = tabulate(leaf)
+            inner = [attribute.name for attribute in table.attributes]
+            axes = [attribute.cells if attribute.name in inner else 1 for attribute in attributes]
+            tables.append((table.outcomes, table.places.reshape(axes)))
         else:
             tables.append(((leaf,), np.zeros([1] * len(attributes), dtype=np.int64)))
-    shape = tuple(own.cells for own in attributes)
+    shape = tuple(attribute.cells for attribute in attributes)
     joint, size = np.asarray(0, dtype=np.int64), 1
     for outcomes, places in tables:
         if size * len(outcomes) > _LARGEST_PLACE:  # number those that occur, so that 64 bits hold every place
@@ -215,7 +219,9 @@ def apply_function(function: Callable[..., Outcome], leaves: Sequence[Leaf]) -> 
     joint = np.broadcast_to(joint, shape)
     _, first, back = np.unique(joint, return_index=True, return_inverse=True)
     each = [np.broadcast_to(places, shape).reshape(-1)[first] for _, places in tables]
-    arguments = [[outcomes[place] for place in own.tolist()] for (outcomes, _), own in zip(tables, each, strict=True)]
+    arguments = [
+        [outcomes[place] for place in indices.tolist()] for (outcomes, _), indices in zip(tables, each, strict=True)
+    ]
     results = [function(*values) for values in zip(*arguments, strict=True)]
     return Mapped.of(attributes, results, back.reshape(joint.shape))
 
@@ -233,15 +239,18 @@ def strict(function: Callable[..., Constant]) -> Callable[..., Outcome]:
 
 def _check_size(attributes: Sequence[Attribute]) -> None:
     """Refuse a table with too many combinations of cells."""
-    number, names = math.prod(own.cells for own in attributes), " and ".join(f"`{own.name}`" for own in attributes)
+    number, names = (
+        math.prod(attribute.cells for attribute in attributes),
+        " and ".join(f"`{attribute.name}`" for attribute in attributes),
+    )
     if len(attributes) == 1 and number > MOST_MAPPED:
         _refuse_values(attributes[0])
     if len(attributes) > 1 and number > MOST_TABLE:
         what = f"This depends on {number} combinations of {names}; {MOST_TABLE} are listed at most."
         instead = "Write sums, differences and products of columns, or each column by itself"
-        sign = "*" if all(numeric_grid(own) is not None for own in attributes) else "-"
-        if sign == "*" or all(isinstance(own, Date | Timestamp) for own in attributes):
-            written = f" {sign} ".join(own.name for own in attributes)
+        sign = "*" if all(numeric_grid(attribute) is not None for attribute in attributes) else "-"
+        if sign == "*" or all(isinstance(attribute, Date | Timestamp) for attribute in attributes):
+            written = f" {sign} ".join(attribute.name for attribute in attributes)
             instead += f", or compare: CASE WHEN {written} < 7 THEN 'less' ELSE 'more' END"
         raise Mismatch(what, f"{instead}.")
 
@@ -267,7 +276,7 @@ def table_weight(leaf: Mapped, numbers: Sequence[int]) -> TableWeight:
     if math.prod(leaf.places.shape) > MOST_TABLE:
         what = f"A sum over {math.prod(leaf.places.shape)} listed values is not measured; {MOST_TABLE} are."
         raise Mismatch(what, "Write a sum, a difference or a product of columns, or add up the column itself.")
-    names = tuple(own.name for own in leaf.attributes)
+    names = tuple(attribute.name for attribute in leaf.attributes)
     return TableWeight(names, leaf.places.shape, tuple(numbers[place] for place in leaf.places.reshape(-1).tolist()))
 
 
@@ -282,8 +291,10 @@ def tabulate_scalar(scalar: Scalar, domain: Domain) -> Mapped:
         raise Mismatch("This is the same in every row.", "Group by a column.")
     shape = whole.places.shape
     axes = {
-        own.name: np.arange(own.cells).reshape([-1 if own is other else 1 for other in whole.attributes])
-        for own in whole.attributes
+        attribute.name: np.arange(attribute.cells).reshape(
+            [-1 if attribute is other else 1 for other in whole.attributes]
+        )
+        for attribute in whole.attributes
     }
     chosen = np.full(shape, len(scalar.branches), dtype=np.int64)
     for place, (guard, _) in reversed(tuple(enumerate(scalar.branches))):

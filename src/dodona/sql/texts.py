@@ -74,7 +74,7 @@ def split_part(value: Constant, separator: Constant, place: Constant) -> str:
 
 def concatenate(*values: Outcome) -> Outcome:
     """Return all texts in a row; NULL counts as nothing."""
-    return UNKNOWN if UNKNOWN in values else "".join(write_text(one) for one in values if one is not None)  # type: ignore[arg-type]
+    return UNKNOWN if UNKNOWN in values else "".join(write_text(value) for value in values if value is not None)  # type: ignore[arg-type]
 
 
 # --- Regular expressions. ---
@@ -82,8 +82,8 @@ def concatenate(*values: Outcome) -> Outcome:
 
 def matches(value: Constant, pattern: Constant, flags: Constant = "") -> bool:
     """Return whether a part of a text matches; with the flag i, capitals make no difference."""
-    text, own = _matched_texts(value, pattern)
-    return bool(_computed("match_substring_regex", text, own, ignore_case=_folds(flags)))
+    text, regex = _matched_texts(value, pattern)
+    return bool(_computed("match_substring_regex", text, regex, ignore_case=_folds(flags)))
 
 
 def matches_folded(value: Constant, pattern: Constant) -> bool:
@@ -93,14 +93,14 @@ def matches_folded(value: Constant, pattern: Constant) -> bool:
 
 def matches_whole(value: Constant, pattern: Constant, flags: Constant = "") -> bool:
     """Return whether a whole text matches."""
-    text, own = _matched_texts(value, pattern)
-    return matches(text, f"^(?:{own})$", flags)
+    text, regex = _matched_texts(value, pattern)
+    return matches(text, f"^(?:{regex})$", flags)
 
 
 def is_similar(value: Constant, pattern: Constant) -> bool:
     """Return whether a whole text is similar to a pattern, in which % and _ stand for any letters and any letter."""
-    text, own = _matched_texts(value, pattern)
-    return matches_whole(text, re.sub("[%_.^$]", lambda sign: _SIMILAR.get(sign[0], "\\" + sign[0]), own))
+    text, pattern_text = _matched_texts(value, pattern)
+    return matches_whole(text, re.sub("[%_.^$]", lambda sign: _SIMILAR.get(sign[0], "\\" + sign[0]), pattern_text))
 
 
 _SIMILAR = {"%": ".*", "_": "."}
@@ -108,16 +108,16 @@ _SIMILAR = {"%": ".*", "_": "."}
 
 def replace_matches(value: Constant, pattern: Constant, new: Constant, flags: Constant = "") -> str:
     r"""Return a text with its first match replaced, with the flag g all of them; \1 stands for the first group."""
-    text, own = _matched_texts(value, pattern)
+    text, regex = _matched_texts(value, pattern)
     fresh, _ = _matched_texts(new, "")
     many = -1 if "g" in _flags(flags) else 1
-    inner = f"(?i){own}" if _folds(flags) else own
+    inner = f"(?i){regex}" if _folds(flags) else regex
     return str(_computed("replace_substring_regex", text, inner, replacement=fresh, max_replacements=many))
 
 
 def extract_match(value: Constant, pattern: Constant, group: Constant = Fraction(0)) -> str:
     """Return the first match of a text, or one of its groups; an empty text if nothing matches."""
-    text, own = _matched_texts(value, pattern)
+    text, regex = _matched_texts(value, pattern)
     wanted, groups = as_whole(group), 0
 
     def named(sign: re.Match[str]) -> str:
@@ -125,11 +125,11 @@ def extract_match(value: Constant, pattern: Constant, group: Constant = Fraction
         groups += sign[0] == "("
         return sign[0] if sign[0] != "(" else "(?P<found>" if groups == wanted else "(?:"
 
-    inner = _GROUPS.sub(named, own)  # the one that is read has a name, the others none
+    inner = _GROUPS.sub(named, regex)  # the one that is read has a name, the others none
     if not 0 <= wanted <= groups:
         raise Mismatch("The pattern has no such group.", "Write the number of a group in brackets, from 1.")
-    found = _computed("extract_regex", text, inner if wanted else f"(?P<found>{inner})")
-    return "" if found is None else str(found["found"])
+    captures = _computed("extract_regex", text, inner if wanted else f"(?P<found>{inner})")
+    return "" if captures is None else str(captures["found"])
 
 
 _GROUPS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)", re.DOTALL)

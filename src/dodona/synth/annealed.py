@@ -138,7 +138,7 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     loose = {block for block in candidates if block not in small and _loose(block, candidates)}
     loose = {block for block in loose if not belief.holds([block])}
     blocks += [block for block in candidates if block in loose]
-    blocks = blocks or [one.block for one in belief.seen]
+    blocks = blocks or [observation.block for observation in belief.seen]
     count = min(count, len(blocks))
     each = (1 - prices.choosing) * prices.whole / count
     scored = [candidates.get(block, Candidate(1, 1.0)) for block in blocks]
@@ -149,29 +149,29 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     query, believed = run.asked(blocks), run.believed(belief, blocks)
     choice = run.currency.choice(prices.choosing * prices.whole / count, distance_sensitivity(query, factors, run.unit))
     scores = DistanceScores(query, believed, factors, tuple(lost), choice, count=count, overlap=_OVERLAP)
-    found = run.choose(f"{number} choose", scores)
+    places = run.choose(f"{number} choose", scores)
     chosen, held, weights = list[Block](), list[Block](), list[float]()
-    for place in found:  # each of them could be held alone: together they may tie too many columns
+    for place in places:  # each of them could be held alone: together they may tie too many columns
         block = blocks[place]
         holds = block not in loose and belief.holds([*held, block])
-        if (holds or _loose(block, candidates)) and block.values + sum(own.values for own in chosen) <= MOST_VALUES:
+        if (holds or _loose(block, candidates)) and block.values + sum(other.values for other in chosen) <= MOST_VALUES:
             chosen.append(block)
             weights.append(scored[place].price)
             held += [block] if holds else []
     if not chosen:
         return belief, True
     paid = (1 - prices.choosing) * prices.whole if prices.last else each * sum(weights)
-    seen = run.measure(f"{number} measure", chosen, paid, shares=[own / sum(weights) for own in weights])
+    seen = run.measure(f"{number} measure", chosen, paid, shares=[weight / sum(weights) for weight in weights])
     if not seen:
         return belief, True
-    before = [belief.expect(run.workload.over([one.block])) for one in seen]
-    belief = belief.joined([one for one in seen if one.block in held])
+    before = [belief.expect(run.workload.over([observation.block])) for observation in seen]
+    belief = belief.joined([observation for observation in seen if observation.block in held])
     belief = belief.fitted(min(_WHOLE_STEPS, max(_STEPS, _CELL_STEPS // belief.tree.cells)), anchor=_ANCHOR)
-    belief = belief.loosened([one for one in seen if one.block not in held])
+    belief = belief.loosened([observation for observation in seen if observation.block not in held])
     gains = 0
-    for one, old in zip(seen, before, strict=True):
-        moved = float(np.abs(belief.expect(run.workload.over([one.block])) - old).sum())
-        gains += moved > _noise_distance(one)
+    for observation, old in zip(seen, before, strict=True):
+        moved = float(np.abs(belief.expect(run.workload.over([observation.block])) - old).sum())
+        gains += moved > _noise_distance(observation)
     return belief, 2 * gains > len(seen)
 
 

@@ -52,28 +52,33 @@ def choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple
     released counts of single columns are looked at. Columns stay as they are that anything else is known about, or that
     a count of the workload compares.
     """
-    domain, found = run.workload.query.domain, dict[str, Partition]()
+    domain, bins = run.workload.query.domain, dict[str, Partition]()
     known = {name for names in belief.prior for name in names}
-    known |= {name for one in belief.seen if len(one.block.attributes) > 1 for name in one.block.attributes}
+    known |= {
+        name
+        for observation in belief.seen
+        if len(observation.block.attributes) > 1
+        for name in observation.block.attributes
+    }
     for block in run.workload.query.blocks:
         known |= set() if marginal_columns(block) is not None else block.attributes
     shares = dict[str, NDArray[np.float64]]()
-    for one in belief.seen:
-        name = next(iter(one.block.attributes), None)
+    for observation in belief.seen:
+        name = next(iter(observation.block.attributes), None)
         if name is None or name in known:  # blocks of several columns are among what is known
             continue
-        attribute, deviation = domain[name], math.sqrt(one.variance)
-        if attribute.size <= _WIDE or one.values.size != attribute.cells:
+        attribute, deviation = domain[name], math.sqrt(observation.variance)
+        if attribute.size <= _WIDE or observation.values.size != attribute.cells:
             continue
-        noise = run.currency.noise(paid, run.sensitivity([one.block]))
-        counted, others = np.split(one.values, [attribute.size])
+        noise = run.currency.noise(paid, run.sensitivity([observation.block]))
+        counted, others = np.split(observation.values, [attribute.size])
         runs = even_runs(counted, deviation)
         even = average_runs(counted, runs)
         cuts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, deviation)
         if len(cuts) < attribute.size:
-            found[name] = Partition.cut(attribute, cuts)
+            bins[name] = Partition.cut(attribute, cuts)
             shares[name] = np.concatenate((even, np.maximum(others, 0.0)))
-    return found, shares
+    return bins, shares
 
 
 def list_candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, Candidate]:
@@ -82,7 +87,7 @@ def list_candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, 
     For marginals: all subsets of workload marginals, weighted by the columns that they share with these; the smaller
     ones first, as long as all can be asked for at once.
     """
-    domain, found, cut = run.workload.query.domain, dict[Block, int](), bins or {}
+    domain, factors, cut = run.workload.query.domain, dict[Block, int](), bins or {}
     sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
     uses = {name: sum(name in names for names in sets) for name in run.workload.names}
     below = {some for names in sets for ways in range(1, len(names)) for some in combinations(names, ways)}
@@ -93,16 +98,16 @@ def list_candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, 
         most -= math.prod([domain[name].cells for name in some])
         if most < 0:
             break
-        found[marginal_block(domain, some, cut)] = sum(uses[name] for name in some)
+        factors[marginal_block(domain, some, cut)] = sum(uses[name] for name in some)
     for names in sets:
-        found[marginal_block(domain, names, cut)] = sum(uses[name] for name in names)
-    usual = max(found.values(), default=1)
+        factors[marginal_block(domain, names, cut)] = sum(uses[name] for name in names)
+    usual = max(factors.values(), default=1)
     for block in run.workload.query.blocks:
         if marginal_columns(block) is None:
-            found.setdefault(block, usual)
+            factors.setdefault(block, usual)
     weight = _usual_weight(run)
-    finest = -(-max(found.values()) // MOST_FACTOR)
-    return {block: Candidate(max(1, factor // finest), _price(run, block, weight)) for block, factor in found.items()}
+    finest = -(-max(factors.values()) // MOST_FACTOR)
+    return {block: Candidate(max(1, factor // finest), _price(run, block, weight)) for block, factor in factors.items()}
 
 
 def coarser(run: SynthesisRun, belief: FactoredBelief, candidates: Candidates) -> dict[Block, Candidate]:
@@ -121,18 +126,18 @@ def coarser(run: SynthesisRun, belief: FactoredBelief, candidates: Candidates) -
         cuts = tuple(key.cuts[place] for place in cut_bins(shares, _COARSE, (), 0.0))
         if 1 < len(cuts) < _WORTHWHILE * len(key.cuts):
             cut[key.attribute] = Partition.cut(domain[key.attribute], cuts)
-    found, weight = dict[Block, Candidate](), _usual_weight(run)
+    pair_candidates, weight = dict[Block, Candidate](), _usual_weight(run)
     most = MOST_VALUES - sum(block.values for block in candidates)
     for block, (factor, _, _) in candidates.items():
         keys = [key for key in block.keys if isinstance(key, Partition)]
         if len(keys) != _PAIR or block.where != EVERYTHING:
             continue
-        for own in product(*((key, cut[key.attribute]) if key.attribute in cut else (key,) for key in keys)):
-            coarse = Block(EVERYTHING, own)
+        for combination in product(*((key, cut[key.attribute]) if key.attribute in cut else (key,) for key in keys)):
+            coarse = Block(EVERYTHING, combination)
             if coarse not in candidates and coarse.values <= most:
                 most -= coarse.values
-                found[coarse] = Candidate(factor, _price(run, coarse, weight), fine=False)
-    return found
+                pair_candidates[coarse] = Candidate(factor, _price(run, coarse, weight), fine=False)
+    return pair_candidates
 
 
 def _price(run: SynthesisRun, block: Block, usual: float) -> float:

@@ -57,7 +57,7 @@ def plan_whole(run: SynthesisRun) -> WholePlan | None:
         return None
     domain = run.workload.query.domain
     classes = {name: Classes.of(domain[name]) for name in run.workload.names if domain[name].cells > 1}
-    numbers = {name: own.number for name, own in classes.items()}
+    numbers = {name: classing.number for name, classing in classes.items()}
     rho = run.total / (2 if run.currency.unit == "μ²" else 1)  # of normal noise ρ = μ²/2
     wanted = _allot(_variance_shares(sets, numbers, total=not run.unit.fixed), numbers, rho * (1 - 1e-6))
     if not any(wanted.variances):
@@ -89,18 +89,18 @@ def _variance_shares(
 
     The number of rows is a residual too, if it is not public.
     """
-    found = []
+    marginals = []
     for names in sets:
-        own = [name for name in names if name in numbers]
+        columns = [name for name in names if name in numbers]
         shares = {}
-        for ways in range(0 if total else 1, len(own) + 1):
-            for some in combinations(own, ways):
+        for ways in range(0 if total else 1, len(columns) + 1):
+            for some in combinations(columns, ways):
                 spread = math.prod([1 - 1 / numbers[name] for name in some])
                 shares[tuple(sorted(some))] = spread * math.prod(
-                    [numbers[name] ** -2.0 for name in own if name not in some]
+                    [numbers[name] ** -2.0 for name in columns if name not in some]
                 )
-        found.append((math.prod([numbers[name] for name in own]), shares))
-    return found
+        marginals.append((math.prod([numbers[name] for name in columns]), shares))
+    return marginals
 
 
 def _allot(shares: list[tuple[int, dict[tuple[str, ...], float]]], numbers: dict[str, int], rho: float) -> _Allotment:
@@ -109,13 +109,17 @@ def _allot(shares: list[tuple[int, dict[tuple[str, ...], float]]], numbers: dict
     Where the sum of variances is to be least, the variance of a residual is √(price/use). Distances are roots of
     variances, so each marginal is weighted by one over its deviation, which is repeated until it settles.
     """
-    residuals = list(dict.fromkeys(names for _, own in shares for names in own))
+    residuals = list(dict.fromkeys(names for _, by_residual in shares for names in by_residual))
     if not residuals:
         return _Allotment({}, [])
     places = {names: place for place, names in enumerate(residuals)}
     marginals = [
-        (cells, np.array([places[names] for names in own], dtype=np.int64), np.array(list(own.values())))
-        for cells, own in shares
+        (
+            cells,
+            np.array([places[names] for names in by_residual], dtype=np.int64),
+            np.array(list(by_residual.values())),
+        )
+        for cells, by_residual in shares
     ]
     price = np.array([math.prod([1 - 1 / numbers[name] for name in names]) for names in residuals])
     weights = np.ones(len(marginals))
@@ -154,7 +158,7 @@ def measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ..
         tables[residual.attributes] = lift(residual, released[start : start + residual.number])
         variances[residual.attributes] = float(variance + rounding_variance(residual, run.currency.normal))
         start += residual.number
-    found, numbers = [], {name: domain[name].cells for name in run.workload.names if domain[name].cells > 1}
+    observations, numbers = [], {name: domain[name].cells for name in run.workload.names if domain[name].cells > 1}
     repeated = _repetition(run, numbers)
     for block in run.workload.query.blocks:
         names = [name for name in marginal_columns(block) or () if name in numbers]
@@ -162,19 +166,19 @@ def measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ..
             continue  # a marginal of constant columns: nothing about it was to be measured
         shape = [numbers[name] for name in names]
         table = np.zeros(shape) if () in tables else np.full(shape, run.size / math.prod(shape))
-        for some, own in tables.items():
+        for some, residual_table in tables.items():
             if set(some) <= set(names):
                 ordered = [name for name in names if name in some]
-                turned = own.transpose([some.index(name) for name in ordered])
+                turned = residual_table.transpose([some.index(name) for name in ordered])
                 wide = turned.reshape([numbers[name] if name in some else 1 for name in names])
                 table += wide * math.prod([1 / numbers[name] for name in names if name not in some])
         ((_, shares),) = _variance_shares([tuple(names)], numbers, total=() in tables)
         spread = sum([share * variances[some] for some, share in shares.items()])
-        one = ObservedBlock.of_shares(block, table.reshape(-1) / run.size, spread / run.size**2)
+        observation = ObservedBlock.of_shares(block, table.reshape(-1) / run.size, spread / run.size**2)
         # A residual's noise is the same in all directions of its own; one of fewer columns is spread evenly.
         widths = [variances[some] / math.prod([numbers[name] for name in names if name not in some]) for some in shares]
-        found.append(replace(one, peak=max(widths) / run.size**2, pull=_WHOLE_PULL * repeated))
-    return tuple(found)
+        observations.append(replace(observation, peak=max(widths) / run.size**2, pull=_WHOLE_PULL * repeated))
+    return tuple(observations)
 
 
 def join_whole(belief: FactoredBelief, seen: Sequence[ObservedBlock]) -> FactoredBelief:
@@ -182,29 +186,31 @@ def join_whole(belief: FactoredBelief, seen: Sequence[ObservedBlock]) -> Factore
 
     How strongly columns are tied is read off the measured tables: the distance of a pair from independence.
     """
-    if belief.holds([one.block for one in seen]):
+    if belief.holds([observation.block for observation in seen]):
         return belief.joined(seen)
     ties: dict[tuple[str, ...], float] = {}
-    for one in seen:
-        names = marginal_columns(one.block) or ()
-        table = one.values.reshape([key.groups for key in one.block.keys])
+    for observation in seen:
+        names = marginal_columns(observation.block) or ()
+        table = observation.values.reshape([key.groups for key in observation.block.keys])
         for pair in combinations(range(len(names)), 2):
             if (names[pair[0]], names[pair[1]]) not in ties:
-                own = table.sum(axis=tuple(axis for axis in range(len(names)) if axis not in pair))
-                away = np.abs(own - np.outer(own.sum(axis=1), own.sum(axis=0)) / max(1e-9, own.sum())).sum()
+                joint = table.sum(axis=tuple(axis for axis in range(len(names)) if axis not in pair))
+                away = np.abs(joint - np.outer(joint.sum(axis=1), joint.sum(axis=0)) / max(1e-9, joint.sum())).sum()
                 ties[names[pair[0]], names[pair[1]]] = float(away)
     pairs = sorted(ties, key=lambda pair: -ties[pair])
     tied = belief.tied(pairs, limit=belief.limit // _LOOSENED)
-    held = [one for one in seen if tied.covers(one.block.attributes)]
-    return tied.joined(held).loosened(one for one in seen if one not in held)
+    held = [observation for observation in seen if tied.covers(observation.block.attributes)]
+    return tied.joined(held).loosened(observation for observation in seen if observation not in held)
 
 
 def _repetition(run: SynthesisRun, numbers: dict[str, int]) -> float:
     """Return how many tables of the workload repeat a number that was measured, on average."""
     sets = [frozenset(block.attributes) & set(numbers) for block in run.workload.query.blocks]
-    inside = {frozenset(some) for own in sets for ways in range(1, len(own) + 1) for some in combinations(own, ways)}
+    inside = {
+        frozenset(some) for names in sets for ways in range(1, len(names) + 1) for some in combinations(names, ways)
+    }
     measured = sum(math.prod([numbers[name] - 1 for name in some]) for some in inside)
-    return sum(math.prod([numbers[name] for name in own]) - 1 for own in sets) / max(1, measured)
+    return sum(math.prod([numbers[name] for name in names]) - 1 for names in sets) / max(1, measured)
 
 
 def lift(residual: Residual, values: Sequence[int]) -> Table:
@@ -215,8 +221,8 @@ def lift(residual: Residual, values: Sequence[int]) -> Table:
     rows = np.empty(residual.number)
     rows[residual.order()] = np.asarray(values, dtype=np.float64)
     table = rows.reshape(residual.shape)
-    for axis, own in enumerate(residual.classes):
-        steps = np.arange(1, own.number)
-        lifted = base_rows(Base.POINTS, own.number) / (steps * (steps + 1))[:, None]
+    for axis, classing in enumerate(residual.classes):
+        steps = np.arange(1, classing.number)
+        lifted = base_rows(Base.POINTS, classing.number) / (steps * (steps + 1))[:, None]
         table = np.moveaxis(np.tensordot(lifted, table, (0, axis)), 0, axis)
     return table

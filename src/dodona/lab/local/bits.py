@@ -56,10 +56,10 @@ def totals(rows: Words, bits: int) -> Numbers:
         carried = []
         while rows.shape[0] > _FEW:
             third = rows.shape[0] // 3
-            one, two, three = rows[:third], rows[third : 2 * third], rows[2 * third : 3 * third]
-            mixed = one ^ two
-            carried.append((one & two) | (mixed & three))
-            rows = np.concatenate((mixed ^ three, rows[3 * third :]))
+            first, second, last = rows[:third], rows[third : 2 * third], rows[2 * third : 3 * third]
+            mixed = first ^ second
+            carried.append((first & second) | (mixed & last))
+            rows = np.concatenate((mixed ^ last, rows[3 * third :]))
         counts += weight * _column_sums(rows, bits)
         rows, weight = np.concatenate(carried), 2 * weight
     return counts + weight * _column_sums(rows, bits)
