@@ -186,7 +186,7 @@ def is_small_enough(scopes: Iterable[tuple[Classes, ...]], most: int = MOST_ROWS
 
 
 def _product(sides: tuple[ClassSet, ...]) -> tuple[Factor, ...]:
-    return tuple(_factor(own, members) for own, members in sides)
+    return tuple(_factor(classing, members) for classing, members in sides)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -101,9 +101,8 @@ class Call:
 
     def fill(self, results: Iterable[Found | None], places: Sequence[int] | None = None) -> None:
         """Store answers of the unanswered questions, or of those at the given indices."""
-        for place, result in zip(self.places if places is None else places, results, strict=True):
-            known = (None, None) if result is None else (result.measured, result.origin)
-            self.measured[place], self.origins[place] = known
+        for place, hit in zip(self.places if places is None else places, results, strict=True):
+            self.measured[place], self.origins[place] = (None, None) if hit is None else (hit.measured, hit.origin)
 
     def clear(self) -> None:
         """Forget all answers."""

@@ -191,7 +191,7 @@ def _read_date(attribute: Date, raw: str, form: ColumnForm, dialect: Dialect) ->
     null = f"{raw} IS NULL"
     if form is not ColumnForm.TEXT:
         return ColumnReading(attribute, dialect, form, raw, raw, null, total=True)
-    day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY_TEXT)))
+    day = dialect.read_day.format(dialect.extract.format(raw, dialect.literal(DAY_TEXT)))
     value = f"CASE WHEN {_matches(raw, DATE_TEXT, dialect)} THEN {day} END"
     return ColumnReading(attribute, dialect, ColumnForm.DAY, raw, value, null, total=False)
 
@@ -209,9 +209,9 @@ def seconds_sql(raw: str, form: ColumnForm, dialect: Dialect) -> str:
         case ColumnForm.DAY:
             return _day_seconds(dialect.finite_day.format(raw), dialect)
         case _:
-            day = dialect.read_day.format(dialect.found.format(raw, dialect.literal(DAY_TEXT)))
+            day = dialect.read_day.format(dialect.extract.format(raw, dialect.literal(DAY_TEXT)))
             parts = [_day_seconds(f"({day})", dialect)]
-            clock = f"coalesce({dialect.found.format(raw, dialect.literal(CLOCK_TEXT))}, '')"
+            clock = f"coalesce({dialect.extract.format(raw, dialect.literal(CLOCK_TEXT))}, '')"
             for first, worth in ((1, 3600), (4, 60), (7, 1)):
                 digits = f"nullif(substring({clock}, {first}, 2), '')"
                 parts.append(f"{worth} * coalesce({dialect.small.format(digits)}, 0)")

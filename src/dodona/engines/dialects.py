@@ -31,7 +31,7 @@ class Dialect:
     """The UTF-8 length of the text {0}; every engine knows it without reading the text."""
     matches: str
     """Whether the pattern {1} matches the whole text {0}."""
-    found: str
+    extract: str
     """The first match of the pattern {1} in the text {0}."""
     not_a_number: str
     steps: str = "floor(({0} - {1}) / {2} + {5})"
@@ -113,7 +113,7 @@ DUCKDB = Dialect(
     read_day="TRY_CAST({0} AS DATE)",
     bytes="strlen({0})",
     matches="regexp_full_match({0}, {1})",
-    found="regexp_extract({0}, {1})",
+    extract="regexp_extract({0}, {1})",
     not_a_number="isnan({0})",
     day_of_zoned="CAST({0} AT TIME ZONE 'UTC' AS DATE)",
     seconds=_DUCKDB_SECONDS,
@@ -140,7 +140,7 @@ SPARK = Dialect(  # in a session with the settings of `backends.spark_session`
     ),
     read_day="try_cast({0} AS DATE)",
     matches="({0} RLIKE concat('^(?:', {1}, ')', chr(92), 'z'))",  # a `$` would also match before a last line break
-    found="regexp_extract({0}, {1}, 0)",
+    extract="regexp_extract({0}, {1}, 0)",
     not_a_number=(  # `= NaN` would be looked up in statistics of Parquet files, and isnan(NULL) would be false
         "CASE WHEN {0} IS NOT NULL THEN isnan({0}) END"
     ),
@@ -223,7 +223,7 @@ POSTGRES = Dialect(
     read_double=f"CASE WHEN {{0}} ~ '{_MODEST}' THEN CAST({{0}} AS {_DOUBLE}) ELSE {_FAR} END",
     read_day=f"CASE WHEN {{0}} ~ '{_CALENDAR}' AND {{0}} !~ '^0000' THEN CAST({{0}} AS date) END",
     matches="({0} ~ ('^(' || {1} || ')$'))",
-    found="substring({0} from {1})",
+    extract="substring({0} from {1})",
     not_a_number=f"({{0}} = CAST('NaN' AS {_DOUBLE}))",
     steps=(
         "CASE WHEN {3} THEN 0 WHEN {4} THEN floor(({0} - {1}) / {2} + {5}) "

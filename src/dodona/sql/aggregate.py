@@ -119,8 +119,7 @@ def _leaf_spans(leaf: Leaf, centre: Fraction) -> list[Fraction]:
 def _leaf_weight(leaf: Leaf, centre: Fraction, unit: Fraction, power: int) -> queries.Weight:
     """Return ((leaf - centre) / unit)^power; 0 if NULL."""
     if isinstance(leaf, Mapped):
-        counted = map(_counted, leaf.outcomes)
-        numbers = [0 if value is None else _steps(value, centre, unit) ** power for value in counted]
+        numbers = [_steps(raw, centre, unit) ** power if raw is not None else 0 for raw in map(_counted, leaf.outcomes)]
         return table_weight(leaf, numbers)
     formula = None if leaf is None else _as_formula(leaf)
     if formula is None:
@@ -261,7 +260,7 @@ class Blocks:
 
     where: Predicate
     keys: tuple[queries.Key, ...]
-    found: dict[queries.Block, int] = field(default_factory=dict)
+    numbers: dict[queries.Block, int] = field(default_factory=dict)
 
     def number(
         self,
@@ -271,12 +270,12 @@ class Blocks:
         further: tuple[queries.Key, ...] = (),
     ) -> int:
         """Return the number of a block, adding it if it is new."""
-        return self.found.setdefault(queries.Block(where, (*self.keys, *further), weight, unit), len(self.found))
+        return self.numbers.setdefault(queries.Block(where, (*self.keys, *further), weight, unit), len(self.numbers))
 
     def forget(self, after: int) -> None:
         """Drop all but the first `after` blocks: those added since are not needed."""
-        for block in list(self.found)[after:]:
-            del self.found[block]
+        for block in list(self.numbers)[after:]:
+            del self.numbers[block]
 
 
 def aggregate_name(node: exp.Expr) -> str | None:

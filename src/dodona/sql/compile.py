@@ -78,7 +78,7 @@ def _arithmetic(show: SelectContext, node: exp.Expr) -> asked.Expression:
     if sign is None:
         instead = "Write aggregates and numbers with + - * / between them."
         raise show.scope.fault(node, NOT_ARITHMETIC, instead)
-    before = len(show.blocks.found)
+    before = len(show.blocks.numbers)
     left, right = _operand(show, node.this), _operand(show, node.expression)
     if sign == "/" and isinstance(right, asked.LiteralExpression | asked.PublicValue) and right.value == 0:
         raise show.scope.fault(node.expression, "This divides by zero.", "Write another divisor.")
@@ -280,7 +280,7 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
     filtered = tree.args.get("having")
     kept = None if filtered is None else compile_having(show, filtered.this)
     order = _order(show, tree, columns)
-    if not blocks.found:
+    if not blocks.numbers:
         read = [node for node in (*tree.expressions, tree.args.get("order"), filtered) if node]
         if keys and (distinct or not any(map(has_aggregate, read))):
             scope.warn(_DECLARED)
@@ -288,18 +288,18 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
             instead = "Write an aggregate, such as count(*)."
             raise scope.fault(tree.expressions[0], "Nothing is counted or added up.", instead)
         blocks.number(NOTHING)  # no answer depends on the rows: measure nothing, which is free
-    for block in blocks.found:
+    for block in blocks.numbers:
         scope.bounded(tree.expressions[0], block.where, *weight_guards(block.weight))
     for key in keys:
         scope.bounded(tree.expressions[0], *(() if isinstance(key, Partition) else (each for _, each in key.branches)))
-    values = sum(block.values for block in blocks.found)
+    values = sum(block.values for block in blocks.numbers)
     if values > MOST_VALUES:
         what = f"This asks for {values} values at once; {MOST_VALUES} are answered."
         raise scope.fault(tree.expressions[0], what, "Group by fewer columns, or by bin(column, width).")
     offset = _limit(scope, tree.args.get("offset"), lower=0) or 0
     return asked.Question(
         text=text,
-        query=Query(schema.domain, tuple(blocks.found)),
+        query=Query(schema.domain, tuple(blocks.numbers)),
         keys=keys,
         columns=columns,
         having=kept,

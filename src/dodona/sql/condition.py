@@ -244,8 +244,7 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     elif type(node) in functions.FUNCTION_NODES:
         name, keys = functions.FUNCTION_NODES[type(node)]
         listed = (node.args.get(key) for key in keys)
-        groups = [value if isinstance(value, list) else [value] for value in listed if value is not None]
-        nodes = [part for group in groups for part in group]
+        nodes = [part for arg in listed if arg is not None for part in (arg if isinstance(arg, list) else [arg])]
         if name == "trim":
             name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
     else:

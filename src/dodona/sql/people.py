@@ -111,7 +111,7 @@ class PersonReader:
             what = f"`{self._scope.word(inner)}` of one person's rows is not a column of people."
             instead = "Write count, sum, min, max, any_value, bool_or or bool_and."
             raise self._scope.fault(node, *(_AVERAGE if name == "avg" else (what, instead)))
-        block = list(blocks.found)[total.block]
+        block = list(blocks.numbers)[total.block]
         if isinstance(block.weight, PeopleWeight):
             raise self._scope.fault(node, "Each group is one person already.", "Write count(*) in the outer SELECT.")
         if name != "sum":
