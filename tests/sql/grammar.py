@@ -195,9 +195,15 @@ class Writer:
             f"substr({inner}, 1, 2)",
             f"{inner} || {self.label(0)}",
             f"coalesce({inner}, 'none')",
+            f"regexp_replace({inner}, '{self.pattern()}', 'x')",
+            f"regexp_extract({inner}, '{self.pattern()}', {self.draw.randrange(2)})",
             f"CASE WHEN {self.condition(0)} THEN {inner} ELSE {self.label(0)} END",
             f"to_char({self.day(0)}, 'YYYY-MM')",
         )
+
+    def pattern(self) -> str:
+        """Write a regular expression."""
+        return self.pick("^n", "(o|h).*", "[a-m]+$", "(.)r", "p?1", "(", "", "x{2,3}")
 
     def condition(self, level: int) -> str:
         """Write a condition on a row."""
@@ -211,7 +217,8 @@ class Writer:
             f"{self.label(level)} {self.pick('=', '<>')} {self.label(0)}",
             f"{self.label(0)} IN ({self.listed(lambda: self.label(-1), 3)})",
             f"{self.number(0)} {self.maybe('NOT ')}BETWEEN {self.number(-1)} AND {self.number(-1)}",
-            f"{self.label(0)} {self.pick('LIKE', 'ILIKE')} '{self.pick('n%', '%o%', '_')}'",
+            f"{self.label(0)} {self.pick('LIKE', 'ILIKE', 'SIMILAR TO')} '{self.pick('n%', '%o%', '_')}'",
+            f"{self.label(0)} {self.pick('~', '~*', '!~')} '{self.pattern()}'",
             f"{self.pick(self.number(level), self.label(0), self.day(0))} IS {self.maybe('NOT ')}NULL",
             self.pick(*self.truths, "TRUE") + self.maybe(" IS NOT TRUE"),
         ]
@@ -285,7 +292,8 @@ class Writer:
         self.numbers, self.texts, self.days, self.truths = ("quantity", "unit_price"), ("region",), (), ("returned",)
         inner, other = (
             self.pick(
-                "count(*)", "sum(quantity)", "max(unit_price)", "least(sum(quantity * unit_price), 500)", "min(ordered)"
+                *("count(*)", "sum(quantity)", "max(unit_price)", "least(sum(quantity * unit_price), 500)"),
+                *("min(ordered)", "min(date_trunc('month', ordered))", f"max({self.number(2)})", "bool_or(returned)"),
             )
             for _ in range(2)
         )
@@ -342,4 +350,5 @@ class Writer:
             tail = self.pick("", "", " ORDER BY 1", " QUALIFY row_number() OVER (ORDER BY v0) < 3", " GROUP BY ALL")
             joined = self.maybe(" JOIN x AS y ON x.k0 = y.k0", 0.1)
             text = f"WITH x AS ({self.grouped()}) SELECT {items} FROM x{joined}{where}{tail}"
-        return text + self.maybe(f" LIMIT {self.draw.choice([0, 1, 5, 100])}", 0.2)
+        cut = self.pick("LIMIT {}", "LIMIT {}", "FETCH FIRST {} ROWS ONLY").format(self.draw.choice([0, 1, 5, 100]))
+        return text + self.maybe(f" {cut}", 0.2)
