@@ -49,12 +49,12 @@ def _covariance_band(
 ) -> tuple[Band, Band, Band, Band]:
     """Return the rows, both means less their centres, and the population covariance."""
     first, second = association.first, association.second
-    rows, first_total, other, products = (
+    rows, first_total, second_total, products = (
         _sum_interval(measured, block, failing)
         for block in (first.rows, first.total, second.total, association.products)
     )
     rows = Band(np.maximum(rows.value, 1.0), np.maximum(rows.low, 1.0), np.maximum(rows.high, 1.0))
-    means = [_mean(total, rows, mean) for total, mean in ((first_total, first), (other, second))]
+    means = [_mean(total, rows, mean) for total, mean in ((first_total, first), (second_total, second))]
     product = _multiply(*means)
     mixed = _mean(products, rows, None)
     widths = [float(mean.upper - mean.lower) for mean in (first, second)]

@@ -171,13 +171,13 @@ def renumber_blocks(expression: Expression, places: Mapping[int, int]) -> Expres
         case Variation(squares, mean):
             inner = replace(mean, total=places[mean.total], rows=places[mean.rows])
             return replace(expression, squares=places[squares], mean=inner)
-        case Association(products, first, other, one_squares, other_squares):
+        case Association(products, first, second, first_squares, second_squares):
             return Association(
                 places[products],
                 replace(first, total=places[first.total], rows=places[first.rows]),
-                replace(other, total=places[other.total], rows=places[other.rows]),
-                None if one_squares is None else places[one_squares],
-                None if other_squares is None else places[other_squares],
+                replace(second, total=places[second.total], rows=places[second.rows]),
+                None if first_squares is None else places[first_squares],
+                None if second_squares is None else places[second_squares],
                 expression.measure,
             )
         case Quantile(levels):

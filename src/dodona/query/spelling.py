@@ -138,7 +138,10 @@ class _JsonReader:
         names = tuple([_require_label(name) for name in _require_list(value["columns"])])
         columns = [self._domain[name] for name in names]
         pairs = map(_require_pair, _require_list(value["terms"]))
-        terms = [(tuple(map(_require_integer, _require_list(powers))), _require_integer(two)) for powers, two in pairs]
+        terms = [
+            (tuple(map(_require_integer, _require_list(powers))), _require_integer(coefficient))
+            for powers, coefficient in pairs
+        ]
         sizes, cells = tuple([column.size for column in columns]), tuple([column.cells for column in columns])
         return Polynomial(names, sizes, cells, tuple(terms))
 
@@ -150,7 +153,7 @@ class _JsonReader:
                 return Partition.cut(attribute, tuple(cuts))
             case {"cases": cases, "otherwise": str(otherwise), **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
-                branches = ((_require_label(label), self.predicate(two)) for label, two in pairs)
+                branches = ((_require_label(label), self.predicate(condition)) for label, condition in pairs)
                 return queries.CaseKey(tuple(branches), otherwise)
             case _:
                 raise _invalid_json(value, "a key is column with cuts, or cases with otherwise")
@@ -170,7 +173,7 @@ class _JsonReader:
                 return queries.PolynomialWeight(self.polynomial(polynomial))
             case {"cases": cases, "otherwise": otherwise, **other} if not other:
                 pairs = map(_require_pair, _require_list(cases))
-                branches = ((self.predicate(condition), self.weight(two)) for condition, two in pairs)
+                branches = ((self.predicate(condition), self.weight(weight)) for condition, weight in pairs)
                 return queries.CaseWeight(tuple(branches), self.weight(otherwise))
             case _:
                 accepted = "a weight is a whole number, a value, a table, a polynomial, or cases with otherwise"
