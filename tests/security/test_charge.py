@@ -90,7 +90,7 @@ def compare(neighbours: Neighbours, count: int) -> tuple[int, int]:
 def test_b8_the_charge_of_a_question_is_the_same_on_neighbours(neighbours: Neighbours):
     charged, refused = compare(neighbours, 200)
     assert charged > 80
-    assert refused > 80
+    assert refused > 60
 
 
 @pytest.mark.soak

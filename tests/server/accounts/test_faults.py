@@ -13,7 +13,7 @@ from tests.server.accounts.faults import FAULTS, FOLDER, Fault
 
 IDS = [fault.name.replace(" ", "-") for fault in FAULTS]
 MODULES = ("secrets", "accounts", "account_store", "sessions", "identity", "oidc")
-HARMLESS = ("len(proof) != len(self.stored_key)", "one.id == token.id")
+HARMLESS = ("len(proof) != len(self.stored_key)", "info.id == token.id")
 """Of lengths, and of an id that is public."""
 SECRET = re.compile(r"digest|nonce|state|proof|stored|cookie|password|secret|token|signature|verifier")
 

@@ -43,8 +43,8 @@ MUTANTS = (
         (
             replace_lines(
                 "dodona.query.bases",
-                "        return (farthest_step(number) ** 2, 1)[: base_length(base, number)]",
-                "        return (farthest_step(number) ** 2 // 4, 1)[: base_length(base, number)]",
+                "        return (row_reach(base, number) ** 2, 1)[: base_length(base, number)]",
+                "        return (row_reach(base, number) ** 2 // 4, 1)[: base_length(base, number)]",
                 symbol="base_squares",
             ),
         ),
