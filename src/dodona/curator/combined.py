@@ -256,15 +256,19 @@ class BlockAims:
                 case Total(block):
                     unit = float(self.question.query.blocks[block].unit)
                     yield Combination(((block, Fraction(1)),), self.width(column, shape) / unit)
-                case Mean() as mean:
+                case Mean() as mean if self._is_bounded(column, shape):
                     yield from self._of_mean(mean, self.width(column, shape))
                 case _ if forms is not None and len(forms) == 1:
                     yield Combination(_factors(dict(forms[0].factors)), self.width(column, shape))
-                case _ if forms is not None and all(form.factors for form in forms):
+                case _ if forms is not None and all(form.factors for form in forms) and self._is_bounded(column, shape):
                     yield from self._of_quotient(forms[0], forms[1], shape, self.width(column, shape))
                 case expression:
                     for block in shape if _has_noise(expression) else ():
                         yield Combination(((block, Fraction(1)),), self.planned()[block])
+
+    def _is_bounded(self, column: AnswerColumn, shape: Mapping[int, float]) -> bool:
+        """Return whether its predicted half-width is finite; of few rows, a denominator may be zero."""
+        return math.isfinite(self.width(column, shape))
 
     def _of_mean(self, mean: Mean, width: float) -> Iterator[Combination]:
         """Yield the sum less a candidate average times the rows, for the candidates at which its interval would end.
