@@ -128,7 +128,7 @@ class RentOrBuyRule:
             paid += cost
             if paid * min(width, wanted.rent) ** 2 > best * _BETTER:
                 best, chosen = paid * min(width, wanted.rent) ** 2, min(width, wanted.rent)
-        if chosen > wanted.rent * _TIGHTER:
+        if not wanted.rent or chosen > wanted.rent * _TIGHTER:
             return None
         factor = chosen / wanted.rent
         return replace(wanted, tolerance=factor * wanted.tolerance, alone=factor * wanted.alone)
