@@ -1,13 +1,19 @@
 """Shares, spreads, quotients and averages under conditions on their own column follow from what was bought once."""
 
+import contextlib
 import math
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dodona
 from dodona.curator.combined import block_pairs, find_block_patterns
+from dodona.errors import InvalidRequest, Refused
 from dodona.privacy.budget import Budget
+from dodona.schema.attributes import Integer
+from dodona.schema.schema import Schema
 from dodona.sql.compile import read_questions
 from tests.curator.test_sums import FLAGS, GAUSSIAN, PURE, RELATIONS, ROWS, WARDS, ledger_of, opened, patients
 
@@ -209,3 +215,16 @@ def test_new_noise_is_measured_if_it_is_asked_for():
     workload = texts("avg(urgent)")
     curator.prepare(workload, within=0.05)
     assert curator.ask(workload[0], within=0.05, fresh=True).source == "measured"
+
+
+@pytest.mark.parametrize(
+    "question", ["SELECT var_samp(age) FROM t", "SELECT count(*) FILTER (WHERE age > 20) / count(*) FROM t"]
+)
+def test_of_one_row_a_spread_or_a_quotient_is_quoted_and_answered_or_refused(question: str):
+    schema = Schema.of("t", Integer("age", 18, 24), size=1, neighbours="add-remove")
+    frame = pd.DataFrame({"age": pd.array([], dtype="Int64")})
+    with pytest.warns(UserWarning, match="in memory"):
+        curator = dodona.open(frame, schema=schema, budget=Budget("100", "0", "pure"))
+    for ask in (curator.quote, curator.ask, lambda text, **accuracy: curator.prepare([text], **accuracy)):
+        with contextlib.suppress(Refused, InvalidRequest):
+            ask(question, within="1%", max_price="100%")

@@ -108,6 +108,8 @@ class RentOrBuyRule:
 
         Theorem: rent-or-buy
         """
+        if not wanted.tolerance or not wanted.rent:  # only exact values would do, which no bundle has
+            return None
         tighter = self._tighter(wanted, price)
         bundle = None if tighter is None else self._choose(tighter, single, price, left)
         return self._choose(wanted, single, price, left) if bundle is None else bundle
@@ -128,7 +130,7 @@ class RentOrBuyRule:
             paid += cost
             if paid * min(width, wanted.rent) ** 2 > best * _BETTER:
                 best, chosen = paid * min(width, wanted.rent) ** 2, min(width, wanted.rent)
-        if not wanted.rent or chosen > wanted.rent * _TIGHTER:
+        if chosen > wanted.rent * _TIGHTER:
             return None
         factor = chosen / wanted.rent
         return replace(wanted, tolerance=factor * wanted.tolerance, alone=factor * wanted.alone)
@@ -194,6 +196,8 @@ class RentOrBuyRule:
     def whole(self, wanted: Sequence[CountDemand], prices: Sequence[PriceFunction]) -> Iterator[Bundle]:
         """Yield bundles that answer all of these, each within its tolerance; tables within the smallest one."""
         tolerance, failing = min(demand.tolerance for demand in wanted), min(demand.failing for demand in wanted)
+        if not tolerance:
+            return
         tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
         asked = SingleAnswers(ordered=self.knowledge.asked.ordered)
         parts = [part for demand in wanted for part in demand.products]
@@ -394,6 +398,8 @@ def _all_sides(wanted: CountDemand) -> list[tuple[ClassSet, ...]] | None:
 
 def _looser(targets: Targets, wanted: CountDemand) -> Looser:
     """Return how many times the variance of others the targets of a kind may have: counts, sums, or sums of squares."""
+    if not wanted.tolerance:
+        return frozenset()
     rooms: dict[Base | None, float] = {}
     for pattern, room in wanted.designed:
         base = None if pattern.summed is None else pattern.summed.base
