@@ -4,9 +4,12 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from dodona import Budget, Unit, Workload
+import dodona
+from dodona import Budget, Number, Schema, Unit, Workload
 from dodona.curator.curator import Curator
 from dodona.curator.desk import PriceAboveMaximum
 from dodona.curator.planner import count_share, default_accuracy, default_tolerance
@@ -247,6 +250,19 @@ def test_what_is_more_than_counts_takes_a_five_hundredth_where_nothing_says_how_
     assert stays.ask(text).price.share == quoted
     assert stays.ask(text).source == "replayed"
     assert stays.describe().default.price == Fraction(1, 500)
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_a_spread_that_would_need_more_noise_than_is_drawn_is_answered_with_the_most_that_is():
+    """Squares of 20,000 steps, of fifty rows a person: a five-hundredth of the budget would buy a scale above 10^12."""
+    frame = pd.DataFrame({"customer": np.arange(2_000) // 4, "price": np.arange(2_000) / 10})
+    schema = Schema.of("sales", Number("price", 0, 200, step="0.01"), size=2_000, id="customer", rows=50)
+    sales = dodona.open(frame, schema=schema, budget=Budget(1, "1e-6"))
+    offer = sales.quote("SELECT stddev(price) FROM sales")
+    assert Fraction(1, 500) < offer.price.share < DEFAULT_MAX_PRICE
+    answer = sales.ask("SELECT stddev(price) FROM sales")
+    assert answer.price.share == offer.price.share == sales.budget.spent
+    assert answer.value.low <= frame["price"].std() <= answer.value.high
 
 
 def test_people_are_counted_as_accurately_as_their_own_price_allows():

@@ -65,7 +65,12 @@ class ToleranceUnreachable(Refused):
     def __init__(self, column: str, best: float) -> None:
         """State the column and the best reachable tolerance."""
         super().__init__(
-            f"{column!r} cannot be answered that precisely; the best is within {best:.3g}. Ask for a wider tolerance."
+            f"{column!r} cannot be answered that precisely; "
+            + (
+                f"the best is within {best:.3g}. Ask for a wider tolerance."
+                if math.isfinite(best)
+                else "with the declared number of rows, even the least noise would leave no bounds. Ask about more rows."
+            )
         )
 
 
@@ -403,7 +408,11 @@ class Planner:
         return largest_factor(error, tolerance, lower=float(SMALLEST_SCALE) / min(shape.values()))
 
     def _noises_for_share(self, law: NoiseType, question: Question, share: Fraction) -> tuple[Noise, ...]:
-        """Return the noises with which a question takes nearly a share of an untouched budget, and not more."""
+        """Return the noises with which a question takes nearly a share of an untouched budget.
+
+        It takes more only if it would need noise beyond the largest scale, as squares of wide columns may; its price
+        is then that of the largest scale.
+        """
         scales, whole = self._shape(law, (question,), question.query), self.budget.filter()
 
         def measured(precision: float) -> Measurement:
@@ -414,10 +423,9 @@ class Planner:
             return math.sqrt(whole.share(spent))
 
         # Prices grow with the square of the precision, or slower.
-        best_precision = largest_factor(taken, math.sqrt(share), lower=max(scales.values()) / float(LARGEST_SCALE))
-        if best_precision is None:
-            raise ToleranceUnreachable(question.columns[-1].name, math.inf)
-        return measured(best_precision).noises
+        least_precision = max(scales.values()) / float(LARGEST_SCALE)
+        best_precision = largest_factor(taken, math.sqrt(share), lower=least_precision)
+        return measured(best_precision or least_precision).noises
 
     def _for_price(self, law: NoiseType, asked: tuple[Question, ...], query: Query, request: Request) -> Measurement:
         """Return the measurement at the given price."""
