@@ -1,5 +1,6 @@
 """What goes wrong: the network, sessions, refusals, and texts and numbers that nobody expects."""
 
+import datetime as dt
 import json
 import re
 import time
@@ -91,6 +92,54 @@ def test_on_a_slow_network_the_newest_price_is_shown_and_no_question_is_asked_tw
     ada.page.get_by_role("button", name="Ask", exact=True).dblclick()
     expect(ada.page.get_by_text("The answer is below.")).to_be_visible()
     assert spent(server) == before + 1
+
+
+def test_what_is_typed_before_the_next_frame_stays(look):
+    ada = look("ada")
+    expect(ada.offer.get_by_role("figure").get_by_role("img")).to_be_visible()  # nothing is on its way
+    ada.page.clock.install()
+    ada.page.clock.pause_at(dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))  # no frame comes, and no timer ends
+    ada.write("SELECT max(age) FROM stays")
+    ada.page.clock.run_for(1000)
+    expect(ada.editor).to_have_text("SELECT max(age) FROM stays")
+
+
+def test_what_is_saved_stays_where_a_list_of_it_comes_late(look, server):
+    """The lists that the page asks for first are held back; they say later what there was then: nothing."""
+    ada = look("ada")
+    held = {"dashboards": [], "notes": []}
+
+    def hold(route):
+        kind = route.request.url.rpartition("/")[2]
+        if held[kind]:
+            route.continue_()
+        else:
+            held[kind].append(route)
+
+    with server.api("ada") as api:
+        path = "/datasets/hospital-stays/saved/dashboards/Late"
+        card = {"question": "SELECT count(*) FROM stays", "title": "old"}
+        assert api.put(path, json={"content": {"cards": [card]}}).status_code == 200
+        answer = ada.ask("SELECT count(*) FROM stays WHERE stay > 29")
+        ada.page.route(re.compile("/saved/(dashboards|notes)$"), hold)
+        answer.get_by_role("button", name="Save to a dashboard").click()
+        ada.page.get_by_label("Dashboard", exact=True).fill("Late")
+        ada.page.get_by_label("Title of the chart").fill("new")
+        ada.page.get_by_role("button", name="Save", exact=True).click()
+        expect(ada.page.get_by_role("dialog")).not_to_be_visible()
+        titles = [one["title"] for one in api.get(path).json()["content"]["cards"]]
+        assert titles == ["old", "new"]
+        ada.go("History")
+        ada.page.get_by_role("button", name="Add a note").first.click()
+        ada.page.get_by_label("Note", exact=True).fill("meanwhile")
+        ada.page.get_by_role("button", name="Save", exact=True).click()
+        expect(ada.page.get_by_text("meanwhile", exact=True)).to_be_visible()
+        for [route] in held.values():
+            with ada.page.expect_response(route.request.url):
+                route.fulfill(json={"saved": []})
+        ada.page.get_by_label("Search").fill("meanwhile")  # drawn after the list has come
+        expect(ada.page.get_by_text("meanwhile", exact=True)).to_be_visible()
+        api.delete(path)
 
 
 def test_two_analysts_at_once_pay_once_for_one_question(look, server):

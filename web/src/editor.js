@@ -1,6 +1,6 @@
 // The SQL editor: completion from the schema, and errors underlined where they are.
 // It stands in a shadow root, where its styles are sheets of the document and not inline: the security policy forbids those.
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { Compartment, EditorState, Prec, RangeSetBuilder, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, keymap } from "@codemirror/view";
 import { history, historyKeymap, standardKeymap } from "@codemirror/commands";
@@ -119,14 +119,15 @@ function complete(schema) {
 }
 
 // `given` is a text that comes from outside, in an object of its own; what is typed goes out through `onText` alone. A text
-// that went both ways would undo what is typed meanwhile.
+// that went both ways would undo what is typed meanwhile. So would one that is put in after the next frame, as by an effect
+// that does not belong to the layout: on a busy machine, keys come before it.
 export function Editor({ given, text, schema, problem, onText, onAsk }) {
   const host = useRef();
   const view = useRef();
   const now = useRef({});
   now.current = { onText, onAsk };
   const language = useRef(new Compartment());
-  useEffect(() => {
+  useLayoutEffect(() => {
     const shadow = host.current.shadowRoot ?? host.current.attachShadow({ mode: "open" });
     view.current = new EditorView({
       root: shadow,
@@ -157,7 +158,7 @@ export function Editor({ given, text, schema, problem, onText, onAsk }) {
     const completion = autocompletion({ icons: false, override: [complete(schema)] });
     view.current.dispatch({ effects: language.current.reconfigure(completion) });
   }, [schema]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { doc } = view.current.state;
     if (doc.toString() !== given.text) view.current.dispatch({ changes: { from: 0, to: doc.length, insert: given.text } });
   }, [given]);

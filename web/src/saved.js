@@ -32,7 +32,7 @@ export const askedUnder = (dataset, key) => get(`${saved(dataset, "asked")}/${en
 const focus = (element) => element?.focus();
 
 function Note({ dataset, receipt, text, changed }) {
-  const [draft, setDraft] = useState(text ?? "");
+  const [draft, setDraft] = useState("");
   const [open, setOpen] = useState(false);
   const [back, setBack] = useState(false); // the keyboard goes on where it left
   const leave = () => {
@@ -47,7 +47,7 @@ function Note({ dataset, receipt, text, changed }) {
   });
   if (!open) {
     return html`${text && html`<p class="note">${text}</p>`}
-      <button type="button" class="small" ref=${back ? focus : undefined} onClick=${() => setOpen(true)}>${t(text ? "note.change" : "note.add")}</button>`;
+      <button type="button" class="small" ref=${back ? focus : undefined} onClick=${() => (setDraft(text ?? ""), setOpen(true))}>${t(text ? "note.change" : "note.add")}</button>`;
   }
   return html`<form class="noteform" onSubmit=${(event) => (event.preventDefault(), run())}>
     <textarea rows="2" maxlength="4000" ref=${focus} aria-label=${t("note.label")} value=${draft} onInput=${(event) => setDraft(event.target.value)}></textarea>
@@ -65,7 +65,9 @@ export function HistoryView({ dataset, account, again, theorem }) {
   const kept = useLoad(() => get(saved(dataset, "notes")), [dataset]);
   const [notes, setNotes] = useState({});
   useEffect(() => {
-    if (kept.found) setNotes(Object.fromEntries(kept.found.saved.map((one) => [one.name, one.content.text])));
+    if (!kept.found) return;
+    const stored = Object.fromEntries(kept.found.saved.map((one) => [one.name, one.content.text]));
+    setNotes((written) => ({ ...stored, ...written })); // what was written meanwhile is newer
   }, [kept.found]);
   const mine = useMemo(() => (charges.found ?? []).filter((one) => one.analyst === account).reverse(), [charges.found, account]);
   const words = search.toLowerCase();
@@ -96,7 +98,7 @@ export function HistoryView({ dataset, account, again, theorem }) {
             <${Code} text=${one.text} />
             <div class="buttons">
               ${one.key && one.answered && html`<button type="button" class="small" disabled=${busy} onClick=${() => run(one)}>${t("history.again")}</button>`}
-              <${Note} dataset=${dataset} receipt=${one.receipt} text=${notes[one.receipt]} changed=${(name, text) => setNotes({ ...notes, [name]: text })} />
+              <${Note} dataset=${dataset} receipt=${one.receipt} text=${notes[one.receipt]} changed=${(name, text) => setNotes((before) => ({ ...before, [name]: text }))} />
             </div>
           </li>`,
       )}
@@ -112,7 +114,8 @@ export function SaveDialog({ dataset, card, close }) {
   const [name, setName] = useState("");
   const [title, setTitle] = useState("");
   const { run, busy, fault } = useAction(async () => {
-    const before = (known.found?.saved ?? []).find((one) => one.name === name.trim());
+    const now = await get(saved(dataset, "dashboards")); // the list above may be late, and a card would replace all others
+    const before = now.saved.find((one) => one.name === name.trim());
     const cards = [...(before?.content.cards ?? []), { ...card, title: title.trim() }];
     await put(dataset, "dashboards", name.trim(), { cards });
     close();

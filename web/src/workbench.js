@@ -1,5 +1,5 @@
 // The analyst's workbench: columns on the left; a question, its price and its answer on the right.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { datasetPath, insist, newKey, post } from "./api.js";
 import { AnswerCard, isFree, sourceText } from "./answer.js";
 import { Builder, EMPTY, STEPS, toSql } from "./builder.js";
@@ -172,7 +172,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
   }, [question, within, confidence, allowed]);
   const ways = (said) => html`<${Ways} text=${said} rougher=${setWithin} allow=${(most) => setAllowed({ question, share: most })} />`;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!start) return;
     setMode("sql");
     replace(start.question);
