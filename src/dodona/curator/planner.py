@@ -64,14 +64,12 @@ class ToleranceUnreachable(Refused):
 
     def __init__(self, column: str, best: float) -> None:
         """State the column and the best reachable tolerance."""
-        super().__init__(
-            f"{column!r} cannot be answered that precisely; "
-            + (
-                f"the best is within {best:.3g}. Ask for a wider tolerance."
-                if math.isfinite(best)
-                else "with the declared number of rows, even the least noise would leave no bounds. Ask about more rows."
-            )
+        reachable = (
+            f"the best is within {best:.3g}. Ask for a wider tolerance."
+            if math.isfinite(best)
+            else "so few rows are declared that even the least noise leaves no bounds. Ask about more rows."
         )
+        super().__init__(f"{column!r} cannot be answered that precisely; {reachable}")
 
 
 def largest_factor(
