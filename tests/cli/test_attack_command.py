@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,8 +45,8 @@ def test_a_wrong_call_is_explained_and_exits_with_2(arguments: tuple[str, ...], 
 
 @pytest.mark.slow
 def test_json_is_the_last_line_and_progress_goes_elsewhere():
-    command = [sys.executable, "-m", "dodona.cli", "attack", "--json", "--only", "linkage", "--delta", "1e-10"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = called("attack", "--json", "--only", "linkage", "--delta", "1e-10")
+    assert done.exit_code == 0, done.output
     assert len(done.stdout.splitlines()) == 1
     figures = json.loads(done.stdout)
     assert figures["passed"] is True

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,8 +47,8 @@ def test_a_wrong_call_is_explained_and_exits_with_2(arguments: tuple[str, ...], 
 
 @pytest.mark.slow
 def test_json_is_the_last_line_and_progress_goes_elsewhere():
-    command = [sys.executable, "-m", "dodona.cli", "audit", "--json", "--reduced", "--only", "coin", "--no-mutants"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = called("audit", "--json", "--reduced", "--only", "coin", "--no-mutants")
+    assert done.exit_code == 0, done.output
     figures = json.loads(done.stdout.splitlines()[-1])
     assert len(done.stdout.splitlines()) == 1
     assert (figures["mechanisms"], figures["violations"], figures["mutants"]) == (3, 0, 0)

@@ -25,7 +25,7 @@ from tests.sessions.shrink import script, shrunk
 from tests.sessions.squares import Evidence
 
 SESSIONS = 10
-BATCHES = 4
+BATCHES = 3
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,6 @@ def test_of_300_odd_texts_about_complete_columns_each_is_accepted_or_refused():
     assert refused > 150
 
 
-@pytest.mark.slow
-def test_of_4000_odd_texts_each_is_accepted_or_refused():
-    accepted, refused = feed(2, 4_000)
-    assert accepted > 40
-    assert refused > 2_000
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_of_a_million_odd_texts_each_is_accepted_or_refused(seed):
