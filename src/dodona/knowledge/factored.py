@@ -1,14 +1,15 @@
 """A factored belief: a law on a junction tree, fitted to all observations at once.
 
 It holds any number of columns, as long as the cliques that the observed blocks tie together are small. Marginals inside
-a clique are exact; others are counted on rows drawn from the law.
+a clique are exact, and so are others whose columns small cliques tie; what is left is counted on rows drawn from the
+law.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Self
 
 import numpy as np
@@ -27,8 +28,12 @@ TOLERANCE = 0.02
 IMPOSSIBLE = -1e4
 """The logarithm of the prior weight of a cell that no row can be in: its exponential is 0."""
 SCORED_ROWS = 1 << 17
-"""Rows that marginals outside the cliques are counted on."""
+"""Rows that marginals outside the cliques are counted on, where the law is too large to sum."""
+_MOST_CROSSED = 1 << 26
+"""Cells that are multiplied at most for marginals outside the cliques: beyond that, counting on rows takes less."""
 _SOME = 0.1  # of the rows: below this, noise rather than missing values may explain the rest
+
+_Sums = Callable[[Iterable[Columns]], dict[Columns, Table]]
 
 Prior = Mapping[tuple[str, ...], Table]
 """Logarithms of public weights, by columns in the order of the support: constraints, or what is known already."""
@@ -154,28 +159,49 @@ class FactoredBelief:
         return np.concatenate([question.values(laws[question.places]) for question in questions])
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
-        """Return marginals by the positions of their attributes: exact inside a clique, else counted on drawn rows."""
-        sets = {places: self._internal(places) for places in wanted}
-        inside = {places: columns for places, columns in sets.items() if self.tree.find(columns) is not None}
-        exact = self.law.marginals(set(inside.values()))
-        marginals = {}
-        for places, columns in sets.items():
-            if places in inside:
-                axes = np.argsort([self.order[column] for column in columns])
-                marginals[places] = np.ascontiguousarray(exact[columns].transpose(axes))
-            else:
-                marginals[places] = self._loose_marginal(places)
+        """Return marginals by the positions of their attributes.
+
+        They are exact inside a clique and across small ones, and else counted on drawn rows.
+        """
+        sets = set(wanted)
+        inside = {places for places in sets if self._inside(places)}
+        marginals = self._exact(inside, self.law.marginals)
+        for places, table in self._outside(sets - inside).items():
+            marginals[places] = self._loose_marginal(places, table)
         return marginals
 
-    def _loose_marginal(self, places: Places) -> NDArray[np.float64]:
-        """Return a marginal that no clique holds: counted on drawn rows, and moved towards what loose ones say of it.
+    def _exact(self, wanted: Iterable[Places], sums: _Sums) -> dict[Places, NDArray[np.float64]]:
+        """Return marginals that the law gives, in the order of the support."""
+        sets = {places: self._internal(places) for places in wanted}
+        tables = sums(set(sets.values()))
+        return {
+            places: np.ascontiguousarray(
+                tables[columns].transpose(np.argsort([self.order[column] for column in columns]))
+            )
+            for places, columns in sets.items()
+        }
+
+    def _outside(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
+        """Return marginals of the law that no clique holds."""
+        sets = set(wanted)
+        crossed = self._crossed(sets)
+        counted = {places: self._count_rows(places) for places in sorted(sets - crossed)}
+        return counted | self._exact(crossed, self.law.across)
+
+    def _crossed(self, wanted: Iterable[Places]) -> set[Places]:
+        """Return which marginals that no clique holds are summed exactly: those that take the least work."""
+        work = sorted((self.tree.crossing(self._internal(places)), places) for places in wanted)
+        sums = accumulate(cells for cells, _ in work)
+        return {places for (_, places), cells in zip(work, sums, strict=True) if cells <= _MOST_CROSSED}
+
+    def _loose_marginal(self, places: Places, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a marginal that no clique holds, as the law has it, moved towards what loose ones say of it.
 
         A loose marginal y moves its own m by the positive-part estimator of James and Stein: noise makes about cells·σ²
         of |y - m|². Other marginals are scaled to what they have in common with it.
         """
         if places in self._believed:
             return self._believed[places]
-        table = self._count_rows(places)
         shared: dict[Places, NDArray[np.float64]] = {}
         for loose_places, believed in self._believed.items():
             common = tuple(place for place in loose_places if place in places)
@@ -191,13 +217,14 @@ class FactoredBelief:
     @cached_property
     def _believed(self) -> dict[Places, NDArray[np.float64]]:
         estimates = {}
-        for observation in self.loose:
-            shown = BlockOnSupport(observation.block, self.support)
-            counted = self._count_rows(shown.places)
-            away = observation.values[shown.groups()] - counted
-            noise = counted.size * observation.variance
+        blocks = [BlockOnSupport(observation.block, self.support) for observation in self.loose]
+        tables = self._outside(shown.places for shown in blocks)
+        for observation, shown in zip(self.loose, blocks, strict=True):
+            law = tables[shown.places]
+            away = observation.values[shown.groups()] - law
+            noise = law.size * observation.variance
             part = 1.0 - noise / max(noise, float((away * away).sum()))
-            estimates[shown.places] = np.maximum(0.0, counted + part * away)
+            estimates[shown.places] = np.maximum(0.0, law + part * away)
         return estimates
 
     def covers(self, names: Iterable[str]) -> bool:
@@ -208,12 +235,13 @@ class FactoredBelief:
         return self.tree.find(self._internal(places)) is not None
 
     def held(self, wanted: Iterable[Places]) -> list[Places]:
-        """Return the largest of the wanted and of the observed sets of columns that are inside a clique.
+        """Return the largest of the wanted and of the observed sets of columns that the law gives exactly.
 
         And the loose ones, with the pairs of columns in them: what is far off shows most in tables of few cells.
         """
         names = [*(observation.block.attributes for observation in (*self.seen, *self.loose)), *self.prior]
-        sets = {*map(self.support.places, names), *(places for places in wanted if self._inside(places))}
+        inside = {places for places in wanted if self._inside(places)}
+        sets = {*map(self.support.places, names), *inside, *self._crossed(set(wanted) - inside)}
         largest: list[Places] = []
         for candidate in sorted(sets, key=lambda places: (-len(places), places)):
             if candidate and not any(set(candidate) <= set(other) for other in largest):

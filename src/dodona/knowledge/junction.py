@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,13 +146,13 @@ class JunctionTree:
 
         No more than this many are needed; another tree may need fewer.
         """
-        path = [set(self.cliques[number].columns) for number in self._between(columns)]
+        path = [set(self.cliques[number].columns) for number in self.between(columns)]
         grown = count_cells(self.shape, [members.union(columns) for members in path])
         return self.cells + grown - count_cells(self.shape, path)
 
     def widen(self, columns: Columns) -> list[Columns]:
         """Return the cliques of the tree that `widened` counts the cells of, without those inside others."""
-        between = self._between(columns)
+        between = self.between(columns)
         grown = [
             {*clique.columns, *columns} if number in between else set(clique.columns)
             for number, clique in enumerate(self.cliques)
@@ -163,7 +163,19 @@ class JunctionTree:
                 cliques.append(members)
         return [tuple(sorted(members)) for members in cliques]
 
-    def _between(self, columns: Columns) -> set[int]:
+    def crossing(self, columns: Columns) -> int:
+        """Return the cells that `CalibratedTree.across` multiplies for some columns: too many, if it cannot."""
+        wanted, between = set(columns), self.between(columns)
+        below: dict[int | None, set[int]] = {}
+        unions = []
+        for number in sorted(between, reverse=True):
+            clique = self.cliques[number]
+            carried = below.pop(number, set()) | wanted.intersection(clique.columns)
+            unions.append(carried.union(clique.columns))
+            below.setdefault(clique.parent, set()).update(carried)
+        return count_cells(self.shape, unions)
+
+    def between(self, columns: Columns) -> set[int]:
         """Return the cliques on the way between some columns; none if a clique has all of them."""
         if self.find(columns) is not None:
             return set()
@@ -308,6 +320,32 @@ class CalibratedTree:
                     done[columns] = tree.sum_down(done[least], least, columns)
                 marginals[columns] = done[columns]
             shared[number] = done
+        return marginals
+
+    def across(self, wanted: Iterable[Columns]) -> dict[Columns, Table]:
+        """Return the marginals of sets of columns that no clique holds, by variable elimination.
+
+        The cliques between the columns are multiplied, the ones farthest from the root first, and all columns are
+        summed out that neither the set nor the next clique has.
+        """
+        tree, marginals = self.tree, dict[Columns, Table]()
+        ways = {columns: sorted(tree.between(columns), reverse=True) for columns in wanted}
+        tops = self.marginals({tree.cliques[way[-1]].columns for way in ways.values()})
+        for columns, way in ways.items():
+            messages: dict[int | None, list[tuple[Columns, Table]]] = {}
+            for number in way:
+                clique = tree.cliques[number]
+                law = tops[clique.columns] if number == way[-1] else self.conditionals[number]
+                factors = [(clique.columns, law), *messages.pop(number, ())]
+                places = sorted({place for part, _ in factors for place in part})
+                left = set(columns) if number == way[-1] else {*columns, *clique.separator}
+                kept = tuple(place for place in places if place in left)
+                operands: list[Any] = []
+                for part, table in factors:
+                    operands += [table, [places.index(place) for place in part]]
+                product = np.einsum(*operands, [places.index(place) for place in kept])
+                messages.setdefault(clique.parent if number != way[-1] else None, []).append((kept, product))
+            marginals[columns] = messages[None][0][1]
         return marginals
 
 
