@@ -981,6 +981,13 @@ SELECT count(*) FROM stays WHERE DATE '2024-02-01' - admitted > 10
 
 SELECT count(*) FROM stays WHERE datediff('month', admitted, DATE '2024-02-01') = 1
 
+SELECT lpad(sex, 9, '.') AS s, rpad(CAST(emergency AS VARCHAR), 2, '0') AS e, count(*) FROM stays GROUP BY 1, 2
+
+SELECT datediff(day, DATE '2024-01-01', admitted) > 5 AS late, count(*) FROM stays GROUP BY 1
+-- duckdb: SELECT datediff('day', DATE '2024-01-01', admitted) > 5 AS late, count(*) FROM stays GROUP BY 1
+
+SELECT count(*) FROM stays WHERE date(admitted) > '2024-01-03'
+
 SELECT count(*) FROM stays WHERE date_diff('day', DATE '2024-01-01', admitted) BETWEEN 0 AND 9
 
 SELECT count(*) FROM stays WHERE date_diff('quarter', admitted, DATE '2024-03-31') = 1

@@ -550,8 +550,8 @@ SELECT count(*) FROM stays WHERE admitted = '1999-01-01'
 SELECT count(*) FROM stays WHERE admitted > DATE '2024-13-01'
 -- 1:50 '2024-13-01' is no day.
 
-SELECT count(*) FROM stays WHERE date(admitted) > '2024-01-01'
--- 1:34 `date(...)` is not known.
+SELECT count(*) FROM stays WHERE text(admitted) > '2024-01-01'
+-- 1:34 `text(...)` is not known.
 
 SELECT count(*) FROM stays WHERE date_trunc('month', admitted) = 3
 -- 1:66 `admitted` is a date.

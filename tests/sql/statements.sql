@@ -272,6 +272,15 @@ SELECT BOOL_OR(n > 2000) AS some, BOOL_AND(n > 10) AS every FROM (SELECT sex, CO
 
 SELECT date_add(date_trunc('month', admitted), INTERVAL 1 MONTH) AS next, COUNT(*) FROM stays GROUP BY 1
 
+SELECT dateadd(month, 1, date_trunc('month', admitted)) AS next, COUNT(*) FROM stays GROUP BY 1
+-- duckdb: SELECT date_trunc('month', admitted) + INTERVAL 1 MONTH AS next, COUNT(*) FROM stays GROUP BY 1
+
+SELECT date_sub(date_trunc('month', admitted), INTERVAL 1 DAY) AS before, COUNT(*) FROM stays GROUP BY 1
+-- duckdb: SELECT date_trunc('month', admitted) - INTERVAL 1 DAY AS before, COUNT(*) FROM stays GROUP BY 1
+
+SELECT d, datediff('day', d, DATE '2024-03-01') AS rest, dateadd('day', 7, d) AS later, n FROM (SELECT date_trunc('month', admitted) AS d, COUNT(*) AS n FROM stays GROUP BY 1) t
+-- duckdb: SELECT d, datediff('day', d, DATE '2024-03-01'), d + INTERVAL 7 DAY, n FROM (SELECT date_trunc('month', admitted) AS d, COUNT(*) AS n FROM stays GROUP BY 1) t
+
 SELECT SIGN(age - 10) AS side, COUNT(*), SUM(stay) FROM stays GROUP BY 1
 
 SELECT sex, GREATEST(COUNT(*) - 100, 0) AS above FROM stays GROUP BY sex

@@ -146,3 +146,12 @@ SELECT ntile(CAST(9 - n AS INTEGER)) OVER (ORDER BY n) FROM (SELECT sex, count(*
 
 SELECT count(*) FROM stays GROUP BY
 -- 1:36 GROUP BY names nothing.
+
+SELECT count(*) AS n, dp_interval_high(n) + 1 AS above FROM stays
+-- 1:23 The end of an interval is a column by itself.
+
+SELECT high - 1 FROM (SELECT dp_interval_high(n) AS high FROM (SELECT count(*) AS n FROM stays) AS x) AS y
+-- 1:30 The end of an interval is a column by itself.
+
+SELECT date_part() FROM stays
+-- 1:8 Rows are never shown, so this column has no single value.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dodona.query.canonical import query_digest
 from dodona.query.query import PeopleWeight, Query
 from dodona.query.question import Total
 from dodona.schema.attributes import Category, Integer
@@ -22,6 +23,12 @@ def test_people_are_counted_under_a_condition_and_by_group():
     grouped = compile_sql("SELECT sex, count(DISTINCT stays.PATIENT) AS n, count(*) FROM stays GROUP BY sex", PEOPLE)
     assert grouped.query.blocks[0] == Query.people(PEOPLE.domain, "sex").blocks[0]
     assert grouped.query.blocks[1] == Query.histogram(PEOPLE.domain, "sex").blocks[0]
+
+
+def test_brackets_around_the_counted_column_mean_nothing():
+    texts = ("SELECT count(DISTINCT patient) FROM stays", "SELECT count(DISTINCT((patient))) FROM stays")
+    digests = {query_digest(compile_sql(text, PEOPLE).query) for text in texts}
+    assert len(digests) == 1
 
 
 def test_a_filter_and_arithmetic_work_as_with_counts():

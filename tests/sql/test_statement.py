@@ -111,6 +111,13 @@ def test_explain_asks_for_the_price_alone():
     assert statement.explain
 
 
+@pytest.mark.parametrize("words", ["ANALYZE", "VERBOSE", "(FORMAT JSON)"])
+def test_explain_has_no_further_words(words):
+    with pytest.raises(InvalidSql, match="EXPLAIN tells the price, and asks nothing") as refused:
+        read_statement("EXPLAIN " + words + " SELECT count(*) FROM stays", SCHEMA)  # noqa: S608  constants
+    assert refused.value.column == 9
+
+
 def test_a_huge_cross_join_is_refused_before_anything_is_charged():
     days = "(SELECT age, admitted, count(*) AS n FROM stays GROUP BY 1, 2) AS x"
     many = ", ".join(days + str(number) for number in range(4))

@@ -35,7 +35,10 @@ from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, find_p
 # --- Output: arithmetic and conditions over aggregates, as post-processing of noisy values. ---
 
 
+_OF_PUBLIC = "This is a public table, and no question of the data."
 NOT_ARITHMETIC = "This cannot be computed from the answers."
+_READ_FURTHER = (NOT_ARITHMETIC, _OF_PUBLIC)
+"""What one SELECT refuses and a statement may answer, so that the statement's own error is the better one."""
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
@@ -213,8 +216,7 @@ def read_statement(text: str, schema: Schema) -> asked.Question | Statement:
         try:
             return read_halves(text, schema)
         except InvalidSql as fault:
-            # What one SELECT does not compute may be known in the outer half, whose error is then the better one.
-            raise (plain if _is_plain(text) and plain.what != NOT_ARITHMETIC else fault) from None
+            raise (plain if _is_plain(text) and plain.what not in _READ_FURTHER else fault) from None
         except RecursionError:
             raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 
@@ -346,8 +348,9 @@ def _scope(text: str, schema: Schema, tree: exp.Select, view: RowView | None) ->
     written = f"{table.db}.{table.name}" if table.db else table.name
     name = find_private(schema, written)
     if name is None and find_public(schema, written) is not None:
-        what = f"`{written[:60]}` is a public table, and no question of the data by itself."
-        raise InvalidSql(text, node_start(table, text), what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
+        raise InvalidSql(
+            text, node_start(table, text), _OF_PUBLIC, f"Write FROM {schema.table} JOIN {written[:60]} ..."
+        )
     if name is None:
         raise InvalidSql(text, node_start(table, text), f"There is no table `{written[:60]}`.", ask)
     row_view = view or table_view(schema, name)

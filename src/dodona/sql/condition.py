@@ -238,13 +238,15 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
         name, nodes = node.name.lower(), list(node.expressions)
         if name in _TODAY and not nodes:
             return scalar_from_leaf(scope.today())
-        name, nodes = functions.date_arguments(functions.SYNONYMS.get(name, name), nodes)
-        if name not in functions.FUNCTIONS and name != "plus":
+        name = functions.SYNONYMS.get(name, name)
+        if name not in functions.FUNCTIONS:
             return None
     elif type(node) in functions.FUNCTION_NODES:
         name, keys = functions.FUNCTION_NODES[type(node)]
         listed = (node.args.get(key) for key in keys)
         nodes = [part for arg in listed if arg is not None for part in (arg if isinstance(arg, list) else [arg])]
+        if node.args.get("is_left"):
+            name = "lpad"
         if name == "trim":
             name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
     else:
@@ -265,8 +267,6 @@ def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> S
         columns = {column for argument in arguments for leaf in argument.leaves for column in leaf_columns(leaf)}
         if len(columns) > 1 or any(column.cells > MOST_MAPPED for column in columns):
             return _choose(scope, node, name, arguments)
-    if name == "plus":
-        return combine(partial(calculate, "+"), arguments)
     if name == "power" and len(arguments) == 2 and len(arguments[0].leaves) == 1:  # noqa: PLR2004
         times = constant_value(arguments[1])
         if isinstance(arguments[0].otherwise, Formula) and times is not None and times in range(1, 9):

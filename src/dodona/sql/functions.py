@@ -328,16 +328,12 @@ SYNONYMS: Mapping[str, str] = {
     "format_date": "strftime",
     "date_format": "strftime",
     "format": "strftime",
-    "date_diff": "datediff",
-    "date_add": "dateadd",
-    "timestampdiff": "datediff",
     "idiv": "div",
     "fmod": "mod",
     "startswith": "starts_with",
     "prefix": "starts_with",
     "day_name": "dayname",
     "month_name": "monthname",
-    "add_months": "dateadd",
     "makedate": "make_date",
     "ifnull": "coalesce",
     "nvl": "coalesce",
@@ -382,6 +378,7 @@ FUNCTION_NODES: Mapping[type[exp.Expr], tuple[str, tuple[str, ...]]] = {
     exp.RegexpExtract: ("regexp_extract", ("this", "expression", "position")),
     exp.RegexpSubstr: ("regexp_extract", ("this", "expression")),
     exp.LastDay: ("last_day", ("this",)),
+    exp.Pad: ("rpad", ("this", "expression", "fill_pattern")),
     exp.Monthname: ("monthname", ("this",)),
     exp.Dayname: ("dayname", ("this",)),
     exp.Date: ("date", ("this",)),
@@ -460,32 +457,3 @@ def _bucket_of_line(value: Leaf, low: Fraction, high: Fraction, count: Fraction)
     place = tabulate_rounded("floor", calculate("*", calculate("-", value, low), count / (high - low)))
     bucket = strict(lambda number: _width_bucket(number, Fraction(0), count, count))
     return None if place is None else apply_function(bucket, [place])
-
-
-# --- Functions of dates, whose arguments have another order in each dialect. ---
-
-
-_UNITS_FIRST = frozenset(("datediff", "dateadd"))
-
-
-def date_arguments(name: str, nodes: list[exp.Expr]) -> tuple[str, list[exp.Expr]]:
-    """Return a function of dates with its unit as a text, and its arguments in one order."""
-    if name in _UNITS_FIRST and len(nodes) == 3:  # noqa: PLR2004  a unit and two values
-        units = [place for place, node in enumerate(nodes) if _unit_word(node)]
-        if units:
-            unit = nodes[units[0]]
-            others = [node for place, node in enumerate(nodes) if place != units[0]]
-            if name == "datediff" and units[0] == 2:  # noqa: PLR2004  BigQuery names the later day first, the unit last
-                others.reverse()
-            return name, [exp.Literal.string(unit.name), *others]
-    if name == "dateadd" and len(nodes) == 2 and isinstance(nodes[1], exp.Interval):  # noqa: PLR2004  DuckDB's date_add
-        return "plus", nodes
-    if name == "datediff" and len(nodes) == 2:  # noqa: PLR2004  MySQL and Spark: days from the second to the first
-        return "days_between", nodes
-    return name, nodes
-
-
-def _unit_word(node: exp.Expr) -> bool:
-    """Whether a node is the name of a unit of dates."""
-    plain = isinstance(node, exp.Var | exp.Literal) or (isinstance(node, exp.Column) and not node.args.get("table"))
-    return plain and days.parse_interval("1", node.name) is not None

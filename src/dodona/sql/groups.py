@@ -16,6 +16,7 @@ from dodona.query.question import Question
 from dodona.query.statement import RELATION, ROW
 from dodona.sql.aggregate import aggregate_name
 from dodona.sql.compile import compile_tree
+from dodona.sql.joins import PUBLIC
 from dodona.sql.outer import is_outer_aggregate
 from dodona.sql.parse import bare, check_tree, conjuncts, function_name
 from dodona.sql.people import about_people
@@ -107,6 +108,8 @@ class GroupColumns:
         key = bare(node)
         if key in self.keys:
             return exp.column(f"k{self.keys.index(key)}", GROUPS)
+        if isinstance(node, exp.Case) and PUBLIC in node.meta:  # of keys: computed on the groups
+            node = node.meta[PUBLIC]
         if isinstance(node, exp.Grouping):
             return self._grouping(node)
         if isinstance(node, exp.Window):
@@ -292,7 +295,8 @@ def measure_select(parts: Parts, select: exp.Select, rows: RowRelation) -> None:
     where, dependent = [*rows.where], list[exp.Expr]()
     if select.args.get("where") is not None:
         for condition in conjuncts(select.args["where"].this):
-            (dependent if condition.find(exp.Query) else where).append(expand(condition))
+            met = expand(condition)
+            (dependent if met.find(exp.Query) else where).append(met)
     conditions = [columns.condition(condition) for condition in dependent]
     numbered = [
         (grouping, parts.number(rows, [key for key in columns.keys if key in grouping], columns, where))

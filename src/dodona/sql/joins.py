@@ -13,7 +13,15 @@ from sqlglot import exp
 
 from dodona.schema.schema import PublicTable, Schema
 from dodona.sql.parse import conjuncts
-from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, find_private, node_start, table_view
+from dodona.sql.scope import (
+    DEFAULT_SCHEMAS,
+    InvalidSql,
+    RowView,
+    change_parts,
+    find_private,
+    node_start,
+    table_view,
+)
 
 LOOKUP = "lookup"
 """The function that a column of a public table becomes: lookup(key, table, column)."""
@@ -23,6 +31,8 @@ _INNER = ("", "CROSS")
 """Joins whose conditions are as good in WHERE."""
 PRESENT = ""
 """The column of a public table that says whether it has the key."""
+PUBLIC = "public"
+"""Marks an IN or EXISTS of a public table with its name, and the condition on rows that IN becomes with that IN."""
 
 
 def find_public(schema: Schema, written: str) -> PublicTable | None:
@@ -257,7 +267,8 @@ class _Joiner:
         if key is not None:
             return self._find(key, _qualifier(key), key.name)
         what = f"`{table.name}` is looked up by its key `{table.key}`."
-        instead = f"Write ON column = {alias}.{table.key}, or USING ({table.key})."
+        joined = f"FROM {self._schema.table} JOIN {table.name}"
+        instead = f"Write {joined} ON column = {alias}.{table.key}, or USING ({table.key})."
         raise self.fault(met if isinstance(met, exp.Expr) else item, what, instead)
 
     def _looked_up(self, met: exp.Expr, alias: str, table: PublicTable) -> exp.Column | None:
@@ -326,3 +337,86 @@ def _alias(item: exp.Expr) -> str:
 def _lookup(key: exp.Expr, table: PublicTable, column: str) -> exp.Expr:
     names = [exp.Literal.string(table.name), exp.Literal.string(column)]
     return exp.Anonymous(this=LOOKUP, expressions=[key.copy(), *names])
+
+
+# --- Membership: WHERE ward IN (SELECT ward FROM wards WHERE floor > 2), and EXISTS over a public table. ---
+
+
+def mark_public(tree: exp.Expr, schema: Schema) -> None:
+    """Mark each IN and EXISTS whose sub-select is of one public table; CTEs hide tables of their name."""
+    hidden = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)} if schema.public else set()
+    for node in tree.find_all(exp.In, exp.Exists) if schema.public else ():
+        inner = _inner_select(node)
+        item = None if inner is None else inner.args["from_"].this
+        if item is not None and written_name(item).casefold() not in hidden:
+            table = find_public(schema, written_name(item))
+            if table is not None:
+                node.meta[PUBLIC] = table.name
+
+
+def read_public_membership(
+    schema: Schema,
+    node: exp.Expr,
+    expand: Callable[[exp.Expr], exp.Expr],
+    fault: Callable[[exp.Expr, str, str], InvalidSql],
+) -> exp.Expr | None:
+    """Return a marked IN or EXISTS as a condition on the value that the table is looked up by; None if not marked.
+
+    `expand` returns an expression of the rows outside over the columns of their table.
+    """
+    table = next((table for table in schema.public if table.name == node.meta.get(PUBLIC)), None)
+    inner = _inner_select(node)
+    if table is None or inner is None:
+        return None
+    item, where = inner.args["from_"].this, inner.args.get("where")
+    conditions = [] if where is None else conjuncts(where.this)
+    alias, names = _alias(item), {table.key.casefold(): table.key, **{name.casefold(): name for name in table.columns}}
+
+    def inside(part: exp.Expr) -> bool:
+        return isinstance(part, exp.Column) and part.name.casefold() in names and _qualifier(part) in {alias, ""}
+
+    def is_key(part: exp.Expr) -> bool:
+        return inside(part) and part.name.casefold() == table.key.casefold()
+
+    if isinstance(node, exp.In):
+        shown = [part.unalias() for part in inner.expressions]
+        key = node.this if len(shown) == 1 and is_key(shown[0]) else None
+    else:
+        pairs = [
+            (part, other)
+            for part in conditions
+            if isinstance(part, exp.EQ)
+            for mine, other in ((part.this, part.expression), (part.expression, part.this))
+            if is_key(mine) and isinstance(other, exp.Column) and _qualifier(other) not in {alias, ""}
+        ]
+        key = pairs[0][1] if len(pairs) == 1 else None
+        conditions = [part for part in conditions if all(part is not pair for pair, _ in pairs)]
+    if key is None:
+        instead = f"Write IN over a list of {table.key}, or FROM {schema.table} JOIN {table.name} USING ({table.key})."
+        raise fault(node, f"`{table.name}` is looked up by its key `{table.key}`.", instead)
+    looked_up = expand(key)
+
+    def change(part: exp.Expr) -> exp.Expr:
+        if inside(part):
+            name = names[part.name.casefold()]
+            return looked_up.copy() if name == table.key else _lookup(looked_up, table, name)
+        return expand(part) if isinstance(part, exp.Column | exp.Query) else change_parts(part, change)
+
+    met = exp.and_(_lookup(looked_up, table, PRESENT), *map(change, conditions))
+    unknown = exp.If(this=exp.Is(this=looked_up.copy(), expression=exp.null()), true=exp.null())
+    choices = [unknown] if isinstance(node, exp.In) else []
+    member = exp.Case(ifs=[*choices, exp.If(this=met, true=exp.true())], default=exp.false())
+    if isinstance(node, exp.In):
+        member.meta[PUBLIC] = exp.In(this=looked_up.copy(), query=node.args["query"].copy())
+    return member
+
+
+def _inner_select(node: exp.Expr) -> exp.Select | None:
+    """Return the sub-select of IN or EXISTS, if it is of one table alone."""
+    inner = node.this if isinstance(node, exp.Exists) else node.args.get("query")
+    inner = inner.this if isinstance(inner, exp.Subquery) else inner
+    origin = inner.args.get("from_") if isinstance(inner, exp.Select) else None
+    beyond = ("joins", "group", "having", "qualify", "limit", "offset", "with_")
+    if not isinstance(inner, exp.Select) or origin is None or any(inner.args.get(part) for part in beyond):
+        return None
+    return inner

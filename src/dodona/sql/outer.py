@@ -11,6 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from dodona.sql.parse import RELATIONS
+from dodona.sql.refusals import END_ALONE, INTERVAL_ENDS
 from dodona.sql.scope import InvalidSql, node_start
 
 SELECT_PARTS = frozenset(
@@ -56,7 +57,7 @@ _WINDOWED: tuple[type[exp.Expr], ...] = (exp.Lag, exp.Lead, exp.FirstValue, exp.
 _ALLOWED = frozenset((*_STRUCTURE, *_VALUES, *_SCALARS, *_AGGREGATES, *_WINDOWED))
 AGGREGATES = frozenset(_AGGREGATES)
 _NAMED_AGGREGATES = frozenset(("quantile_cont", "quantile_disc", "mean", "mode", "count_if", "mad", "skewness"))
-_NAMED = frozenset(("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", *_NAMED_AGGREGATES))
+_NAMED = frozenset(("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", "datediff", *_NAMED_AGGREGATES))
 """Further functions, which the parser knows only by name."""
 _INSTEAD: dict[str, tuple[str, str]] = {
     "rand": ("A random number is not computed from answers.", "Leave it out."),
@@ -74,6 +75,7 @@ _INSTEAD: dict[str, tuple[str, str]] = {
         ("getdate", "sysdate", "now", "curdate", "today", "currentdate", "currenttimestamp"),
         ("The day of asking is not computed on answers.", "Write it in WHERE, as current_date, or as a date."),
     ),
+    **dict.fromkeys(INTERVAL_ENDS, END_ALONE),
     "ratio_to_report": ("Shares are written in another way here.", "Write count(*) / sum(count(*)) OVER ()."),
     **dict.fromkeys(
         ("iff", "decode"), ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -19,9 +20,16 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from dodona.query.column import OPERATORS
-from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS
+from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, parse_interval
 from dodona.sql.functions import FUNCTION_NODES
-from dodona.sql.refusals import FROM_OTHER_DIALECTS, REFUSED_KEYWORDS, REFUSED_NODES, STATEMENT_KEYWORDS
+from dodona.sql.refusals import (
+    END_ALONE,
+    FROM_OTHER_DIALECTS,
+    INTERVAL_ENDS,
+    REFUSED_KEYWORDS,
+    REFUSED_NODES,
+    STATEMENT_KEYWORDS,
+)
 from dodona.sql.scope import InvalidSql, node_start
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
@@ -43,6 +51,7 @@ _MARKS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Least: ("ignore_nulls",),
     exp.Initcap: ("expression",),
     exp.Trim: ("position",),
+    exp.Pad: ("is_left",),
 }
 """Arguments that the parser adds by itself, or that change no value."""
 ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
@@ -147,6 +156,7 @@ _TYPES = frozenset(Parser.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
 _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
 _BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NOT))
+_BEFORE_TYPES = frozenset((TokenType.ALIAS, TokenType.DCOLON))
 _CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
 _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
@@ -161,9 +171,62 @@ def _date_trunc(arguments: list[exp.Expr]) -> exp.Expr:
 
 def _date_part(arguments: list[exp.Expr]) -> exp.Expr:
     """Read date_part('month', d), and datepart(month, d) as SQL Server has it."""
-    unit, *rest = arguments
-    named = exp.Literal.string(unit.name) if _unit_word(unit) else unit
-    return exp.Anonymous(this="date_part", expressions=[named, *rest])
+    named = [exp.Literal.string(node.name) if _unit_word(node) else node for node in arguments[:1]]
+    return exp.Anonymous(this="date_part", expressions=[*named, *arguments[1:]])
+
+
+def _days_between(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read datediff('day', first, last).
+
+    The unit may be a word. BigQuery names the later day first and the unit last; MySQL and Spark have days from the
+    second to the first.
+    """
+    if len(arguments) == 2:  # noqa: PLR2004  MySQL and Spark
+        return exp.Anonymous(this="days_between", expressions=arguments)
+    unit, others = _unit_and_others(arguments)
+    if unit is not None and unit is arguments[-1]:
+        others.reverse()
+    return _with_unit("datediff", unit, others)
+
+
+def _moved_day(arguments: list[exp.Expr], *, sign: type[exp.Binary] = exp.Add) -> exp.Expr:
+    """Read dateadd('day', number, column), whose unit may be a word, and date_add(column, INTERVAL '7 days')."""
+    if len(arguments) == 2 and isinstance(arguments[1], exp.Interval):  # noqa: PLR2004  a day and an interval
+        return exp.Paren(this=sign(this=arguments[0], expression=arguments[1]))
+    unit, others = _unit_and_others(arguments)
+    if unit is not None and sign is exp.Add and others[0].is_int:
+        width = exp.Interval(this=exp.Literal.string(others[0].sql()), unit=exp.var(unit.name))
+        return exp.Paren(this=exp.Add(this=others[1], expression=width))
+    return _with_unit("dateadd" if sign is exp.Add else "date_sub", unit, others)
+
+
+def _months_added(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read add_months(column, number)."""
+    return _with_unit("dateadd", exp.Literal.string("month"), arguments[::-1])
+
+
+def _unit_and_others(arguments: list[exp.Expr]) -> tuple[exp.Expr | None, list[exp.Expr]]:
+    """Return the argument that is the name of a unit of dates, and the other ones."""
+    ends = (arguments[0], arguments[-1]) if len(arguments) == 3 else ()  # noqa: PLR2004  a unit and two values
+    unit = next((node for node in ends if _is_unit(node)), None)
+    return unit, [node for node in arguments if node is not unit]
+
+
+def _is_unit(node: exp.Expr) -> bool:
+    plain = isinstance(node, exp.Var | exp.Literal) or (isinstance(node, exp.Column) and not node.args.get("table"))
+    return plain and parse_interval("1", node.name) is not None
+
+
+def _with_unit(name: str, unit: exp.Expr | None, others: list[exp.Expr]) -> exp.Expr:
+    named = [] if unit is None else [exp.Literal.string(unit.name)]
+    return exp.Anonymous(this=name, expressions=[*named, *others])
+
+
+def _day(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read date(t), the day of a time, and date(2024, 1, 31) as BigQuery has it."""
+    if len(arguments) == 1:
+        return exp.Cast(this=arguments[0], to=exp.DataType(this=exp.DType.DATE))
+    return exp.Anonymous(this="make_date", expressions=arguments)
 
 
 def _regexp_replace(arguments: list[exp.Expr]) -> exp.Expr:
@@ -190,6 +253,11 @@ class _Parser(Parser):
     } | {
         "DATE_TRUNC": _date_trunc,
         **dict.fromkeys(("DATE_PART", "DATEPART"), _date_part),
+        **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _days_between),
+        **dict.fromkeys(("DATEADD", "DATE_ADD", "TIMESTAMPADD", "TIMESTAMP_ADD"), _moved_day),
+        "ADD_MONTHS": _months_added,
+        **dict.fromkeys(("DATE_SUB", "TIMESTAMP_SUB"), partial(_moved_day, sign=exp.Sub)),
+        "DATE": _day,
         "REGEXP_REPLACE": _regexp_replace,
         **dict.fromkeys(("REGEXP_MATCHES", "REGEXP_CONTAINS", "RLIKE"), exp.RegexpLike.from_arg_list),
     }
@@ -230,15 +298,18 @@ def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | 
     while tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     try:
-        return _read_fetch(text, parser.parse(tokens, text)[0])
+        return _normalize(text, parser.parse(tokens, text)[0])
     except ParseError as fault:
         raise _syntax_error(text, tokens, fault) from None
     except RecursionError:
         raise InvalidSql(text, 0, "This is nested too deeply.", _SIMPLER) from None
 
 
-def _read_fetch(text: str, tree: exp.Expr | None) -> exp.Expr | None:
-    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY."""
+def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
+    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY, and without brackets in count(DISTINCT (column))."""
+    for distinct in () if tree is None else tree.find_all(exp.Distinct):
+        if isinstance(distinct.parent, exp.Count):
+            distinct.set("expressions", [bare(part) for part in distinct.expressions])
     for node in () if tree is None else tree.find_all(exp.Fetch):
         options = node.args.get("limit_options")
         if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
@@ -259,7 +330,10 @@ def _tokenize(text: str) -> list[Token]:
 
 
 def _join_signs(tokens: list[Token]) -> list[Token]:
-    """Read `//` as one sign, the division of whole numbers, `div(` as a function, and `~` between values as a match."""
+    """Read `//` as one sign, the division of whole numbers, and `~` between values as a match.
+
+    `div(` and `date(` are functions.
+    """
     joined: list[Token] = []
     for token, after in pairwise((*tokens, None)):
         if token is None:
@@ -267,7 +341,10 @@ def _join_signs(tokens: list[Token]) -> list[Token]:
         last = joined[-1] if joined else None
         if token.token_type is last_type(last) is TokenType.SLASH and last is not None and last.end + 1 == token.start:
             joined[-1] = Token(TokenType.DIV, "//", last.line, last.col, last.start, token.end)
-        elif token.token_type is TokenType.DIV and after is not None and after.token_type is TokenType.L_PAREN:
+        elif last_type(after) is TokenType.L_PAREN and (
+            token.token_type is TokenType.DIV
+            or (token.token_type is TokenType.DATE and last_type(last) not in _BEFORE_TYPES)
+        ):
             joined.append(Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end))
         elif token.token_type is TokenType.TILDE and last_type(last) in _BEFORE_OPERATORS:
             joined.append(Token(TokenType.RLIKE, token.text, token.line, token.col, token.start, token.end))
@@ -338,7 +415,7 @@ def _check_types(text: str, tokens: list[Token]) -> None:
     """Refuse type names used as functions: nested ones take the parser exponential time."""
     for index, token in enumerate(tokens[:-1]):
         if token.token_type in _TYPES and tokens[index + 1].token_type is TokenType.L_PAREN:
-            if tokens[index - 1].token_type in {TokenType.ALIAS, TokenType.DCOLON}:
+            if tokens[index - 1].token_type in _BEFORE_TYPES:
                 continue
             name = token.text[:60]
             raise InvalidSql(text, token.start, f"`{name}(...)` is not known.", f"Write CAST(... AS {name}).")
@@ -388,6 +465,8 @@ def _is_misplaced(node: exp.Expr) -> bool:
     if isinstance(node, exp.Distinct):
         counted = isinstance(node.parent, exp.Count) and len(node.expressions) == 1
         return not counted or not isinstance(node.expressions[0], exp.Column)
+    if isinstance(node, exp.Anonymous) and node.name.lower() in INTERVAL_ENDS:
+        return not isinstance(node.parent, exp.Select | exp.Alias)
     if isinstance(node, exp.Any):
         return not isinstance(node.parent, exp.EQ)
     if isinstance(node, exp.Array):
@@ -396,6 +475,8 @@ def _is_misplaced(node: exp.Expr) -> bool:
 
 
 def _refusal(node: exp.Expr) -> tuple[str, str]:
+    if isinstance(node, exp.Anonymous):
+        return END_ALONE
     if type(node) in REFUSED_NODES:
         return REFUSED_NODES[type(node)]
     name = node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__

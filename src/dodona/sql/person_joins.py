@@ -128,27 +128,77 @@ class _PersonMerge:
         single = {name.casefold() for name in table_view(self.schema, self._table(people)).schema.domain.names}
         if not self._groups_by_person(self.select, beside=single):
             return False
-        aggregates = [
-            aggregate
-            for aggregate in self.select.find_all(exp.AggFunc)
-            if aggregate.find_ancestor(exp.Select) is self.select
-        ]
-        for aggregate in aggregates:
+        beyond = {column for part in self._more_on(joins[0]) for column in part.find_all(exp.Column)}
+        if any(column.text("table").casefold() != many.alias_or_name.casefold() for column in beyond):
+            return False
+        for aggregate in self._own_aggregates():
             names = {column.name.casefold() for column in aggregate.find_all(exp.Column)}
-            if isinstance(aggregate, exp.AnyValue | exp.Min | exp.Max) and names <= single:
+            if self._counts_rows(aggregate, many) or self._tells_person(aggregate, single):
                 continue
             if not names or names & {*single, self._person(people).casefold(), self._person(many).casefold()}:
                 return False
         return True
 
+    def _own_aggregates(self) -> list[exp.AggFunc]:
+        return [
+            aggregate
+            for aggregate in self.select.find_all(exp.AggFunc)
+            if aggregate.find_ancestor(exp.Select) is self.select
+        ]
+
+    def _tells_person(self, aggregate: exp.Expr, single: Collection[str]) -> bool:
+        """Whether this is a column of the person, the same in all rows."""
+        names = {column.name.casefold() for column in aggregate.find_all(exp.Column)}
+        return isinstance(aggregate, exp.AnyValue | exp.Min | exp.Max) and names <= set(single)
+
+    def _more_on(self, join: exp.Expr) -> list[exp.Expr]:
+        """Return the conditions of ON besides equalities of the ids: they choose which rows are joined."""
+        parts = [] if join.args.get("on") is None else conjuncts(join.args["on"])
+        ids = {self._person(item).casefold() for item in (self.select.args["from_"].this, join.this)}
+        return [
+            part
+            for part in parts
+            if not isinstance(part, exp.EQ)
+            or any(
+                not isinstance(side, exp.Column) or side.name.casefold() not in ids for side in part.iter_expressions()
+            )
+        ]
+
+    def _counts_rows(self, aggregate: exp.Expr, many: exp.Expr) -> bool:
+        """Whether this counts the ids of the rows that are joined: a person without such rows has none."""
+        column = bare(aggregate.this) if isinstance(aggregate, exp.Count) and aggregate.this else None
+        return (
+            isinstance(column, exp.Column)
+            and column.name.casefold() == self._person(many).casefold()
+            and column.text("table").casefold() == many.alias_or_name.casefold()
+        )
+
     def _turn_join(self) -> None:
         """Name the rows first: they keep people without any."""
         join = self.select.args["joins"][0]
         people, many = self.select.args["from_"].this, join.this
+        single = {name.casefold() for name in table_view(self.schema, self._table(people)).schema.domain.names}
+        more = self._more_on(join)
+        for aggregate in self._own_aggregates():
+            if self._counts_rows(aggregate, many):
+                aggregate.set("this", exp.Star())
+            if more and not self._tells_person(aggregate, single):
+                self._filter(aggregate, more)
+        if more:
+            join.set("on", exp.and_(*(part for part in conjuncts(join.args["on"]) if part not in more)))
         self.select.args["from_"].set("this", many)
         join.set("this", people)
         join.set("side", "RIGHT")
         join.meta[KEEPS_PEOPLE] = True
+
+    def _filter(self, aggregate: exp.Expr, more: list[exp.Expr]) -> None:
+        """Let an aggregate read only rows that meet further conditions."""
+        outer = aggregate.parent
+        if isinstance(outer, exp.Filter):
+            met = exp.and_(outer.expression.this, *more)
+            outer.set("expression", exp.Where(this=met))
+        else:
+            aggregate.replace(exp.Filter(this=aggregate.copy(), expression=exp.Where(this=exp.and_(*more))))
 
     def _joined_name(self) -> str:
         name: str = self.select.args["joins"][0].this.alias_or_name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -33,6 +34,12 @@ _NO_LIST = (
     "Write single values; a list of them with IN (...), and one quantile(column, part) for each part.",
 )
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
+INTERVAL_ENDS: Mapping[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
+"""The functions that show an end of an interval as a column."""
+END_ALONE = (
+    "The end of an interval is a column by itself.",
+    "Write DP_INTERVAL_LOW(n) AS low in the outermost SELECT, and compute with the answer.",
+)
 
 REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     **dict.fromkeys((TokenType.SELECT, TokenType.WITH, TokenType.EXISTS), _NESTED),
@@ -95,6 +102,10 @@ _FREQUENT = (
 _LISTED = ("This shows the values of rows in a list, and rows are never shown.", "Write count(*) with GROUP BY.")
 _DISTINCT = ("Different values are counted by another name here.", "Write count(DISTINCT column).")
 _SHAPE = ("This measure of shape is not known.", "Write stddev, or quantile(column, part) for several parts.")
+_SQUARES = (
+    "Sums of squares about the mean are not known by this name.",
+    "Write regr_count(y, x) * var_pop(x), var_pop(y), or covar_pop(y, x).",
+)
 _SUM_IF = ("Sums under a condition are written in another way here.", "Write sum(column) FILTER (WHERE condition).")
 REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("mode", "approx_top_k", "topk"), _FREQUENT),
@@ -110,6 +121,7 @@ REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("approx_count_distinct", "approx_distinct", "nunique", "uniq", "hll"), _DISTINCT),
     **dict.fromkeys(("skewness", "kurtosis", "entropy", "mad"), _SHAPE),
     **dict.fromkeys(("sumif", "sum_if"), _SUM_IF),
+    **dict.fromkeys(("regr_sxx", "regr_syy", "regr_sxy"), _SQUARES),
 }
 """Aggregates that people try, with what to write instead of each."""
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {

@@ -6,15 +6,21 @@ expression over the table's columns.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from sqlglot import exp
 
-from dodona.schema.schema import Schema
+from dodona.schema.schema import LinkKey, PublicTable, Schema
+from dodona.sql.joins import PUBLIC, read_public_membership
 from dodona.sql.outer import check_outer
 from dodona.sql.people import PersonRows
 from dodona.sql.scope import DEFAULT_SCHEMAS, InvalidSql, RowView, Scope, change_parts, node_start, table_view
+
+_MOST_LISTED = 10_000
+"""How many values of a public table may be joined with answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +116,42 @@ def read_list(source: SourceText, item: exp.Expr) -> ReleasedRelation | None:
     return ReleasedRelation(tuple(ReleasedColumn(name) for name in names))
 
 
+def read_public(source: SourceText, item: exp.Expr, table: PublicTable) -> ReleasedRelation:
+    """Put a public table that FROM names, beside answers or alone, into the statement as a list of constants."""
+    names = (table.key, *table.columns)
+    if len(table.keys) * len(names) > _MOST_LISTED:
+        what = f"`{table.name}` has {len(table.keys)} rows, too many to be joined with answers."
+        raise source.fault(item, what, f"Join it with rows: FROM {source.schema.table} JOIN {table.name} ...")
+    rows = [
+        exp.Tuple(
+            expressions=[_literal(value) for value in (key, *(by_key.get(key) for by_key in table.columns.values()))]
+        )
+        for key in sorted(table.keys, key=str)
+    ]
+    called = exp.to_identifier(item.alias or item.name)
+    alias = exp.TableAlias(this=called, columns=[exp.to_identifier(name, quoted=True) for name in names])
+    select = item.find_ancestor(exp.Select)
+    for column in () if select is None else select.find_all(exp.Column):
+        if column.text("table").casefold() == item.name.casefold():
+            column.set("db", None)
+    listed = exp.Values(expressions=rows, alias=alias)
+    listed.meta[PUBLIC] = table.name
+    item.replace(listed)
+    return ReleasedRelation(tuple(ReleasedColumn(name) for name in names))
+
+
+def _literal(value: LinkKey | None) -> exp.Expr:
+    """Return a value of a public table as DuckDB reads it."""
+    if value is None or isinstance(value, bool):
+        return exp.null() if value is None else exp.Boolean(this=value)
+    if isinstance(value, dt.date):
+        kind = exp.DType.TIMESTAMP if isinstance(value, dt.datetime) else exp.DType.DATE
+        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType(this=kind))
+    if isinstance(value, Fraction):
+        return exp.Cast(this=exp.Literal.string(repr(float(value))), to=exp.DataType(this=exp.DType.DOUBLE))
+    return exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value)
+
+
 Relation = RowRelation | ReleasedRelation
 Environment = Mapping[str, Callable[[], Relation]]
 """The CTEs that may be named, each read when it is first used: one that is not used is not asked."""
@@ -133,7 +175,11 @@ class RowExpressions:
     keep_aliases: bool = False
 
     def __call__(self, node: exp.Expr) -> exp.Expr:
-        """Return the expression over the table's columns; sub-selects are left as they are."""
+        """Return the expression over the table's columns; sub-selects of the data are left as they are."""
+        if isinstance(node, exp.In | exp.Exists):
+            member = read_public_membership(self.source.schema, node, self, self.source.fault)
+            if member is not None:
+                return member
         if isinstance(node, exp.Query):
             return node
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):

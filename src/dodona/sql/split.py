@@ -13,6 +13,7 @@ from typing import cast
 from sqlglot import exp
 
 from dodona.query.predicate import EVERYTHING, conjunction
+from dodona.schema.schema import PublicTable
 from dodona.sql.condition import compile_condition
 from dodona.sql.groups import DEPENDENT, Parts, aggregates_rows, default_name, measure_select
 from dodona.sql.joins import SelectedRows, find_public, is_declared, join_tables, written_name
@@ -32,6 +33,7 @@ from dodona.sql.relations import (
     is_star,
     qualifying_names,
     read_list,
+    read_public,
     unaliased,
 )
 from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, table_view
@@ -53,7 +55,7 @@ def resolve_relation(split: Splitter, select: exp.Select, environment: Environme
     if origin is None:
         return None
     items = [origin.this, *(join.this for join in select.args.get("joins") or ())]
-    if len(items) > 1:
+    if len(items) > 1 and any(split.public_table(item, environment) is None for item in items):
         selected = split.selected_rows(items, environment)
         if selected is not None:
             joined = join_tables(split.source.text, split.source.schema, select, selected)
@@ -193,6 +195,11 @@ class Splitter:
 
     # Rows of the table.
 
+    def public_table(self, item: exp.Expr, environment: Environment) -> PublicTable | None:
+        """Return the public table that an item of FROM names."""
+        hidden = written_name(item).casefold() in environment
+        return None if hidden else find_public(self.source.schema, written_name(item))
+
     def rows_of(self, item: exp.Expr, environment: Environment) -> RowRelation | None:
         """Return the rows of the table that an item of FROM stands for; None if it is released rows."""
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier):
@@ -205,8 +212,7 @@ class Splitter:
             if table is not None:
                 return self.source.rows(table)
             if find_public(schema, written) is not None:
-                what = f"`{written[:60]}` is a public table, and no question of the data by itself."
-                raise self.source.fault(item, what, f"Write FROM {schema.table} JOIN {written[:60]} ...")
+                return None
             known = [schema.table, *(linked.name for linked in schema.linked), *environment]
             near = get_close_matches(written.casefold(), known, n=1)
             ask = f"Write FROM {near[0] if near else self.source.schema.table}."
@@ -433,6 +439,8 @@ class Splitter:
                 )
         elif (listed := read_list(self.source, item)) is not None:
             return listed, item.alias.casefold()
+        elif (public := self.public_table(item, environment)) is not None:
+            return read_public(self.source, item, public).renamed(names), (item.alias or item.name).casefold()
         else:
             if self.rows_of(item, environment) is not None:  # raises if it is no table
                 raise self.source.fault(item, *_JOINED_ROWS)

@@ -18,11 +18,13 @@ from sqlglot import exp
 from dodona.query.question import Question
 from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
-from dodona.sql.compile import read_statement
+from dodona.sql.compile import compile_sql, read_statement
 from dodona.sql.groups import Parts, compile_rows
+from dodona.sql.joins import PUBLIC, mark_public
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import parse_statement
 from dodona.sql.person_joins import merge_people
+from dodona.sql.refusals import INTERVAL_ENDS
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
 from dodona.sql.scope import InvalidSql, change_part, find_private
 from dodona.sql.split import Splitter, resolve_relation
@@ -32,13 +34,13 @@ _LONGEST_KEPT = 1 << 12
 _MOST_PARTS = 32
 _MOST_IDENTITY = 16
 _OF_PEOPLE = "SELECT count(*) FROM (SELECT {0}, count(*) AS n FROM {1} GROUP BY {0}) AS people WHERE n > 1"
-_EXPLAIN = re.compile(r"\s*explain\b(?!\s*\()", re.IGNORECASE)
+_NOTHING = "SELECT count(*) FROM {} LIMIT 0"
+_EXPLAIN = re.compile(r"\s*explain\b(?:\s*(\(|analy[sz]e\b|verbose\b))?", re.IGNORECASE)
 _OF_GROUPS = (
     *(exp.Avg, exp.Min, exp.Count, exp.Median, exp.Quantile, exp.PercentileCont, exp.PercentileDisc, exp.Stddev),
     *(exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Ntile, exp.PercentRank, exp.CumeDist),
 )
 """What depends on the number of groups."""
-_ENDS: dict[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
 
 
 def read_halves(text: str, schema: Schema) -> Question | Statement:
@@ -50,6 +52,9 @@ def _read(text: str, schema: Schema) -> Question | Statement:
     prefix = _EXPLAIN.match(text)
     if prefix is None:
         return _flatten(text, schema) or _split_halves(text, schema)
+    if prefix[1]:
+        what, instead = "EXPLAIN tells the price, and asks nothing.", "Write EXPLAIN SELECT ..., without further words."
+        raise InvalidSql(text, prefix.start(1), what, instead)
     rest = " " * prefix.end() + text[prefix.end() :]  # of the same length, so that errors point into the text
     asked = read_statement(rest, schema)
     if isinstance(asked, Statement):
@@ -69,6 +74,7 @@ def _tree(text: str, schema: Schema) -> exp.Query:
     for origin in tree.find_all(exp.From):
         _unwrap_joins(origin)
     merge_people(tree, schema)
+    mark_public(tree, schema)
     return tree
 
 
@@ -149,6 +155,8 @@ def _split_halves(text: str, schema: Schema) -> Statement:
     parts = Parts(source)
     ends = _interval_ends(tree)
     result = Splitter(source, parts).query(tree, {}, ())
+    if not parts.questions and any(PUBLIC in values.meta for values in tree.find_all(exp.Values)):
+        parts.questions.append(compile_sql(_NOTHING.format(schema.table), schema))  # public tables alone
     count = len(parts.questions)
     if not count:
         raise InvalidSql(text, len(text), "No table is asked.", f"Write FROM {schema.table}.")
@@ -218,7 +226,7 @@ def _interval_ends(tree: exp.Expr) -> dict[int, Literal["low", "high"]]:
     if isinstance(tree, exp.Select):
         for place, item in enumerate(tree.expressions):
             inner = unaliased(item)
-            end = _ENDS.get(inner.name.lower()) if isinstance(inner, exp.Anonymous) else None
+            end = INTERVAL_ENDS.get(inner.name.lower()) if isinstance(inner, exp.Anonymous) else None
             if end is not None and len(inner.expressions) == 1:
                 ends[place] = end
                 name = item.alias if isinstance(item, exp.Alias) else inner.name.lower()
