@@ -389,7 +389,7 @@ ages, total, rows, width = np.zeros(6, dtype=np.int64), 0, 100_000, 1_000
 for part in range(22):
     own, cents = generator.integers(0, 4, rows), generator.random(rows)
     ages += np.bincount(own, minlength=6)
-    total += int(np.floor(cents * 4).sum())
+    total += int(np.minimum(np.floor(cents * 4 + 2**-20), 3).sum())  # a value just below a step counts as the step
     digits = pa.py_buffer(generator.bytes(rows * width // 2).hex().encode())
     ends = pa.py_buffer(np.arange(0, (rows + 1) * width, width, dtype=np.int32))
     texts = pa.StringArray.from_buffers(rows, ends, digits)
@@ -414,9 +414,10 @@ def counted(asked):
 others = Query.count(schema.domain, among(schema.domain["text"], [3]))
 query = Query.histogram(schema.domain, ["age"]).stacked(Query.sum(schema.domain, "x"), others)
 told = unseal(answer_query(query, source._table, rows=schema.unit.size, fetch=counted))
-right = [int(value) for value in told] == [*ages.tolist(), total, 22 * rows]
+answered, right = [int(value) for value in told], [*ages.tolist(), total, 22 * rows]
 session.stop()
-print(json.dumps({"right": right, "rows": sum(fetched), "cells": query.values, "size": size, "memory": memory}))
+sizes = {"rows": sum(fetched), "cells": query.values, "size": size, "memory": memory}
+print(json.dumps({"answered": answered, "right": right, **sizes}))
 """
 
 
@@ -426,7 +427,7 @@ def test_a_folder_four_times_the_memory_of_the_driver_is_answered_in_place(tmp_p
         report, _ = alone(tmp_path, LARGE)
     finally:
         shutil.rmtree(tmp_path / "rows", ignore_errors=True)
-    assert report["right"]
+    assert report["answered"] == report["right"]
     assert report["rows"] <= report["cells"]
     assert report["memory"] <= 2**29
     assert report["size"] >= 4 * 2**29
