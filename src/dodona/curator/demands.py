@@ -15,6 +15,7 @@ from dodona.knowledge.asked import SingleAnswers
 from dodona.knowledge.patterns import CountPattern, KnownValues
 from dodona.knowledge.sides import Members, representative_set
 from dodona.knowledge.summed import Pattern, SumPattern
+from dodona.privacy.additive_noise import Noise
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import Among, And
 from dodona.query.query import Block, ConstantWeight
@@ -164,13 +165,14 @@ class CountDemand:
 class Aim:
     """The accuracy required of all questions of a call. What they share is computed once."""
 
-    __slots__ = ("_planner", "_request", "_tolerances", "failing", "size", "within")
+    __slots__ = ("_noises", "_planner", "_request", "_tolerances", "failing", "size", "within")
 
     def __init__(self, request: Request, *, size: int, planner: Planner) -> None:
         """Take the request of the call, the declared number of rows, and who plans what averages need."""
         self._request, self.within, self.size, self._planner = request, request.within, size, planner
         self.failing = 1 - float(request.confidence)  # validated with the request
         self._tolerances: dict[tuple[int, int, int | None, bool], float] = {}
+        self._noises: dict[int, tuple[Question, tuple[Noise, ...]]] = {}
 
     def relaxed(self) -> Aim:
         """Return an aim with some tolerance, whatever was requested."""
@@ -184,15 +186,22 @@ class Aim:
 
     def planned(self, question: Question) -> tuple[Demand, ...]:
         """Return for each block how accurate it would be if the question were measured by itself."""
-        noises = self._planner.plan((question,), self._request).measurement.noises
-        paired = zip(question.query.blocks, noises, strict=True)
+        paired = zip(question.query.blocks, self._planned_noises(question), strict=True)
         return tuple([Demand(block, half_width(noise, self.failing), self.failing) for block, noise in paired])
+
+    def _planned_noises(self, question: Question) -> tuple[Noise, ...]:
+        """Return the noise of each block if the question were measured by itself, planned once for all its columns."""
+        known = self._noises.get(id(question))  # to find a question of many columns by its value takes long
+        if known is None:
+            noises = self._planner.plan((question,), self._request).measurement.noises
+            known = self._noises[id(question)] = question, noises
+        return known[1]
 
     def expected(self, question: Question, column: AnswerColumn, shape: Mapping[int, float]) -> float:
         """Return how far off a column may be: its tolerance, or what the default price buys."""
         if question.total_columns is not None or not isinstance(self.within, DefaultTolerance):
             return self.tolerance(question, column)
-        planned = self._planner.plan((question,), self._request).measurement.noises
+        planned = self._planned_noises(question)
         subquestion, noises = question.column_alone(column, tuple(shape)), tuple(planned[block] for block in shape)
         return predict_error(
             subquestion, noises, confidence=self._request.confidence, rows=subquestion.size or self.size
@@ -230,6 +239,7 @@ class Resolved:
         "_known",
         "_patterns",
         "_total",
+        "_widths",
         "question",
     )
 
@@ -242,6 +252,7 @@ class Resolved:
         self._patterns: tuple[Pattern | None, ...] | Pattern | None = None
         self._block_patterns: tuple[Pattern, ...] | None = None
         self._combined: CombinedDemand | None = None
+        self._widths: dict[int, float] | None = None
 
     @property
     def demands(self) -> tuple[Demand, ...] | None:
@@ -290,14 +301,11 @@ class Resolved:
         if self._combined is None:
             question, aim = self.question, self._aim
 
-            def width(column: AnswerColumn, shape: Mapping[int, float]) -> float:
-                return aim.expected(question, column, shape)
-
             def planned() -> list[float]:
                 return [demand.tolerance for demand in aim.planned(question)]
 
             rows = max((question.size or aim.size) / question.groups, 1.0)
-            aims = BlockAims(question, rows, width, planned)
+            aims = BlockAims(question, rows, self._width, planned)
             self._combined = demand_of_blocks(self.block_patterns, aims, aim.failing)
         return self._combined
 
@@ -310,8 +318,16 @@ class Resolved:
 
     def tolerances(self) -> list[tuple[str, float]]:
         """Return the requested accuracy of each column with an error, by name, in its unit."""
-        question = self.question
-        return [(column.name, self._aim.expected(question, column, shape)) for column, shape in question.noisy_columns]
+        return [(column.name, self._width(column, shape)) for column, shape in self.question.noisy_columns]
+
+    def _width(self, column: AnswerColumn, shape: Mapping[int, float]) -> float:
+        """Return how far off a column of the question may be."""
+        if self._widths is None:
+            self._widths = {}
+        width = self._widths.get(id(column))
+        if width is None:
+            width = self._widths[id(column)] = self._aim.expected(self.question, column, shape)
+        return width
 
     def relaxed(self) -> Resolved:
         """Return the same question with demands that any values meet, whatever accuracy or price was requested."""
