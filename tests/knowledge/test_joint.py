@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dodona.curator.combined import find_block_pattern
+from dodona.curator.demands import find_block_pattern
 from dodona.knowledge.joint import joint_law
 from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.summed import find_rows_pattern, find_sum_pattern, follow

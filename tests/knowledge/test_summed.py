@@ -6,12 +6,18 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dodona.curator.combined import find_block_pattern
+from dodona.curator.demands import find_block_pattern
 from dodona.knowledge.joint import joint_law
 from dodona.knowledge.patterns import CountPattern, KnownValues
 from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.sides import PRESENT, SUM, ClassWeight
-from dodona.knowledge.summed import SumPattern, combine_patterns, find_rows_pattern, find_sum_pattern, follow
+from dodona.knowledge.summed import (
+    SumPattern,
+    combine_patterns,
+    find_rows_pattern,
+    find_sum_pattern,
+    follow,
+)
 from dodona.privacy.measurement import ResidualMeasurement, residuals_from_text
 from dodona.query.bases import Base
 from dodona.query.canonical import to_json

@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.curator.demands import CountDemand
+from dodona.curator.demands import CountDemand, Resolved
 from dodona.curator.planner import Planner, PurchaseOrder
-from dodona.curator.rent_or_buy import Bundle, PriceFunction, RentOrBuyRule
+from dodona.curator.rent_or_buy import Bundle, RentOrBuyRule
 from dodona.curator.request import Request
-from dodona.privacy.accountants import Shares
+from dodona.ledger.ledger import PriceList
+from dodona.privacy.accountants import PriceFunction, Shares, price_functions
 from dodona.privacy.events import Event
 from dodona.query.predicate import And, Predicate, evaluate_predicate
 from dodona.query.query import Block
@@ -40,14 +40,18 @@ class Buyer:
     """What events take of each account, all as of the moment of the call."""
     share: Callable[[Event], Fraction]
 
-    def single(self, question: Question, request: Request, wanted: CountDemand, left: Fraction) -> PurchaseOrder:
-        """Return what to buy for one count: its answer, or a bundle that has paid for itself and still fits.
+    def single(
+        self, resolved: Resolved, request: Request, wanted: CountDemand, prices: PriceList, left: Fraction
+    ) -> PurchaseOrder:
+        """Return what to buy for one question: its answer, or a bundle that has paid for itself and still fits.
 
         Of two active accounts, the one in which the widest bundle takes less decides.
         """
-        options = self.planner.options((question,), request)
+        question, demands = resolved.question, resolved.demands
+        tolerances = None if demands is None else tuple([demand.tolerance for demand in demands])
+        options = self.planner.with_prices(prices.share).options((question,), request, tolerances)
         live: list[tuple[PriceFunction, PurchaseOrder, float]] = []
-        for price in self._accounts(*[planned.event for planned in options]):
+        for price in price_functions(prices.shares, *[planned.event for planned in options]):
             alone, place = min((price(planned.event), place) for place, planned in enumerate(options))
             if math.isfinite(alone):
                 live.append((price, options[place], alone))
@@ -122,15 +126,9 @@ class Buyer:
         measurement = bundle.measurement(self.rule.domain, self.rule.normal)
         return PurchaseOrder(measurement, bundle.event, self.share(bundle.event), bundle.level)
 
-    def _accounts(self, *events: Event) -> tuple[PriceFunction, PriceFunction]:
-        """Return price functions in pure loss and in units, which cache each event; those given are priced at once."""
-        shares = cache(self.shares())
-        for event in events:
-            shares(event)
-        return (
-            lambda event: math.inf if (share := shares(event).pure) is None else float(share),
-            lambda event: math.inf if (share := shares(event).units) is None else float(share),
-        )
+    def _accounts(self) -> tuple[PriceFunction, PriceFunction]:
+        """Return price functions in pure loss and in units, which cache each event."""
+        return price_functions(self.shares())
 
 
 def _membership(domain: Domain, blocks: Sequence[Block]) -> NDArray[np.bool_]:

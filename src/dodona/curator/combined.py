@@ -40,7 +40,6 @@ from dodona.query.question import (
     Question,
     Total,
 )
-from dodona.schema.schema import Domain
 
 if TYPE_CHECKING:
     from dodona.knowledge.knowledge import Knowledge
@@ -48,12 +47,6 @@ if TYPE_CHECKING:
 _STEPS = 64  # in which candidate averages are rounded, away from 0
 _SLACK = 1 + 1e-9  # variances are known to as many digits
 _PAIR = 2
-
-
-def find_block_pattern(block: Block, domain: Domain) -> Pattern | None:
-    """Return the pattern of a count or of a sum."""
-    counts = block.weight is ONE or block.weight == ONE  # the same object in nearly all questions of a batch
-    return find_pattern(block, domain) if counts else find_sum_pattern(block, domain)
 
 
 def find_block_patterns(question: Question) -> tuple[Pattern, ...]:

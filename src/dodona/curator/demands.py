@@ -7,19 +7,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dodona.answer.laws import half_width
-from dodona.curator.combined import BlockAims, CombinedDemand, demand_of_blocks, find_block_pattern, find_block_patterns
+from dodona.curator.combined import BlockAims, CombinedDemand, demand_of_blocks, find_block_patterns
 from dodona.curator.planner import Planner, predict_error
 from dodona.curator.request import ColumnTolerances, DefaultTolerance, Request, resolve_tolerance
 from dodona.errors import InvariantBroken
 from dodona.knowledge.asked import SingleAnswers
-from dodona.knowledge.patterns import CountPattern, KnownValues
+from dodona.knowledge.patterns import CountPattern, KnownValues, find_pattern
 from dodona.knowledge.sides import Members, representative_set
-from dodona.knowledge.summed import Pattern, SumPattern
+from dodona.knowledge.summed import Pattern, SumPattern, find_sum_pattern
 from dodona.privacy.additive_noise import Noise
 from dodona.query.canonical import query_digest
 from dodona.query.predicate import Among, And
-from dodona.query.query import Block, ConstantWeight
+from dodona.query.query import ONE, Block, ConstantWeight
 from dodona.query.question import AnswerColumn, Question, Total
+from dodona.schema.schema import Domain
 
 # --- Equivalent questions of one call are answered together. ---
 
@@ -132,12 +133,6 @@ class CountDemand:
     def designed(self) -> tuple[tuple[CountPattern, float], ...]:
         """The products that a lattice is designed for: all, or the steps of a sum whose rows are known."""
         return self.products if self.left == 1 else ((self.pattern, self.tolerance),)
-
-    @property
-    def lattice_only(self) -> bool:
-        """Whether only residuals answer it: tables tell neither sums nor how errors vary together."""
-        summed = any(pattern.summed is not None or pattern.weighed for pattern, _ in self.products)
-        return summed or self.combined is not None
 
     def kind(self, asked: SingleAnswers, known: dict[tuple[int, Members], Hashable]) -> Hashable:
         """Return what its accuracy depends on, in every base: how many classes are counted, and of ranges how many.
@@ -347,6 +342,12 @@ class Resolved:
             alone = several[0] if len(several) == 1 else None
             patterns = self._patterns = several if alone is None else alone
         return patterns if isinstance(patterns, tuple) else (patterns,)
+
+
+def find_block_pattern(block: Block, domain: Domain) -> Pattern | None:
+    """Return the pattern of a count or of a sum."""
+    counts = block.weight is ONE or block.weight == ONE  # the same object in nearly all questions of a batch
+    return find_pattern(block, domain) if counts else find_sum_pattern(block, domain)
 
 
 def _demand_together(parts: Sequence[tuple[Demand, Pattern]], combined: CombinedDemand | None = None) -> CountDemand:

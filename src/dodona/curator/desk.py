@@ -15,6 +15,7 @@ from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
+from dodona.ledger.ledger import PriceList
 from dodona.ledger.limits import Allowance
 from dodona.ledger.store import Overlaps, Reservation, nothing_overlaps
 from dodona.numbers import format_percent, format_percent_rounded_up
@@ -118,9 +119,11 @@ class Desk:
 
     def allowed(self, max_price: Fraction, key: str | None = None) -> Fraction:
         """Return the budget share a call may take: the least of its maximum price, the owner's limits and the rest."""
-        limit = self.dataset.ledger.allowance(analyst=self.analyst, key=key)
-        left = min(max_price, self.dataset.ledger.left(analyst=self.analyst))
-        return left if limit is None else min(left, limit.share)
+        return self.prices(key).allowed(max_price)
+
+    def prices(self, key: str | None = None) -> PriceList:
+        """Return what may still be spent and what events take, all as of this moment."""
+        return self.dataset.ledger.prices(analyst=self.analyst, key=key)
 
     def buy(self, purchase: Purchase[_ItemT], *, key: str | None = None) -> Bought[_ItemT]:
         """Charge, make the charge durable, then deliver. An earlier charge under the same key is not repeated."""

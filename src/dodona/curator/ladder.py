@@ -136,7 +136,8 @@ def replay(ladder: Ladder, call: Call) -> None:
 
 def derive(ladder: Ladder, call: Call) -> None:
     """Answer what follows from releases; what no row can change is free even if new noise is asked for."""
-    call.fill([ladder.lookup.public(resolved.question) for resolved in call.missing])
+    if any(public := [ladder.lookup.public(resolved.question) for resolved in call.missing]):
+        call.fill(public)
     if call.request.fresh or (not call.replays and not ladder.releases.knows):
         return
     counts = [place for place in call.places if call.asked[place].demanding]
@@ -369,18 +370,18 @@ class Ladder:
         demand = missing[0].count_demand
         if demand is None:
             return self.planner.plan((missing[0].question,), request)
-        ledger, left = self._dataset.ledger, self.desk.allowed(request.max_price, call.key)
+        ledger, prices = self._dataset.ledger, self.desk.prices(call.key)
+        left = prices.allowed(request.max_price)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
         with self.releases.lock:
-            return self.buyer.single(missing[0].question, request, demand, left)
+            return self.buyer.single(missing[0], request, demand, prices, left)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
-        missing = call.missing
-        demands = (resolved.count_demand for resolved in missing) if bundle in self.rungs else (None,)
+        demands = (resolved.count_demand for resolved in call.missing) if bundle in self.rungs else (None,)
         with self.releases.lock:
-            return self.buyer.together(_questions(missing), call.request, demands)
+            return self.buyer.together(_questions(call.missing), call.request, demands)
 
     def buy(self, order: PurchaseOrder, call: Call) -> Bought[Release] | None:
         """Buy what was ordered for a call; None if others were answered meanwhile, so that the caller looks again."""
@@ -458,8 +459,7 @@ class Ladder:
         """Return the answers, as of a head of the ledger; without one, as of now."""
         dataset, draws, recall = self._dataset, self.releases.draws, self._recall_direct
         head = dataset.ledger.head if head is None else head
-        version, about = dataset.source.version, dataset.about
-        unit = dataset.schema.unit
+        version, about, unit = dataset.source.version, dataset.about, dataset.schema.unit
         return tuple(
             [
                 Answer(

@@ -5,9 +5,10 @@ Tolerances become noise scales here: rounded up where privacy depends on them, d
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
+from typing import Self
 
 from dodona.answer.laws import describe_normal
 from dodona.answer.mechanism import describe_measurement
@@ -241,13 +242,17 @@ class Planner:
 
     unit: Unit
     budget: Budget
-    shares: Callable[[Sequence[Event]], Sequence[Fraction]]
+    shares: Callable[[Sequence[Event]], Iterable[Fraction]]
     """Which part of the budget each event takes."""
     _known: dict[tuple[Question, Request], PurchaseOrder] = field(default_factory=dict, repr=False)
     _laws: dict[tuple[tuple[Question, ...], Request], tuple[PurchaseOrder, ...]] = field(
         default_factory=dict, repr=False
     )
     _factors: dict[tuple[NoiseType, Question, float, float], float] = field(default_factory=dict, repr=False)
+
+    def with_prices(self, share: Callable[[Event], Fraction]) -> Self:
+        """Return a planner with the prices of one moment, and with all that was planned before."""
+        return replace(self, shares=partial(map, share))
 
     def plan(self, questions: Iterable[Question], request: Request) -> PurchaseOrder:
         """Return the joint measurement of all questions that takes the smaller share, by Laplace or by normal noise.
@@ -259,14 +264,20 @@ class Planner:
             return self._once(asked[0], request)
         return self._planned_for(asked, request)
 
-    def options(self, questions: Iterable[Question], request: Request) -> tuple[PurchaseOrder, ...]:
-        """Return the measurement by each available noise law, for a given accuracy."""
+    def options(
+        self, questions: Iterable[Question], request: Request, tolerances: tuple[float, ...] | None = None
+    ) -> tuple[PurchaseOrder, ...]:
+        """Return the measurement by each available noise law, for a given accuracy.
+
+        Of one question, the tolerance of each block may be given, where it is known from its demands.
+        """
         asked = tuple(questions)
         key = (asked, request)
         known = self._laws.get(key)
         if known is None:
-            tolerances, query = self._tolerances(asked, request), _stack_questions(asked)
-            known = self._for_accuracy(asked, tolerances, query, request)
+            given: list[tuple[float, ...] | None] = [tolerances]
+            limits = self._tolerances(asked, request) if tolerances is None else given
+            known = self._for_accuracy(asked, limits, _stack_questions(asked), request)
             if len(self._laws) >= _CACHE_SIZE:
                 self._laws.clear()
             self._laws[key] = known

@@ -34,12 +34,14 @@ from dodona.knowledge.asked import (
     Rent,
     SingleAnswers,
     class_sets,
+    possible_levels,
 )
 from dodona.knowledge.knowledge import BlockDemand, Knowledge
 from dodona.knowledge.patterns import list_classings
 from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.sides import ClassSet, Members
 from dodona.knowledge.summed import Pattern, SumPattern
+from dodona.privacy.accountants import PriceFunction
 from dodona.privacy.additive_noise import Gaussian, Laplace, NoiseType, NormalNoise
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance, residual_event
@@ -47,8 +49,6 @@ from dodona.query.bases import Base
 from dodona.query.residual import Classes
 from dodona.schema.schema import Domain, Unit
 
-PriceFunction = Callable[[Event], float]
-"""In one account of the budget; infinite where it cannot be paid there."""
 _WORTH = 0.97  # of the price of a table: only a lower price justifies drawing noise of a separate scale for each row
 _NEARLY = 0.999  # of the room of a sum: quantiles of two noises together are nearly those of one
 _TIGHTER, _BETTER = 0.9, 1.1  # a tolerance is only narrowed if that is worth more than planning twice
@@ -73,9 +73,6 @@ class Bundle:
         return ResidualMeasurement(domain, self.plan, self.level.name, law)
 
 
-_LATTICES = (BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE)
-_LEVELS = (BundleLevel.LATTICE, BundleLevel.TABLE, BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE)
-"""The widest first."""
 _CREDIT = {BundleLevel.LATTICE: 1.5}
 """How much rent counts for. The widest residuals are bought once two thirds of their price are paid: streams go on."""
 _MOST_TABLES = 256
@@ -120,10 +117,11 @@ class RentOrBuyRule:
         Prices grow with the square of the accuracy, and with it the rent that counts: that of single answers which
         were asked for as accurately.
         """
+        designed = [pattern for pattern, _ in wanted.designed]
         known = [
             (half_width(rent.noise, wanted.failing) / rent.size, rent.times * price(rent.event) / rent.blocks)
-            for rent in self.knowledge.asked.rents
-            if rent.noise is not None and BundleLevel.LATTICE not in rent.used and _is_alike(rent, wanted)
+            for rent in self.knowledge.asked.unused(BundleLevel.LATTICE, designed)
+            if rent.noise is not None
         ]
         paid, best, chosen = 0.0, 0.0, wanted.rent
         for width, cost in sorted(known, reverse=True):
@@ -200,6 +198,7 @@ class RentOrBuyRule:
             return
         tightest = replace(wanted[0], tolerance=tolerance, failing=failing)
         asked = SingleAnswers(ordered=self.knowledge.asked.ordered)
+        together = any(demand.combined is not None for demand in wanted)
         parts = [part for demand in wanted for part in demand.products]
         for pattern, _ in parts:
             asked.see(pattern)
@@ -229,7 +228,7 @@ class RentOrBuyRule:
                 event = residual_event(design, self.unit, self.normal)
                 for price in prices:
                     yield Bundle(BundleLevel.LATTICE, design, event, price(event))
-        if any(demand.lattice_only for demand in wanted):
+        if BundleLevel.TABLE not in possible_levels([pattern for pattern, _ in parts], together=together):
             return
         for price in prices:
             yield from self._table(BundleLevel.TABLE, tuple(asked.finest.values()), tightest, price)
@@ -250,10 +249,12 @@ class RentOrBuyRule:
 
         Theorem: rent-or-buy
         """
-        room, known, sides = wanted.room, self.knowledge, _all_sides(wanted)
-        least = dict.fromkeys(_LEVELS, 0.0)
+        public = LeastPrices(self.unit, self.normal, wanted.room, wanted.failing)
+        patterns, together = [pattern for pattern, _ in wanted.products], wanted.combined is not None
+        known = self.knowledge
+        offered = possible_levels(patterns, together=together)
+        least = dict.fromkeys(offered, 0.0)
         if math.isfinite(single):
-            public = LeastPrices(self.unit, self.normal, room, wanted.failing)
             least = public.by_level(wanted.pattern, known.asked, known.residuals, price, single)
 
         def is_reached(cost: float, level: BundleLevel) -> bool:
@@ -264,10 +265,10 @@ class RentOrBuyRule:
             most = _CREDIT.get(level, 1) * sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
             return cost <= single + most and cost <= single + self._rent_paid(level, wanted, price)
 
-        offered = _LATTICES if wanted.lattice_only else _LEVELS
         levels = [level for level in offered if is_reached(least[level], level)]
         if not levels:
             return
+        sides = _all_sides(wanted)
         asked = known.asked.seen(*[pattern for pattern, _ in wanted.designed])
         for level in levels:
             if level is BundleLevel.LATTICE and sides is not None:
@@ -422,7 +423,7 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
         width = half_width(rent.noise, wanted.failing) / rent.size
         if width < _TOLERANCE_SLACK * wanted.rent - 1 / rent.size:
             return False
-    if not _is_alike(rent, wanted):
+    if not rent.is_answered_with([pattern for pattern, _ in wanted.designed]):
         return False
     match level:
         case BundleLevel.LATTICE:
@@ -436,10 +437,3 @@ def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) ->
             return rent.noise is not None and set(rent.pattern.names) <= set(wanted.pattern.names)
         case _:
             assert_never(level)
-
-
-def _is_alike(rent: Rent, wanted: CountDemand) -> bool:
-    """Return whether what answers a demand may answer what was rented: lattices for counts answer no sums."""
-    summed = any(pattern.summed is not None for pattern, _ in wanted.designed)
-    weighed = any(pattern.weighed for pattern, _ in wanted.designed)
-    return (rent.pattern.summed is None or summed) and (not rent.pattern.weighed or weighed)

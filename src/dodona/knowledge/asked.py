@@ -7,7 +7,7 @@ column is measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -48,6 +48,20 @@ class BundleLevel(Enum):
     TABLE = "all counts of all columns that were asked about"
 
 
+_LATTICES = (BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE)
+_LEVELS = (BundleLevel.LATTICE, BundleLevel.TABLE, BundleLevel.SCOPE_LATTICE, BundleLevel.SCOPE_TABLE)
+"""The widest first."""
+
+
+def possible_levels(patterns: Iterable[CountPattern], *, together: bool) -> tuple[BundleLevel, ...]:
+    """Return the levels that may answer some products, the widest first.
+
+    Tables tell neither sums nor how errors vary `together`, where that has to be known.
+    """
+    counts = not together and all(pattern.summed is None and not pattern.weighed for pattern in patterns)
+    return _LEVELS if counts else _LATTICES
+
+
 def is_bundle(purpose: str) -> bool:
     """Return whether a charge was for a bundle, by its purpose: others may ask for what follows from it."""
     return purpose.rpartition(" ")[2] in BundleLevel.__members__
@@ -72,6 +86,13 @@ class Rent:
     times: int = 1
     used: set[BundleLevel] = field(default_factory=set)
     """The levels at which it has helped to buy a bundle."""
+
+    def is_answered_with(self, patterns: Sequence[CountPattern]) -> bool:
+        """Return whether what answers some products may answer what was rented: lattices for counts answer no sums."""
+        rented = self.pattern
+        if rented.summed is not None and all(pattern.summed is None for pattern in patterns):
+            return False
+        return not rented.weighed or any(pattern.weighed for pattern in patterns)
 
 
 @dataclass(slots=True)
@@ -190,6 +211,10 @@ class SingleAnswers:
                 if classes == self.finest[classes.attribute]:
                     self._see_set(classes, members)
         self.changes += self._extent - known
+
+    def unused(self, level: BundleLevel, patterns: Sequence[CountPattern]) -> list[Rent]:
+        """Return the rent that helped to buy no bundle of a level, and that one for some products may have answered."""
+        return [rent for rent in self.rents if level not in rent.used and rent.is_answered_with(patterns)]
 
     @property
     def _extent(self) -> int:

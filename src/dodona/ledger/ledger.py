@@ -52,6 +52,25 @@ class Quote:
     """By the owner's limits; None if there are none."""
 
 
+@dataclass(frozen=True, slots=True)
+class PriceList:
+    """What an analyst may still spend and what events take, as of one moment: whoever plans reads it once."""
+
+    left: Fraction
+    """The share of the whole budget that the analyst may still spend."""
+    allowance: Allowance | None
+    """What one call may take by the owner's limits; None if there are none."""
+    shares: Callable[[Event], Shares]
+    """The share that an event takes of each account that still counts."""
+    share: Callable[[Event], Fraction]
+    """The share of the whole budget that an event takes: the smaller of the two."""
+
+    def allowed(self, max_price: Fraction) -> Fraction:
+        """Return the budget share a call may take: the least of its maximum price, the owner's limits and the rest."""
+        left = min(max_price, self.left)
+        return left if self.allowance is None else min(left, self.allowance.share)
+
+
 class Ledger:
     """The account of one budget, in any store. Every method returns only what is already durable.
 
@@ -271,6 +290,21 @@ class Ledger:
     def shares(self) -> Callable[[Event], Shares]:
         """Return the share that any event takes now of each account that still counts."""
         return self._keeper.read(lambda book, _, __: partial(book.account.filter.shares, book.account.spent))
+
+    def prices(self, *, analyst: str | None, key: str | None = None) -> PriceList:
+        """Return what an analyst may still spend and what events take, all as of this moment."""
+
+        def look(book: Book, *_: object) -> PriceList:
+            account = book.account
+            shares = partial(account.filter.shares, account.spent)
+            return PriceList(
+                account.left(analyst),
+                self._allowance(book, analyst, key),
+                shares,
+                partial(account.filter.least_share, account.spent),
+            )
+
+        return self._keeper.read(look)
 
     def left(self, *, analyst: str | None) -> Fraction:
         """Return the share of the whole budget that the analyst may still spend."""

@@ -7,11 +7,11 @@ odometer gives an ε that is valid whenever it is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
@@ -69,6 +69,27 @@ class Shares:
 
     pure: Fraction | None
     units: Fraction | None
+
+
+PriceFunction = Callable[[Event], float]
+"""What an event takes of one account of a budget; infinite where it cannot be paid there."""
+
+
+def price_functions(shares: Callable[[Event], Shares], *events: Event) -> tuple[PriceFunction, PriceFunction]:
+    """Return the prices in pure loss and in units, which remember each event; those given are priced at once."""
+    known = cache(shares)
+
+    @cache
+    def pure(event: Event) -> float:
+        return math.inf if (share := known(event).pure) is None else float(share)
+
+    @cache
+    def units(event: Event) -> float:
+        return math.inf if (share := known(event).units) is None else float(share)
+
+    for event in events:
+        pure(event), units(event)
+    return pure, units
 
 
 @dataclass(frozen=True, slots=True)
