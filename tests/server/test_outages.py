@@ -1,9 +1,10 @@
 """A whole server whose databases go away and come back: the ledger's, its head's and the accounts'."""
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -99,3 +100,63 @@ def test_a_front_that_is_started_again_without_its_accounts_says_so_and_goes_on_
             assert server.parts()["analysts"] != before
         wait_until(lambda: ask(server, "first").status_code == 200)
         assert [line["part"] for line in server.lines("restart")] == ["front"]
+
+
+def workers(server: Running) -> Iterator[int]:
+    """Yield the ids of the core's workers."""
+    core = server.parts()["core"]
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it may have ended
+            if int(path.read_text().rpartition(")")[2].split()[1]) == core:
+                yield int(path.parent.name)
+
+
+@contextmanager
+def full(server: Running, room: int) -> Iterator[None]:
+    """Let no file of the workers grow beyond so many bytes, as on a disk that has no room for more."""
+    unlimited = resource.RLIM_INFINITY
+    pids = tuple(workers(server))
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, unlimited))
+    try:
+        yield
+    finally:
+        for pid in pids:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (unlimited, unlimited))
+
+
+_PAGE = 4096 + 24
+"""What SQLite adds to its log for a page."""
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_at_any_moment_loses_nothing_and_every_word_about_a_charge_is_true(tmp_path: Path):
+    make_dataset(tmp_path, epsilon="1000")
+    log = tmp_path / "stays.ledger-wal"
+    charged_words: set[bool | None] = set()
+    with serving(tmp_path) as server, server.client() as ada, server.client("grace") as owner:
+        assert ask(server, "first").status_code == 200
+
+        def charges() -> list[str]:
+            return [charge["key"] for charge in ada.get("/datasets/stays/history?limit=1000").json()["charges"]]
+
+        for pages in range(24):
+            key = f"with room for {pages} pages"
+            with full(server, log.stat().st_size + pages * _PAGE):
+                reply = ask(server, key, fresh=True)
+                assert ask(server, "again").json()["source"] == "replayed"  # what is free needs no room
+            if reply.status_code == 200:
+                break
+            status, _, charged = problem(reply)
+            assert status == 503
+            assert charged in {None, charges().count(key) == 1}
+            charged_words.add(charged)
+            before = charges().count(key)
+            again = ask(server, key, fresh=True)
+            assert again.status_code == 200 or (before and problem(again)[1] == "answer-interrupted")
+            assert charges().count(key) == 1
+        assert reply.status_code == 200
+        assert True in charged_words
+        assert False in charged_words
+        assert charges().count(key) == 1
+        assert owner.post("/datasets/stays/ledger/verification").json()["verified"] is True

@@ -202,7 +202,7 @@ async def spent_today(oracle: Oracle, dataset: str) -> Fraction:
     """Return the share of the budget that the caller spent today, through any door."""
     today, spent = datetime.now(UTC).date().isoformat(), Fraction(0)
     async for charge in oracle.charges(dataset):
-        if charge["time"] < today:  # the ledger's times are UTC and never go back
+        if charge["time"] < today:  # a clock that was set back may hide some: the ledger holds the cap
             break
         spent += Fraction(charge["share"])
     return spent
