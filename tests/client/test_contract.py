@@ -244,6 +244,10 @@ def test_an_analyst_without_enough_of_the_budget_is_refused_with_the_best_offer(
     assert refused.value.asked > refused.value.left > 0
     assert refused.value.best is not None
     assert refused.value.best in str(refused.value)
+    ((argument, _),) = (item for one in refused.value.alternatives for item in one.items() if item[0] != "price")
+    assert argument == "epsilon"
+    offer = quiet.quote("SELECT count(*) FROM stays WHERE age = 78", epsilon=200)
+    assert [one.keys() for one in offer.alternatives] == [{"epsilon", "price"}]
 
 
 def test_a_key_is_charged_once(stays):

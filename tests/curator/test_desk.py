@@ -58,7 +58,8 @@ def test_every_call_that_spends_is_refused_above_its_highest_price_and_charged_b
     assert "One call may take 2% here (max_price)" in message
     assert message.endswith("Nothing was charged.")
     assert (stays.budget.charges, stays.budget.spent) == (0, 0)
-    allowed = message.split('max_price="')[1].split('"', maxsplit=1)[0]
+    allowed = refused.value.alternatives[-1]["max_price"]
+    assert f'max_price="{allowed}"' in message
     if refused.value.price <= 1:
         call(stays, max_price=allowed)
         assert DEFAULT_MAX_PRICE < stays.budget.spent <= Fraction(allowed[:-1]) / 100
@@ -70,10 +71,11 @@ def test_what_a_refusal_proposes_fits_and_comes_near_the_highest_price(call, bud
     stays = capped(budget)
     with pytest.raises(PriceAboveMaximum) as refused:
         call(stays)
-    words = str(refused.value).split(" would cost ")[0].split()[-1]
-    argument, _, value = words.partition("=")
+    cheaper = dict(refused.value.alternatives[0])
+    assert f"would cost {cheaper.pop('price')}." in str(refused.value)
+    ((argument, value),) = cheaper.items()
     assert argument in {"within", "epsilon"}
-    again = {argument: value.strip('"') if '"' in value else float(value)}
+    again = {argument: value if "%" in value or argument == "epsilon" else float(value)}
     match call:
         case _ if call is SPENDING["ask"]:
             stays.ask(OLD, **again)

@@ -52,9 +52,10 @@ Addresses marked *owners* exist on the owners' port alone.
 
 An error is `application/problem+json` with `type` (`/errors/` and a code of the [list of errors](errors.md)), `title`,
 `status`, `detail` and `charged`: true if a charge stands, false if not, and null where nobody can say at the moment;
-then ask again with the same key. A body is JSON of at most 1 MiB and 32 levels, and a question has at most 65,536
-characters. Answers come as JSON, `text/csv` or `application/vnd.apache.arrow.stream`, as the header `Accept` asks. This
-page is held to the code by a test.
+then ask again with the same key. A refusal of what costs too much has `alternatives`, as an offer has: a list of
+what the call could write instead, each an argument with its value, such as `{"within": "5%", "price": "1.2%"}`. A body
+is JSON of at most 1 MiB and 32 levels, and a question has at most 65,536 characters. Answers come as JSON, `text/csv`
+or `application/vnd.apache.arrow.stream`, as the header `Accept` asks. This page is held to the code by a test.
 """
 
 

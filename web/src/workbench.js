@@ -95,11 +95,12 @@ function accuracyTheorem(offer) {
 }
 
 // What else there is where a price is too high: ask more roughly, or allow this question more than one call may take.
-function Ways({ text, rougher, allow }) {
-  const [, within, price] = /within="?([^"\s]+)"? would cost ([\d.]+%)/.exec(text) ?? /best that is left is within ([\d.]+%?)/.exec(text) ?? [];
-  const most = /max_price="([^"]+)"/.exec(text)?.[1];
+function Ways({ alternatives, rougher, allow }) {
+  // Tolerances of several columns do not fit the one field.
+  const { within, price } = alternatives.find((one) => /^[\d.]+%?$/.test(one.within ?? "")) ?? {};
+  const most = alternatives.find((one) => one.max_price)?.max_price;
   return html`<div class="buttons">
-    ${within && html`<button type="button" class="small" onClick=${() => rougher(within)}>${t(price ? "ways.rougher" : "ways.best", { within, price })}</button>`}
+    ${within && html`<button type="button" class="small" onClick=${() => rougher(within)}>${t("ways.rougher", { within, price })}</button>`}
     ${most && html`<button type="button" class="small" onClick=${() => allow(most)}>${t("ways.allow", { price: most })}</button>`}
   </div>`;
 }
@@ -127,7 +128,7 @@ function Offer({ offer, budget, rehearsal, waiting, wrong, theorem, ways }) {
       )}
     </ul>`}
     ${isFree(offer.price) && html`<p>${t(`freewhy.${offer.source}`)}</p>`}
-    ${!offer.affordable && html`<${Notice} kind="warn"><p>${plainly(offer.explanation).replace(/^You have \S+ of the budget left\. /, "")}</p>${ways && ways(offer.explanation)}<//>`}
+    ${!offer.affordable && html`<${Notice} kind="warn"><p>${plainly(offer.explanation).replace(/^You have \S+ of the budget left\. /, "")}</p>${ways && ways(offer)}<//>`}
     ${offer.about && html`<p class="quiet">${offer.about}</p>`}
     ${rehearsal &&
     estimates(rehearsal).length > 0 &&
@@ -170,7 +171,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
     if (allowed.question === question) found.max_price = allowed.share;
     return found;
   }, [question, within, confidence, allowed]);
-  const ways = (said) => html`<${Ways} text=${said} rougher=${setWithin} allow=${(most) => setAllowed({ question, share: most })} />`;
+  const ways = (said) => html`<${Ways} alternatives=${said.alternatives ?? []} rougher=${setWithin} allow=${(most) => setAllowed({ question, share: most })} />`;
 
   useLayoutEffect(() => {
     if (!start) return;
@@ -296,7 +297,7 @@ export function Workbench({ dataset, schema, budget, refresh, theorem, start, to
             html`<div class="notice bad" role="alert">
               <p class="lines">${reason(shown)}</p>
               <p class="quiet">${charged(shown)}</p>
-              ${shown === fault && ways(shown.detail ?? "")}
+              ${shown === fault && ways(shown)}
               <div class="buttons">
                 ${fix !== null && html`<button type="button" class="small" onClick=${repair}>${t("ask.fix", { fix: clip(fix.text) })}</button>`}
                 ${tooDear && schema.limits.approvals && html`<button type="button" class="small" onClick=${requestApproval}>${t("ask.request")}</button>`}

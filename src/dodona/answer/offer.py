@@ -68,6 +68,8 @@ class Offer:
     """Whether some columns are no counts or sums, so that their accuracy is foreseen and not promised."""
     about: str = ""
     """What answers are about, where people are protected: how many rows of each count. Else nothing."""
+    alternatives: tuple[Mapping[str, str], ...] = ()
+    """What the call could write instead, if it costs too much: an argument with its value, and perhaps its price."""
 
     @property
     def affordable(self) -> bool:
@@ -97,6 +99,7 @@ class Offer:
             "affordable": self.affordable,
             "explanation": self.explanation,
             "about": self.about,
+            "alternatives": [dict(alternative) for alternative in self.alternatives],
         }
         return printable_json(json.dumps(document, ensure_ascii=False))
 
@@ -115,6 +118,7 @@ class Offer:
             explanation=document["explanation"],
             foreseen=document["foreseen"],
             about=document["about"],
+            alternatives=tuple(document.get("alternatives", ())),
         )
 
     def __str__(self) -> str:

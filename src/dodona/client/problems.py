@@ -57,6 +57,8 @@ def read_problem(status: int, body: bytes, *, charged: bool | None) -> DodonaErr
     for name in ("of", "best"):
         if isinstance(document.get(name), str):
             setattr(fault, name, document[name])
+    if isinstance(document.get("alternatives"), list):
+        vars(fault)["alternatives"] = tuple(document["alternatives"])
     return fault
 
 

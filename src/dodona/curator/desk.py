@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from dodona.curator.request import Dataset
 from dodona.errors import DodonaError, InvalidRequest, Refused
 from dodona.ledger.entries import Receipt, Release
-from dodona.ledger.errors import BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
+from dodona.ledger.errors import Alternative, BudgetExhausted, KeyReused, PriceAboveLimit, ReceiptReused
 from dodona.ledger.ledger import PriceList
 from dodona.ledger.limits import Allowance
 from dodona.ledger.store import Overlaps, Reservation, nothing_overlaps
@@ -65,6 +65,29 @@ class AffordableRequest:
     def __str__(self) -> str:
         return f"{self.argument} would cost {format_percent(self.share)}"
 
+    def to_alternative(self) -> Alternative:
+        """Return the argument and its value, and what it would cost, as a program wants them."""
+        name, _, value = self.argument.partition("=")
+        return {name: value.strip('"'), "price": format_percent(self.share)}
+
+
+def alternatives(best: AffordableRequest | None, *, allow: Fraction | None = None) -> tuple[Alternative, ...]:
+    """Return what a call that costs too much could write instead: less, or a higher maximum price, if that helps."""
+    less = () if best is None else (best.to_alternative(),)
+    return less if allow is None else (*less, {"max_price": format_percent_rounded_up(allow)})
+
+
+def propose(refused: BudgetExhausted, best: AffordableRequest | None) -> BudgetExhausted:
+    """Return a refusal that also says what would fit."""
+    return BudgetExhausted(
+        asked=refused.asked,
+        left=refused.left,
+        of=refused.of,
+        best=None if best is None else best.words,
+        why=refused.why,
+        alternatives=alternatives(best),
+    )
+
 
 class PriceAboveMaximum(Refused):
     """A call would take more of the budget than its maximum price."""
@@ -76,6 +99,7 @@ class PriceAboveMaximum(Refused):
     ) -> None:
         """State the price, its reason, the maximum price of a call, what would fit, and how to allow it."""
         self.price, self.most = price, most
+        self.alternatives = alternatives(best, allow=price)
         stated = f"This would take {format_percent(price)} of the budget."
         super().__init__(" ".join(filter(None, (stated, why, explain_price_refusal(price, most, best)))))
 
@@ -212,7 +236,14 @@ class Desk:
             self.dataset.ledger.hold_spending(self.analyst)  # who may not spend at all is told that
             of = "the dataset" if self.analyst is None else self.analyst
             best = affordable(min(left, max_price))
-            raise BudgetExhausted(asked=share, left=left, of=of, best=None if best is None else best.words, why=why)
+            raise BudgetExhausted(
+                asked=share,
+                left=left,
+                of=of,
+                best=None if best is None else best.words,
+                why=why,
+                alternatives=alternatives(best),
+            )
         if limit is not None and limited:
             best = affordable(min(limit.share, max_price))
             raise PriceAboveLimit(
@@ -221,6 +252,7 @@ class Desk:
                 reason=limit.reason,
                 best=None if best is None else str(best),
                 approvals=self.dataset.ledger.limits.approvals,
+                alternatives=alternatives(best),
             )
         raise PriceAboveMaximum(price=share, most=max_price, best=affordable(max_price), why=why)
 
@@ -248,7 +280,12 @@ class Desk:
             yield
         except BudgetExhausted as refused:
             raise BudgetExhausted(
-                asked=refused.asked, left=refused.left, of=refused.of, best=refused.best, why=self._why(price)
+                asked=refused.asked,
+                left=refused.left,
+                of=refused.of,
+                best=refused.best,
+                why=self._why(price),
+                alternatives=refused.alternatives,
             ) from None
 
     def _why(self, price: Price) -> str:

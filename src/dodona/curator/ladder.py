@@ -25,6 +25,7 @@ from dodona.curator.desk import (
     Desk,
     Purchase,
     mark_errors_charged,
+    propose,
 )
 from dodona.curator.lookup import (
     Found,
@@ -272,7 +273,8 @@ class Ladder:
         order = self.plan_order(call) if call.missing else None
         price = FREE if order is None else self._price(order)
         known = next((origin for origin in call.origins if origin is not None), None)
-        words = explain_price(self, call, price, left) + hint_at_cheaper_ways(self, call, order)
+        words, instead = explain_price(self, call, price, left)
+        words += hint_at_cheaper_ways(self, call, order)
         return Offer(
             question=asked[0],
             foreseen=not all(isinstance(column.expression, Total | KeyLabel) for column in asked[0].columns),
@@ -284,6 +286,7 @@ class Ladder:
             allowed=self.desk.allowed(request.max_price),
             explanation=" ".join(words),
             about=self._dataset.about,
+            alternatives=instead,
         )
 
     def _resolve(self, asked: Sequence[Question], request: Request, key: str | None) -> Call:
@@ -342,10 +345,7 @@ class Ladder:
         if refused.best is not None:
             raise refused
         best = self.affordable(call, self.desk.allowed(call.request.max_price, call.key))
-        words = None if best is None else best.words
-        raise BudgetExhausted(
-            asked=refused.asked, left=refused.left, of=refused.of, best=words, why=refused.why
-        ) from None
+        raise propose(refused, best) from None
 
     def answers_of_bundle(self, asked: Sequence[Resolved], receipt: Receipt) -> list[DerivedValues] | None:
         """Return the values that a bundle gives, whatever accuracy is requested; None if they do not follow from it.

@@ -15,9 +15,10 @@ from dodona.answer.evaluation import evaluate
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.curator.beyond_budget import explain_options
 from dodona.curator.demands import Resolved
-from dodona.curator.desk import explain_price_above_epsilon, explain_price_refusal
+from dodona.curator.desk import alternatives, explain_price_above_epsilon, explain_price_refusal
 from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request
+from dodona.ledger.errors import Alternative
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.budget import Price
@@ -52,15 +53,17 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
             ]
 
 
-def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> list[str]:
-    """Return whether the price fits the remaining budget, in words; if not, how the question is handled."""
+def explain_price(
+    ladder: Ladder, call: Call, price: Price, left: Fraction
+) -> tuple[list[str], tuple[Alternative, ...]]:
+    """Return in words whether the price fits the remaining budget and how it is handled if not, and what would fit."""
     most = call.request.max_price
     exhausted = price.share > left
     limit = ladder.desk.dataset.ledger.allowance(analyst=ladder.desk.analyst)
     limited = limit is not None and price.share > limit.share
     allowed = ladder.desk.allowed(most)
     best = ladder.affordable(call, allowed) if price.share > allowed else None
-    words = None if best is None else best.words
+    words, allow = None if best is None else best.words, None
     after = ladder.desk.dataset.after
     explained = [explain_options(left, len(call.asked), dear=exhausted, best=words, after=after)]
     if limit is not None and limited and not exhausted:
@@ -68,8 +71,9 @@ def explain_price(ladder: Ladder, call: Call, price: Price, left: Fraction) -> l
         explained += [] if best is None else [f"{best}."]
     elif not exhausted and price.share > most:
         explained.append(explain_price_refusal(price.share, most, best))
+        allow = price.share
     why = explain_price_above_epsilon(price, ladder.budget)
-    return [*explained, why] if why else explained
+    return [*explained, why] if why else explained, alternatives(best, allow=allow)
 
 
 def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:

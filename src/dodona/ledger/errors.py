@@ -1,9 +1,13 @@
 """Errors of the ledger: refusals, reused keys and receipts, and ledgers that cannot be used."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from dodona.errors import InvalidRequest, InvariantBroken, Refused, Unavailable
 from dodona.numbers import format_percent
+
+Alternative = Mapping[str, str]
+"""What a call that costs too much could write instead: an argument with its value, and perhaps the price."""
 
 
 class BudgetExhausted(Refused):
@@ -11,13 +15,23 @@ class BudgetExhausted(Refused):
 
     code = "budget-exhausted"
 
-    def __init__(self, *, asked: Fraction, left: Fraction, of: str, best: str | None = None, why: str = "") -> None:
+    def __init__(  # noqa: PLR0913  what a refusal states
+        self,
+        *,
+        asked: Fraction,
+        left: Fraction,
+        of: str,
+        best: str | None = None,
+        why: str = "",
+        alternatives: tuple[Alternative, ...] = (),
+    ) -> None:
         """Report the requested and the remaining share of a budget, whose it is, why, and the best that still fits."""
         self.asked = asked
         self.left = left
         self.of = of
         self.best = best
         self.why = why
+        self.alternatives = alternatives
         instead = "Ask for less." if best is None else f"The best that is left is {best}: ask for that, or for less."
         stated = f"This would take {format_percent(asked)} of the budget of {of}; {format_percent(left)} is left."
         super().__init__(" ".join(filter(None, (stated, why, instead))))
@@ -34,11 +48,19 @@ class PriceAboveLimit(Refused):
 
     code = "price-above-limit"
 
-    def __init__(
-        self, *, price: Fraction, most: Fraction, reason: str, best: str | None = None, approvals: bool = False
+    def __init__(  # noqa: PLR0913  what a refusal states
+        self,
+        *,
+        price: Fraction,
+        most: Fraction,
+        reason: str,
+        best: str | None = None,
+        approvals: bool = False,
+        alternatives: tuple[Alternative, ...] = (),
     ) -> None:
         """State the price, what is allowed and by which limit, what would fit, and whether the owner can approve it."""
         self.price, self.most, self.reason, self.best, self.approvals = price, most, reason, best, approvals
+        self.alternatives = alternatives
         stated = f"This would take {format_percent(price)} of the budget; the owner allows {format_percent(most)}"
         instead = "" if best is None else f"{best}."
         request = "You can ask the owner to approve it: request_approval." if approvals else ""

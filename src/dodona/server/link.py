@@ -95,6 +95,8 @@ def problem_reply(error: DodonaError) -> Reply:
         value = getattr(error, name, None)
         if isinstance(value, str | int | Fraction):
             document[name] = str(value) if isinstance(value, Fraction) else value
+    if alternatives := getattr(error, "alternatives", ()):
+        document["alternatives"] = [dict(alternative) for alternative in alternatives]
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return Reply(error.http_status, PROBLEM, json.dumps(document).encode(), headers)
 
