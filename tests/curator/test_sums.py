@@ -9,9 +9,11 @@ from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidRequest
+from dodona.knowledge.sides import SetShape
 from dodona.ledger import memory
 from dodona.ledger.opening import LedgerTerms
 from dodona.privacy.budget import Budget
+from dodona.query.bases import Base
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Schema
 from tests.curator.scene import DEFAULT
@@ -271,3 +273,32 @@ def test_counts_that_are_known_leave_more_room_to_sums(neighbours):
         assert all(answer.value.within <= within for answer, (_, within) in zip(answers, sums, strict=True))
         spent.append(curator.budget.spent - before)
     assert spent[1] < 0.4 * spent[0]  # without that room 0.49 and 0.81
+
+
+def asked_of(curator):
+    """Return what was asked of a curator, up to a count that only makes it read what came before."""
+    curator.ask("SELECT count(*) FROM patients WHERE smoker", within=200)
+    return curator._ladder.releases.knowledge.asked
+
+
+@OTHERWISE
+def test_the_rows_of_an_average_are_no_count_that_was_asked_for(otherwise):
+    schema, columns = patients(otherwise=otherwise)
+    curator = opened(schema, columns, ledger_of(schema))
+    for where in ("age BETWEEN 20 AND 59 AND urgent", "insured"):
+        assert curator.ask(f"SELECT avg(age) FROM patients WHERE {where}", within=4).source == "measured"  # noqa: S608
+    asked = asked_of(curator)
+    assert asked.counted.scopes == {("age", "urgent")}  # of weights of ages, not of ages or of the insured
+    assert {shape for _, shape in asked.worst["age"]} == {SetShape.WEIGHED}
+
+
+def test_sums_under_two_ranges_of_their_column_are_designed_for_as_equally_accurate():
+    schema, columns = patients()
+    curator = opened(schema, columns, ledger_of(schema))
+    for first, last in ((5, 9), (60, 99)):
+        text = f"SELECT sum(age) FROM patients WHERE age BETWEEN {first} AND {last} AND urgent"  # noqa: S608  a question
+        assert curator.ask(text, within=20_000).source == "measured"
+    asked = asked_of(curator)
+    assert {rent.size for rent in asked.rents if rent.pattern.weighed} == {99}
+    worst = asked.worst["age"][Base.RANGES, SetShape.WEIGHED]
+    assert max(worst.numbers) == worst.reach  # of the range that is harder

@@ -135,8 +135,10 @@ class Knowledge:
         start, blocks = 0, measured.query.blocks
         counts = all(block.weight == ONE for block in blocks)
         sums: list[SumPattern | None] = [None] * len(blocks) if counts else find_patterns(blocks, self.domain)
+        totals = {(block.where, block.keys): pattern for block, pattern in zip(blocks, sums, strict=True) if pattern}
         for block, noise, pattern in zip(blocks, measured.noises, sums, strict=True):
-            self._learn_block(receipt, measured, block, noise, values[start : start + block.values], pattern)
+            total = totals.get((block.where, block.keys)) if pattern is None and totals else None
+            self._learn_block(receipt, measured, block, noise, values[start : start + block.values], pattern, total)
             start += block.values
 
     def learn_residuals(self, receipt: Receipt, measured: ResidualMeasurement, values: Sequence[int]) -> None:
@@ -369,6 +371,7 @@ class Knowledge:
         noise: Noise,
         values: Sequence[int],
         summed: SumPattern | None,
+        total: SumPattern | None,
     ) -> None:
         if block.about_people:
             return
@@ -383,7 +386,10 @@ class Knowledge:
             level = BundleLevel.TABLE if wide else BundleLevel.SCOPE_TABLE
             self.asked.bought(level, frozenset(pattern.names), pattern, receipt.event)
         elif pattern is not None and pattern.classes:
-            self.asked.pay(pattern, noise, receipt.event, len(measured.query.blocks))
+            rented = (
+                pattern if total is None else total.pattern(total.members)
+            )  # rows of an average: no count was asked
+            self.asked.pay(rented, noise, receipt.event, len(measured.query.blocks))
         elif summed is not None:
             self.asked.pay(
                 summed.pattern(summed.members), noise, receipt.event, len(measured.query.blocks), summed.size

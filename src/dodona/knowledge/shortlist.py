@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dodona.knowledge.knowledge import Knowledge
 
-FORMAT = 2
+FORMAT = 3
 """To be raised with every change in what is learned from a release."""
 EVERY = 2000
 """After how many further releases it is written again."""

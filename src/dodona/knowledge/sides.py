@@ -25,15 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClassWeight:
-    """What a row counts for, by its class: whole numbers, over the largest of them."""
+    """What a row counts for, by its class: whole numbers, over the largest that any class may have."""
 
     numbers: tuple[int, ...]
-    """Without a common divisor; not all of those that are not 0 are the same."""
-
-    @property
-    def reach(self) -> int:
-        """The largest number, its sign aside."""
-        return max(map(abs, self.numbers))
+    """Not all of those that are not 0 are the same."""
+    reach: int
+    """The largest number of the column, its sign aside, whether its class is selected or not; without a divisor that it
+    has in common with all numbers. So sums under different conditions on the column compare by their weights."""
 
     @property
     def parts(self) -> tuple[Fraction, ...]:
@@ -48,18 +46,20 @@ ClassSet = tuple[Classes, Members]
 """The classes of an attribute, and which of them a product counts."""
 
 
-def members_of(numbers: Sequence[int]) -> tuple[Members, int]:
+def members_of(numbers: Sequence[int], reach: int) -> tuple[Members, int]:
     """Return the members that whole numbers by class stand for, and what they are to be multiplied with.
 
-    >>> members_of([0, 3, 3]), members_of([0, -2, 4])
-    ((6, 3), (ClassWeight(numbers=(0, -1, 2)), 4))
+    None is larger than the reach, its sign aside.
+
+    >>> members_of([0, 3, 3], 5), members_of([0, -2, 4], 6)
+    ((6, 3), (ClassWeight(numbers=(0, -1, 2), reach=3), 6))
     """
     given = [int(number) for number in numbers]
     different = {number for number in given if number}
     if len(different) <= 1:
         return sum(1 << place for place, number in enumerate(given) if number), different.pop() if different else 0
-    weight = ClassWeight(tuple([number // math.gcd(*given) for number in given]))
-    return weight, max(map(abs, given))
+    divisor = math.gcd(*given, reach)
+    return ClassWeight(tuple([number // divisor for number in given]), reach // divisor), reach
 
 
 @lru_cache(maxsize=256)
@@ -242,7 +242,7 @@ def refine_set(classes: Classes, members: Members, finer: Classes) -> Members:
     if isinstance(members, ClassWeight):
         labels = classes.labels()
         firsts = [(mask & -mask).bit_length() - 1 for mask in finer.masks]
-        return ClassWeight(tuple([members.numbers[labels[code]] for code in firsts]))
+        return ClassWeight(tuple([members.numbers[labels[code]] for code in firsts]), members.reach)
     codes = sum(mask for place, mask in enumerate(classes.masks) if members >> place & 1)
     return sum(1 << place for place, mask in enumerate(finer.masks) if mask & codes)
 

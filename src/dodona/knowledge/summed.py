@@ -28,7 +28,7 @@ from dodona.knowledge.residuals import ResidualStore
 from dodona.knowledge.sides import PARTS, PRESENT, SUM, ClassWeight, Members, members_of, refine_set
 from dodona.query.bases import middle_code, row_reach
 from dodona.query.predicate import Among, And, Predicate, among_mask, conjunction
-from dodona.query.query import ONE, Block, ValueWeight, block_weights, weight_attributes
+from dodona.query.query import ONE, Block, ValueWeight, Weight, block_weights, weight_attributes
 from dodona.query.residual import Classes
 from dodona.schema.attributes import Attribute
 from dodona.schema.partition import Partition
@@ -194,7 +194,7 @@ def _of_weights(block: Block, attribute: Attribute, counted: CountPattern, codes
     """Return a sum of a weight for each class of a column, of which only some codes may be counted."""
     if attribute.cells > MOST_CLASSES:
         return None
-    weights, factor = _cell_weights(Block(among_mask(attribute, codes), (), block.weight), attribute)
+    weights, factor = _cell_weights(block.weight, codes, attribute)
     if factor == 0 or weights == (1 << attribute.cells) - 1:
         return None
     if isinstance(weights, ClassWeight):
@@ -206,9 +206,11 @@ def _of_weights(block: Block, attribute: Attribute, counted: CountPattern, codes
 
 
 @lru_cache(maxsize=1 << 10)
-def _cell_weights(block: Block, attribute: Attribute) -> tuple[Members, int]:
+def _cell_weights(weight: Weight, codes: int, attribute: Attribute) -> tuple[Members, int]:
     axes = {attribute.name: np.arange(attribute.cells, dtype=np.int64)}
-    return members_of(np.broadcast_to(block_weights(block, axes), attribute.cells).tolist())
+    numbers = np.broadcast_to(block_weights(Block(weight=weight), axes), attribute.cells).tolist()
+    selected = [number if codes >> code & 1 else 0 for code, number in enumerate(numbers)]
+    return members_of(selected, int(max(map(abs, numbers))))
 
 
 def _split_condition(block: Block, attribute: Attribute) -> tuple[Predicate, int] | None:
@@ -246,7 +248,7 @@ def combine_patterns(first: Pattern, second: Pattern, times: Fraction, domain: D
         return None
     (name,) = different
     value, numbers, divisor = _difference(top.get(name), bottom.get(name), above, times * below, domain[name])
-    weights, factor = members_of(numbers)
+    weights, factor = members_of(numbers, math.ceil((abs(Fraction(above)) + abs(times * below)) * divisor))
     if not factor:
         return None
     kept = sorted([side for other, side in top.items() if other != name], key=_by_name)
