@@ -273,3 +273,8 @@ def test_people_are_counted_as_accurately_as_their_own_price_allows():
     single = Unit(neighbours=Neighbours.ADD_REMOVE, size=6_000, id="patient", rows=1)
     assert (accuracy.rows, accuracy.people) == (default_tolerance(unit, ONE), default_tolerance(single, ONE))
     assert float(accuracy.people[:-1]) < float(accuracy.rows[:-1])
+
+
+@pytest.mark.parametrize("question", [OLD, BY_SEX, "SELECT avg(stay) FROM stays"])
+def test_a_confidence_that_is_nearly_1_is_priced(question):
+    assert capped().quote(question, within=100, confidence=0.9999999999999999).price.share > 0

@@ -186,7 +186,7 @@ class ModelLaw:
 
     def _estimate(self, failing: float) -> float:
         """Return the distance that a normal error of this deviation exceeds with probability `failing`."""
-        return self.deviation * NormalDist().inv_cdf(1 - failing / 2)
+        return -self.deviation * NormalDist().inv_cdf(failing / 2)  # 1 less a tiny number is 1
 
     def _possible(self, failing: float) -> float:
         return self.possible if failing >= self.failing else math.inf

@@ -395,7 +395,7 @@ class LeastPrices:
 
     @property
     def _quantile(self) -> float:
-        return NormalDist().inv_cdf(1 - self.failing / 2)
+        return -NormalDist().inv_cdf(self.failing / 2)  # 1 less a tiny number is 1
 
     def _table(self, size: int, rate: float, single: float) -> float:
         """Return the least price of a table: half of its N counts have a sum of variance N·v/4, if each has v."""
