@@ -340,6 +340,7 @@ REFUSED = {
     "SELECT count(*) FROM visits FULL JOIN patients USING (pid)": "would add rows",
     "SELECT count(*) FROM visits JOIN wards ON visits.cost = wards.floor": "looked up by its key",
     "SELECT count(*) FROM visits RIGHT JOIN wards USING (ward)": "JOIN or LEFT JOIN",
+    "SELECT avg(n) FROM (SELECT p.pid, sum(cost) n FROM patients p LEFT JOIN visits v ON v.urgent GROUP BY 1)": "ids",
     "SELECT count(*) FROM visits WHERE ward IN (SELECT wing FROM wards)": "looked up by its key",
     "SELECT count(*) FROM visits WHERE EXISTS (SELECT 1 FROM wards WHERE floor = 1)": "looked up by its key",
     "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND v.cost > 5": "joined by the person",

@@ -128,8 +128,10 @@ class _PersonMerge:
         single = {name.casefold() for name in table_view(self.schema, self._table(people)).schema.domain.names}
         if not self._groups_by_person(self.select, beside=single):
             return False
-        beyond = {column for part in self._more_on(joins[0]) for column in part.find_all(exp.Column)}
-        if any(column.text("table").casefold() != many.alias_or_name.casefold() for column in beyond):
+        more, on = self._more_on(joins[0]), joins[0].args.get("on")
+        unrelated = on is not None and len(more) == len(conjuncts(on))  # no equality of the ids
+        beyond = {column.text("table").casefold() for part in more for column in part.find_all(exp.Column)}
+        if unrelated or beyond - {many.alias_or_name.casefold()}:
             return False
         for aggregate in self._own_aggregates():
             names = {column.name.casefold() for column in aggregate.find_all(exp.Column)}
