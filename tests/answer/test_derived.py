@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dodona.answer.derived import DerivedValues, make_derived_values
-from dodona.answer.laws import GaussianSumBound, NoiseSum, NoiseTerm, half_width
+from dodona.answer.laws import DerivedValues, GaussianSumBound, NoiseSum, NoiseTerm, half_width, make_derived_values
 from dodona.errors import InvalidArgument, InvalidRequest, InvariantBroken
 from dodona.lab import direct
 from dodona.lab.mechanisms import Gaussian, Laplace

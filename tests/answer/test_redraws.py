@@ -6,9 +6,8 @@ import pytest
 from benchmarks import sqlcoverage
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.computed import ComputedAnswer
-from dodona.answer.derived import make_derived_values
 from dodona.answer.estimate import Estimate
-from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum, half_width
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum, half_width, make_derived_values
 from dodona.answer.redraws import SeededNumbers, result_band
 from dodona.privacy.additive_noise import Gaussian, Laplace
 from dodona.privacy.budget import FREE

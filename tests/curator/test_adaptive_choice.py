@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dodona.answer.derived import make_derived_values
 from dodona.answer.display import answer_notes
-from dodona.answer.laws import NoiseSum
+from dodona.answer.laws import NoiseSum, make_derived_values
 from dodona.answer.recorded import RecordedAnswer
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset, Request

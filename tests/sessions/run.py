@@ -21,9 +21,9 @@ import numpy as np
 from typer.testing import CliRunner
 
 import dodona
-from dodona.answer.derived import DerivedValues
 from dodona.answer.estimate import Estimate, to_float
 from dodona.answer.labels import key_labels
+from dodona.answer.laws import DerivedValues
 from dodona.answer.recorded import RecordedAnswer
 from dodona.errors import InvalidRequest, Refused
 from dodona.privacy.measurement import MeasuredValues

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.answer.derived import DerivedValues
-from dodona.answer.laws import ErrorLaw, GaussianSumBound, NoiseSum
+from dodona.answer.laws import DerivedValues, ErrorLaw, GaussianSumBound, NoiseSum
 from dodona.errors import InvalidRequest
 from dodona.privacy.additive_noise import Laplace, Noise, RoundedGaussian
 from dodona.privacy.measurement import noises_from_text, residuals_from_text

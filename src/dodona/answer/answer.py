@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Self
 
-from dodona.answer import derived, mechanism
-from dodona.answer.derived import DerivedValues, Evidence, Recalled
+from dodona.answer import mechanism
 from dodona.answer.display import Displayed
 from dodona.answer.estimate import (
     SELECTED_WARNING,
@@ -21,6 +20,7 @@ from dodona.answer.estimate import (
     Row,
     to_float,
 )
+from dodona.answer.laws import DerivedValues, Evidence, Recalled, guess_warnings
 from dodona.answer.rows import displayed_columns, key_columns, lower_bound, make_rows, null_keys_note, selects_by_noise
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
@@ -146,7 +146,7 @@ class Answer(Displayed):
         stale = (f"This is as of version {self.version}: the data have changed since.",) if self.stale else ()
         chosen = (_REUSE_WARNING,) if self.reused and self.view.draws is None else ()
         if self.source == "model":
-            guess, chosen = derived.guess_warnings(self.measured, to_failure_probability(self.confidence)), ()
+            guess, chosen = guess_warnings(self.measured, to_failure_probability(self.confidence)), ()
         else:
             guess = ()
         selected = (SELECTED_WARNING,) if self.coverage.beforehand and any(self.estimated) else ()

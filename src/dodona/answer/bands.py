@@ -10,8 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dodona.answer.derived import DerivedValues, Evidence, half_widths
-from dodona.answer.laws import NoiseTerm, upper_quantile
+from dodona.answer.laws import DerivedValues, Evidence, NoiseTerm, half_widths, upper_quantile
 from dodona.answer.sums import gaussian_sum_quantile
 from dodona.errors import InvariantBroken
 from dodona.numbers import Doubles

@@ -13,9 +13,8 @@ import numpy as np
 
 from dodona.answer.association import association_band
 from dodona.answer.bands import Band, combine_bands, form_band, linear_form
-from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.labels import group_labels
-from dodona.answer.laws import NoiseTerm, upper_quantile
+from dodona.answer.laws import DerivedValues, Evidence, NoiseTerm, half_widths, upper_quantile
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
 from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
 from dodona.errors import InvalidRequest, InvariantBroken

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from dodona.answer import laws as error_laws
 from dodona.answer.bands import linear_form
-from dodona.answer.derived import DerivedValues, Evidence
+from dodona.answer.laws import DerivedValues, Evidence
 from dodona.privacy.additive_noise import Gaussian, Laplace, Noise, RoundedGaussian
 from dodona.query import question as asked
 from dodona.query.query import Query

@@ -14,8 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
-from dodona.answer.derived import DerivedValues, Evidence, half_widths
-from dodona.answer.laws import half_width
+from dodona.answer.laws import DerivedValues, Evidence, half_width, half_widths
 from dodona.answer.sums import gaussian_sum_quantile
 from dodona.errors import InvariantBroken
 from dodona.numbers import Booleans, Doubles

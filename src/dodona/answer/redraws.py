@@ -20,9 +20,8 @@ import numpy as np
 
 from dodona.answer.answer import Answer
 from dodona.answer.bands import Band
-from dodona.answer.derived import DerivedValues, Evidence
 from dodona.answer.estimate import Estimate, to_float
-from dodona.answer.laws import NoiseTerm, addable_width, half_width, upper_quantile
+from dodona.answer.laws import DerivedValues, Evidence, NoiseTerm, addable_width, half_width, upper_quantile
 from dodona.numbers import Booleans, Doubles
 from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.privacy.measurement import MeasuredValues

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.answer.derived import DerivedValues, Evidence, half_widths
 from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, computed_values, round_estimate
 from dodona.answer.labels import group_labels, key_labels, key_name, key_values, possible_groups
+from dodona.answer.laws import DerivedValues, Evidence, half_widths
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
 from dodona.errors import InvalidRequest
 from dodona.privacy.accuracy import Against

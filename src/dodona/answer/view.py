@@ -16,9 +16,18 @@ from typing import assert_never
 import numpy as np
 
 from dodona.answer.bands import Band, combine_bands
-from dodona.answer.derived import DerivedValues, Evidence, SingleRelease
 from dodona.answer.evaluation import evaluate, population_band
-from dodona.answer.laws import ErrorLaw, GaussianSumBound, ModelLaw, NoiseSum, addable_width, half_width
+from dodona.answer.laws import (
+    DerivedValues,
+    ErrorLaw,
+    Evidence,
+    GaussianSumBound,
+    ModelLaw,
+    NoiseSum,
+    SingleRelease,
+    addable_width,
+    half_width,
+)
 from dodona.answer.sums import NoiseTerm
 from dodona.errors import InvalidRequest
 from dodona.numbers import Doubles

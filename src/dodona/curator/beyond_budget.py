@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.derived import make_derived_values
-from dodona.answer.laws import ModelLaw
+from dodona.answer.laws import ModelLaw, make_derived_values
 from dodona.curator.desk import AffordableRequest
 from dodona.curator.lookup import Found, Origin
 from dodona.curator.predictions import ModelTracker

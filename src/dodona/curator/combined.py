@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dodona.answer.bands import LinearForm, linear_form
-from dodona.answer.derived import JointLaw
-from dodona.answer.laws import GaussianSumBound
+from dodona.answer.laws import GaussianSumBound, JointLaw
 from dodona.answer.ratios import numerator_and_denominator
 from dodona.answer.sums import gaussian_sum_quantile
 from dodona.knowledge.patterns import KnownValues, find_pattern

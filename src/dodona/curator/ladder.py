@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 
 from dodona.answer.answer import Answer, table_view
-from dodona.answer.derived import DerivedValues, Evidence, Recalled
+from dodona.answer.laws import DerivedValues, Evidence, Recalled
 from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable

@@ -9,9 +9,8 @@ from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from dodona.answer.derived import DerivedValues, Evidence, make_derived_values
 from dodona.answer.estimate import AnswerSource
-from dodona.answer.laws import ErrorLaw, half_width
+from dodona.answer.laws import DerivedValues, ErrorLaw, Evidence, half_width, make_derived_values
 from dodona.curator.combined import follow_blocks
 from dodona.curator.demands import Demand, Resolved
 from dodona.curator.planner import predict_error

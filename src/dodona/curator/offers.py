@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.derived import Evidence
 from dodona.answer.evaluation import evaluate
+from dodona.answer.laws import Evidence
 from dodona.answer.offer import ExpectedAccuracy
 from dodona.curator.beyond_budget import explain_options
 from dodona.curator.demands import Resolved

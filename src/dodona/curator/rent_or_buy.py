@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cache
 from typing import assert_never
 
-from dodona.answer.laws import half_width
 from dodona.curator.bundles import (
     MOST_CASES_TOGETHER,
     MOST_ROWS_TOGETHER,
@@ -42,7 +41,7 @@ from dodona.knowledge.releases import ReleasedBlocks
 from dodona.knowledge.sides import ClassSet, Members
 from dodona.knowledge.summed import Pattern, SumPattern
 from dodona.privacy.accountants import PriceFunction
-from dodona.privacy.additive_noise import Gaussian, Laplace, NoiseType, NormalNoise
+from dodona.privacy.additive_noise import Gaussian, Laplace, NoiseType, NormalNoise, noise_width
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, ResidualVariance, residual_event
 from dodona.query.bases import Base
@@ -119,7 +118,7 @@ class RentOrBuyRule:
         """
         designed = [pattern for pattern, _ in wanted.designed]
         known = [
-            (half_width(rent.noise, wanted.failing) / rent.size, rent.times * price(rent.event) / rent.blocks)
+            (noise_width(rent.noise, wanted.failing) / rent.size, rent.times * price(rent.event) / rent.blocks)
             for rent in self.knowledge.asked.unused(BundleLevel.LATTICE, designed)
             if rent.noise is not None
         ]
@@ -420,7 +419,7 @@ def _variance_ratio(ratio: float) -> Fraction:
 def _would_have_answered(level: BundleLevel, rent: Rent, wanted: CountDemand) -> bool:
     """Return whether a bundle of this level would have answered the rented questions with the same accuracy."""
     if rent.noise is not None:
-        width = half_width(rent.noise, wanted.failing) / rent.size
+        width = noise_width(rent.noise, wanted.failing) / rent.size
         if width < _TOLERANCE_SLACK * wanted.rent - 1 / rent.size:
             return False
     if not rent.is_answered_with([pattern for pattern, _ in wanted.designed]):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.answer.derived import JointLaw
+from dodona.answer.laws import JointLaw
 from dodona.knowledge.residuals import MeasuredRows, ResidualStore, SideTable, subsets
 from dodona.knowledge.sides import PRESENT, SUM
 from dodona.query.bases import base_squares

@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.answer.derived import JointLaw
-from dodona.answer.laws import ErrorLaw, NoiseSum
+from dodona.answer.laws import ErrorLaw, JointLaw, NoiseSum
 from dodona.knowledge.asked import BundleLevel, SingleAnswers, ordered_columns
 from dodona.knowledge.derive import BestCombination, Derivation
 from dodona.knowledge.joint import joint_law

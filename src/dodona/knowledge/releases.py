@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from dodona.answer.derived import SingleRelease
+from dodona.answer.laws import SingleRelease
 from dodona.errors import InvalidRequest
 from dodona.knowledge.knowledge import Knowledge
 from dodona.knowledge.patterns import KnownValues

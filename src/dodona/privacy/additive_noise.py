@@ -558,6 +558,15 @@ def widest_within(law: str, within: float, failing: float) -> Noise:
     return NOISE_TYPES[law].widest(within, failing)
 
 
+@lru_cache(maxsize=1 << 13)
+def noise_width(noise: Noise, failing: float, answers: int = 1) -> int:
+    """Return the least integer that the error of no answer exceeds except with a failure probability; cached.
+
+    Theorem: laplace-accuracy, gaussian-accuracy, rounded-gaussian
+    """
+    return int(noise.accuracy(1 - failing, answers=answers).within)
+
+
 def normal_noise(budget: Budget) -> type[NormalNoise]:
     """Return the normal noise that a budget counts most tightly."""
     return RoundedGaussian if budget.accountant is Accountant.GAUSSIAN else Gaussian
