@@ -363,6 +363,16 @@ MESSY = {
         {"separator": "\t", "header": False, "thousands": ",", "dates": "month-first", "null": ["", "-", "NA"]},
         {"column1": "number", "column2": "category", "column3": "date"},
     ),
+    "months first, with times of day": (
+        "utf-8",
+        "sold,paid\n",
+        lambda n: (
+            f"{1 + n % 12}/{1 + n % 28}/2024 {1 + n % 12}:{n % 60:02} {'AP'[n % 2]}M,"
+            f"{1 + n % 12}/{1 + n % 28}/2024 {n % 24}:05\n"
+        ),
+        {"dates": "month-first"},
+        {"sold": "timestamp", "paid": "timestamp"},
+    ),
     "tabs, thousands beside fractions": (
         "utf-8",
         "milliseconds\tscore\n",

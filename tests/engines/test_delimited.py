@@ -23,24 +23,35 @@ from dodona.engines.files import CODECS, DATE_ORDERS, SEPARATORS, THOUSANDS, Csv
 from dodona.engines.memory import MemorySource
 from dodona.errors import InvalidArgument
 from dodona.query.query import Query
-from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number
+from dodona.schema.attributes import Attribute, Boolean, Category, Date, Integer, Number, Timestamp
 from dodona.schema.schema import Schema
 from dodona.schema.toml import InvalidFile
 from tests.dataset.scene import TOML, written
 from tests.engines.scene import OPENED, values
 from tests.engines.spark import MARKS, engine
 
+FIRST, LAST = dt.datetime.fromisoformat("2024-01-01T00:00"), dt.datetime.fromisoformat("2024-12-31T23:30")
 ATTRIBUTES: list[Attribute] = [
     Number("n", -10, 5_000, "0.25"),
     Integer("i", -10, 2_000),
     Date("d", dt.date(2024, 1, 1), dt.date(2024, 12, 31)),
     Category("c", ["ä", "€", "a b", "-"]),
     Boolean("b"),
+    Timestamp("t", FIRST, LAST, "30 minutes"),
 ]
 SIGNS = "0123456789.,' -+eE/\u00a0"
 NUMBERS = ["1234.5", "1,234.5", "1.234,5", "1 234,5", "1'234.5", "12,34", "1,2,3", "1.234.567", ",5", ".5", "5,", "1e3"]
 NUMBERS += ["-1.000", "-1,000", "inf", "NaN", " 7 ", "1\u00a0234", "0001,000", "1234,567", "1,234,56", "?", "1e1,000"]
 DAYS = ["31.12.2024", "12/31/2024", "1-2-2024", "2024-02-01", "01/02/2024 10:00", "30.2.2024", "1.2.24", "x1.2.2024"]
+TIMES = ["31.12.2024 9:05", "12/31/2024 09:35:59.9", "1-2-2024T23:59Z", "2024-02-01 10:00", "01/02/2024 1:00 PM"]
+TIMES += [
+    "1/2/2024 12:30 am",
+    "1/2/2024 12:30:10pm",
+    "1.2.2024 24:00",
+    "1.2.2024 13:00 pm",
+    "1.2.2024 0:30 AM",
+    "1.2.2024",
+]
 TEXTS = ["ä", "€", "a b", "-", "NA", "Ä"]
 
 
@@ -59,6 +70,7 @@ def columns(form: CsvFormat, generator: np.random.Generator, *, rows: int = 150)
         "d": [DAYS[int(place)] for place in generator.integers(len(DAYS), size=rows)],
         "c": [encodable[int(place)] for place in generator.integers(len(encodable), size=rows)],
         "b": [["yes", "0", "NA", "?"][int(place)] for place in generator.integers(4, size=rows)],
+        "t": [TIMES[int(place)] for place in generator.integers(len(TIMES), size=rows)],
     }
     return {name: [text if _fits(text, form.encoding) else "x" for text in column] for name, column in texts.items()}
 
@@ -81,7 +93,7 @@ def write(path: Path, held: dict[str, list[str]], form: CsvFormat) -> None:
 
 def by_hand(schema: Schema, held: dict[str, list[str]], form: CsvFormat) -> MemorySource:
     """The plain reading: what stands for no value is none, numbers and days are spelled as everywhere else."""
-    change = {"n": form.number_text, "i": form.number_text, "d": form.day_text}
+    change = {"n": form.number_text, "i": form.number_text, "d": form.time_text, "t": form.time_text}
     read = {
         name: [None if text in form.null else change.get(name, str)(text) for text in column]
         for name, column in held.items()
@@ -149,11 +161,29 @@ def test_a_number_means_one_thing_or_none(form: CsvFormat, text: str, number: st
 
 
 def test_a_day_means_one_thing() -> None:
-    assert CsvFormat(dates="day-first").day_text("1.2.2024") == "2024-02-01"
-    assert CsvFormat(dates="month-first").day_text("1/2/2024 10:00") == "2024-01-02"
+    assert CsvFormat(dates="day-first").time_text("1.2.2024") == "2024-02-01"
+    assert CsvFormat(dates="month-first").time_text("1/2/2024 10:00") == "2024-01-02 10:00"
     for form in (CsvFormat(dates=order) for order in DATE_ORDERS):
-        assert form.day_text("2024-02-01") == "2024-02-01"
-    assert CsvFormat().day_text("1.2.2024") == "1.2.2024"
+        assert form.time_text("2024-02-01") == "2024-02-01"
+    assert CsvFormat().time_text("1.2.2024") == "1.2.2024"
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("1/2/2024 9:05", "2024-01-02 09:05"),
+        ("1/2/2024 9:05:30.25", "2024-01-02 09:05:30"),
+        ("1/2/2024 12:00 AM", "2024-01-02 00:00"),
+        ("1/2/2024 12:59:01 pm", "2024-01-02 12:59:01"),
+        ("1/2/2024 9:05PM", "2024-01-02 21:05"),
+        ("1/2/2024 13:05 PM", "1/2/2024 13:05 PM"),
+        ("1/2/2024 0:05 AM", "1/2/2024 0:05 AM"),
+        ("1/2/2024 9:05 PMx", "1/2/2024 9:05 PMx"),
+        ("1/2/2024 9", "1/2/2024 9"),
+    ],
+)
+def test_a_time_of_day_is_read_with_the_day(text: str, time: str) -> None:
+    assert CsvFormat(dates="month-first").time_text(text) == time
 
 
 PATTERNS = ["%Y%m%d", "%d.%m.%Y", "%Y/%m/%d", "%m-%d %Y", "%d. %m %Y", "%Y年%m月%d日", "%Y-%d-%m", "%d%m%Y"]
@@ -163,20 +193,20 @@ PATTERNS = ["%Y%m%d", "%d.%m.%Y", "%Y/%m/%d", "%m-%d %Y", "%d. %m %Y", "%Y年%m�
     ("pattern", "text", "day"),
     [
         ("%Y%m%d", "20240201", "2024-02-01"),
-        ("%Y%m%d", " 20240201 10:30", "2024-02-01"),
+        ("%Y%m%d", " 20240201 10:30", "2024-02-01 10:30"),
         ("%Y%m%d", "2024021", "2024021"),
         ("%Y%m%d", "2024-02-01", "2024-02-01"),
         ("%d%m%Y", "01022024", "2024-02-01"),
         ("%d.%m.%Y", "1.2.2024", "2024-02-01"),
         ("%d.%m.%Y", "1/2/2024", "1/2/2024"),
-        ("%Y/%m/%d", "2024/2/1T10:00:00Z", "2024-02-01"),
+        ("%Y/%m/%d", "2024/2/1T10:00:00Z", "2024-02-01 10:00:00"),
         ("%Y年%m月%d日", "2024年2月1日", "2024-02-01"),
         ("%Y-%d-%m", "2024-01-02", "2024-02-01"),
         ("%m-%d %Y", "2-1 2024", "2024-02-01"),
     ],
 )
 def test_a_day_may_be_written_by_a_pattern(pattern: str, text: str, day: str) -> None:
-    assert CsvFormat(dates=pattern).day_text(text) == day
+    assert CsvFormat(dates=pattern).time_text(text) == day
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -189,8 +219,24 @@ def test_two_readings_of_days_by_a_pattern_agree(pattern: str, tmp_path: Path) -
     schema = Schema.of("t", Date("d", dt.date(2024, 1, 1), dt.date(2024, 12, 31)), size=99)
     query = Query.marginal(schema.domain, "d")
     read = values(DuckDBSource.csv(schema, path, form=form), query)
-    assert read == values(MemorySource(schema, {"d": [form.day_text(text) for text in texts]}), query)
+    assert read == values(MemorySource(schema, {"d": [form.time_text(text) for text in texts]}), query)
     assert sum(read[:366]) >= len(days)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_two_readings_of_times_by_a_pattern_agree(pattern: str, tmp_path: Path) -> None:
+    form, generator = CsvFormat(dates=pattern, separator=";"), np.random.default_rng(8)
+    clocks = ["", " 9:05", "T09:35", " 11:59:59.9Z", " 12:00 AM", " 12:29 pm", " 3:30PM", " 24:00", " 13:00 PM", " 9"]
+    first = dt.date(2024, 1, 1)
+    days = [first + dt.timedelta(days=int(offset)) for offset in generator.integers(366, size=300)]
+    texts = [f"{day.strftime(pattern)}{clocks[place % len(clocks)]}" for place, day in enumerate(days)]
+    path = tmp_path / "rows.csv"
+    path.write_text("t\n" + "".join(f"{text}\n" for text in texts), encoding="utf-8")
+    schema = Schema.of("t", Timestamp("t", FIRST, LAST, "30 minutes"), size=99)
+    query = Query.marginal(schema.domain, "t")
+    read = values(DuckDBSource.csv(schema, path, form=form), query)
+    assert read == values(MemorySource(schema, {"t": [form.time_text(text) for text in texts]}), query)
+    assert sum(read[: 2 * 24 * 366]) == 7 * len(days) // 10  # the last three clocks are none
 
 
 @pytest.mark.parametrize(

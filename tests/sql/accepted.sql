@@ -194,6 +194,12 @@ SELECT count(*) FROM stays WHERE emergency = TRUE
 
 SELECT count(*) FROM stays WHERE emergency = FALSE
 
+SELECT count(*) FROM stays WHERE emergency = 'Y'
+
+SELECT count(*) FROM stays WHERE emergency <> 'no'
+
+SELECT count(*) FROM stays WHERE emergency IN ('f', '1')
+
 SELECT count(*) FROM stays WHERE emergency <> TRUE
 
 SELECT count(*) FROM stays WHERE emergency < TRUE

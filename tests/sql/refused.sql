@@ -556,7 +556,7 @@ SELECT count(*) FROM stays WHERE text(admitted) > '2024-01-01'
 SELECT count(*) FROM stays WHERE date_trunc('month', admitted) = 3
 -- 1:66 `admitted` is a date.
 
-SELECT count(*) FROM stays WHERE emergency = 'yes'
+SELECT count(*) FROM stays WHERE emergency = 'maybe'
 -- 1:46 `emergency` is not compared with this:
 
 SELECT count(*) FROM stays WHERE age / 0 > 1

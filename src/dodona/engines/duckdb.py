@@ -119,7 +119,7 @@ def _source_column(name: str, kind: str, source: str, form: CsvFormat) -> Source
         return SourceColumn(f"TRY_CAST({raw} AS TIMESTAMP)", ColumnForm.TIME, kind)
     if kind == "TIMESTAMP_NS":
         return SourceColumn(session.DAY_OF_NANOSECONDS.format(raw), ColumnForm.DAY, kind)
-    return SourceColumn(raw, session.form_of_type(kind), kind, number=form.number_sql(raw), day=form.day_sql(raw))
+    return SourceColumn(raw, session.form_of_type(kind), kind, number=form.number_sql(raw), time=form.time_sql(raw))
 
 
 # --- Answers: Parquet files and database tables are queried in place, CSV files and frames are loaded. ---

@@ -197,11 +197,14 @@ _WORDS = "[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN]"
 _PARTS = "([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4})"
 _PATTERN = re.compile("(?:%[dmY]|[^\\W\\d]|[ .,/_'-]){3,40}")
 _PART = re.compile("%[dmY]")
-_CLOCK = "([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?Z?)?"
+_PAST_HOUR = ":[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?"
+_CLOCK = f"([T ](([01]?[0-9]|2[0-3]){_PAST_HOUR}Z?|(0?[1-9]|1[0-2]){_PAST_HOUR} ?[aApP][mM]))?"
+# Of a text that `_CLOCK` accepts: no day has a colon, so the first match of each is in the clock.
+_HOUR, _MINUTES, _HALF = "([0-9]{1,2}):", "(:[0-9]{2}(?::[0-9]{2})?)", ":[0-9:.]+ ?([aApP])[mM]"
 
 
 def day_rule(parts: str) -> str:
-    """Return the regular expression of a whole text with a day and an optional time."""
+    """Return the regular expression of a whole text with a day and an optional time, by 24 hours or by am and pm."""
     return f"{_SPACE}{parts}{_CLOCK}{_SPACE}"
 
 
@@ -297,8 +300,12 @@ class CsvFormat:
         whole = text if self.thousands is None else text.replace(self.thousands, "")
         return whole.replace(self.decimal, ".")
 
-    def day_text(self, text: str) -> str:
-        """Convert the day in a text to the form of `domain.spelling`; a text in another format is unchanged."""
+    def time_text(self, text: str) -> str:
+        """Convert the day in a text, and its time, to the form of `domain.spelling`; other texts are unchanged.
+
+        >>> CsvFormat(dates="month-first").time_text("2/1/2024 9:05 PM")
+        '2024-02-01 21:05'
+        """
         if self.dates == "year-first" or len(text.encode()) > LONGEST_TEXT:
             return text
         parts, order = self._day_parts
@@ -306,7 +313,13 @@ class CsvFormat:
             return text
         matched = re.search(parts, text)
         day, month, year = ("" if matched is None else matched[order.index(part) + 1] for part in "dmY")
-        return f"{year}-{month.rjust(2, '0')}-{day.rjust(2, '0')}"
+        hour, minutes, half = (
+            "" if found is None else found[1] for found in (re.search(rule, text) for rule in (_HOUR, _MINUTES, _HALF))
+        )
+        if half:
+            hour = str(int(hour) % 12 + (12 if half in "pP" else 0))
+        clock = f" {hour.rjust(2, '0')}{minutes}" if hour else ""
+        return f"{year}-{month.rjust(2, '0')}-{day.rjust(2, '0')}{clock}"
 
     @property
     def _day_parts(self) -> tuple[str, str]:
@@ -332,16 +345,20 @@ class CsvFormat:
         fits = DUCKDB.matches.format(_shorten(raw), DUCKDB.literal(self.number_rule))
         return f"CASE WHEN {raw} IS NULL THEN NULL WHEN {fits} THEN {plain} ELSE '{UNREADABLE_NUMBER}' END"
 
-    def day_sql(self, raw: str) -> str:
-        """Return SQL for `day_text` of a field."""
+    def time_sql(self, raw: str) -> str:
+        """Return SQL for `time_text` of a field."""
         if self.dates == "year-first":
             return raw
         parts, order = self._day_parts
-        day, month, year = (
-            f"regexp_extract({raw}, {DUCKDB.literal(parts)}, {order.index(part) + 1})" for part in "dmY"
+        groups = [(parts, order.index(part) + 1) for part in "dmY"] + [(rule, 1) for rule in (_HOUR, _MINUTES, _HALF)]
+        day, month, year, hour, minutes, half = (
+            f"regexp_extract({raw}, {DUCKDB.literal(rule)}, {group})" for rule, group in groups
         )
         fits = DUCKDB.matches.format(_shorten(raw), DUCKDB.literal(day_rule(parts)))
-        written = f"{year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0')"
+        by_half = f"(TRY_CAST({hour} AS INTEGER) % 12 + CASE WHEN {half} IN ('p', 'P') THEN 12 ELSE 0 END)::VARCHAR"
+        full = f"lpad(CASE WHEN {half} = '' THEN {hour} ELSE {by_half} END, 2, '0')"
+        clock = f"CASE WHEN {hour} = '' THEN '' ELSE ' ' || {full} || {minutes} END"
+        written = f"{year} || '-' || lpad({month}, 2, '0') || '-' || lpad({day}, 2, '0') || {clock}"
         return f"CASE WHEN {fits} THEN {written} ELSE {raw} END"
 
     def raw_sql(self, attribute: Attribute, raw: str) -> str:
@@ -349,9 +366,9 @@ class CsvFormat:
         match attribute:
             case Integer() | Number():
                 return self.number_sql(raw)
-            case Date():
-                return self.day_sql(raw)
-            case Category() | Boolean() | Timestamp():
+            case Date() | Timestamp():
+                return self.time_sql(raw)
+            case Category() | Boolean():
                 return raw
 
 

@@ -45,8 +45,8 @@ class SourceColumn:
     type: str
     """The engine's name for the type."""
     number: str | None = None
-    day: str | None = None
-    """SQL for its values when read as a number or a day; by default `sql`."""
+    time: str | None = None
+    """SQL for its values when read as a number, or as a day or time; by default `sql`."""
 
 
 class Inspection(Protocol):
@@ -190,9 +190,9 @@ def _readings(table: Inspection, held: SourceColumn) -> dict[str, str]:
         number = read_column(_NUMBER, held.number or held.sql, held.form, table.dialect)
         expressions["v"] = table.dialect.double.format(number.value)
     if held.form in _DAYS and held.form is not None:
-        expressions["d"] = date_sql(read_column(_DAY, held.day or held.sql, held.form, table.dialect))
+        expressions["d"] = date_sql(read_column(_DAY, held.time or held.sql, held.form, table.dialect))
     if held.form in _TIMED and held.form is not None:
-        expressions["s"] = seconds_sql(held.sql, held.form, table.dialect)
+        expressions["s"] = seconds_sql(held.time or held.sql, held.form, table.dialect)
     if held.form is ColumnForm.TEXT:
         expressions["b"] = read_column(_TRUTH, held.sql, held.form, table.dialect).value
     return expressions

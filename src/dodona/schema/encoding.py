@@ -217,10 +217,20 @@ def _seconds(value: object) -> int | None:
             return None if days is None else (days - EPOCH) * DAY_SECONDS
 
 
+def read_boolean(text: str) -> bool | None:
+    """Return what a text means as a boolean, in a column or in a question; None if it means neither.
+
+    >>> read_boolean("Yes"), read_boolean("N"), read_boolean("off")
+    (True, False, None)
+    """
+    return True if _matches_rule(_TRUE, text) else False if _matches_rule(_FALSE, text) else None
+
+
 def _boolean(value: object) -> int | None:
     match value:
         case str():
-            return 1 if _matches_rule(_TRUE, value) else 0 if _matches_rule(_FALSE, value) else None
+            truth = read_boolean(value)
+            return None if truth is None else int(truth)
         case np.timedelta64():
             return None
         case bool() | np.bool_() | Real() | Decimal():

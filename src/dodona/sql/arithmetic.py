@@ -17,6 +17,7 @@ from sqlglot import exp
 from dodona.query.polynomial import MOST_DEGREE, Powers
 from dodona.query.query import MOST_TABLE
 from dodona.schema.attributes import Date, Timestamp, numeric_grid
+from dodona.schema.encoding import read_boolean
 from dodona.schema.moments import DAY_SECONDS, seconds_since_epoch
 from dodona.sql.calendar import Interval, parse_interval, shift_day
 from dodona.sql.scalar import (
@@ -267,8 +268,8 @@ def cast_constant(value: Constant, to: str) -> Constant:  # noqa: C901  one case
             constant = parse_signed(value)
         case (("whole" | "number"), bool()):
             constant = Fraction(value)
-        case "boolean", str() if value.lower() in {"true", "false"}:
-            constant = value.lower() == "true"
+        case "boolean", str():
+            constant = read_boolean(value)
         case "text", bool():
             constant = str(value).lower()
         case "text", Fraction() if value.denominator == 1:

@@ -21,6 +21,7 @@ from dodona.query.predicate import (
     pack_bits,
 )
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Date
+from dodona.schema.encoding import read_boolean
 from dodona.sql.arithmetic import add, formula_of
 from dodona.sql.calendar import Interval, date_part_values, parse_interval
 from dodona.sql.scalar import (
@@ -161,8 +162,8 @@ def _coerce(leaf: Leaf, relation: str, constant: Constant) -> tuple[str, Constan
             return relation, dt.datetime.combine(constant, dt.time())
         case "boolean", Fraction() if constant in {0, 1}:
             return relation, constant == 1
-        case "boolean", str() if constant.lower() in {"true", "false", "t", "f"}:
-            return relation, constant.lower().startswith("t")
+        case "boolean", str() if (truth := read_boolean(constant)) is not None:
+            return relation, truth
         case "interval", str():
             interval = parse_interval(constant)
             if interval is None:
