@@ -150,7 +150,8 @@ def test_rows_that_noise_selected_are_held_simultaneously_and_missed_by_their_ow
 def test_an_answer_says_whether_noise_decided_which_rows_it_shows(question, selected):
     answer = curator(PURE).ask(question, within=30)
     assert answer.coverage.selected is selected
-    assert ("named beforehand" in str(answer)) is selected
+    # No count at all is above 120 in one table of a hundred, and then there is nothing to say.
+    assert ("named beforehand" in str(answer)) is (selected and len(answer.rows) > 0)
     again = RecordedAnswer.from_json(answer.to_json())
     assert again.coverage == answer.coverage
     assert answer_notes(again) == answer_notes(answer)
