@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dodona.client import connect as connect
     from dodona.client import connect_async as connect_async
+    from dodona.curator.curator import Curator
     from dodona.dataset import create_ledger, open_dataset, rehearse
     from dodona.lab import local, mechanisms, textbook
     from dodona.lab.adaptive.holdout import ReusableHoldout
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     open = open_dataset  # noqa: A001  the surface: dodona.open
 
 __all__ = [
-    "Analyst", "Boolean", "Budget", "Category", "ComputedColumn", "Constraint", "Date", "Domain", "Integer",
+    "Analyst", "Boolean", "Budget", "Category", "ComputedColumn", "Constraint", "Curator", "Date", "Domain", "Integer",
     "LinkedTable", "Number", "PublicTable", "Query", "ReusableHoldout", "Schema", "StatisticalQueryOracle", "Timestamp",
     "Unit", "Workload", "create_ledger", "local", "mechanisms", "quote_synthesis", "rehearse", "synthesize", "textbook",
 ]  # fmt: skip
@@ -45,6 +46,7 @@ _LAZY = {
     "synthesize": ("dodona.synth.synthesize", "synthesize"),
     "quote_synthesis": ("dodona.synth.synthesize", "quote_synthesis"),
     "Workload": ("dodona.synth.workload", "Workload"),
+    "Curator": ("dodona.curator.curator", "Curator"),
     "Budget": ("dodona.privacy.budget", "Budget"),
     "Analyst": ("dodona.privacy.budget", "Analyst"),
     "Query": ("dodona.query.query", "Query"),
