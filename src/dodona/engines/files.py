@@ -314,7 +314,7 @@ class CsvFormat:
         matched = re.search(parts, text)
         day, month, year = ("" if matched is None else matched[order.index(part) + 1] for part in "dmY")
         hour, minutes, half = (
-            "" if found is None else found[1] for found in (re.search(rule, text) for rule in (_HOUR, _MINUTES, _HALF))
+            "" if match is None else match[1] for match in (re.search(rule, text) for rule in (_HOUR, _MINUTES, _HALF))
         )
         if half:
             hour = str(int(hour) % 12 + (12 if half in "pP" else 0))
