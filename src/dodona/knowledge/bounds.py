@@ -60,7 +60,7 @@ def ranges_within_noise(releases: Sequence[BlockMeasurement], *, confidence: flo
     ranges = []
     for release in releases:
         failing = (1 - confidence) * release.block.values / number
-        room = math.ceil(release.noise.accuracy(1 - failing, answers=release.block.values).within)
+        room = math.ceil(release.noise.width(failing, release.block.values))
         low = tuple(Fraction(value - room) for value in release.values)
         ranges.append(KnownRange(release.block, low, tuple(Fraction(value + room) for value in release.values)))
     return tuple(ranges)

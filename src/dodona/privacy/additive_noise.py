@@ -149,27 +149,22 @@ class Laplace:
 
         Theorem: laplace-accuracy
         """
-        failing = to_failure_probability(confidence)
-        sampled = 0.0
-        if sample is not None:
-            failing /= 2
-            sampled = accuracy.sampling_error(failing, answers=answers, sample=sample)
-        tail = math.log(_per_answer(failing, validate_count(answers, argument="answers")))
         scale = float(self.scale)
+        expected = 1 / math.sinh(1 / scale) if scale > 1 / 700 else 0.0
+        return _accuracy(self, expected, confidence, answers, sample)
+
+    def width(self, failing: float, answers: int = 1) -> float:
+        """Return the least integer that no error of so many answers exceeds except with a failure probability.
+
+        Theorem: laplace-accuracy
+        """
+        scale, tail = float(self.scale), math.log(_per_answer(failing, answers))
         steps = max(1, math.ceil(scale * (math.log(2 / (1 + math.exp(-1 / scale))) - tail)))
         while _log_tail(steps, scale) > tail:
             steps += 1
         while steps > 1 and _log_tail(steps - 1, scale) <= tail:
             steps -= 1
-        expected = 1 / math.sinh(1 / scale) if scale > 1 / 700 else 0.0
-        if sample is None:
-            return Accuracy(within=float(steps - 1), confidence=confidence, expected=expected)
-        return Accuracy(
-            within=steps - 1 + sampled,
-            confidence=confidence,
-            expected=expected + math.sqrt(sample) / 2,
-            against=accuracy.Against.POPULATION,
-        )
+        return float(steps - 1)
 
     def probability(self, noise: int) -> float:
         """Return the probability of this noise: tanh(1/(2·scale))·exp(-|noise|/scale).
@@ -384,18 +379,14 @@ class Gaussian:
 
         Theorem: gaussian-accuracy
         """
-        failing = to_failure_probability(confidence) / (1 if sample is None else 2)
-        scale = float(self.scale)
-        within = _quantile(scale, failing, validate_count(answers, argument="answers"))
-        expected = _expected(scale)
-        if sample is None:
-            return Accuracy(within=within, confidence=confidence, expected=expected)
-        return Accuracy(
-            within=within + accuracy.sampling_error(failing, answers=answers, sample=sample),
-            confidence=confidence,
-            expected=expected + math.sqrt(sample) / 2,
-            against=accuracy.Against.POPULATION,
-        )
+        return _accuracy(self, _expected(float(self.scale)), confidence, answers, sample)
+
+    def width(self, failing: float, answers: int = 1) -> float:
+        """Return an integer that no error of so many answers exceeds except with a failure probability.
+
+        Theorem: gaussian-accuracy
+        """
+        return _quantile(float(self.scale), failing, answers)
 
     def probability(self, noise: int) -> float:
         """Return the probability of this noise.
@@ -501,23 +492,20 @@ class RoundedGaussian:
 
         Theorem: rounded-gaussian
         """
-        failing = to_failure_probability(confidence) / (1 if sample is None else 2)
-        share = _per_answer(failing, validate_count(answers, argument="answers"))
-        scale = float(self.scale)
+        return _accuracy(self, _rounded_mean(float(self.scale)), confidence, answers, sample)
+
+    def width(self, failing: float, answers: int = 1) -> float:
+        """Return the least integer that no error of so many answers exceeds except with a failure probability.
+
+        Theorem: rounded-gaussian
+        """
+        scale, share = float(self.scale), _per_answer(failing, answers)
         steps = max(1, math.ceil(0.5 - NormalDist().inv_cdf(share / 2) * scale))
         while _rounded_tail(steps, scale) > share:
             steps += 1
         while steps > 1 and _rounded_tail(steps - 1, scale) <= share:
             steps -= 1
-        expected = _rounded_mean(scale)
-        if sample is None:
-            return Accuracy(within=float(steps - 1), confidence=confidence, expected=expected)
-        return Accuracy(
-            within=steps - 1 + accuracy.sampling_error(failing, answers=answers, sample=sample),
-            confidence=confidence,
-            expected=expected + math.sqrt(sample) / 2,
-            against=accuracy.Against.POPULATION,
-        )
+        return float(steps - 1)
 
     def probability(self, noise: int) -> float:
         """Return the probability of this noise.
@@ -560,11 +548,22 @@ def widest_within(law: str, within: float, failing: float) -> Noise:
 
 @lru_cache(maxsize=1 << 13)
 def noise_width(noise: Noise, failing: float, answers: int = 1) -> int:
-    """Return the least integer that the error of no answer exceeds except with a failure probability; cached.
+    """Return an integer that the error of no answer exceeds except with a failure probability: cached `width`."""
+    return int(noise.width(failing, answers))
 
-    Theorem: laplace-accuracy, gaussian-accuracy, rounded-gaussian
-    """
-    return int(noise.accuracy(1 - failing, answers=answers).within)
+
+def _accuracy(noise: Noise, expected: float, confidence: float, answers: int, sample: int | None) -> Accuracy:
+    """Return the accuracy of answers with this noise, whose expected error is known or bounded."""
+    failing = to_failure_probability(confidence) / (1 if sample is None else 2)
+    within = noise.width(failing, validate_count(answers, argument="answers"))
+    if sample is None:
+        return Accuracy(within=within, confidence=confidence, expected=expected)
+    return Accuracy(
+        within=within + accuracy.sampling_error(failing, answers=answers, sample=sample),
+        confidence=confidence,
+        expected=expected + math.sqrt(sample) / 2,
+        against=accuracy.Against.POPULATION,
+    )
 
 
 def normal_noise(budget: Budget) -> type[NormalNoise]:
