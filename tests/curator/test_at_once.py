@@ -65,7 +65,7 @@ def test_what_another_released_between_two_rungs_is_replayed_and_not_derived():
     slow, quick = curator(kept=kept), curator(kept=kept)
     ladder = slow._ladder
     questions = tuple(map(compile_sql, (OLD, f"{OLD} AND emergency"), repeat(schema())))
-    call = ladder._resolve(questions, replace(DEFAULT, within=40), None)
+    call = ladder.resolve(questions, replace(DEFAULT, within=40), None)
     replay(ladder, call)
     assert call.missing
     quick.ask_many([OLD, f"{OLD} AND emergency"], within=40)

@@ -113,10 +113,10 @@ FAULTS = {
     "an offer names half the price": Fault(
         (
             replace_lines(
-                "dodona.curator.ladder",
-                "        price = FREE if order is None else self._price(order)",
-                "        price = FREE if order is None else Price(order.share / 2, (order.event,), self.budget.delta)",
-                symbol="Ladder.offer",
+                "dodona.curator.offers",
+                "    price = FREE if order is None else Price(order.share, (order.event,), ladder.budget.delta)",
+                "    price = FREE if order is None else Price(order.share / 2, (order.event,), ladder.budget.delta)",
+                symbol="make_offer",
             ),
         ),
         "a quote is what is charged",
@@ -146,8 +146,8 @@ FAULTS = {
             ),
             replace_lines(
                 "dodona.curator.ladder",
-                "        call = self._resolve(distinct, request, key)",
-                "        call = self._resolve(distinct, request, None)",
+                "        call = self.resolve(distinct, request, key)",
+                "        call = self.resolve(distinct, request, None)",
                 symbol="Ladder.answers",
             ),
         ),

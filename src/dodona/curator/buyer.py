@@ -1,4 +1,4 @@
-"""What to measure for questions that do not follow from earlier releases: their answers, or a bundle."""
+"""What to measure for several questions that do not follow from earlier releases: their answers, or a bundle."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dodona.curator.demands import CountDemand, Resolved
+from dodona.curator.demands import CountDemand
 from dodona.curator.planner import Planner, PurchaseOrder
 from dodona.curator.rent_or_buy import Bundle, RentOrBuyRule
 from dodona.curator.request import Request
-from dodona.ledger.ledger import PriceList
 from dodona.privacy.accountants import PriceFunction, Shares, price_functions
 from dodona.privacy.events import Event
 from dodona.query.predicate import And, Predicate, evaluate_predicate
@@ -40,31 +39,6 @@ class Buyer:
     """What events take of each account, all as of the moment of the call."""
     share: Callable[[Event], Fraction]
 
-    def single(
-        self, resolved: Resolved, request: Request, wanted: CountDemand, prices: PriceList, left: Fraction
-    ) -> PurchaseOrder:
-        """Return what to buy for one question: its answer, or a bundle that has paid for itself and still fits.
-
-        Of two active accounts, the one in which the widest bundle takes less decides.
-        """
-        question, demands = resolved.question, resolved.demands
-        tolerances = None if demands is None else tuple([demand.tolerance for demand in demands])
-        options = self.planner.with_prices(prices.share).options((question,), request, tolerances)
-        live: list[tuple[PriceFunction, PurchaseOrder, float]] = []
-        for price in price_functions(prices.shares, *[planned.event for planned in options]):
-            alone, place = min((price(planned.event), place) for place, planned in enumerate(options))
-            if math.isfinite(alone):
-                live.append((price, options[place], alone))
-        if not live:
-            return self.planner.plan((question,), request)
-        if len(live) > 1:
-            live.sort(key=lambda account: self.rule.reference(wanted, account[2], account[0]))
-        price, cheapest, alone = live[0]
-        bundle = self.rule.choose(self.rule.eased(wanted), alone, price, float(left))
-        if bundle is not None:
-            return self._order_bundle(bundle)
-        return cheapest if cheapest.share <= left else self.planner.plan((question,), request)
-
     def together(
         self, questions: Sequence[Question], request: Request, wanted: Iterable[CountDemand | None]
     ) -> PurchaseOrder:
@@ -77,9 +51,9 @@ class Buyer:
             best = self._cheapest([*self.rule.whole(kinds, self._accounts())])
             best = best if best is not None and self.rule.answers(best, kinds) else None
         if best is not None and self._is_cheaper(self.share(best.event), questions, request, kinds):
-            return self._order_bundle(best)
+            return self.order_bundle(best)
         alone = self.planner.plan(questions, request)
-        return alone if best is None or self.share(best.event) > alone.share else self._order_bundle(best)
+        return alone if best is None or self.share(best.event) > alone.share else self.order_bundle(best)
 
     def _is_cheaper(
         self, share: Fraction, questions: Sequence[Question], request: Request, kinds: Sequence[CountDemand]
@@ -122,7 +96,8 @@ class Buyer:
         payable = [bundle for bundle in bundles if math.isfinite(bundle.price)]
         return min(payable, key=lambda bundle: self.share(bundle.event), default=None)
 
-    def _order_bundle(self, bundle: Bundle) -> PurchaseOrder:
+    def order_bundle(self, bundle: Bundle) -> PurchaseOrder:
+        """Return the order of a bundle."""
         measurement = bundle.measurement(self.rule.domain, self.rule.normal)
         return PurchaseOrder(measurement, bundle.event, self.share(bundle.event), bundle.level)
 

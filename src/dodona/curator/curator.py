@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
@@ -18,8 +17,9 @@ from weakref import WeakValueDictionary
 from dodona.answer.answer import Answer
 from dodona.answer.offer import Offer
 from dodona.curator.desk import WHOLE_BUDGET, Desk, mark_errors_charged
-from dodona.curator.earlier import answer_as_of
 from dodona.curator.ladder import OPTIONAL_RUNGS, Ladder
+from dodona.curator.lookup import answer_as_of
+from dodona.curator.offers import make_offer
 from dodona.curator.request import Dataset, Request, Tolerances, effective_max_price, make_request
 from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidArgument, InvalidRequest
@@ -27,7 +27,7 @@ from dodona.ledger.errors import KeyReused
 from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact, format_percent
 from dodona.privacy.budget import BudgetState
-from dodona.query.canonical import query_digest
+from dodona.query.canonical import joint_digest
 from dodona.query.query import Query
 from dodona.query.question import Question, question_from_query
 from dodona.query.statement import Statement
@@ -251,7 +251,7 @@ class Curator:
             raise InvalidRequest("There is no question to quote. Write one, or a list of them.")
         request = self._request(within, confidence, epsilon, max_price, fresh=fresh)
         asked = tuple(map(self.read, several if fresh else _deduplicate(several)[0]))
-        offer = self._ladder.offer(_questions(asked), request)
+        offer = make_offer(self._ladder, _questions(asked), request)
         return offer.explaining() if all(isinstance(each, Statement) and each.explain for each in asked) else offer
 
     def request_approval(
@@ -271,14 +271,14 @@ class Curator:
             raise InvalidRequest("A request for approval names its analyst. Open the dataset with analyst=.")
         several = (question,) if isinstance(question, str | Query) else _question_list(question)
         asked, ledger = _questions(tuple(map(self.read, _deduplicate(several)[0]))), self._dataset.ledger
-        offer = self._ladder.offer(asked, self._request(within, confidence, epsilon, WHOLE_BUDGET))
+        offer = make_offer(self._ladder, asked, self._request(within, confidence, epsilon, WHOLE_BUDGET))
         known, limit = ledger.approval(key, analyst=self.desk.analyst), ledger.allowance(analyst=self.desk.analyst)
         if known is None and (limit is None or offer.price.share <= limit.share):
             raise InvalidRequest("No limit forbids this question, so it needs no approval. Ask it.")
         return ledger.request_approval(
             analyst=self.desk.analyst,
             key=key,
-            question=_digest(asked),
+            question=joint_digest(question.query for question in asked),
             share=offer.price.share,
             text="; ".join(dict.fromkeys(parsed.text for parsed in asked if parsed.text)) or "a query",
         )
@@ -442,7 +442,7 @@ class Curator:
         """Return the offer for a statement as an answer of text; nothing is charged."""
         from dodona.answer.recorded import explain_offer
 
-        offer = self._ladder.offer(asked.parts, request)
+        offer = make_offer(self._ladder, asked.parts, request)
         return explain_offer(offer, asked.text, head=self._dataset.ledger.head, version=self._dataset.source.version)
 
     def close(self) -> None:
@@ -498,7 +498,7 @@ class Curator:
         approval = self._dataset.ledger.approval(key, analyst=self.desk.analyst)
         if approval is None:
             return request
-        if approval.question != _digest(asked):
+        if approval.question != joint_digest(question.query for question in asked):
             raise KeyReused(key)
         return replace(request, max_price=approval.share) if approval.granted and max_price is None else request
 
@@ -519,11 +519,6 @@ def _assemble(asked: tuple[Question | Statement, ...], answers: tuple[Answer, ..
 
     with mark_errors_charged() if any(answer.price.share > 0 for answer in answers) else nullcontext():
         return assemble_answers(asked, answers)
-
-
-def _digest(asked: tuple[Question, ...]) -> str:
-    """Return a digest of what questions mean, which an approval is bound to."""
-    return sha256("\n".join(query_digest(question.query) for question in asked).encode("ascii")).hexdigest()
 
 
 def _question_list(questions: object) -> tuple[object, ...]:

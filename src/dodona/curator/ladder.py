@@ -15,10 +15,9 @@ from functools import partial
 
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.laws import DerivedValues, Evidence, Recalled
-from dodona.answer.offer import Offer
 from dodona.answer.results import PreparedWorkload
 from dodona.curator.beyond_budget import BeyondBudget, best_affordable
-from dodona.curator.demands import Aim, Resolved, distinct_questions
+from dodona.curator.demands import Aim, CountDemand, Resolved, distinct_questions
 from dodona.curator.desk import (
     AffordableRequest,
     Bought,
@@ -41,7 +40,6 @@ from dodona.curator.lookup import (
     text_readings,
     written_questions,
 )
-from dodona.curator.offers import expect_accuracy, explain_price, hint_at_cheaper_ways
 from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request, validate_tolerances
 from dodona.curator.shared import SharedKnowledge
@@ -52,10 +50,10 @@ from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.ledger.ledger import LedgerView
 from dodona.privacy.accuracy import to_failure_probability
-from dodona.privacy.budget import FREE, Price
+from dodona.privacy.budget import FREE
 from dodona.query.canonical import query_digest
 from dodona.query.query import Query
-from dodona.query.question import KeyLabel, Question, Total
+from dodona.query.question import Question
 from dodona.trusted.gate import release_measurement
 
 _MOST_LOOKS = 8  # after this many looks a call proceeds, whatever others release meanwhile
@@ -217,7 +215,7 @@ class Ladder:
             recalled = self._recall(distinct, request, key)
             if recalled is not None:
                 return self._make_answers(spread_answers(recalled, asked, places), request)
-        call = self._resolve(distinct, request, key)
+        call = self.resolve(distinct, request, key)
         self._climb(call)
         origins = {id(origin): origin for origin in call.origins if origin is not None}.values()
         if all(origin.source in _FREE_SOURCES for origin in origins):
@@ -244,7 +242,7 @@ class Ladder:
             with suppress(AnswerInterrupted):
                 results = self._recall(distinct, request, key, wait=False)
         else:
-            call = self._resolve(distinct, request, None)
+            call = self.resolve(distinct, request, None)
             self.climb_free(call)
             if anyhow:
                 call.fill(map(Found.derived, self.lookup.derive_anyhow(call.missing)))
@@ -253,7 +251,7 @@ class Ladder:
 
     def prepare(self, asked: tuple[Question, ...], request: Request, key: str | None) -> PreparedWorkload:
         """Buy the cheapest measurement that answers all questions; those that already follow cost nothing."""
-        call = self._resolve(distinct_questions(asked, request)[0], request, key)
+        call = self.resolve(distinct_questions(asked, request)[0], request, key)
         while True:
             self.climb_free(call)
             if not call.missing:
@@ -265,31 +263,7 @@ class Ladder:
                 return PreparedWorkload(questions=len(asked), price=bought.price, bought=order.described)
             self._look_again(call)
 
-    def offer(self, asked: tuple[Question, ...], request: Request) -> Offer:
-        """Return the price of questions; nothing is spent."""
-        call = self._resolve(distinct_questions(asked, request)[0], request, None)
-        self.climb_free(call)
-        left = self._dataset.ledger.left(analyst=self.desk.analyst)
-        order = self.plan_order(call) if call.missing else None
-        price = FREE if order is None else self._price(order)
-        known = next((origin for origin in call.origins if origin is not None), None)
-        words, instead = explain_price(self, call, price, left)
-        words += hint_at_cheaper_ways(self, call, order)
-        return Offer(
-            question=asked[0],
-            foreseen=not all(isinstance(column.expression, Total | KeyLabel) for column in asked[0].columns),
-            price=price,
-            source="measured" if order is not None or known is None else known.source,
-            mechanism=order.described if order is not None else "earlier releases",
-            accuracy=tuple(expect_accuracy(self, call, order)),
-            confidence=request.confidence,
-            allowed=self.desk.allowed(request.max_price),
-            explanation=" ".join(words),
-            about=self._dataset.about,
-            alternatives=instead,
-        )
-
-    def _resolve(self, asked: Sequence[Question], request: Request, key: str | None) -> Call:
+    def resolve(self, asked: Sequence[Question], request: Request, key: str | None) -> Call:
         """Return a call placed before the first rung."""
         if request.within is not None:
             validate_tolerances(request.within, asked)
@@ -367,16 +341,33 @@ class Ladder:
             return self.planner.plan(_questions(missing), request)
         if len(missing) > 1:
             return self._plan_together(call)
-        demand = missing[0].count_demand
-        if demand is None:
+        if missing[0].count_demand is None:
             return self.planner.plan((missing[0].question,), request)
-        ledger, prices = self._dataset.ledger, self.desk.prices(call.key)
-        left = prices.allowed(request.max_price)
+        with self.releases.lock:
+            return self._plan_single(missing[0], missing[0].count_demand, call)
+
+    def _plan_single(self, resolved: Resolved, wanted: CountDemand, call: Call) -> PurchaseOrder:
+        """Return what to measure for one question: its answer, or a bundle that has paid for itself and still fits.
+
+        Of two active accounts, the one in which the widest bundle takes less decides.
+        """
+        ledger, prices, rule = self._dataset.ledger, self.desk.prices(call.key), self.buyer.rule
+        left = prices.allowed(call.request.max_price)
         receipt = None if call.key is None else ledger.receipt(call.key, analyst=self.desk.analyst)
         if receipt is not None:  # charged but not measured: it fits, as it did then
             left += ledger.share(receipt.event)
-        with self.releases.lock:
-            return self.buyer.single(missing[0], request, demand, prices, left)
+        tolerances = None if resolved.demands is None else tuple([demand.tolerance for demand in resolved.demands])
+        options = self.planner.by_account(resolved.question, call.request, tolerances, prices)
+        if len(options) > 1:
+            options.sort(key=lambda option: rule.reference(wanted, option.cost, option.price))
+        if options:
+            option = options[0]
+            best = rule.choose(rule.eased(wanted), option.cost, option.price, float(left))
+            if best is not None:
+                return self.buyer.order_bundle(best)
+            if option.order.share <= left:
+                return option.order
+        return self.planner.plan((resolved.question,), call.request)
 
     def _plan_together(self, call: Call) -> PurchaseOrder:
         demands = (resolved.count_demand for resolved in call.missing) if bundle in self.rungs else (None,)
@@ -428,7 +419,7 @@ class Ladder:
 
         Of a single question nothing was free, or nothing would have been bought.
         """
-        call = self._resolve(asked, request, None)
+        call = self.resolve(asked, request, None)
         released = self.releases.before(receipt.id) if len(asked) > 1 else None
         if released is not None:
             self.reading(released).climb_free(call)
@@ -446,7 +437,7 @@ class Ladder:
         if asked is None:  # a bundle: what it was bought for follows from it
             for reading in text_readings(release.text or "", read):
                 with suppress(InvalidRequest):
-                    values = self.answers_of_bundle(self._resolve(reading, request, None).asked, receipt)
+                    values = self.answers_of_bundle(self.resolve(reading, request, None).asked, receipt)
                     if values is not None:
                         origin = Origin("replayed", receipt.id, reused=True)
                         return self._make_answers([Found(answer, origin) for answer in values], request)
@@ -485,15 +476,12 @@ class Ladder:
         direct = tuple(tuple((each.values, each.noise) for each in block or ()) for block in released)
         return Recalled(self.releases.draws, direct, self.releases.follow_alone(query.blocks))
 
-    def _price(self, order: PurchaseOrder) -> Price:
-        return Price(order.share, (order.event,), self.budget.delta)
-
     def affordable(self, call: Call, most: Fraction) -> AffordableRequest | None:
         """Return nearly the best accuracy that a share of the budget buys; several questions may be bought together."""
         missing = _questions(call.missing or call.asked)
 
         def share(wish: Request) -> Fraction:
-            return self.plan_order(self._resolve(missing, wish, None)).share
+            return self.plan_order(self.resolve(missing, wish, None)).share
 
         return best_affordable(share, call.request, most, pure=self.budget.delta == 0)
 

@@ -15,7 +15,7 @@ from dodona.curator.combined import follow_blocks
 from dodona.curator.demands import Demand, Resolved
 from dodona.curator.planner import predict_error
 from dodona.curator.request import Request
-from dodona.errors import InvalidRequest
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.knowledge.knowledge import may_be_exact
 from dodona.knowledge.patterns import KnownValues, noise_variance
 from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
@@ -32,6 +32,9 @@ from dodona.sql.compile import read_questions
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from dodona.answer.answer import Answer
+    from dodona.curator.ladder import Ladder
 
 
 # --- The free rungs: replay and derivation. ---
@@ -408,3 +411,32 @@ def is_written_as(release: Release, asked: Sequence[Question], missing: Sequence
         )
         return meant <= written <= given
     return False
+
+
+# --- Answers about an older version of the rows: free, marked as stale, and never taken for current ones. ---
+
+
+def answer_as_of(
+    ladder: Ladder, asked: tuple[Question, ...], request: Request, version: object, *, anyhow: bool
+) -> tuple[Answer, ...]:
+    """Return what was released about a version of the rows, or follows from that; with `anyhow` at any accuracy.
+
+    No row is read and nothing is charged.
+    """
+    dataset = ladder.desk.dataset
+    dataset.ledger.permit(ladder.desk.analyst)
+    if request.fresh:
+        raise InvalidRequest("An older version is never measured anew. Write one of as_of= and fresh=True.")
+    released = ladder.shared.of_version(version) if isinstance(version, str) else None
+    if released is None or not isinstance(version, str):
+        listed = dict.fromkeys(
+            receipt.version for receipt, _ in dataset.ledger.releases() if receipt.dataset == dataset.name
+        )
+        known = ", ".join([*listed][-10:])
+        accepted = f"write a version about which something was released: {known}" if known else "nothing was released"
+        raise InvalidArgument("as_of", version, accepted)
+    answers = ladder.reading(released).free_answers(asked, request, None, anyhow=anyhow)
+    if answers is None:
+        wanted = "" if anyhow else " as accurately as this"
+        raise InvalidRequest(f"Nothing that was released about version {version} of the data answers this{wanted}.")
+    return tuple(replace(answer, version=version, stale=version != dataset.source.version) for answer in answers)

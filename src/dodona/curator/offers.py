@@ -1,4 +1,4 @@
-"""The parts of an offer besides its price: the expected accuracy, the reason for the price, and cheaper ways."""
+"""Offers: the price of questions, the expected accuracy, the reason for the price, and cheaper ways."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 
 from dodona.answer.evaluation import evaluate
 from dodona.answer.laws import Evidence
-from dodona.answer.offer import ExpectedAccuracy
+from dodona.answer.offer import ExpectedAccuracy, Offer
 from dodona.curator.beyond_budget import explain_options
-from dodona.curator.demands import Resolved
+from dodona.curator.demands import Resolved, distinct_questions
 from dodona.curator.desk import alternatives, explain_price_above_epsilon, explain_price_refusal
 from dodona.curator.planner import PurchaseOrder
 from dodona.curator.request import Request
 from dodona.ledger.errors import Alternative
 from dodona.numbers import format_percent
 from dodona.privacy.accuracy import to_failure_probability
-from dodona.privacy.budget import Price
-from dodona.query.question import Total
+from dodona.privacy.budget import FREE, Price
+from dodona.query.question import KeyLabel, Question, Total
 
 if TYPE_CHECKING:
     from dodona.curator.ladder import Call, Ladder
@@ -30,7 +30,33 @@ if TYPE_CHECKING:
 _SHOWN = 10
 
 
-def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> Iterator[ExpectedAccuracy]:
+def make_offer(ladder: Ladder, asked: tuple[Question, ...], request: Request) -> Offer:
+    """Return the price of questions and the expected accuracy; nothing is spent."""
+    call = ladder.resolve(distinct_questions(asked, request)[0], request, None)
+    ladder.climb_free(call)
+    dataset = ladder.desk.dataset
+    left = dataset.ledger.left(analyst=ladder.desk.analyst)
+    order = ladder.plan_order(call) if call.missing else None
+    price = FREE if order is None else Price(order.share, (order.event,), ladder.budget.delta)
+    known = next((origin for origin in call.origins if origin is not None), None)
+    words, instead = _explain_price(ladder, call, price, left)
+    words += _hint_at_cheaper_ways(ladder, call, order)
+    return Offer(
+        question=asked[0],
+        foreseen=not all(isinstance(column.expression, Total | KeyLabel) for column in asked[0].columns),
+        price=price,
+        source="measured" if order is not None or known is None else known.source,
+        mechanism=order.described if order is not None else "earlier releases",
+        accuracy=tuple(_expect_accuracy(ladder, call, order)),
+        confidence=request.confidence,
+        allowed=ladder.desk.allowed(request.max_price),
+        explanation=" ".join(words),
+        about=dataset.about,
+        alternatives=instead,
+    )
+
+
+def _expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> Iterator[ExpectedAccuracy]:
     """Yield the expected accuracy of each column, the first ten as ranges; of several questions, the first ten."""
     from dodona.curator.forecast import Forecaster
 
@@ -53,7 +79,7 @@ def expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> 
             ]
 
 
-def explain_price(
+def _explain_price(
     ladder: Ladder, call: Call, price: Price, left: Fraction
 ) -> tuple[list[str], tuple[Alternative, ...]]:
     """Return in words whether the price fits the remaining budget and how it is handled if not, and what would fit."""
@@ -76,7 +102,7 @@ def explain_price(
     return [*explained, why] if why else explained, alternatives(best, allow=allow)
 
 
-def hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
+def _hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
     """Return the price of `prepare`, where a bundle would answer the question."""
     demand = call.missing[0].count_demand if len(call.missing) == 1 and order is not None else None
     if demand is None or order is None:

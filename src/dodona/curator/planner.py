@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Self
+from typing import NamedTuple, Self
 
 from dodona.answer.laws import describe_normal
 from dodona.answer.mechanism import describe_measurement
@@ -17,7 +17,8 @@ from dodona.curator.request import ColumnTolerances, DefaultTolerance, Request, 
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
 from dodona.knowledge.asked import BundleLevel
 from dodona.knowledge.patterns import noise_variance
-from dodona.privacy.accountants import Spending
+from dodona.ledger.ledger import PriceList
+from dodona.privacy.accountants import PriceFunction, Spending, price_functions
 from dodona.privacy.additive_noise import (
     LARGEST_SCALE,
     NOISE_TYPES,
@@ -236,6 +237,14 @@ class PurchaseOrder:
         return noise if self.bundle is None else f"{self.bundle.value}, with {noise}"
 
 
+class AccountOption(NamedTuple):
+    """The cheapest measurement in one account."""
+
+    price: PriceFunction
+    order: PurchaseOrder
+    cost: float
+
+
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Chooses noise laws and scales for one dataset."""
@@ -282,6 +291,18 @@ class Planner:
                 self._laws.clear()
             self._laws[key] = known
         return known
+
+    def by_account(
+        self, question: Question, request: Request, tolerances: tuple[float, ...] | None, prices: PriceList
+    ) -> list[AccountOption]:
+        """Return the cheapest measurement of a question in each account that counts it, at the prices of one moment."""
+        options = self.with_prices(prices.share).options((question,), request, tolerances)
+        cheapest = []
+        for price in price_functions(prices.shares, *[planned.event for planned in options]):
+            cost, place = min((price(planned.event), place) for place, planned in enumerate(options))
+            if math.isfinite(cost):
+                cheapest.append(AccountOption(price, options[place], cost))
+        return cheapest
 
     def _once(self, question: Question, request: Request) -> PurchaseOrder:
         """Return the plan of one question, cached, because a quote is usually followed by its question."""

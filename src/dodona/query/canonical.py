@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -83,6 +83,11 @@ def query_digest(query: queries.Query) -> str:
     The value of a step and the labels of groups are not part of it.
     """
     return hashlib.sha256("\n".join((_VERSION, *_block_texts(query))).encode()).hexdigest()
+
+
+def joint_digest(asked: Iterable[queries.Query]) -> str:
+    """Return the digest of several queries, in this order."""
+    return hashlib.sha256("\n".join(map(query_digest, asked)).encode("ascii")).hexdigest()
 
 
 def block_digests(query: queries.Query) -> Iterator[str]:
