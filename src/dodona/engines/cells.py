@@ -447,8 +447,16 @@ def bit_runs(codes: int) -> Iterator[tuple[int, int]]:
     >>> list(bit_runs(0b110111))
     [(0, 2), (4, 5)]
     """
-    edges = np.flatnonzero(np.diff(_bits(codes), prepend=0, append=0)).tolist()
-    yield from ((first, after - 1) for first, after in zip(edges[::2], edges[1::2], strict=True))
+    changes = codes ^ codes << 1
+    if changes.bit_count() > _FEW_CHANGES:
+        edges = np.flatnonzero(np.diff(_bits(codes), prepend=0, append=0)).tolist()
+        yield from ((first, after - 1) for first, after in zip(edges[::2], edges[1::2], strict=True))
+        return
+    while changes:
+        first = (changes & -changes).bit_length() - 1
+        changes &= changes - 1
+        yield first, (changes & -changes).bit_length() - 2
+        changes &= changes - 1
 
 
 def _bits(codes: int) -> NDArray[np.int8]:
@@ -457,6 +465,7 @@ def _bits(codes: int) -> NDArray[np.int8]:
 
 
 _MANY_RUNS = 32
+_FEW_CHANGES = 16  # from where on looking at all bits at once is faster than taking one after the other
 _MOST_RUNS_OF_A_PERIOD = 16
 
 

@@ -428,6 +428,7 @@ class Derivation:
         self._told: dict[frozenset[tuple[StepProduct, int]], list[tuple[int, int, int]]] = {}  # by vector: the same
         self._taken = 0
         self._waiting: defaultdict[frozenset[str] | None, list[int]] = defaultdict(list)  # releases by their columns
+        self._last: tuple[Block, list[StepVector] | None] | None = None
         self._lock = threading.Lock()
 
     def add(self, released: BlockMeasurement) -> None:
@@ -470,7 +471,7 @@ class Derivation:
                 else:
                     self._waiting[dependence(self._released[release].block)].append(release)
             for block in blocks:
-                for vector in block_vectors(block, self._domain) or (None,):
+                for vector in self._vectors(block) or (None,):
                     combination = None if vector is None else way(vector)
                     if combination is None:
                         return None
@@ -511,9 +512,15 @@ class Derivation:
         """Return the part of a query that is not public."""
         return vector if self._total is None else {column: value for column, value in vector.items() if column}
 
+    def _vectors(self, block: Block) -> list[StepVector] | None:
+        """Return the vectors of a block; the last ones are kept: a block is looked up, combined, and then released."""
+        if self._last is None or self._last[0] is not block:
+            self._last = block, block_vectors(block, self._domain)
+        return self._last[1]
+
     def _take(self, release: int) -> None:
         """Process a release, unless it is too large to expand or the total work would exceed its limit."""
-        known = None if release in self._again else block_vectors(self._released[release].block, self._domain)
+        known = None if release in self._again else self._vectors(self._released[release].block)
         if known is None:
             return
         varying = [self._varying(vector) for vector in known]

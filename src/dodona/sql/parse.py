@@ -298,11 +298,15 @@ def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | 
     while tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     try:
-        return _normalize(text, parser.parse(tokens, text)[0])
+        tree = parser.parse(tokens, text)[0]
+        return _normalize(text, tree) if any(token.token_type in _NORMALIZED for token in tokens) else tree
     except ParseError as fault:
         raise _syntax_error(text, tokens, fault) from None
     except RecursionError:
         raise InvalidSql(text, 0, "This is nested too deeply.", _SIMPLER) from None
+
+
+_NORMALIZED = (TokenType.DISTINCT, TokenType.FETCH)
 
 
 def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
@@ -440,7 +444,7 @@ def check_tree(text: str, tree: exp.Expr) -> None:
     waiting: list[tuple[exp.Expr, int]] = [(tree, 0)]
     for node, depth in waiting:
         allowed = ALLOWED_NODES.get(type(node))
-        if allowed is None or _is_misplaced(node):
+        if allowed is None or (type(node) in _PLACED and _is_misplaced(node)):
             raise InvalidSql(text, node_start(node, text), *_refusal(node))
         if depth > DEEPEST_TREE:
             what = f"More than {DEEPEST_TREE} steps are chained here."
@@ -456,6 +460,10 @@ def check_tree(text: str, tree: exp.Expr) -> None:
                 if isinstance(child, exp.Expr):
                     chained = isinstance(node, exp.Connector) and type(child) is type(node)
                     waiting.append((child, depth if chained else depth + 1))
+
+
+_PLACED = frozenset({exp.Distinct, exp.Anonymous, exp.Any, exp.Array, exp.Tuple})
+"""What has a meaning in some places only."""
 
 
 def _is_misplaced(node: exp.Expr) -> bool:
