@@ -42,6 +42,30 @@ def test_choose_says_where_every_group_has_the_same_value_whatever_the_rows_are(
     assert asked.budget.charges == 0
 
 
+def test_choices_and_watches_say_where_their_promise_is_empty():
+    sql = "SELECT sex, count(*) FROM stays GROUP BY sex"
+    asked = curator()
+    size = asked.schema.unit.size
+    vain, useful = asked.choose(sql, epsilon="1e-6"), asked.choose(sql, epsilon=1)
+    assert vain.within >= size > useful.within
+    assert f"promises nothing, as there are about {size:,} rows" in str(vain)
+    assert vain.about
+    assert not useful.about
+    few, many = asked.above(size // 2, epsilon="1e-5"), asked.above(size // 2, epsilon=1)
+    assert few.within >= size - size // 2 > many.within
+    assert "promises nothing" in str(few)
+    assert not many.about
+
+
+def test_choose_says_nothing_of_an_empty_promise_where_sums_are_large():
+    asked = curator()
+    size = asked.schema.unit.size
+    sums = asked.choose("SELECT sex, sum(age) FROM stays GROUP BY sex", epsilon="0.05")
+    assert sums.within < 110 * size
+    assert not sums.about
+    assert asked.choose("SELECT sex, sum(age) FROM stays GROUP BY sex", epsilon="1e-6").about
+
+
 def test_choose_takes_named_queries():
     asked = curator()
     age = named(asked.schema.domain)["age"]

@@ -145,6 +145,15 @@ def tiny(after="model", budget="0.001"):
     )
 
 
+def test_guesses_of_unlike_bounds_are_told_as_guesses():
+    curator = tiny(budget="1")
+    curator.ask("SELECT sex, count(*) FROM stays GROUP BY sex", epsilon="0.5", max_price="100%")
+    curator.ask("SELECT emergency, count(*) FROM stays GROUP BY emergency", epsilon="0.5", max_price="100%")
+    many = curator.ask("SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency", within=5)
+    assert len({row.estimates[0].within for row in many.rows}) > 3
+    assert many.mechanism == "a model's prediction, compared with nothing, for each of 16 values"
+
+
 def test_groups_and_sums_are_guessed_and_averages_are_refused():
     curator = tiny()
     groups = curator.ask("SELECT sex, count(*) AS n FROM stays GROUP BY sex")

@@ -20,10 +20,11 @@ import pandas as pd
 
 import dodona
 
-Kind = Literal["category", "integer", "number", "date", "boolean"]
+Kind = Literal["category", "integer", "number", "date", "timestamp", "boolean"]
 Door = Literal["memory", "ledger", "csv", "parquet"]
 """A frame with a ledger in memory; a frame with one in a file; a dataset file over CSV, or over Parquet."""
 Value = str | int | bool | Fraction | dt.date
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the times have no zone
 MISSING, OUTSIDE = -1, -2
 """Codes of the two cells that are no values."""
 
@@ -37,7 +38,7 @@ class Column:
     size: int = 2
     labels: tuple[str, ...] = ()
     lower: Fraction = Fraction(0)
-    """The value of code 0; of a date its ordinal."""
+    """The value of code 0; of a date its ordinal, of a time its second since 1970."""
     step: Fraction = Fraction(1)
     cuts: tuple[int, ...] | None = None
     """The first code of each declared bin."""
@@ -60,6 +61,8 @@ class Column:
                 return bool(code)
             case "date":
                 return dt.date.fromordinal(int(self.lower) + code)
+            case "timestamp":
+                return _EPOCH + dt.timedelta(seconds=int(self.lower + code * self.step))
             case "integer":
                 return int(self.lower) + code
             case _:
@@ -91,6 +94,8 @@ class Column:
                 return f"Boolean({self.name!r}{otherwise})"
             case "integer":
                 return f"Integer({self.name!r}, {first}, {last}{cuts}{otherwise})"
+            case "timestamp":
+                return f"Timestamp({self.name!r}, {first}, {last}, {int(self.step)}{otherwise})"
             case "date":
                 return f"Date({self.name!r}, {first}, {last}{cuts}{otherwise})"
             case _:
@@ -104,6 +109,7 @@ class Column:
         elif self.kind != "boolean":
             lines += [f"{word} = {_toml(self.value(code))}" for word, code in (("lower", 0), ("upper", self.size - 1))]
             lines += [f'step = "{_decimal(self.step)}"'] if self.kind == "number" else []
+            lines += [f'step = "{int(self.step)} seconds"'] if self.kind == "timestamp" else []
             if self.cuts is not None:
                 edges = (*self.cuts, self.size - 1)
                 lines.append(f"bins = [{', '.join(_toml(self.value(code)) for code in edges)}]")
@@ -217,7 +223,8 @@ def _column(own: Column, number: int, random: np.random.Generator, *, texts: boo
     codes = random.choice(len(weights), number, p=weights).astype(np.int64) * own.size // len(weights)
     odd = random.random(number) * (1.0 if random.random() < 0.5 else 1e9)  # half of the columns are complete
     missing = odd < 0.05
-    outside = (odd >= 0.05) & (odd < 0.1) & (own.kind in {"category", "date"} or (own.numeric and texts))
+    unbounded = {"category", "date", "timestamp"}
+    outside = (odd >= 0.05) & (odd < 0.1) & (own.kind in unbounded or (own.numeric and texts))
     chance = random.random(number)
     known = {code: own.value(code) for code in np.unique(codes).tolist()}
     shown: list[object] = [known[code] for code in codes.tolist()]
@@ -226,8 +233,13 @@ def _column(own: Column, number: int, random: np.random.Generator, *, texts: boo
         beyond = 7 * ((codes == own.size - 1) & (chance < 0.2)) - 7 * ((codes == 0) & (chance < 0.2))
         numbers = float(own.lower) + codes * float(own.step) + inner + beyond  # exact: all of them are dyadic
         shown = numbers.tolist() if own.kind == "number" else numbers.astype(np.int64).tolist()
+    if own.kind == "timestamp":  # between two steps
+        later = np.floor(chance * float(own.step)).astype(np.int64)
+        shown = [_EPOCH + dt.timedelta(seconds=int(own.lower + code * own.step) + more)
+                 for code, more in zip(codes.tolist(), later.tolist(), strict=True)]  # fmt: skip
+    early = {"date": dt.date(1900, 1, 1), "timestamp": _EPOCH.replace(year=1900)}.get(own.kind, "zzz")
     for place in np.flatnonzero(outside).tolist():
-        shown[place] = dt.date(1900, 1, 1) if own.kind == "date" else "zzz"
+        shown[place] = early
     for place in np.flatnonzero(missing).tolist():
         shown[place] = None
     landed = MISSING if own.otherwise is None else own.otherwise
@@ -244,14 +256,14 @@ def _series(own: Column, shown: list[object]) -> pd.Series[Any]:
             return pd.Series(shown, dtype="float64")
         case "boolean":
             return pd.Series(shown, dtype="boolean")
-        case "date":
+        case "date" | "timestamp":
             return pd.Series(shown, dtype="datetime64[s]")
         case _:
             return pd.Series(shown, dtype=object)
 
 
-_NAMES = {"date": dt.date} | {
-    name: getattr(dodona, name) for name in ("Schema", "Category", "Integer", "Number", "Date", "Boolean")
+_NAMES = {"date": dt.date, "datetime": dt.datetime} | {
+    name: getattr(dodona, name) for name in ("Schema", "Category", "Integer", "Number", "Date", "Timestamp", "Boolean")
 }
 
 
@@ -265,6 +277,8 @@ def _decimal(number: Fraction) -> str:
 
 def _written(value: Value) -> str:
     match value:
+        case dt.datetime():
+            return f"datetime{(*value.timetuple()[:6],)}"
         case dt.date():
             return f"date({value.year}, {value.month}, {value.day})"
         case Fraction():
@@ -285,5 +299,7 @@ def _toml(value: Value) -> str:
             return _quoted(value)
         case Fraction():
             return f'"{_decimal(value)}"'
+        case dt.datetime():
+            return value.isoformat()
         case _:
             return str(value)

@@ -67,10 +67,10 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a date."""
+    """A part of a date or a time."""
 
     column: str
-    part: Literal["year", "month", "isodow"]
+    part: Literal["year", "month", "isodow", "hour"]
     number: int
 
 
@@ -341,7 +341,8 @@ def holds(own: Condition, dataset: Dataset, rows: Table) -> Truth:
 
 
 def _part(day: dt.date, part: str) -> int:
-    return {"year": day.year, "month": day.month, "isodow": day.isoweekday()}[part]
+    hour = day.hour if isinstance(day, dt.datetime) else 0
+    return {"year": day.year, "month": day.month, "isodow": day.isoweekday(), "hour": hour}[part]
 
 
 def _compared(column: Column, codes: np.ndarray[Any, Any], operator: str, code: int) -> Truth:

@@ -45,6 +45,7 @@ from tests.sessions.question import (
 )
 from tests.sessions.session import (
     Above,
+    Anew,
     Ask,
     AskMany,
     Choose,
@@ -267,6 +268,8 @@ class _Player:
         match step:
             case Ask():
                 self.ask(step)
+            case Anew():
+                self.anew(step)
             case AskMany():
                 self.ask_many(step)
             case Prepare():
@@ -315,6 +318,21 @@ class _Player:
         self.keep((step.question,), step, (answer,))
         self.look(step.question, step.request, answer, key=step.key, analyst=step.analyst)
         return answer
+
+    def anew(self, step: Anew) -> None:
+        """Ask for new noise alone: it is paid for, and its interval holds however the question was chosen."""
+        text, arguments = step.question.text(self.dataset), step.request.arguments()
+        accepted, offer = self.without_values(step.question), None
+        if step.quoted:
+            offer = self.call(step.analyst, lambda one: one.quote(text, fresh=True, **arguments), accepted=accepted)
+        answer = self.charged_as(step.analyst, lambda one: one.ask(text, fresh=True, **arguments), accepted)
+        if answer is None:
+            return
+        if offer is not None:
+            self.as_quoted(offer, (answer,))
+        if not answer.price.share and any(cell.within for row in answer.rows for cell in row.estimates):
+            raise Broken("what is measured anew is paid for", f"{answer.source}: {text}")
+        self.look(step.question, step.request, answer, analyst=step.analyst, alone=False)
 
     def keep(self, asked: Batch, step: Ask | AskMany, answers: Sequence[Answer]) -> None:
         """Keep what was paid for under a key, which the end of the session asks for again."""

@@ -66,6 +66,16 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Anew:
+    """A question that is measured with new noise alone, whatever was answered before."""
+
+    question: Question
+    request: Request
+    quoted: bool = False
+    analyst: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AskMany:
     questions: tuple[Question, ...]
     request: Request
@@ -174,7 +184,7 @@ class Wrong:
     analyst: int = 0
 
 
-Step = Ask | AskMany | Prepare | Choose | Above | Weigh | Drill | Compute | Threads | Reopen | Renew | Wrong
+Step = Ask | Anew | AskMany | Prepare | Choose | Above | Weigh | Drill | Compute | Threads | Reopen | Renew | Wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +198,25 @@ def session(seed: int) -> Session:
     """Return the session of a seed."""
     random = chances.Random(seed)  # noqa: S311  made-up sessions
     dataset = _dataset(random, seed)
-    return Session(seed, dataset, _Asker(random, dataset).steps())
+    further = chances.Random(-seed)  # noqa: S311  of its own, so that a seed stays the session that it was before
+    dataset = replace(dataset, columns=tuple(_timed(further, column) for column in dataset.columns))
+    steps = _Asker(random, dataset).steps()
+    return Session(seed, dataset, tuple(step for first in steps for step in (first, *_anew(further, first))))
+
+
+def _timed(random: chances.Random, column: Column) -> Column:
+    """Return a column of days, sometimes as one of times."""
+    if column.kind != "date" or random.random() < 0.6:
+        return column
+    day = int(column.lower) - dt.date(1970, 1, 1).toordinal()
+    step = Fraction(random.choice((60, 900, 3_600, 21_600, 86_400)))
+    return replace(column, kind="timestamp", lower=day * Fraction(86_400), step=step, cuts=None)
+
+
+def _anew(random: chances.Random, step: Step) -> tuple[Step, ...]:
+    if not isinstance(step, Ask) or random.random() > 0.06:
+        return ()
+    return (Anew(step.question, step.request, random.random() < 0.5, step.analyst),)
 
 
 def _dataset(random: chances.Random, seed: int) -> Dataset:
@@ -498,8 +526,10 @@ class _Asker:
                 return Is(
                     column.name, random.choice(("", "", "", "IS TRUE", "IS NOT TRUE", "IS FALSE", "IS NOT FALSE"))
                 )
-            case "date" if random.random() < 0.25:
-                part: Literal["year", "month", "isodow"] = random.choice(("year", "month", "isodow"))
+            case "date" | "timestamp" if random.random() < 0.25:
+                part: Literal["year", "month", "isodow", "hour"] = random.choice(("year", "month", "isodow"))
+                if column.kind == "timestamp" and part == "month":
+                    part = "hour"
                 return Part(column.name, part, 2020 if part == "year" else random.randint(1, 7))
             case _:
                 if random.random() < 0.3:

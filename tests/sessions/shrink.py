@@ -17,6 +17,7 @@ from tests.sessions.question import Aggregate, And, Arithmetic, Condition, Not, 
 from tests.sessions.run import Broken, run
 from tests.sessions.session import (
     Above,
+    Anew,
     Ask,
     AskMany,
     Choose,
@@ -127,7 +128,13 @@ def _simpler(step: Step) -> Iterator[Step]:
     match step:
         case Reopen() | Renew() | Wrong():
             return
-        case Ask(question=asked) | Choose(question=asked) | Drill(question=asked) | Compute(question=asked):
+        case (
+            Ask(question=asked)
+            | Anew(question=asked)
+            | Choose(question=asked)
+            | Drill(question=asked)
+            | Compute(question=asked)
+        ):
             grouped = isinstance(step, Choose | Drill | Compute)
             yield from (
                 replace(step, question=question) for question in _plainer(asked) if question.keys or not grouped
@@ -158,7 +165,7 @@ def _simpler(step: Step) -> Iterator[Step]:
     ):
         if hasattr(step, name) and getattr(step, name) != value:
             yield replace(step, **{name: value})  # type: ignore[arg-type]
-    if isinstance(step, Ask | AskMany | Prepare | Drill | Threads):
+    if isinstance(step, Ask | Anew | AskMany | Prepare | Drill | Threads):
         request = step.request
         if request.confidence is not None:
             yield replace(step, request=replace(request, confidence=None))
@@ -232,10 +239,10 @@ def script(session: Session, found: Broken) -> str:
     lines = [
         f"# seed {session.seed}, broken: {found.invariant}",
         *(f"# {line}" for line in found.detail[:600].splitlines()),
-        "from datetime import date",
+        "from datetime import date, datetime",
         "import pandas as pd",
         "import dodona",
-        "from dodona import Analyst, Boolean, Budget, Category, Date, Integer, Number, Schema",
+        "from dodona import Analyst, Boolean, Budget, Category, Date, Integer, Number, Schema, Timestamp",
         f"schema = {dataset.schema_source()}",
         f"budget = Budget({dataset.epsilon!r}, {dataset.delta!r}, {dataset.accountant!r})",
     ]
@@ -305,6 +312,9 @@ def _lines(step: Step, dataset: Dataset) -> list[str]:
             lines += [f"print({who}.quote({asked}{said}))"] if step.quoted else []
             word = "ask" if isinstance(step, Ask) else "ask_many"
             return [*lines, f"print({who}.{word}({asked}{said}{key}))"]
+        case Anew():
+            lines += [f"print({who}.quote({texts[0]!r}{said}, fresh=True))"] if step.quoted else []
+            return [*lines, f"print({who}.ask({texts[0]!r}{said}, fresh=True))"]
         case Prepare():
             return [
                 *lines,

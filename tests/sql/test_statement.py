@@ -12,7 +12,7 @@ from dodona.privacy.budget import FREE
 from dodona.privacy.measurement import MeasuredValues
 from dodona.query.question import Question
 from dodona.query.statement import Statement
-from dodona.schema.attributes import Timestamp
+from dodona.schema.attributes import Integer, Timestamp
 from dodona.schema.schema import Schema
 from dodona.sql.compile import read_statement
 from dodona.sql.scope import InvalidSql
@@ -116,6 +116,26 @@ def test_explain_has_no_further_words(words):
     with pytest.raises(InvalidSql, match="EXPLAIN tells the price, and asks nothing") as refused:
         read_statement("EXPLAIN " + words + " SELECT count(*) FROM stays", SCHEMA)  # noqa: S608  constants
     assert refused.value.column == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("SELECT count(*) FROM t WHERE hour(when) < 6", 35),
+        ("SELECT When, count(*) FROM t GROUP BY when", 8),
+        ('SELECT avg(case) FROM t WHERE "case" > 3', 12),
+        ("SELECT avg(from) FROM t", 12),
+        ("SELECT avg(n) FROM t WHERE else BETWEEN 1 AND 2", 28),
+    ],
+)
+def test_a_column_named_by_a_word_of_sql_is_written_in_quotes(text, column):
+    words = ("when", "case", "else", "from", "n")
+    schema = Schema.of("t", *(Integer(word, 0, 9) for word in words), size=10)
+    with pytest.raises(InvalidSql, match="is a word of SQL") as refusal:
+        read_statement(text, schema)
+    assert (refusal.value.line, refusal.value.column) == (1, column)
+    with pytest.raises(InvalidSql, match="Something is missing around here"):  # which no quotes mend
+        read_statement("SELECT avg(when) FROM t WHERE", schema)
 
 
 def test_a_huge_cross_join_is_refused_before_anything_is_charged():

@@ -40,6 +40,9 @@ def _describe_derived(derived: DerivedValues) -> str:
         return _describe_law(next(iter(counts)))
     if len(counts) <= _MOST_LAWS:
         return "; ".join(f"{_describe_law(law)}, for {_times(number)}" for law, number in counts.items())
+    guess = next((law for law in counts if isinstance(law, error_laws.ModelLaw)), None)
+    if guess is not None:
+        return f"{_describe_law(guess)}, for {_times(values)}"
     kinds = [kind for law in counts for kind in _law_noises(law)]
     return f"combinations of earlier releases, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
 

@@ -23,7 +23,7 @@ class Choice:
     receipt: str
     head: str
     about: str = ""
-    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+    """What it is about, where people are protected: how many rows of each count; and whether it promises nothing."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,9 @@ from dodona.privacy.budget import FREE
 from dodona.privacy.selection import Exponential, PermuteAndFlip, Selection, selection_sensitivity, stack_queries
 from dodona.query.query import Query
 from dodona.query.question import KeyLabel, PublicValue, Question, Total
+from dodona.query.sensitivity import row_sensitivity, unit_sensitivity
 from dodona.schema.partition import Partition, group_label
+from dodona.schema.schema import Neighbours, Unit
 from dodona.trusted.gate import release_choice
 
 # --- Private selection: the candidates with the largest answers. ---
@@ -76,6 +78,7 @@ def choose_candidates(  # noqa: PLR0913  a choice has this many sides
     with mark_errors_charged() if source == "measured" else nullcontext():
         head = ledger.head
     worst = selection.choice.accuracy(_CONFIDENCE ** (1 / times), candidates=len(names)).within
+    farthest = unit.size * _largest_row(query, unit) * (1 if isinstance(candidates, str) else 2)
     return Choice(
         names=tuple(names[int(number)] for number in chosen.values),
         price=price,
@@ -85,8 +88,14 @@ def choose_candidates(  # noqa: PLR0913  a choice has this many sides
         confidence=_CONFIDENCE,
         receipt=chosen.receipt,
         head=head,
-        about=dataset.about,
+        about=dataset.about_promise(empty=worst >= farthest),
     )
+
+
+def _largest_row(query: Query, unit: Unit) -> int:
+    """Return how far one row, or one person of another table, moves a score; of groups, each row is in one."""
+    rows = all(block.table is None for block in query.blocks)
+    return (row_sensitivity(query, Neighbours.ADD_REMOVE) if rows else unit_sensitivity(query, unit)).linf
 
 
 def _find_earlier_choice(dataset: Dataset, selection: Selection) -> Release | None:

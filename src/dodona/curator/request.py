@@ -460,6 +460,12 @@ class Dataset:
         """The protected unit of answers if people are protected; otherwise empty."""
         return " ".join(part for part in (self.schema.unit.about, self.left_out) if part)
 
+    def about_promise(self, *, empty: bool) -> str:
+        """What an answer is about, and whether its error bound says nothing that is not public."""
+        size = self.schema.unit.size
+        void = f"That promises nothing, as there are about {size:,} rows: a larger epsilon promises more."
+        return f"{self.about} {void}".lstrip() if empty else self.about
+
     def within_day(self, max_day: Exact | None) -> Self:
         """Return the dataset for a caller who may not have spent more than a share of the budget on a day (UTC)."""
         if max_day is None:

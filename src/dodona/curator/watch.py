@@ -45,7 +45,7 @@ class Watch:
     alerts: Alerts
     read: Callable[[object], Question]
     about: str = ""
-    """What it is about, where people are protected: how many rows of each count. Else nothing."""
+    """What it is about, where people are protected: how many rows of each count; and whether it promises nothing."""
 
     def __str__(self) -> str:
         right = f"of {self.questions:,} counts, all that are {self.within:.4g} away are classified correctly"
@@ -110,13 +110,14 @@ def open_watch(  # noqa: PLR0913  a watch has this many sides
         ),
     )
     bought = desk.buy(purchase, key=key)
+    within = mechanism.accuracy(_CONFIDENCE, questions=questions).within
     return Watch(
         threshold=level,
         price=bought.price,
-        within=mechanism.accuracy(_CONFIDENCE, questions=questions).within,
+        within=within,
         confidence=_CONFIDENCE,
         questions=questions,
         alerts=bought.item,
         read=read,
-        about=dataset.about,
+        about=dataset.about_promise(empty=within >= max(level, unit.size - level)),
     )

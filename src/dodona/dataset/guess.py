@@ -140,7 +140,7 @@ _NAMED = 5
 _LONG = 50
 _MOST_OF_THEM = Fraction(9, 10)  # of the texts must be numbers, or days, for a column of that kind
 _CAMEL = re.compile(r"[a-z](?:Id|ID)$")
-_ID_WORD = re.compile(r"(?:^|[_\-. ])(?:id|uuid|guid|ssn|mrn|email)$", re.IGNORECASE)
+_ID_WORD = re.compile(r"(?:^|[_\-. ])(?:id|uuid|guid|ssn|mrn|email)$|^__index_level_\d+__$", re.IGNORECASE)
 _PERSON = re.compile(
     r"(?i)(patient|person|people|user|customer|client|member|subject|respondent|employee|student|citizen|resident)"
 )
@@ -238,8 +238,10 @@ def _reason_to_omit(profile: inspection.ColumnProfile) -> str | None:
 def is_id(name: str) -> bool:
     """Whether a column's name suggests that it identifies people or rows.
 
-    >>> [is_id(name) for name in ("patient_id", "userId", "id", "paid", "valid", "customer")]
-    [True, True, True, False, False, True]
+    pandas calls an index that it writes beside the columns `__index_level_0__`.
+
+    >>> [is_id(name) for name in ("patient_id", "userId", "id", "paid", "valid", "customer", "__index_level_0__")]
+    [True, True, True, False, False, True, True]
     """
     return any(pattern.search(name) for pattern in (_ID_WORD, _CAMEL)) or _PERSON_ID.fullmatch(name) is not None
 

@@ -8,7 +8,8 @@ list, in `outer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar
@@ -157,6 +158,8 @@ _OPENING = frozenset((TokenType.SELECT, TokenType.COMMA, TokenType.L_PAREN))
 _CLAUSES = (TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.LIMIT)
 _BEFORE_OPERATORS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NOT))
 _BEFORE_TYPES = frozenset((TokenType.ALIAS, TokenType.DCOLON))
+_PLAIN_WORDS = frozenset((TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING))
+_MOST_TRIED = 4
 _CLOSING = frozenset((*_CLAUSES, TokenType.R_PAREN, TokenType.SEMICOLON))
 _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
@@ -292,6 +295,27 @@ def parse_statement(text: str) -> exp.Query:
     if not isinstance(tree, exp.Select | exp.SetOperation):
         raise InvalidSql(text, 0, "This is not one SELECT.", "Write SELECT ... FROM ... WHERE ... GROUP BY ...")
     return tree
+
+
+def explain_reserved_word(text: str, names: Collection[str]) -> InvalidSql | None:
+    """Return an error about a column that is named by a word of SQL, if the text can be read with it in quotes."""
+    folded = {name.casefold() for name in names}
+    words = [
+        token for token in _tokenize(text) if token.text.casefold() in folded and token.token_type not in _PLAIN_WORDS
+    ]
+    if not words:
+        return None
+    kinds = dict.fromkeys(token.token_type for token in words)
+    alike = [[token for token in words if token.token_type is kind] for kind in kinds]
+    for tried in (words, *alike[:_MOST_TRIED], *([token] for token in words[:_MOST_TRIED])):
+        quoted = text
+        for token in reversed(tried):
+            quoted = f'{quoted[: token.start]}"{token.text}"{quoted[token.end + 1 :]}'
+        with suppress(InvalidSql):
+            parse_statement(quoted)
+            what, instead = f"`{tried[0].text}` is a word of SQL.", "Write the column in double quotes"
+            return InvalidSql(text, tried[0].start, what, f'{instead}: "{tried[0].text}".')
+    return None
 
 
 def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | None:

@@ -22,7 +22,7 @@ from dodona.sql.compile import compile_sql, read_statement
 from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.joins import PUBLIC, mark_public
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
-from dodona.sql.parse import parse_statement
+from dodona.sql.parse import explain_reserved_word, parse_statement
 from dodona.sql.person_joins import merge_people
 from dodona.sql.refusals import INTERVAL_ENDS
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
@@ -67,7 +67,10 @@ _read_once = lru_cache(maxsize=_KEPT)(_read)
 
 def _tree(text: str, schema: Schema) -> exp.Query:
     """Return the tree of a statement, with joins in the one form in which they are read."""
-    tree = parse_statement(text)
+    try:
+        tree = parse_statement(text)
+    except InvalidSql as fault:
+        raise explain_reserved_word(text, schema.domain.names) or fault from None
     for group in tree.find_all(exp.Group):
         if not any(group.args.values()):
             raise InvalidSql(text, len(text), "GROUP BY names nothing.", "Name columns after it, or leave it out.")
