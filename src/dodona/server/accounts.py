@@ -44,6 +44,7 @@ _EMAIL = re.compile(r"[^\s@]+@[^\s@]+", re.ASCII)
 _LONGEST_TEXT = 100
 _LONGEST_LIFETIME = timedelta(days=3660)
 _CACHED = 10_000
+_NO_GRANTS: Mapping[str, str] = MappingProxyType({})
 _USES = {
     "token": "UPDATE dodona_tokens SET last_use = ? WHERE id = ? AND (last_use IS NULL OR last_use <= ?)",
     "session": "UPDATE dodona_sessions SET last_use = ? WHERE digest = ? AND last_use <= ?",
@@ -344,12 +345,22 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
 
     # --- Acts of an owner. Each is one transaction; the next request sees it. ---
 
-    def add(self, name: str, *, email: str | None = None) -> Account:
-        """Add an account without roles, tokens or password. Ada and ada are the same name."""
+    def add(
+        self,
+        name: str,
+        *,
+        email: str | None = None,
+        grants: Mapping[str, str] = _NO_GRANTS,
+        password: str | None = None,
+    ) -> Account:
+        """Add an account with its roles and password, or nothing. Ada and ada are the same name."""
         if _NAME.fullmatch(name) is None:
             accepted = "write 1 to 100 letters, digits or . _ @ + - and begin with a letter or a digit"
             raise InvalidArgument("name", name, accepted)
         address = _validate_email(email)
+        for dataset, role in grants.items():
+            _validate_grant(dataset, role)
+        stored = None if password is None else secrets.hash_password(password, name=name)
         salt = secrets.random_bytes(secrets.SALT_BYTES).hex()
         now = self.clock.earliest()
 
@@ -359,18 +370,18 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
             if address is not None and run("SELECT 1 FROM dodona_accounts WHERE email = ?", (address,)):
                 raise AccountExists(address)
             run(
-                "INSERT INTO dodona_accounts (name, folded, email, salt, created) VALUES (?, ?, ?, ?, ?)",
-                (name, _fold(name), address, salt, now),
+                "INSERT INTO dodona_accounts (name, folded, email, password, salt, created) VALUES (?, ?, ?, ?, ?, ?)",
+                (name, _fold(name), address, stored, salt, now),
             )
+            for dataset, role in grants.items():
+                run("INSERT INTO dodona_grants VALUES (?, ?, ?, 'owner')", (name, dataset, role))
 
         self.act(work)
         return self.account(name)
 
     def grant(self, name: str, dataset: str, role: str) -> None:
         """Give an account a role for a dataset, or for all ("*"), in place of the one it has."""
-        if role not in ROLES:
-            raise InvalidArgument("role", role, f"write {', '.join(ROLES)}")
-        validate_dataset(dataset)
+        _validate_grant(dataset, role)
 
         def work(run: Execute) -> None:
             account = _in_use(run, name)
@@ -559,6 +570,12 @@ def _fold(name: str) -> str:
 def validate_dataset(name: str) -> str:
     """Return a text that can be the name of a dataset."""
     return _validate_text("dataset", name, longest=2 * _LONGEST_TEXT)
+
+
+def _validate_grant(dataset: str, role: str) -> None:
+    if role not in ROLES:
+        raise InvalidArgument("role", role, f"write {', '.join(ROLES)}")
+    validate_dataset(dataset)
 
 
 def _validate_text(argument: str, text: str, *, longest: int = _LONGEST_TEXT) -> str:

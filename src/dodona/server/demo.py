@@ -146,8 +146,7 @@ def make_demo(folder: Path, accounts: Path) -> Demo:
         present = {account.name for account in store.list()}
         for name, (role, dataset) in PEOPLE.items():
             if name not in present:
-                store.add(name)
-                store.grant(name, dataset, role)
+                store.add(name, grants={dataset: role})
         tokens = {name: store.create_token(name, "demonstration").text for name in PEOPLE}
     return Demo(folder, tokens)
 
