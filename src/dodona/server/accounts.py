@@ -15,9 +15,17 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
-from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.errors import InvalidArgument
 from dodona.numbers import to_share
 from dodona.server import secrets
+from dodona.server.account_errors import (
+    MOST_TOKENS,
+    AccountExists,
+    AccountMissing,
+    AccountStopped,
+    TokenMissing,
+    TooManyTokens,
+)
 from dodona.server.account_store import (
     AccountStore,
     AccountsUnavailable,
@@ -30,12 +38,12 @@ from dodona.server.identity import EVERY_DATASET, ROLES, Clock, Identity, NotAut
 from dodona.server.secrets import ScramVerifier
 
 __all__ = [
-    "EVERY_DATASET", "ROLES", "Account", "AccountExists", "AccountMissing", "AccountStopped", "Accounts", "Clock",
-    "Identity", "IssuedToken", "NotAuthenticated", "RoleMissing", "TokenInfo", "TokenMissing", "TooManyTokens",
+    "EVERY_DATASET", "MOST_TOKENS", "ROLES", "Account", "AccountExists", "AccountMissing", "AccountStopped",
+    "Accounts", "Clock", "Identity", "IssuedToken", "NotAuthenticated", "RoleMissing", "TokenInfo", "TokenMissing",
+    "TooManyTokens",
 ]  # fmt: skip
 
 DEFAULT_LIFETIME = timedelta(days=90)
-MOST_TOKENS = 100
 USE_EVERY = 60
 """How many seconds lie between two notes of a token's last use."""
 
@@ -49,67 +57,6 @@ _USES = {
     "token": "UPDATE dodona_tokens SET last_use = ? WHERE id = ? AND (last_use IS NULL OR last_use <= ?)",
     "session": "UPDATE dodona_sessions SET last_use = ? WHERE digest = ? AND last_use <= ?",
 }
-
-
-# --- Errors. ---
-
-
-class AccountMissing(InvalidRequest):
-    """There is no account of this name."""
-
-    code = "account-missing"
-    http_status = 404
-
-    def __init__(self, name: str) -> None:
-        """Name it."""
-        super().__init__(f"There is no account {_short(name)!r}.")
-
-
-class AccountExists(InvalidRequest):
-    """An account has this name, in whatever case, or this e-mail address."""
-
-    code = "account-exists"
-    http_status = 409
-
-    def __init__(self, name: str) -> None:
-        """Name it."""
-        super().__init__(f"There is an account for {_short(name)!r} already, in use or stopped. Choose another one.")
-
-
-class AccountStopped(InvalidRequest):
-    """The account was stopped and gets nothing new until it is resumed."""
-
-    code = "account-stopped"
-    http_status = 409
-
-    def __init__(self, name: str) -> None:
-        """Name it."""
-        super().__init__(f"The account {_short(name)!r} is stopped. Resume it with `dodona account resume`.")
-
-
-class TokenMissing(InvalidRequest):
-    """The account has no token of this id, or it has ended."""
-
-    code = "token-missing"
-    http_status = 404
-
-    def __init__(self, token: str) -> None:
-        """Name the id, which is public."""
-        super().__init__(f"The account has no token {_short(token)!r} in use. List them with `dodona account list`.")
-
-
-class TooManyTokens(Refused):
-    """The account has as many tokens as it may have."""
-
-    code = "too-many-tokens"
-
-    def __init__(self) -> None:
-        """Say what to do."""
-        super().__init__(f"An account has at most {MOST_TOKENS} tokens in use. Revoke one that is not needed.")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 # --- What is known of an account and of a token. ---
