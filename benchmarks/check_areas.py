@@ -161,7 +161,7 @@ def _quotes(folder: Path) -> Figures:
 def _server(_: Path) -> Figures:
     """What answers over HTTP take of the processor, in all processes of a server; and what races lose of a budget."""
     load = server.Load(free=1_500, charged=400, rounds=1, starts=1)
-    figures = server.measure(lambda _: None, load, ("free", "charged", "races", "start"))
+    figures = server.measure(load, ("free", "charged", "races", "start"))
     return {
         "server_free_ms": clock.standard_ms(figures["free_cpu_ms"] / 1e3),
         "server_charged_ms": clock.standard_ms(figures["charged_cpu_ms"] / 1e3),

@@ -2,6 +2,9 @@
 
 A server is started as `dodona serve` does it, on a folder of this disk, and asked by clients in this process: all of it
 shares the machine's cores. Counts of lost answers, double charges and overspending come from the ledger's history.
+
+The full counts take half an hour, in steps of minutes. With `--resume FILE --steps 1` a command makes one step, and the
+next command goes on from there, so that the machine is free in between; the last one has the figures of all.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from itertools import cycle, islice
 from pathlib import Path
@@ -39,6 +42,7 @@ NOTE = (
 ANALYSTS = tuple(f"analyst-{number}" for number in range(16))
 _LARGE = "10000"  # a budget that the load does not use up
 _ROUNDS_A_SERVER = 40  # each has a dataset of its own, and a worker holds them all open
+_KILLS_A_SERVER = 50
 _BETWEEN_KILLS = 20  # answers, so that each kill meets a server at work
 Say = Callable[[str], None]
 
@@ -66,8 +70,22 @@ def main(arguments: list[str], say: Say) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     parser.add_argument("--quick", action="store_true", help="ask much less: two minutes instead of half an hour")
     parser.add_argument("--only", choices=sorted(_PARTS), action="append", help="only this part; may be repeated")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep each step here, and make those not in it")
+    parser.add_argument("--steps", type=int, metavar="N", help="stop after so many steps; needs --resume")
     given = parser.parse_args(arguments)
-    figures = measure(say, QUICK if given.quick else Load(), tuple(given.only or _PARTS))
+    if given.steps is not None and given.resume is None:
+        parser.error("--steps without --resume FILE would forget them")
+    load = QUICK if given.quick else Load()
+    steps = [step for part in given.only or _PARTS for step in _steps(part, load)]
+    kept = _Kept.read(given.resume, load)
+    missing = [step for step in steps if step.name not in kept.figures]
+    for step in missing[: given.steps]:
+        say(step.name)
+        kept.add(step.name, _make(step))
+    left = [step.name for step in steps if step.name not in kept.figures]
+    if left:
+        sys.exit(f"{len(steps) - len(left)} of {len(steps)} steps are kept; next: {left[0]}.")
+    figures = _added(kept.figures[step.name] for step in steps)
     if given.json:
         print(json.dumps(figures))
     else:
@@ -75,23 +93,77 @@ def main(arguments: list[str], say: Say) -> None:
         show(ABOUT, rows, note=NOTE)
 
 
-def measure(say: Say, load: Load, parts: tuple[str, ...]) -> dict[str, float]:
-    """Return the figures of the parts that were asked for."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of the benchmark, or a share of its rounds, with a server of its own."""
+
+    name: str
+    part: str
+    load: Load
+
+
+def _steps(part: str, load: Load) -> list[Step]:
+    """Return the steps of a part; the figures of those that are more than one are counts, and are added."""
+    counted = {"races": ("rounds", load.rounds, _ROUNDS_A_SERVER), "kills": ("kills", load.kills, _KILLS_A_SERVER)}
+    if part not in counted:
+        return [Step(part, part, load)]
+    of, count, most = counted[part]
+    return [
+        Step(f"{part} from {first}", part, replace(load, **{of: min(most, count - first)}))
+        for first in range(0, count, most)
+    ]
+
+
+def _added(figures: Iterable[dict[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for step in figures:
+        total |= {name: total.get(name, 0) + value for name, value in step.items()}
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The figures of the steps that were made, in a file where there is one."""
+
+    path: Path | None
+    load: dict[str, int]
+    figures: dict[str, dict[str, float]]
+
+    @classmethod
+    def read(cls, path: Path | None, load: Load) -> _Kept:
+        """Read the file, if there is one; refuse that of another load."""
+        if path is None or not path.exists():
+            return cls(path, asdict(load), {})
+        content = json.loads(path.read_text())
+        if content["load"] != asdict(load):
+            raise SystemExit(f"{path} holds steps of another load; name another file, or remove it")
+        return cls(path, asdict(load), content["figures"])
+
+    def add(self, step: str, figures: dict[str, float]) -> None:
+        """Keep the figures of a step."""
+        self.figures[step] = figures
+        if self.path is not None:
+            self.path.write_text(json.dumps({"load": self.load, "figures": self.figures}))
+
+
+def measure(load: Load, parts: Iterable[str]) -> dict[str, float]:
+    """Return the figures of some parts."""
+    return _added(_make(step) for part in parts for step in _steps(part, load))
+
+
+def _make(step: Step) -> dict[str, float]:
+    """Return the figures of a step."""
     import uvloop
 
     build = Path("build")
     build.mkdir(exist_ok=True)
     if file_system(build) in {"tmpfs", "ramfs"}:
         raise SystemExit(f"{build.resolve()} is in memory, where nothing is durable; run it from a folder on a disk")
-    figures: dict[str, float] = {}
-    for part in parts:
-        say(part)
-        with (
-            tempfile.TemporaryDirectory(dir=build) as scratch,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as run,
-        ):
-            figures |= run.run(_PARTS[part](Path(scratch).resolve(), load))
-    return figures
+    with (
+        tempfile.TemporaryDirectory(dir=build) as scratch,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        return runner.run(_PARTS[step.part](Path(scratch).resolve(), step.load))
 
 
 # --- Clients: plain HTTP over a kept connection, so that they take little of the cores that they measure. ---
@@ -329,30 +401,20 @@ async def measure_charged(folder: Path, load: Load) -> dict[str, float]:
 async def measure_races(folder: Path, load: Load) -> dict[str, float]:
     """Many clients race for half as many charges as they want; each asks twice at once under one key."""
     figures = dict.fromkeys(("overspend", "lost", "double_charges", "race_faults"), 0.0)
-    for first in range(0, load.rounds, _ROUNDS_A_SERVER):
-        rounds = range(first, min(first + _ROUNDS_A_SERVER, load.rounds))
-        counts = await _race_rounds(folder / str(first), load.racers, rounds)
-        figures = {name: figures[name] + counts[name] for name in figures}
-    return figures
-
-
-async def _race_rounds(folder: Path, racers: int, rounds: range) -> dict[str, float]:
-    """Race once for each of some datasets, whose budgets fit half of the racers exactly."""
-    figures = dict.fromkeys(("overspend", "lost", "double_charges", "race_faults"), 0.0)
-    fitting, price = racers // 2, Fraction(1, 100)
-    for number in rounds:
+    fitting, price = load.racers // 2, Fraction(1, 100)
+    for number in range(load.rounds):
         dataset(folder, f"round-{number}", rows=200)
         _rewrite(folder / f"round-{number}.toml", f'accountant = "pure"\nepsilon = "{price * fitting}"')
     async with serve(folder) as server:
-        pairs = [(server.client(name), server.client(name)) for name in islice(cycle(ANALYSTS), racers)]
-        for number in rounds:
+        pairs = [(server.client(name), server.client(name)) for name in islice(cycle(ANALYSTS), load.racers)]
+        for number in range(load.rounds):
             replies = await asyncio.gather(
                 *(_race(client, f"round-{number}", racer, price) for racer, pair in enumerate(pairs) for client in pair)
             )
             charges = await server.history(f"round-{number}")
             counts = _judge(replies, charges) | {"overspend": max(0, len(charges) - fitting)}
             figures = {name: figures[name] + counts[name] for name in figures}
-    return figures
+    return figures | {"rounds": load.rounds}
 
 
 def _rewrite(path: Path, budget: str) -> None:

@@ -238,6 +238,7 @@ def test_nothing_but_add_makes_accounts(folder: Path):
     assert not (folder / ".dodona").exists()
     run(folder, "add", "bob")
     assert "account-exists" in run(folder, "add", "BOB", code=2).stderr
+    assert "role" in run(folder, "add", "eve", "--dataset", "stays", "--role", "boss", code=2).stderr
     assert "account-missing" in run(folder, "token", "eve", code=2).stderr
 
 

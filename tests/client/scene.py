@@ -70,6 +70,7 @@ upper = 3
 otherwise = 1
 [columns.stay]
 kind = "number"
+means = "Days in the ward"
 lower = "0"
 upper = "5"
 step = "0.1"

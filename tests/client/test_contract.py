@@ -453,6 +453,8 @@ def test_a_dataset_describes_itself(stays):
     assert stays.schema.domain["stay"].step == Fraction(1, 10)
     assert stays.schema.domain["beds"].otherwise == 1
     assert stays.schema.unit.size == 1_000
+    assert description.meanings == {"stay": "Days in the ward"}
+    assert "\nstay: Days in the ward\n" in str(description)
     assert stays.schema == description.schema
     assert str(description).startswith("Dataset contract, table stays, about 1,000 rows")
     assert "eva may spend" in str(description)

@@ -21,6 +21,13 @@ def test_a_dataset_file_says_everything(tmp_path):
     assert file.head_place is None
 
 
+def test_columns_have_a_meaning_that_is_no_part_of_the_schema(tmp_path):
+    text = TOML.replace("upper = 99", 'upper = 99\nmeans = "Years since birth: ≥ 18"')
+    file = DatasetFile.read(written(tmp_path, text))
+    assert file.meanings == {"age": "Years since birth: ≥ 18"}
+    assert file.schema.digest == DatasetFile.read(written(tmp_path)).schema.digest
+
+
 def test_without_delta_the_budget_is_pure(tmp_path):
     file = DatasetFile.read(written(tmp_path, TOML.replace('delta = "1e-6"\n', "")))
     assert file.budget.accountant is Accountant.PURE
@@ -59,6 +66,9 @@ WRONG = [
     ('within = "5%"', f"within = 0x{'f' * 5_000}", 23, "too large"),
     ("upper = 99", f"upper = 0x{'f' * 5_000}", 38, "out of range"),
     ("upper = 99", f"upper = 99\notherwise = 0x{'f' * 5_000}", 39, "otherwise"),
+    ("upper = 99", 'upper = 99\nmeans = "two\\nlines"', 39, "cannot be seen"),
+    ("upper = 99", f'upper = 99\nmeans = "{"long" * 100}"', 39, "too long"),
+    ("upper = 99", "upper = 99\nmeans = 7", 39, "a text"),
     ('dataset = "hospital-stays"', 'dataset = "/../../evil"', 2, "without slashes"),
     ('dataset = "hospital-stays"', 'dataset = "a\\\\b"', 2, "without slashes"),
     ('dataset = "hospital-stays"', 'dataset = "a\\u0000b"', 2, "without slashes"),

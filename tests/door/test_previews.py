@@ -21,7 +21,8 @@ def open_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenDoor]:
     folder: Path = tmp_path_factory.mktemp("previews")
     frame = make_stays(folder)
     file = folder / "stays.toml"
-    file.write_text(file.read_text().replace("[defaults]", "[defaults]\npreviews = true"))
+    text = file.read_text().replace("[defaults]", "[defaults]\npreviews = true")
+    file.write_text(text.replace("[columns.age]", '[columns.age]\nmeans = "Whole years, at admission"'))
     with serving(folder, ["--sql", "0"]) as server:
         yield OpenDoor(server, frame, None)
 
@@ -52,6 +53,15 @@ def test_made_up_rows_have_the_types_and_the_bounds_that_are_declared(open_door:
     assert {row[0] for row in rows} == {"female", "male"}
     assert all(0 <= row[2] <= 110 and 0 <= row[3] <= 30 and row[4].year == 2024 for row in rows)
     assert {row[5] for row in rows} == {True, False}
+
+
+def test_a_column_says_what_it_means_where_tools_look_for_comments(open_door: OpenDoor) -> None:
+    with open_door.connect() as connection:
+        found = connection.execute(
+            "SELECT col_description(attrelid, attnum) FROM pg_attribute "
+            "WHERE attrelid = 'stays'::regclass AND attname = 'age'"
+        ).fetchall()
+    assert found == [("Whole years, at admission (integer: 0 to 110; grouped by 0, 18, 40, 65, 110)",)]
 
 
 @pytest.mark.parametrize(

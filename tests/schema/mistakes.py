@@ -235,7 +235,10 @@ OTHERWISE = (
         'kind = "boolean"',
         'kind = "boolean"\notherwize = false',
         36,
-        "columns.emergency.otherwize is not known (did you mean otherwise?); the keys here are kind, null, otherwise",
+        (
+            "columns.emergency.otherwize is not known (did you mean otherwise?); "
+            "the keys here are kind, means, null, otherwise"
+        ),
     ),
 )
 

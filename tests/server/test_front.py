@@ -261,6 +261,14 @@ def test_an_owner_manages_accounts_at_the_owners_port(server):
     assert shown["dora"]["grants"] == {"visits": "auditor"}
 
 
+def test_an_account_whose_password_is_refused_is_not_added(server):
+    with server.client("grace", door="owners") as owner:
+        asked = {"name": "zoe.ann.smith", "grants": {"stays": "analyst"}, "password": "Zoe.Ann.Smith"}
+        problem(owner.post("/accounts", json=asked), 400, "password-refused")
+        problem(owner.get("/accounts/zoe.ann.smith/tokens"), 404, "account-missing")
+        assert owner.post("/accounts", json=asked | {"password": "several words are easy"}).status_code == 201
+
+
 # --- Sessions of the page. ---
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -361,3 +362,28 @@ print(json.dumps(sorted(sys.modules)))
     }
     assert {name for name in loaded if name.partition(".")[0] in outside} == set()
     assert {name for name in loaded if ".".join(name.split(".")[:2]) in ours} == set()
+
+
+def test_a_server_without_accounts_says_how_to_add_one_and_lets_it_in(folder: Path):
+    command = [sys.executable, "-m", "dodona.cli"]
+    ports = ["--port", "0", "--owners-port", "0", "--operations-port", "0"]
+    with subprocess.Popen([*command, "serve", str(folder), *ports], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline()]
+            while "Press Ctrl+C" not in lines[-1]:
+                lines.append(process.stdout.readline())
+                assert lines[-1]
+            shown = [shlex.split(line)[1:] for line in lines if line.startswith("  dodona ")]
+            assert [words[:2] for words in shown] == [["account", "add"], ["account", "token"]]
+            for words in shown:
+                named = ["grace" if word == "NAME" else word for word in words]
+                done = subprocess.run([*command, *named], check=True, stdout=subprocess.PIPE, text=True)
+            headers = {"Authorization": f"Bearer {done.stdout.strip()}"}
+            link = re.search(r" at (http\S+)", lines[0])
+            assert link is not None
+            listed = httpx.get(f"{link[1]}{API}/datasets", headers=headers, timeout=60)
+            assert [dataset["dataset"] for dataset in listed.json()["datasets"]] == ["stays"]
+        finally:
+            process.terminate()
+            assert process.wait(timeout=60) == 0

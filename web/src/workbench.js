@@ -32,6 +32,7 @@ function bins(column) {
 function Column({ column, insert, theorem }) {
   return html`<details class="column">
     <summary><span class="clip name">${column.name}</span> <span class="kind">${t(`kind.${column.kind}`)}</span></summary>
+    ${column.means && html`<p>${column.means}</p>`}
     <p class="quiet">${t(`meaning.${column.kind}`)}</p>
     ${values(column) && html`<p>${values(column)}</p>`}
     ${column.labels &&

@@ -5,7 +5,7 @@ Both are read from a ledger, or from the JSON of a server.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
 from html import escape
@@ -107,6 +107,8 @@ class Description:
     """What was published of the rows that the cap leaves out, in words; empty where nothing was."""
     tables: tuple[TableDescription, ...] = ()
     """Further tables. The columns of private ones are among the columns."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What columns mean, in the owner's words; not all have some."""
 
     @property
     def rows(self) -> list[tuple[str, str, str, str, str]]:
@@ -124,14 +126,17 @@ class Description:
 
     @property
     def sentences(self) -> list[str]:
-        """The protection, the budget and the defaults, in words."""
+        """What columns mean, the protection, the budget and the defaults, in words."""
+        meanings = [f"{name}: {meaning}" for name, meaning in self.meanings.items()]
         further = [
             f"Table {table.name} ({', '.join(table.columns)}): {table.how}"
             if table.columns
             else f"Column {table.name}, {table.how}"
             for table in self.tables
         ]
-        return [printable(line) for line in (*further, self._protected(), *self._spending(), *self._defaults())]
+        return [
+            printable(line) for line in (*meanings, *further, self._protected(), *self._spending(), *self._defaults())
+        ]
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
@@ -139,7 +144,7 @@ class Description:
         document = {
             "dataset": self.dataset,
             "table": self.table,
-            "columns": [_json_column(column) for column in self.columns],
+            "columns": [_json_column(column, self.meanings.get(column.name)) for column in self.columns],
             "tables": [asdict(table) for table in self.tables],
             "unit": {
                 "protects": "row" if unit.id is None else "person",
@@ -178,6 +183,7 @@ class Description:
             analyst=document["analyst"],
             left=Fraction(budget["yours"]),
             left_out=unit["left_out"],
+            meanings={column["name"]: column["means"] for column in document["columns"] if "means" in column},
             tables=tuple(
                 TableDescription(table["name"], tuple(table["columns"]), table["how"]) for table in document["tables"]
             ),
@@ -288,14 +294,14 @@ def _text(value: Label) -> str:
     return format_decimal(value) if isinstance(value, Fraction) else str(value)
 
 
-def _json_column(attribute: Attribute) -> dict[str, object]:
+def _json_column(attribute: Attribute, means: str | None) -> dict[str, object]:
     """Return a column with the keys of the dataset file."""
     column: dict[str, object] = {"name": attribute.name, "kind": attribute.kind}
     for key in ("labels", "lower", "upper", "step", "bins", "otherwise"):
         value = getattr(attribute, key, None)
         if value is not None:
             column[key] = [_plain(element) for element in value] if isinstance(value, tuple) else _plain(value)
-    return column
+    return column if means is None else column | {"means": means}
 
 
 def _read_column(document: Mapping[str, Any]) -> Attribute:

@@ -63,9 +63,7 @@ def add(  # noqa: PLR0913  each is an option
         targets = [_find_dataset(text, accounts) for text in dataset or []]
         admissions = _prepare_admissions(name, targets, role, share)
         with _open_or_create(accounts) as store:
-            store.add(name, email=email)
-            for target in targets:
-                store.grant(name, target.name, role)
+            store.add(name, email=email, grants={target.name: role for target in targets})
             said = [f"added: {name}"] + [f"{name} is {role} of {target.words}" for target in targets]
             said += [_admit(target, analyst) for target, analyst in admissions]
             said += _still_to_admit(name, targets, role)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -140,10 +141,10 @@ def serve(  # noqa: PLR0913  each is an option
         log = None
         if made is not None:  # a terminal should show the tokens, not a line for each request
             log = stack.enter_context((state / "log.jsonl").open("ab"))
-        server.serve_all(settings, lambda running: _greet(running, made), log=log)
+        server.serve_all(settings, lambda running, anybody: _greet(running, made, anybody=anybody), log=log)
 
 
-def _greet(running: Supervisor, made: Demo | None) -> None:
+def _greet(running: Supervisor, made: Demo | None, *, anybody: bool) -> None:
     """Say where the server is, and for a demonstration how to try it."""
     screen = make_console()
 
@@ -155,6 +156,11 @@ def _greet(running: Supervisor, made: Demo | None) -> None:
     if running.settings.sql is not None:
         say(f"PostgreSQL's clients: {running.url('sql')}/DATASET, with the name of an account and a token as password.")
         say(f"Operators of the SQL door: {running.url('sql-operations')}/health, /ready and /metrics.")
+    if not anybody:
+        place = shlex.quote(running.settings.accounts or str(running.settings.places.accounts))
+        say("Nobody has an account yet, so nobody can ask. Add an owner of all datasets from another terminal:")
+        say(f"  dodona account add NAME --role owner --dataset '*' --accounts {place}")
+        say(f"  dodona account token NAME --accounts {place}")
     if made is not None:
         say(
             "\nThe hospital is made up. Open the address above and log in with a token, or ask from another terminal:\n"

@@ -44,6 +44,7 @@ def describe(dataset: Dataset, analyst: str | None) -> Description:
         analyst=analyst,
         left=dataset.ledger.left(analyst=analyst),
         left_out=dataset.left_out,
+        meanings=dataset.meanings,
         tables=describe_tables(dataset.schema),
     )
 

@@ -5,7 +5,7 @@ A tolerance is the largest error of an answer: a number in its unit, a percentag
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Literal, Self, assert_never, get_args
@@ -454,6 +454,8 @@ class Dataset:
     """What becomes of questions that the budget cannot buy."""
     left_out: str = ""
     """What was published of the rows that the cap leaves out, in words."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What columns mean, in the owner's words."""
 
     @property
     def about(self) -> str:

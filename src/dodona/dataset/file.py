@@ -6,7 +6,7 @@ Secrets are written as `env:NAME` only, and their values are never shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,7 +25,7 @@ from dodona.numbers import to_fraction, to_share
 from dodona.privacy.accountants import Accountant, Spending
 from dodona.privacy.budget import Analyst, Budget, default_accountant
 from dodona.privacy.events import ExponentialEvent
-from dodona.schema.file import read_schema
+from dodona.schema.file import columns_with, read_meanings, read_schema
 from dodona.schema.schema import Neighbours, PublicTable, Schema
 from dodona.schema.toml import TomlTable
 from dodona.trusted.source import generate_cap_key
@@ -98,6 +98,8 @@ class DatasetFile:
     """Whether tools that ask for rows are shown made-up ones."""
     linked: Mapping[str, str] = field(default_factory=dict)
     """Where each linked table is: a path relative to the file, or a name in the database."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What columns mean, in the owner's words."""
     limits: Limits = NO_LIMITS
     """The owner's limits on spending when the ledger is created; it records later changes."""
     waiting: tuple[str, ...] = ()
@@ -192,6 +194,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     limits = _limits(root)
     waiting, confirmed_by = _review(root)
     schema = read_constraints(root, schema)
+    meanings = read_meanings(root)
     root.close()
     missing = (dataset, schema, source, budget, ledger, analysts, tables)
     if dataset is None or schema is None or source is None or budget is None or None in missing:
@@ -201,7 +204,7 @@ def _read(root: TomlTable, path: Path) -> DatasetFile | None:
     wanted = default_accuracy(schema.unit, budget["budget"], confidence) if within is None else within
     asked = {"within": wanted, "confidence": confidence, "max_price": max_price, "limits": limits, "previews": previews}
     review = {"waiting": waiting, "confirmed_by": confirmed_by}
-    parts = source | budget | (ledger or {}) | asked | review | {"linked": linked}
+    parts = source | budget | (ledger or {}) | asked | review | {"linked": linked, "meanings": meanings}
     return DatasetFile(path=path, dataset=dataset, schema=schema, analysts=analysts or (), **parts)
 
 
@@ -286,7 +289,8 @@ def _csv_format(root: TomlTable, source: TomlTable) -> CsvFormat | None:
     if source.has("null"):
         read["null"] = source.texts("null", example='null = ["NA", "-", ""]')
     column_nulls = [
-        (table, name, column.texts("null", example='null = ["999", ""]')) for table, name, column in _null_columns(root)
+        (table, name, column.texts("null", example='null = ["999", ""]'))
+        for table, name, column in columns_with("null", root)
     ]
     read["column_null"] = tuple(entry for entry in column_nulls if entry[2] is not None)
     if None in read.values() or len(read["column_null"]) < len(column_nulls):
@@ -295,25 +299,9 @@ def _csv_format(root: TomlTable, source: TomlTable) -> CsvFormat | None:
 
 
 def _no_csv_format(root: TomlTable) -> CsvFormat:
-    for _, _, column in _null_columns(root):
+    for _, _, column in columns_with("null", root):
         column.note("null", "is for CSV files; take it away, as other files have NULL of their own")
     return PLAIN_CSV
-
-
-def _null_columns(root: TomlTable) -> Iterator[tuple[str, str, TomlTable]]:
-    """Yield the columns that say which fields mean NULL: the table, the name in the data, and what the file says."""
-    source, linked = root.content.get("source"), root.content.get("tables")
-    main = source.get("table") if isinstance(source, dict) else None
-    tables = root.table("tables", example="[tables.patients]") if isinstance(linked, dict) else None
-    inner = [] if tables is None else [(name, tables.table(name, example=f"[tables.{name}]")) for name in tables.keys]
-    for table, written in ((main, root), *inner):
-        if written is None or not isinstance(written.content.get("columns"), dict):
-            continue
-        columns = written.table("columns", example="[columns.age]")
-        for name in () if columns is None else columns.keys:
-            column = None if columns is None else columns.table(name, example=f"[columns.{name}]")
-            if column is not None and column.has("null"):
-                yield str(table), str(column.content.get("source", name)), column
 
 
 def _address(where: TomlTable, *, example: str) -> str | None:

@@ -413,6 +413,7 @@ def _open_parts(file: DatasetFile, ledger: Ledger, source: Source) -> Dataset:
         default=default,
         after=file.after,
         left_out=describe_left_out(ledger, file.schema, file.version),
+        meanings=file.meanings,
     )
 
 

@@ -1,6 +1,6 @@
 """Read the schema from a dataset file: its `source.table`, `[unit]` and `[columns.*]` entries."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from dodona.schema.schema import LARGEST_SIZE, MOST_ROWS, ComputedColumn, Domain
 from dodona.schema.toml import TomlTable
 
 _WIDEST = 2**63
+_LONGEST_MEANING = 300
 _NEIGHBOURS = tuple(relation.value for relation in Neighbours)
 
 
@@ -46,6 +47,36 @@ def read_schema(written: TomlTable) -> Schema | None:
         return None
     alone = source.make(lambda: Schema(table=table, domain=domain, unit=unit, computed=computed))
     return None if alone is None else written.make(lambda: alone.link(linked))
+
+
+def read_meanings(root: TomlTable) -> dict[str, str]:
+    """Return what columns mean, by the column; analysts see it beside kind and bounds."""
+    meanings = dict[str, str]()
+    for _, _, column in columns_with("means", root):
+        text = column.text("means", example='means = "Nights in hospital"')
+        if text is None or (text.isprintable() and len(text) <= _LONGEST_MEANING):
+            meanings[str(column.path[-1])] = text or ""
+        else:
+            column.note(
+                "means", f"is too long or has signs that cannot be seen; write 1 to {_LONGEST_MEANING} characters"
+            )
+    return meanings
+
+
+def columns_with(key: str, root: TomlTable) -> Iterator[tuple[str, str, TomlTable]]:
+    """Yield the columns that have a key: the table, the name in the data, and what the file says."""
+    source, linked = root.content.get("source"), root.content.get("tables")
+    main = source.get("table") if isinstance(source, dict) else None
+    tables = root.table("tables", example="[tables.patients]") if isinstance(linked, dict) else None
+    inner = [] if tables is None else [(name, tables.table(name, example=f"[tables.{name}]")) for name in tables.keys]
+    for table, written in ((main, root), *inner):
+        if written is None or not isinstance(written.content.get("columns"), dict):
+            continue
+        columns = written.table("columns", example="[columns.age]")
+        for name in () if columns is None else columns.keys:
+            column = None if columns is None else columns.table(name, example=f"[columns.{name}]")
+            if column is not None and column.has(key):
+                yield str(table), str(column.content.get("source", name)), column
 
 
 def _read_computed(written: TomlTable) -> tuple[ComputedColumn, ...] | None:
@@ -164,6 +195,7 @@ def _read_column(column: TomlTable, name: str) -> kinds.Attribute | None:
         return None  # which other keys are valid depends on the kind
     column.has("otherwise")
     column.has("null")  # read with the format of the files
+    column.has("means")  # for people to read, and no part of the schema
     if column.has("source") and column.text("source", example='source = "hours-per-week"') is None:
         return None
     attribute = _READERS[kind](column, name)

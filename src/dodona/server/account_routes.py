@@ -105,12 +105,7 @@ async def add_account(request: Request, body: models.AccountBody) -> Response:
     _manager(request, "add_account")
 
     def work(accounts: Accounts) -> Account:
-        accounts.add(body.name, email=body.email)
-        for dataset, role in body.grants.items():
-            accounts.grant(body.name, dataset, role)
-        if body.password is not None:
-            accounts.set_password(body.name, body.password)
-        return accounts.account(body.name)
+        return accounts.add(body.name, email=body.email, grants=body.grants, password=body.password)
 
     return JSONResponse(account_to_json(await _do(request, work)), 201)
 

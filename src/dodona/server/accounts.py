@@ -15,9 +15,17 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Literal, Self
 
-from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.errors import InvalidArgument
 from dodona.numbers import to_share
 from dodona.server import secrets
+from dodona.server.account_errors import (
+    MOST_TOKENS,
+    AccountExists,
+    AccountMissing,
+    AccountStopped,
+    TokenMissing,
+    TooManyTokens,
+)
 from dodona.server.account_store import (
     AccountStore,
     AccountsUnavailable,
@@ -30,12 +38,12 @@ from dodona.server.identity import EVERY_DATASET, ROLES, Clock, Identity, NotAut
 from dodona.server.secrets import ScramVerifier
 
 __all__ = [
-    "EVERY_DATASET", "ROLES", "Account", "AccountExists", "AccountMissing", "AccountStopped", "Accounts", "Clock",
-    "Identity", "IssuedToken", "NotAuthenticated", "RoleMissing", "TokenInfo", "TokenMissing", "TooManyTokens",
+    "EVERY_DATASET", "MOST_TOKENS", "ROLES", "Account", "AccountExists", "AccountMissing", "AccountStopped",
+    "Accounts", "Clock", "Identity", "IssuedToken", "NotAuthenticated", "RoleMissing", "TokenInfo", "TokenMissing",
+    "TooManyTokens",
 ]  # fmt: skip
 
 DEFAULT_LIFETIME = timedelta(days=90)
-MOST_TOKENS = 100
 USE_EVERY = 60
 """How many seconds lie between two notes of a token's last use."""
 
@@ -44,71 +52,11 @@ _EMAIL = re.compile(r"[^\s@]+@[^\s@]+", re.ASCII)
 _LONGEST_TEXT = 100
 _LONGEST_LIFETIME = timedelta(days=3660)
 _CACHED = 10_000
+_NO_GRANTS: Mapping[str, str] = MappingProxyType({})
 _USES = {
     "token": "UPDATE dodona_tokens SET last_use = ? WHERE id = ? AND (last_use IS NULL OR last_use <= ?)",
     "session": "UPDATE dodona_sessions SET last_use = ? WHERE digest = ? AND last_use <= ?",
 }
-
-
-# --- Errors. ---
-
-
-class AccountMissing(InvalidRequest):
-    """There is no account of this name."""
-
-    code = "account-missing"
-    http_status = 404
-
-    def __init__(self, name: str) -> None:
-        """Name it."""
-        super().__init__(f"There is no account {_short(name)!r}.")
-
-
-class AccountExists(InvalidRequest):
-    """An account has this name, in whatever case, or this e-mail address."""
-
-    code = "account-exists"
-    http_status = 409
-
-    def __init__(self, name: str) -> None:
-        """Name it."""
-        super().__init__(f"There is an account for {_short(name)!r} already, in use or stopped. Choose another one.")
-
-
-class AccountStopped(InvalidRequest):
-    """The account was stopped and gets nothing new until it is resumed."""
-
-    code = "account-stopped"
-    http_status = 409
-
-    def __init__(self, name: str) -> None:
-        """Name it."""
-        super().__init__(f"The account {_short(name)!r} is stopped. Resume it with `dodona account resume`.")
-
-
-class TokenMissing(InvalidRequest):
-    """The account has no token of this id, or it has ended."""
-
-    code = "token-missing"
-    http_status = 404
-
-    def __init__(self, token: str) -> None:
-        """Name the id, which is public."""
-        super().__init__(f"The account has no token {_short(token)!r} in use. List them with `dodona account list`.")
-
-
-class TooManyTokens(Refused):
-    """The account has as many tokens as it may have."""
-
-    code = "too-many-tokens"
-
-    def __init__(self) -> None:
-        """Say what to do."""
-        super().__init__(f"An account has at most {MOST_TOKENS} tokens in use. Revoke one that is not needed.")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 # --- What is known of an account and of a token. ---
@@ -344,12 +292,22 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
 
     # --- Acts of an owner. Each is one transaction; the next request sees it. ---
 
-    def add(self, name: str, *, email: str | None = None) -> Account:
-        """Add an account without roles, tokens or password. Ada and ada are the same name."""
+    def add(
+        self,
+        name: str,
+        *,
+        email: str | None = None,
+        grants: Mapping[str, str] = _NO_GRANTS,
+        password: str | None = None,
+    ) -> Account:
+        """Add an account with its roles and password, or nothing. Ada and ada are the same name."""
         if _NAME.fullmatch(name) is None:
             accepted = "write 1 to 100 letters, digits or . _ @ + - and begin with a letter or a digit"
             raise InvalidArgument("name", name, accepted)
         address = _validate_email(email)
+        for dataset, role in grants.items():
+            _validate_grant(dataset, role)
+        stored = None if password is None else secrets.hash_password(password, name=name)
         salt = secrets.random_bytes(secrets.SALT_BYTES).hex()
         now = self.clock.earliest()
 
@@ -359,18 +317,18 @@ WHERE id = ? AND ended IS NULL AND stopped IS NULL""",
             if address is not None and run("SELECT 1 FROM dodona_accounts WHERE email = ?", (address,)):
                 raise AccountExists(address)
             run(
-                "INSERT INTO dodona_accounts (name, folded, email, salt, created) VALUES (?, ?, ?, ?, ?)",
-                (name, _fold(name), address, salt, now),
+                "INSERT INTO dodona_accounts (name, folded, email, password, salt, created) VALUES (?, ?, ?, ?, ?, ?)",
+                (name, _fold(name), address, stored, salt, now),
             )
+            for dataset, role in grants.items():
+                run("INSERT INTO dodona_grants VALUES (?, ?, ?, 'owner')", (name, dataset, role))
 
         self.act(work)
         return self.account(name)
 
     def grant(self, name: str, dataset: str, role: str) -> None:
         """Give an account a role for a dataset, or for all ("*"), in place of the one it has."""
-        if role not in ROLES:
-            raise InvalidArgument("role", role, f"write {', '.join(ROLES)}")
-        validate_dataset(dataset)
+        _validate_grant(dataset, role)
 
         def work(run: Execute) -> None:
             account = _in_use(run, name)
@@ -559,6 +517,12 @@ def _fold(name: str) -> str:
 def validate_dataset(name: str) -> str:
     """Return a text that can be the name of a dataset."""
     return _validate_text("dataset", name, longest=2 * _LONGEST_TEXT)
+
+
+def _validate_grant(dataset: str, role: str) -> None:
+    if role not in ROLES:
+        raise InvalidArgument("role", role, f"write {', '.join(ROLES)}")
+    validate_dataset(dataset)
 
 
 def _validate_text(argument: str, text: str, *, longest: int = _LONGEST_TEXT) -> str:

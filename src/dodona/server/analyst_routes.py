@@ -57,7 +57,7 @@ async def datasets(request: Request) -> Response:
 
 @router.get("/datasets/{dataset}", tags=["datasets"], responses=replies({"dataset": "hospital-stays", "columns": []}))
 async def describe(request: Request, dataset: Dataset) -> Response:
-    """Describe a dataset: its columns with labels and bounds, who is protected, the defaults and the limits."""
+    """Describe a dataset: columns with labels, bounds and meanings, who is protected, the defaults and the limits."""
     return await _relay(request).call(request, "describe", dataset, {})
 
 

@@ -89,12 +89,14 @@ labels = ["female", "male", "other"]
 
 [columns.age]
 kind = "integer"
+means = "Age in years at admission"
 lower = 0
 upper = 110
 bins = [0, 18, 40, 65, 80, 110]
 
 [columns.diagnosis]
 kind = "category"
+means = "What the stay was for, as coded at discharge"
 labels = {str(list(_TYPICAL)).replace("'", '"')}
 
 [columns.admitted]
@@ -105,6 +107,7 @@ bins = "month"
 
 [columns.stay]
 kind = "number"
+means = "Days in hospital, to the quarter"
 lower = "0"
 upper = "60"
 step = "0.25"
@@ -112,9 +115,11 @@ bins = [0, 1, 3, 7, 14, 60]
 
 [columns.emergency]
 kind = "boolean"
+means = "Whether the patient came without an appointment"
 
 [columns.cost]
 kind = "number"
+means = "What was billed, in euros"
 lower = "0"
 upper = "40000"
 step = "10"
@@ -146,8 +151,7 @@ def make_demo(folder: Path, accounts: Path) -> Demo:
         present = {account.name for account in store.list()}
         for name, (role, dataset) in PEOPLE.items():
             if name not in present:
-                store.add(name)
-                store.grant(name, dataset, role)
+                store.add(name, grants={dataset: role})
         tokens = {name: store.create_token(name, "demonstration").text for name in PEOPLE}
     return Demo(folder, tokens)
 

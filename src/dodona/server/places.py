@@ -120,9 +120,10 @@ def open_accounts(place: str) -> Accounts:
     return Accounts.open_late(_resolve(place))
 
 
-def create_accounts(place: str) -> None:
-    """Make empty accounts where there are none."""
-    Accounts.create(_resolve(place)).close()
+def create_accounts(place: str) -> bool:
+    """Make empty accounts where there are none; return whether anybody has one."""
+    with Accounts.create(_resolve(place)) as accounts:
+        return bool(accounts.list())
 
 
 def _resolve(place: str) -> str:

@@ -253,16 +253,16 @@ def _serve_sql(settings: ServeSettings) -> None:
     run_door(settings.door(sidecar, fd=listening.detach(), operations_fd=operations.detach()))
 
 
-def prepare(settings: ServeSettings) -> None:
-    """Make the state folder and empty accounts, where they are missing."""
+def prepare(settings: ServeSettings) -> bool:
+    """Make the state folder and empty accounts, where they are missing; return whether anybody has an account."""
     settings.places.create(settings.users)
-    place = settings.accounts or str(settings.places.accounts)
-    create_accounts(place)
+    anybody = create_accounts(settings.accounts or str(settings.places.accounts))
     if settings.accounts is None:
         front = settings.users.entry(settings.users.front)
         for path in settings.places.accounts.parent.iterdir():
             if front is not None:
                 os.chown(path, front.pw_uid, -1)
+    return anybody
 
 
 # --- All parts, and whoever dies is started again. ---
@@ -467,12 +467,12 @@ def _is_ready(host: str, port: int) -> bool:
         asking.close()
 
 
-def serve_all(settings: ServeSettings, ready: Callable[[Supervisor], None], *, log: Any = None) -> None:  # noqa: ANN401
-    """Run the whole server until a signal; `ready` is called when it answers."""
-    prepare(settings)
+def serve_all(settings: ServeSettings, ready: Callable[[Supervisor, bool], None], *, log: Any = None) -> None:  # noqa: ANN401
+    """Run the whole server until a signal; `ready` is called when it answers, and told whether anybody may ask."""
+    anybody = prepare(settings)
 
     async def run() -> None:
         supervisor = Supervisor(settings, log=log)
-        await supervisor.run(lambda: ready(supervisor))
+        await supervisor.run(lambda: ready(supervisor, anybody))
 
     asyncio.run(run())

@@ -115,7 +115,7 @@ class Throttled(Refused):
     def __init__(self, retry_after: int) -> None:
         """State how many seconds to wait, which also is the `Retry-After` header."""
         self.retry_after = retry_after
-        super().__init__(f"Too many logins have failed. Try again in {retry_after} seconds.")
+        super().__init__(f"Too many logins have failed. Try again in {retry_after} second{'s' * (retry_after > 1)}.")
 
 
 @dataclass(frozen=True, slots=True)

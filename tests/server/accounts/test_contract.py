@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from argon2 import PasswordHasher
 
-from dodona.errors import InvalidArgument
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.server.account_store import (
     STEPS,
     AccountsMissing,
@@ -183,6 +183,22 @@ def test_names_and_addresses_are_taken_once_in_whatever_case(accounts: Accounts)
     for unknown in ("nobody", "ädä", ""):
         with pytest.raises(AccountMissing):
             accounts.account(unknown)
+
+
+def test_an_account_is_added_with_its_roles_and_its_password_or_not_at_all(accounts: Accounts):
+    for wrong in (
+        {"grants": {"hospital": "analyst", "school": "headmaster"}},
+        {"grants": {"hospital": "analyst", "": "auditor"}},
+        {"grants": {"hospital": "analyst"}, "password": "zoe.ann.smith"},
+        {"grants": {"hospital": "analyst"}, "password": "short"},
+    ):
+        with pytest.raises(InvalidRequest):
+            accounts.add("Zoe.Ann.Smith", **wrong)
+        with pytest.raises(AccountMissing):
+            accounts.account("Zoe.Ann.Smith")
+    added = accounts.add("Zoe.Ann.Smith", grants={"hospital": "analyst", "*": "auditor"}, password=PASSWORD)
+    assert (added.grants, added.has_password) == ({"hospital": "analyst", "*": "auditor"}, True)
+    assert accounts.authenticate_password("zoe.ann.smith", PASSWORD) is not None
 
 
 def test_the_right_password_is_accepted_and_no_other(accounts: Accounts):

@@ -141,7 +141,8 @@ def _about(column: Mapping[str, Any]) -> str:
     if column.get("bins") is not None:
         bins = column["bins"]
         parts.append(f"grouped by {bins if isinstance(bins, str) else ', '.join(str(edge) for edge in bins)}")
-    return ": ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
+    facts = ": ".join(parts[:2]) + "".join(f"; {part}" for part in parts[2:])
+    return f"{column['means']} ({facts})" if "means" in column else facts
 
 
 def _text(value: object) -> str:
