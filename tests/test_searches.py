@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dodona.lab.adaptive.answerable import largest_integer
-from dodona.numbers import smallest_integer
-from dodona.privacy.bounds import largest_number, minimize_unimodal, smallest_number
+from dodona.numbers import largest_number, minimize_unimodal, smallest_integer, smallest_number
 
 
 @given(low=st.integers(-50, 50), length=st.integers(1, 100), place=st.integers(-60, 160))

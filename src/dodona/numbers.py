@@ -1,4 +1,4 @@
-"""Exact numbers: parsing into integers and fractions, formatting for people, and searches.
+"""Exact numbers: parsing into integers and fractions, formatting for people, and searches with a safe end.
 
 A float means its shortest decimal, so `0.1` is exactly 1/10. Every parser takes the name of the argument and its
 bounds, and raises `InvalidArgument` for anything without an exact, finite meaning inside them.
@@ -223,6 +223,12 @@ def format_decimal(number: Fraction, *, digits: int | None = None) -> str:
     return f"{sign}{scaled[:-places]}.{scaled[-places:]}".rstrip("0").rstrip(".")
 
 
+def float_above(number: Fraction) -> float:
+    """Return the nearest float that is not below the fraction."""
+    near = float(number)
+    return near if Fraction(near) >= number else math.nextafter(near, math.inf)
+
+
 # --- Searches: each returns an end where the condition holds, so that the result is on the safe side. ---
 
 
@@ -238,3 +244,71 @@ def smallest_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def smallest_number(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
+) -> float:
+    """Return approximately the smallest number at which a monotone condition (false, then true) holds.
+
+    The condition holds at the result, which was tested or is `high`, where it is assumed true. It fails just below,
+    within a relative distance of `near` or its square. With positive ends of different orders of magnitude, set
+    `geometric` to bisect their ratio.
+
+    >>> root = smallest_number(lambda number: number**2 >= 2, 0, 2, near=1e-12)
+    >>> root**2 >= 2, round(root, 9)
+    (True, 1.414213562)
+    """
+    return _bisect(holds, low, high, near, geometric=geometric)[1]
+
+
+def largest_number(
+    holds: Callable[[float], bool], low: float, high: float, *, near: float, geometric: bool = False
+) -> float:
+    """Return approximately the largest number at which a monotone condition (true, then false) holds.
+
+    The condition holds at the result, which was tested or is `low`, where it is assumed true. Otherwise as
+    `smallest_number`.
+
+    >>> root = largest_number(lambda number: number**2 <= 2, 0, 2, near=1e-12)
+    >>> root**2 <= 2, round(root, 9)
+    (True, 1.414213562)
+    """
+    return _bisect(lambda number: not holds(number), low, high, near, geometric=geometric)[0]
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def minimize_unimodal(function: Callable[[float], float], low: float, high: float, *, near: float) -> float:
+    """Return approximately the minimizer of a unimodal function, by golden section to an absolute distance `near`.
+
+    The function was evaluated at the result, and was no larger there than at the last other points evaluated.
+
+    >>> round(minimize_unimodal(lambda number: (number - 1) ** 2, 0, 3, near=1e-6), 5)
+    1.0
+    """
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = function(left), function(right)
+    while high - low > near:
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = function(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = function(right)
+    return left if at_left <= at_right else right
+
+
+def _bisect(
+    holds: Callable[[float], bool], low: float, high: float, near: float, *, geometric: bool
+) -> tuple[float, float]:
+    """Bisect to two nearby numbers: the last where the condition failed and the last where it held."""
+    while high - low > near * (low if geometric else max(high, near)):
+        middle = math.sqrt(low * high) if geometric else (low + high) / 2
+        if not low < middle < high:  # no float is left between them
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dodona.privacy import bounds
+from dodona.privacy import events
 
 mp = mpmath.mp.clone()
 mp.dps = 150
@@ -42,22 +42,22 @@ def test_the_pure_price_is_that_of_randomized_response(loss: Fraction) -> None:
     epsilon = real(loss)
     honest, lie = 1 / (1 + mp.exp(-epsilon)), 1 / (1 + mp.exp(epsilon))
     pairs = [(honest, lie), (lie, honest)]
-    assert is_just_above(bounds.pure_rho(loss), mp.fsum(p * mp.log(p / q) for p, q in pairs))
+    assert is_just_above(events.pure_rho(loss), mp.fsum(p * mp.log(p / q) for p, q in pairs))
     for order in ORDERS:
         alpha = real(order)
         logs = [alpha * mp.log(p) + (1 - alpha) * mp.log(q) for p, q in pairs]
         truth = (max(logs) + mp.log(mp.fsum(mp.exp(each - max(logs)) for each in logs))) / (alpha - 1)
-        assert is_just_above(bounds.pure_renyi(loss, order), truth)
+        assert is_just_above(events.pure_renyi(loss, order), truth)
 
 
 @pytest.mark.parametrize(("distance", "scale"), SMALL)
 def test_the_laplace_price_is_the_sum_over_the_discrete_law(distance: int, scale: Fraction) -> None:
     pairs = laws(distance, scale)
-    assert is_just_above(bounds.laplace_rho(distance, scale), mp.fsum(p * mp.log(p / q) for p, q in pairs))
+    assert is_just_above(events.laplace_rho(distance, scale), mp.fsum(p * mp.log(p / q) for p, q in pairs))
     for order in (Fraction(9, 8), Fraction(2), Fraction(22)):
         alpha = real(order)
         truth = mp.log(mp.fsum(p * (p / q) ** (alpha - 1) for p, q in pairs)) / (alpha - 1)
-        assert is_just_above(bounds.laplace_renyi(distance, scale, order), truth)
+        assert is_just_above(events.laplace_renyi(distance, scale, order), truth)
 
 
 @pytest.mark.parametrize(("distance", "scale"), WIDE)
@@ -68,14 +68,14 @@ def test_the_laplace_price_keeps_its_digits_at_the_ends_of_its_range(distance: i
     middle = mp.fsum(ratio**x * (2 * x - distance) / width for x in range(1, distance)) * (1 - ratio) / (1 + ratio)
     ends = distance / width * (1 - ratio**distance) / (1 + ratio)
     truth = ends - middle
-    assert is_just_above(bounds.laplace_rho(distance, scale), truth)
+    assert is_just_above(events.laplace_rho(distance, scale), truth)
     for order in ORDERS:
         alpha = real(order)
         # Everything over q^{-(α-1)d}, the largest term.
         edge = (1 + ratio ** ((2 * alpha - 1) * distance)) / (1 + ratio)
         inner = mp.fsum(ratio ** ((2 * alpha - 1) * x) for x in range(1, distance)) * (1 - ratio) / (1 + ratio)
         divergence = distance / width + mp.log(edge + inner) / (alpha - 1)
-        assert is_just_above(bounds.laplace_renyi(distance, scale, order), divergence)
+        assert is_just_above(events.laplace_renyi(distance, scale, order), divergence)
 
 
 @pytest.mark.share(2)
@@ -93,7 +93,7 @@ def test_the_price_of_bounded_range_is_that_of_the_worst_pair(loss: Fraction) ->
 
     for order in ORDERS[1:]:
         alpha = real(order)
-        stated = bounds.range_renyi(loss, order)
+        stated = events.range_renyi(loss, order)
         tops = [epsilon * share / 400 for share in range(1, 400)]
         largest = max(divergence(top, alpha) for top in tops)
         assert largest <= mp.mpf(str(stated))
@@ -105,17 +105,17 @@ def test_the_price_of_bounded_range_is_that_of_the_worst_pair(loss: Fraction) ->
             step *= mp.mpf("0.6")
         assert is_just_above(stated, divergence(best, alpha))
     top = mp.log(mp.expm1(epsilon) / epsilon)
-    assert is_just_above(bounds.range_rho(loss), top - epsilon * mp.expm1(top) / mp.expm1(epsilon))
+    assert is_just_above(events.range_rho(loss), top - epsilon * mp.expm1(top) / mp.expm1(epsilon))
 
 
 @pytest.mark.parametrize(
     ("price", "figure"),
     [
-        (bounds.laplace_rho(1, Fraction(1)), "0.46212"),
-        (bounds.laplace_rho(2, Fraction(2)), "0.39347"),
-        (bounds.laplace_rho(10, Fraction(10)), "0.36893"),
-        (bounds.laplace_rho(1000, Fraction(1000)), "0.36788"),
-        (bounds.pure_rho(Fraction(1)), "0.46212"),
+        (events.laplace_rho(1, Fraction(1)), "0.46212"),
+        (events.laplace_rho(2, Fraction(2)), "0.39347"),
+        (events.laplace_rho(10, Fraction(10)), "0.36893"),
+        (events.laplace_rho(1000, Fraction(1000)), "0.36788"),
+        (events.pure_rho(Fraction(1)), "0.46212"),
     ],
 )
 def test_prices_have_the_figures_of_the_reference(price: Decimal, figure: str) -> None:
@@ -124,13 +124,13 @@ def test_prices_have_the_figures_of_the_reference(price: Decimal, figure: str) -
 
 def test_a_count_under_laplace_noise_is_randomized_response() -> None:
     for loss in LOSSES[1:]:
-        assert abs(bounds.laplace_rho(1, 1 / loss) - bounds.pure_rho(loss)) <= bounds.pure_rho(loss) * Decimal("1e-20")
+        assert abs(events.laplace_rho(1, 1 / loss) - events.pure_rho(loss)) <= events.pure_rho(loss) * Decimal("1e-20")
 
 
 @given(st.fractions(Fraction(1, 10**9), 50))
 def test_the_price_of_bounded_range_is_at_most_an_eighth_of_the_square(loss: Fraction) -> None:
-    assert bounds.range_rho(loss) <= bounds.price_as_decimal(loss**2 / 8)
-    assert bounds.range_rho(loss) <= bounds.pure_rho(loss) <= bounds.price_as_decimal(loss**2 / 2)
+    assert events.range_rho(loss) <= events.price_as_decimal(loss**2 / 8)
+    assert events.range_rho(loss) <= events.pure_rho(loss) <= events.price_as_decimal(loss**2 / 2)
 
 
 @given(
@@ -140,9 +140,9 @@ def test_the_price_of_bounded_range_is_at_most_an_eighth_of_the_square(loss: Fra
 )
 def test_no_order_costs_more_than_the_order_times_rho(loss: Fraction, order: Fraction, distance: int) -> None:
     times = Decimal(order.numerator) / Decimal(order.denominator) * (1 + Decimal("1e-20"))
-    assert bounds.pure_renyi(loss, order) <= times * bounds.pure_rho(loss)
-    assert bounds.range_renyi(loss, order) <= times * bounds.range_rho(loss)
-    assert bounds.laplace_renyi(distance, 1 / loss, order) <= times * bounds.laplace_rho(distance, 1 / loss)
+    assert events.pure_renyi(loss, order) <= times * events.pure_rho(loss)
+    assert events.range_renyi(loss, order) <= times * events.range_rho(loss)
+    assert events.laplace_renyi(distance, 1 / loss, order) <= times * events.laplace_rho(distance, 1 / loss)
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.fractions(Fraction(1, 5), 50), st.fractions(Fraction(5, 4), 60))
@@ -150,19 +150,19 @@ def test_one_long_move_is_never_cheaper_than_two_short_ones(
     first: int, second: int, scale: Fraction, order: Fraction
 ) -> None:
     both = 1 + Decimal("1e-20")
-    together = bounds.laplace_rho(first + second, scale) * both
-    assert bounds.laplace_rho(first, scale) + bounds.laplace_rho(second, scale) <= together
-    joined = bounds.laplace_renyi(first + second, scale, order) * both
-    assert bounds.laplace_renyi(first, scale, order) + bounds.laplace_renyi(second, scale, order) <= joined
+    together = events.laplace_rho(first + second, scale) * both
+    assert events.laplace_rho(first, scale) + events.laplace_rho(second, scale) <= together
+    joined = events.laplace_renyi(first + second, scale, order) * both
+    assert events.laplace_renyi(first, scale, order) + events.laplace_renyi(second, scale, order) <= joined
 
 
 def test_prices_do_not_depend_on_the_callers_decimal_context() -> None:
     def prices() -> list[Decimal]:
         return [
-            bounds.price_as_decimal(Fraction(1, 3)),
-            bounds.sum_of_prices([(Decimal("0.123456789"), 7), (Decimal("0.0009765625"), 3)]),
-            bounds.pure_rho(Fraction(1, 3)),
-            bounds.range_renyi(Fraction(1, 3), Fraction(7, 3)),
+            events.price_as_decimal(Fraction(1, 3)),
+            events.sum_of_prices([(Decimal("0.123456789"), 7), (Decimal("0.0009765625"), 3)]),
+            events.pure_rho(Fraction(1, 3)),
+            events.range_renyi(Fraction(1, 3), Fraction(7, 3)),
         ]
 
     honest = prices()
@@ -172,20 +172,20 @@ def test_prices_do_not_depend_on_the_callers_decimal_context() -> None:
 
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**12))
 def test_an_exact_price_is_rounded_up(price: Fraction) -> None:
-    stated = Fraction(bounds.price_as_decimal(price))
+    stated = Fraction(events.price_as_decimal(price))
     assert price <= stated <= price * (1 + Fraction(1, 10**24))
 
 
 @given(st.lists(st.tuples(st.fractions(Fraction(1, 10**9), 10), st.integers(1, 10**9)), min_size=1, max_size=5))
 def test_a_total_is_rounded_up(parts: list[tuple[Fraction, int]]) -> None:
     truth = sum(price * times for price, times in parts)
-    stated = Fraction(bounds.sum_of_prices((bounds.price_as_decimal(price), times) for price, times in parts))
+    stated = Fraction(events.sum_of_prices((events.price_as_decimal(price), times) for price, times in parts))
     assert truth <= stated <= truth * (1 + Fraction(1, 10**23))
 
 
 def test_a_loss_beyond_all_measure_is_still_priced() -> None:
     loss = Fraction(10**29)
-    for price in (bounds.pure_renyi(loss, Fraction(2)), bounds.range_renyi(loss, Fraction(2))):
+    for price in (events.pure_renyi(loss, Fraction(2)), events.range_renyi(loss, Fraction(2))):
         assert loss <= Fraction(price) + 1
         assert Fraction(price) <= loss * (1 + Fraction(1, 10**24))
-    assert bounds.laplace_renyi(1 << 62, Fraction(1, 10**15), Fraction(10**6)) > 0
+    assert events.laplace_renyi(1 << 62, Fraction(1, 10**15), Fraction(10**6)) > 0

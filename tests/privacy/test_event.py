@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dodona.errors import InvalidArgument
-from dodona.privacy import bounds
 from dodona.privacy.events import (
     ComposedEvent,
     Event,
@@ -17,6 +16,7 @@ from dodona.privacy.events import (
     LaplaceEvent,
     PureEvent,
     PureMechanism,
+    pure_rho,
     validate_order,
 )
 from dodona.schema.schema import Neighbours
@@ -67,7 +67,7 @@ def test_two_releases_tell_the_sum_of_what_each_tells() -> None:
 def test_three_releases_cost_more_than_two() -> None:
     once = PureEvent(PureMechanism.SPARSE_VECTOR, Fraction(1, 10), HERE)
     assert ComposedEvent(((once, 3),)).epsilon == Fraction(3, 10)
-    assert ComposedEvent(((once, 3),)).rho() > Decimal("2.99") * bounds.pure_rho(Fraction(1, 10))
+    assert ComposedEvent(((once, 3),)).rho() > Decimal("2.99") * pure_rho(Fraction(1, 10))
 
 
 def test_events_under_two_relations_do_not_add() -> None:

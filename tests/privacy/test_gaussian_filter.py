@@ -31,8 +31,9 @@ from dodona.privacy.events import (
     PureMechanism,
     RoundedGaussianEvent,
     UnevenGaussianEvent,
+    range_mu_squared,
 )
-from dodona.privacy.gaussian_privacy import gaussian_epsilon, gaussian_limit, range_mu_squared
+from dodona.privacy.gaussian_privacy import gaussian_epsilon, gaussian_limit
 from dodona.query.sensitivity import Sensitivity
 from dodona.schema.schema import Neighbours
 from tests.privacy.test_filter import admitted, response, worst_delta

@@ -17,11 +17,10 @@ from statistics import NormalDist
 import numpy as np
 
 from dodona.errors import InvalidArgument, InvalidRequest, Refused
-from dodona.numbers import Exact, smallest_integer
+from dodona.numbers import Exact, largest_number, minimize_unimodal, smallest_integer
 from dodona.privacy import additive_noise
 from dodona.privacy.accuracy import to_failure_probability, validate_count
-from dodona.privacy.bounds import largest_number, minimize_unimodal, validate_noise_delta
-from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.conversion import validate_noise_delta, zcdp_limit
 from dodona.privacy.events import Event
 from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector

@@ -27,8 +27,7 @@ from dodona.lab.conversion import (
     validate_repetitions,
 )
 from dodona.lab.convolution import LossTail
-from dodona.numbers import Exact
-from dodona.privacy.bounds import float_above, largest_number
+from dodona.numbers import Exact, float_above, largest_number
 
 # --- The composition theorems of the textbook, each by name and in the form in which it holds. ---
 

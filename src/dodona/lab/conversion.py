@@ -13,8 +13,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, to_fraction, to_integer
-from dodona.privacy.bounds import float_above
+from dodona.numbers import Exact, float_above, to_fraction, to_integer
 from dodona.privacy.conversion import (
     EIGHTY,
     RenyiCurve,

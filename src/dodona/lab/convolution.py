@@ -24,8 +24,7 @@ from dodona.lab.conversion import (
     validate_epsilon,
     validate_repetitions,
 )
-from dodona.numbers import Exact
-from dodona.privacy.bounds import float_above, minimize_unimodal
+from dodona.numbers import Exact, float_above, minimize_unimodal
 from dodona.privacy.conversion import renyi_epsilon
 from dodona.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
 from dodona.schema.schema import Neighbours

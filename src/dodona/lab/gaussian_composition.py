@@ -11,8 +11,7 @@ from fractions import Fraction
 
 from dodona.errors import InvalidArgument
 from dodona.lab.conversion import add_rounding_margin, float_below, validate_epsilon, validate_positive_delta
-from dodona.numbers import Exact, to_fraction
-from dodona.privacy.bounds import float_above, largest_number, smallest_number
+from dodona.numbers import Exact, float_above, largest_number, smallest_number, to_fraction
 
 _LEAST = Fraction(1, 10**9)
 

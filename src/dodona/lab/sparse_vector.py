@@ -15,7 +15,7 @@ from dodona.privacy.additive_noise import (
     round_scale_up,
     validate_noise_epsilon,
 )
-from dodona.privacy.bounds import validate_noise_delta
+from dodona.privacy.conversion import validate_noise_delta
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector, ThresholdTest, validate_positives
 from dodona.query.sensitivity import Sensitivity
 

@@ -12,7 +12,7 @@ from dodona.errors import InvalidArgument
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import validate_noise_epsilon
-from dodona.privacy.bounds import validate_noise_delta
+from dodona.privacy.conversion import validate_noise_delta
 
 
 def laplace_error(sensitivity: float, *, epsilon: Exact, confidence: float = 0.95, answers: int = 1) -> float:

@@ -19,11 +19,10 @@ from dodona.curator.weights_design import WeightsDesign, verdict_error_bound, ve
 from dodona.errors import InvalidArgument
 from dodona.lab.composition import product_sharp
 from dodona.lab.conversion import EpsilonDelta
-from dodona.numbers import Exact
+from dodona.numbers import Exact, smallest_number
 from dodona.privacy.accuracy import to_failure_probability, validate_count
 from dodona.privacy.additive_noise import Laplace, Noise, round_scale_up, validate_noise_epsilon
-from dodona.privacy.bounds import smallest_number, validate_noise_delta
-from dodona.privacy.conversion import zcdp_limit
+from dodona.privacy.conversion import validate_noise_delta, zcdp_limit
 from dodona.privacy.sparse_vector import EstimateChecker, SparseVector
 from dodona.schema.schema import Neighbours, Unit
 from dodona.trusted.gate import OpenSparseVector

@@ -10,9 +10,8 @@ from fractions import Fraction
 
 from dodona.errors import InvalidArgument
 from dodona.ledger.errors import BudgetExhausted, NotPermitted
-from dodona.numbers import Exact
+from dodona.numbers import Exact, float_above
 from dodona.privacy.accountants import Accountant, PrivacyFilter, Spending, budget_limit, odometer
-from dodona.privacy.bounds import float_above
 from dodona.privacy.budget import Analyst, AnalystState, Budget
 from dodona.privacy.events import Event, event_from_json
 

@@ -9,17 +9,45 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cache, lru_cache
 from typing import assert_never
 
 from dodona.errors import InvalidArgument, InvalidRequest
-from dodona.privacy import bounds
 from dodona.privacy.conversion import best_order, order_epsilon, renyi_epsilon, renyi_limit, zcdp_limit
 from dodona.privacy.events import Event
 from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.schema.schema import Neighbours
+
+# --- Costs as integers: a unit is 2^-64, costs are rounded up and limits down, so sums are exact and never too low. ---
+
+
+_WIDE = Context(prec=120, Emin=MIN_EMIN, Emax=MAX_EMAX)
+ONE_IN_UNITS = 1 << 64
+"""A price of 1, in units."""
+_UNITS = Decimal(ONE_IN_UNITS)
+
+
+def cost_in_units(price: Decimal) -> int:
+    """Return a price in units, rounded up.
+
+    >>> cost_in_units(Decimal("0.5")) == 1 << 63
+    True
+
+    Theorem: rounding
+    """
+    return int(_WIDE.multiply(price, _UNITS).to_integral_value(ROUND_CEILING, _WIDE))
+
+
+def limit_in_units(price: Decimal) -> int:
+    """Return a limit in units, rounded down.
+
+    Theorem: rounding
+    """
+    return int(_WIDE.multiply(price, _UNITS).to_integral_value(ROUND_FLOOR, _WIDE))
+
 
 # --- Filters: whether one more event fits a budget, decided from public facts alone. ---
 
@@ -210,20 +238,20 @@ def budget_limit(accountant: Accountant, epsilon: Fraction, delta: Fraction, ord
         case Accountant.PURE:
             return 0
         case Accountant.ZCDP:
-            return bounds.limit_in_units(zcdp_limit(epsilon, delta))
+            return limit_in_units(zcdp_limit(epsilon, delta))
         case Accountant.GAUSSIAN:
-            return bounds.limit_in_units(gaussian_limit(epsilon, delta))
+            return limit_in_units(gaussian_limit(epsilon, delta))
         case Accountant.RENYI | Accountant.EITHER:
             if order is None:
                 raise InvalidArgument("order", order, "this accountant counts at an order")
-            return bounds.limit_in_units(renyi_limit(epsilon, delta, order))
+            return limit_in_units(renyi_limit(epsilon, delta, order))
         case _:
             assert_never(accountant)
 
 
 @lru_cache(maxsize=1 << 16)
 def _rho_cost(event: Event) -> int:
-    return bounds.cost_in_units(event.rho())
+    return cost_in_units(event.rho())
 
 
 @lru_cache(maxsize=1 << 16)
@@ -231,12 +259,12 @@ def _mu_cost(event: Event) -> int:
     price = event.mu_squared()
     if price is None:
         raise NoGaussianPrice
-    return bounds.cost_in_units(price)
+    return cost_in_units(price)
 
 
 @lru_cache(maxsize=1 << 16)
 def _renyi_cost(event: Event, order: Fraction) -> int:
-    return bounds.cost_in_units(event.renyi(order))
+    return cost_in_units(event.renyi(order))
 
 
 # --- The odometer: an ε that is valid for everything spent so far, whenever it is read. ---
@@ -279,14 +307,14 @@ def _totals(events: Mapping[Event, int]) -> list[Fraction]:
             slope += times * rho
         else:
             sums = [total + times * min(order * rho, pure) for order, total in zip(_ORDERS, sums, strict=True)]
-    return [Fraction(order * slope + total, bounds.ONE_IN_UNITS) for order, total in zip(_ORDERS, sums, strict=True)]
+    return [Fraction(order * slope + total, ONE_IN_UNITS) for order, total in zip(_ORDERS, sums, strict=True)]
 
 
 @lru_cache(maxsize=1 << 16)
 def _prices(event: Event) -> tuple[int, int | None]:
     """Return ρ and the pure loss in units, rounded up."""
     pure = event.epsilon
-    return bounds.cost_in_units(event.rho()), None if pure is None else math.ceil(pure * bounds.ONE_IN_UNITS)
+    return cost_in_units(event.rho()), None if pure is None else math.ceil(pure * ONE_IN_UNITS)
 
 
 @lru_cache(maxsize=1 << 10)

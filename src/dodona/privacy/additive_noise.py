@@ -5,6 +5,7 @@ draws a number or sees data.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
@@ -16,18 +17,20 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact, format_fraction, to_fraction
-from dodona.privacy import accuracy
-from dodona.privacy.accountants import Accountant
-from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
-from dodona.privacy.bounds import (
+from dodona.numbers import (
+    Exact,
     float_above,
+    format_fraction,
     largest_number,
     minimize_unimodal,
     smallest_number,
-    validate_noise_delta,
+    to_fraction,
 )
+from dodona.privacy import accuracy
+from dodona.privacy.accountants import Accountant
+from dodona.privacy.accuracy import Accuracy, to_failure_probability, validate_count
 from dodona.privacy.budget import Budget
+from dodona.privacy.conversion import validate_noise_delta
 from dodona.privacy.events import GaussianEvent, LaplaceEvent, RoundedGaussianEvent
 from dodona.privacy.gaussian_privacy import gaussian_limit
 from dodona.query.sensitivity import Sensitivity
@@ -132,11 +135,7 @@ class Laplace:
         def met(scale: float) -> bool:  # the tail beyond a fixed distance grows with the scale
             return _log_tail(steps, scale) <= math.log(tail)
 
-        guess = _guess_scale(steps, tail)
-        low, high = guess * (1 - 4e-9), guess * (1 + 4e-9)
-        if not met(low) or met(high):
-            low, high = 1e-4, 1e13
-        return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-8, geometric=True)))
+        return cls(scale=round_scale_down(_largest_scale(met, _guess_scale(steps, tail), near=1e-8)))
 
     def event(self, sensitivity: Sensitivity) -> LaplaceEvent:
         """Return the event of one release."""
@@ -174,6 +173,15 @@ class Laplace:
         """
         scale = float(self.scale)
         return math.tanh(0.5 / scale) * math.exp(-min(abs(noise), NEGLIGIBLE_NOISE) / scale)
+
+
+def _largest_scale(met: Callable[[float], bool], guess: float, *, near: float) -> float:
+    """Return approximately the largest scale that meets a target: just below the guess, or else by a search."""
+    for distance in (0.4 * near, 1e-3):
+        low, high = guess * (1 - distance), guess * (1 + distance)
+        if met(low) and not met(high):
+            return low if distance < near else largest_number(met, low, high, near=near, geometric=True)
+    return largest_number(met, 1e-4, 1e13, near=near, geometric=True)  # at a few steps guesses are unreliable
 
 
 def _log_tail(steps: int, scale: float) -> float:
@@ -358,11 +366,9 @@ class Gaussian:
         def met(scale: float) -> bool:
             return _quantile(scale, failing, answers) <= within
 
-        guess = _guess_normal_scale(within, failing, answers)
-        brackets = ((guess * (1 - near), guess * (1 + near)) for near in (4e-6, 1e-3))
-        fitting = ((low, high) for low, high in brackets if met(low) and not met(high))
-        low, high = next(fitting, (1e-4, 1e13))  # at a few steps the normal approximation is unreliable
-        return cls(scale=round_scale_down(largest_number(met, low, high, near=1e-5, geometric=True)))
+        return cls(
+            scale=round_scale_down(_largest_scale(met, _guess_normal_scale(within, failing, answers), near=1e-5))
+        )
 
     def event(self, sensitivity: Sensitivity) -> GaussianEvent:
         """Return the event of one release."""

@@ -11,8 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dodona.errors import InvalidArgument
-from dodona.numbers import Exact
-from dodona.privacy.bounds import float_above, minimize_unimodal, validate_noise_delta
+from dodona.numbers import Exact, float_above, minimize_unimodal, to_fraction
 from dodona.privacy.events import Event, validate_order
 from dodona.privacy.gaussian_privacy import gaussian_epsilon
 
@@ -23,6 +22,14 @@ RenyiCurve = Callable[[Fraction], Decimal]
 """The Rényi price as a function of the order, as `Event.renyi` returns it."""
 
 _ROUNDING = 2.0**-48  # relative to the sum of absolute terms; each term has a few rounding errors of 2^-53
+
+
+def validate_noise_delta(value: Exact) -> Fraction:
+    """Return δ, the failure probability of privacy, strictly between 0 and 1."""
+    delta = to_fraction(value, argument="delta", lower=Fraction(0), upper=Fraction(1))
+    if delta in (0, 1):
+        raise InvalidArgument("delta", value, "write a number between 0 and 1, such as '1e-6'")
+    return delta
 
 
 def renyi_epsilon(curve: RenyiCurve, *, delta: Exact) -> float:

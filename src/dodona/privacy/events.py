@@ -5,9 +5,9 @@ class is never removed and a field never changes its meaning. Each has one JSON 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal, localcontext
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.numbers import format_fraction, to_integer
-from dodona.privacy import bounds
-from dodona.privacy.gaussian_privacy import range_mu_squared
+from dodona.privacy.gaussian_privacy import bounded_range_ratio
 from dodona.schema.schema import Neighbours
 
 # --- Events: exact records of everything that an accountant needs to know about a release. ---
@@ -79,11 +78,11 @@ class PureEvent:
 
     def rho(self) -> Decimal:
         """Return ε·tanh(ε/2)."""
-        return bounds.pure_rho(self.epsilon)
+        return pure_rho(self.epsilon)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return the divergence of randomized response."""
-        return bounds.pure_renyi(self.epsilon, validate_order(order))
+        return pure_renyi(self.epsilon, validate_order(order))
 
     def mu_squared(self) -> Decimal:
         """Return the squared Gaussian price of randomized response.
@@ -119,11 +118,11 @@ class LaplaceEvent:
 
     def rho(self) -> Decimal:
         """Return the zCDP price of the discrete law, which is above that of the continuous one."""
-        return bounds.laplace_rho(self.distance, self.scale)
+        return laplace_rho(self.distance, self.scale)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return the Rényi divergence of the discrete law."""
-        return bounds.laplace_renyi(self.distance, self.scale, validate_order(order))
+        return laplace_renyi(self.distance, self.scale, validate_order(order))
 
     def mu_squared(self) -> Decimal:
         """Return that of randomized response at the same pure price: exact for a distance of 1.
@@ -159,11 +158,11 @@ class GaussianEvent:
 
     def rho(self) -> Decimal:
         """Return squared distance / (2·variance)."""
-        return bounds.price_as_decimal(self.squared_distance / (2 * self.variance))
+        return price_as_decimal(self.squared_distance / (2 * self.variance))
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return order·rho, an upper bound for discrete Gaussian laws."""
-        return bounds.price_as_decimal(validate_order(order) * self.squared_distance / (2 * self.variance))
+        return price_as_decimal(validate_order(order) * self.squared_distance / (2 * self.variance))
 
     def mu_squared(self) -> None:
         """Return None: no Gaussian pair dominates a pair of discrete Gaussian laws."""
@@ -192,11 +191,11 @@ class UnevenGaussianEvent:
 
     def rho(self) -> Decimal:
         """Return half the ratio."""
-        return bounds.price_as_decimal(self.ratio / 2)
+        return price_as_decimal(self.ratio / 2)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return order·rho, an upper bound for discrete Gaussian laws."""
-        return bounds.price_as_decimal(validate_order(order) * self.ratio / 2)
+        return price_as_decimal(validate_order(order) * self.ratio / 2)
 
     def mu_squared(self) -> None:
         """Return None: no Gaussian pair dominates a pair of discrete Gaussian laws."""
@@ -225,18 +224,18 @@ class RoundedGaussianEvent:
 
     def rho(self) -> Decimal:
         """Return half the ratio."""
-        return bounds.price_as_decimal(self.ratio / 2)
+        return price_as_decimal(self.ratio / 2)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return order·rho, as for the normal laws before rounding."""
-        return bounds.price_as_decimal(validate_order(order) * self.ratio / 2)
+        return price_as_decimal(validate_order(order) * self.ratio / 2)
 
     def mu_squared(self) -> Decimal:
         """Return the ratio, as for the normal laws before rounding.
 
         Theorem: rounded-gaussian
         """
-        return bounds.price_as_decimal(self.ratio)
+        return price_as_decimal(self.ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +255,11 @@ class ExponentialEvent:
 
     def rho(self) -> Decimal:
         """Return the price of bounded range, at most ε²/8."""
-        return bounds.range_rho(self.epsilon)
+        return range_rho(self.epsilon)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return the Rényi divergence of the worst pair of bounded range."""
-        return bounds.range_renyi(self.epsilon, validate_order(order))
+        return range_renyi(self.epsilon, validate_order(order))
 
     def mu_squared(self) -> Decimal:
         """Return the squared Gaussian price of bounded range: that of pure ε/2.
@@ -304,17 +303,17 @@ class ComposedEvent:
 
     def rho(self) -> Decimal:
         """Return the sum of the zCDP prices."""
-        return bounds.sum_of_prices((event.rho(), times) for event, times in self.parts)
+        return sum_of_prices((event.rho(), times) for event, times in self.parts)
 
     def renyi(self, order: Fraction) -> Decimal:
         """Return the sum of the Rényi prices at this order."""
-        return bounds.sum_of_prices((event.renyi(order), times) for event, times in self.parts)
+        return sum_of_prices((event.renyi(order), times) for event, times in self.parts)
 
     def mu_squared(self) -> Decimal | None:
         """Return the sum of the squared Gaussian prices; None if any part has none."""
         prices = [(event.mu_squared(), times) for event, times in self.parts]
         known = [(price, times) for price, times in prices if price is not None]
-        return bounds.sum_of_prices(known) if len(known) == len(prices) else None
+        return sum_of_prices(known) if len(known) == len(prices) else None
 
 
 def validate_order(order: object) -> Fraction:
@@ -335,6 +334,133 @@ def _validate_range(value: object, argument: str, *, least: Fraction = _LEAST, m
 def _validate_neighbours(neighbours: object) -> None:
     if not isinstance(neighbours, Neighbours):
         raise InvalidArgument("neighbours", neighbours, "write Neighbours.ADD_REMOVE or Neighbours.REPLACE")
+
+
+# --- Privacy curves in decimal arithmetic, each value rounded up: the price of a mechanism in each currency.
+
+
+# Eighty digits: in the ranges that events accept, cancellation loses at most fifty-one of them (page rounding).
+_EIGHTY = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_SHOWN = Context(prec=34, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MARGIN = 1 + Decimal(1).scaleb(-25)
+
+
+def round_up(value: Decimal) -> Decimal:
+    """Return an upper bound on the true value that `value` approximates after up to a hundred steps with eighty digits.
+
+    Theorem: rounding
+    """
+    return _SHOWN.multiply(value, _MARGIN)
+
+
+def price_as_decimal(price: Fraction) -> Decimal:
+    """Return an exact price as a decimal, rounded up.
+
+    Theorem: rounding
+    """
+    with localcontext(_EIGHTY):
+        return round_up(_decimal(price))
+
+
+def sum_of_prices(prices: Iterable[tuple[Decimal, int]]) -> Decimal:
+    """Return the sum of prices with their multiplicities, rounded up.
+
+    Theorem: rounding
+    """
+    with localcontext(_EIGHTY):
+        return round_up(sum((price * times for price, times in prices), Decimal(0)))
+
+
+def pure_rho(epsilon: Fraction) -> Decimal:
+    """Return ε·tanh(ε/2): an upper bound for every ε-differentially private mechanism, attained by randomized response.
+
+    Theorem: pure-rho
+    """
+    with localcontext(_EIGHTY):
+        loss = _decimal(epsilon)
+        power = (-loss).exp()
+        return round_up(loss * (1 - power) / (1 + power))
+
+
+def pure_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
+    """Return the Rényi divergence of randomized response: ln[(e^{αε} + e^{(1-α)ε})/(1 + e^ε)]/(α - 1).
+
+    Theorem: pure-rho
+    """
+    with localcontext(_EIGHTY):
+        loss, alpha = _decimal(epsilon), _decimal(order)
+        # Divided by e^{αε}, so that nothing overflows.
+        inside = (1 + ((1 - 2 * alpha) * loss).exp()) / (1 + (-loss).exp())
+        return round_up(loss + inside.ln() / (alpha - 1))
+
+
+def laplace_rho(distance: int, scale: Fraction) -> Decimal:
+    """Return [d - 2q(1 - q^d)/(1 - q²)]/t for discrete Laplace noise of scale t, q = e^(-1/t).
+
+    Theorem: laplace-rho
+    """
+    with localcontext(_EIGHTY):
+        width = _decimal(scale)
+        ratio, power = (-1 / width).exp(), (-distance / width).exp()
+        return round_up((distance - 2 * ratio * (1 - power) / (1 - ratio * ratio)) / width)
+
+
+def laplace_renyi(distance: int, scale: Fraction, order: Fraction) -> Decimal:
+    """Return the Rényi divergence between two discrete Laplace laws shifted by d.
+
+    Theorem: laplace-rho
+    """
+    with localcontext(_EIGHTY):
+        width, alpha = _decimal(scale), _decimal(order)
+        ratio = (-1 / width).exp()
+        fall = ((1 - 2 * alpha) / width).exp()
+        # E_Q[(P/Q)^α] = high·q^{-(α-1)d} + low·q^{αd}; the first power is factored out of the logarithm.
+        high = (1 - fall + (1 - ratio) * fall) / ((1 + ratio) * (1 - fall))
+        low = (ratio - fall) / ((1 + ratio) * (1 - fall))
+        inside = high + low * ((1 - 2 * alpha) * distance / width).exp()
+        return round_up(distance / width + inside.ln() / (alpha - 1))
+
+
+def range_rho(epsilon: Fraction) -> Decimal:
+    """Return x - 1 - ln x, x = ε/(1 - e^-ε): the price of a mechanism whose losses have range at most ε (≤ ε²/8).
+
+    Theorem: range-rho
+    """
+    with localcontext(_EIGHTY):
+        loss = _decimal(epsilon)
+        ratio = loss / (1 - (-loss).exp())
+        return round_up(ratio - 1 - ratio.ln())
+
+
+def range_renyi(epsilon: Fraction, order: Fraction) -> Decimal:
+    """Return the largest Rényi divergence of a pair whose losses have range at most ε.
+
+    Theorem: range-rho
+    """
+    with localcontext(_EIGHTY):
+        loss, alpha = _decimal(epsilon), _decimal(order)
+        low, lowest = (-loss).exp(), (-alpha * loss).exp()
+        if low == 0:  # underflow: the range is so large that the pure price is as good
+            return round_up(loss)
+        # The worst pair has losses t and t - ε; y = e^t is the zero of the derivative, clamped to [1, e^ε].
+        worst = (alpha - 1) * (1 - lowest) / (alpha * (low - lowest))
+        worst = min(max(worst, Decimal(1)), 1 / low)
+        inside = (1 - lowest - worst * (low - lowest)) / (1 - low)
+        return round_up(worst.ln() + inside.ln() / (alpha - 1))
+
+
+def range_mu_squared(width: Fraction) -> Decimal:
+    """Return the squared Gaussian price of a mechanism whose losses lie in an interval of this width, wherever it is.
+
+    An ε-differentially private mechanism has width 2ε.
+
+    Theorem: gaussian-filter
+    """
+    return round_up(bounded_range_ratio(width))
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return Decimal(number.numerator) / Decimal(number.denominator)
 
 
 # --- Events as text: permanent tags, exact numbers, one canonical form. Unknown text is refused. ---

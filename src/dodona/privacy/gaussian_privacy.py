@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from dodona.errors import InvalidArgument
-from dodona.privacy.bounds import float_above, round_up
+from dodona.numbers import float_above
 
 # --- The normal law. ---
 
@@ -78,23 +78,21 @@ def _root(function: Callable[[Decimal], Decimal], low: Decimal, high: Decimal) -
     return high if at_low else low
 
 
-# --- Prices: μ² of mechanisms whose losses are bounded, rounded up. ---
+# --- Prices: μ² of mechanisms whose losses are bounded. ---
 
 
 _LARGEST_RANGE = 200  # beyond, a bound that is a few percent larger
 
 
-def range_mu_squared(width: Fraction) -> Decimal:
-    """Return (2Φ⁻¹(e^h/(1 + e^h)))², h = width/2: for losses that lie in an interval of this width, wherever it is.
-
-    An ε-differentially private mechanism has width 2ε.
+def bounded_range_ratio(width: Fraction) -> Decimal:
+    """Return (2Φ⁻¹(e^h/(1 + e^h)))², h = width/2, to forty digits: for losses in an interval of this width.
 
     Theorem: gaussian-filter
     """
     with localcontext(_EIGHTY):
         half = Decimal(width.numerator) / Decimal(2 * width.denominator)
         if half * 2 > _LARGEST_RANGE:
-            return round_up(8 * half)  # as Φ(-z) ≤ e^(-z²/2)/2
+            return 8 * half  # as Φ(-z) ≤ e^(-z²/2)/2
         power = (-half).exp()
         if half < 1:
             wanted = (1 - power) / (1 + power) / 2
@@ -105,7 +103,7 @@ def range_mu_squared(width: Fraction) -> Decimal:
             level = power.ln() - (1 + power).ln()
             enough = (-2 * (level + Decimal(2).ln())).sqrt() * (1 + _CLOSE)
             root = _root(lambda z: _tail(z).ln() - level, Decimal("0.1"), enough)
-        return round_up(4 * root * root)
+        return 4 * root * root
 
 
 # --- Conversion to (ε, δ). ---

@@ -26,6 +26,7 @@ from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.mixture import Belief
 from dodona.ledger.entries import Release
 from dodona.ledger.errors import AnswerInterrupted, KeyReused
+from dodona.numbers import smallest_number
 from dodona.privacy.additive_noise import (
     SMALLEST_SCALE,
     Gaussian,
@@ -35,7 +36,6 @@ from dodona.privacy.additive_noise import (
     RoundedGaussian,
     round_scale_up,
 )
-from dodona.privacy.bounds import smallest_number
 from dodona.privacy.events import Event
 from dodona.privacy.measurement import Measurement, ResidualMeasurement, noises_from_text
 from dodona.privacy.scores import FARTHEST

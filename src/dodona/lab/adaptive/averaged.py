@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 from dodona.lab.adaptive.certificate import validate_positive, validate_probability, validate_queries
 from dodona.lab.conversion import add_rounding_margin
-from dodona.privacy.bounds import minimize_unimodal, smallest_number
+from dodona.numbers import minimize_unimodal, smallest_number
 
 _NORMAL = NormalDist()
 

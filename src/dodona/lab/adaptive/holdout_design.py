@@ -15,9 +15,9 @@ from dodona.lab.adaptive.faults import UnreachableAccuracy
 from dodona.lab.adaptive.grid import resolution, rounding_error, sum_sensitivity
 from dodona.lab.adaptive.noiseless import log_sparse_transcripts, union_bound_within
 from dodona.lab.adaptive.transfer import concentrated_transfer, pure_transfer
+from dodona.numbers import minimize_unimodal
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up
-from dodona.privacy.bounds import minimize_unimodal
 from dodona.privacy.events import Event
 from dodona.privacy.sparse_vector import SparseVector
 from dodona.query.sensitivity import Sensitivity

@@ -18,8 +18,7 @@ from dodona.lab.adaptive.certificate import (
 )
 from dodona.lab.adaptive.stability import expected_gap, gaussian_stability, stability_of_privacy
 from dodona.lab.composition import advanced, mechanism_group
-from dodona.numbers import smallest_integer
-from dodona.privacy.bounds import smallest_number
+from dodona.numbers import smallest_integer, smallest_number
 
 _NEAR = 1e-12
 _WIDEST = 1e12

@@ -8,7 +8,7 @@ import numpy as np
 
 from dodona.lab.adaptive.certificate import validate_probability, validate_rows
 from dodona.lab.conversion import add_rounding_margin
-from dodona.privacy.bounds import smallest_number
+from dodona.numbers import smallest_number
 
 _MOST_SUMMED = 1 << 12
 _PARTS = 4  # of each stretch of p between two jumps

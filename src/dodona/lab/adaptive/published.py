@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 from dodona.lab.adaptive.certificate import validate_positive, validate_probability, validate_queries, validate_rows
 from dodona.lab.conversion import add_rounding_margin
-from dodona.privacy.bounds import minimize_unimodal
+from dodona.numbers import minimize_unimodal
 
 _NORMAL = NormalDist()
 

@@ -14,9 +14,9 @@ from dodona.lab.adaptive.grid import resolution, rounded_normal_distance, roundi
 from dodona.lab.adaptive.noiseless import log_transcripts, union_bound_within
 from dodona.lab.adaptive.stability import gaussian_stability
 from dodona.lab.adaptive.transfer import concentrated_transfer, gaussian_transfer, pure_transfer, stable_transfer
+from dodona.numbers import minimize_unimodal
 from dodona.privacy.accuracy import to_failure_probability
 from dodona.privacy.additive_noise import Gaussian, Laplace, round_scale_up
-from dodona.privacy.bounds import minimize_unimodal
 
 _FINE = 1e-4  # of the logarithm of a scale; widths are flat there, so they are found to about its square
 _NOTHING = 10.0

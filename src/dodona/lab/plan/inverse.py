@@ -14,7 +14,7 @@ from dodona.errors import InvalidArgument, Refused
 from dodona.lab.plan.forecast import METHODS, find_mechanism, promise_for
 from dodona.lab.plan.promise import PlannedMechanism, Task, Unsuitable, format_share
 from dodona.lab.plan.setting import MOST_QUESTIONS, MOST_ROWS, Setting
-from dodona.privacy.bounds import smallest_number
+from dodona.numbers import smallest_number
 
 _LEAST_EPSILON, _MOST_EPSILON = 1e-9, 1e4
 _DIGITS = Context(prec=4, rounding=ROUND_CEILING)

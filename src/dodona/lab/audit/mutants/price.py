@@ -81,7 +81,7 @@ MUTANTS = (
         "the zCDP price of bounded range is charged for any pure mechanism",
         (
             replace_lines(
-                "dodona.privacy.bounds",
+                "dodona.privacy.events",
                 "        return round_up(loss * (1 - power) / (1 + power))",
                 "        return round_up(loss * loss / 8)",
                 symbol="pure_rho",
@@ -108,8 +108,8 @@ MUTANTS = (
         (
             replace_lines(
                 "dodona.privacy.events",
-                "        return bounds.price_as_decimal(self.squared_distance / (2 * self.variance))",
-                "        return bounds.price_as_decimal(self.squared_distance / (2 * self.variance**2))",
+                "        return price_as_decimal(self.squared_distance / (2 * self.variance))",
+                "        return price_as_decimal(self.squared_distance / (2 * self.variance**2))",
                 symbol="GaussianEvent.rho",
             ),
         ),
