@@ -166,7 +166,8 @@ class Visit:
         """Ask a question, and return its answer."""
         if question is not None:
             self.write(question)
-        self.page.get_by_role("button", name=re.compile(r"^Ask(, for free)?$")).click()
+        with self.page.expect_response(lambda response: response.url.endswith("/answers")):  # not what stands there
+            self.page.get_by_role("button", name=re.compile(r"^Ask(, for free)?$")).click()
         self.page.get_by_text("The answer is below.").wait_for()
         return self.answer
 

@@ -146,8 +146,8 @@ def test_what_is_saved_stays_where_a_list_of_it_comes_late(look, server):
 def test_two_analysts_at_once_pay_once_for_one_question(look, server):
     ada, ben = look("ada"), look("ben")
     for visit in (ada, ben):
-        visit.write("SELECT emergency, avg(age) FROM stays GROUP BY emergency")
-        expect(visit.offer).to_contain_text("of the budget")
+        visit.write("SELECT avg(age) FROM stays WHERE cost < 777")  # follows from nothing that other tests asked
+        expect(visit.offer).to_contain_text("avg: ")
     before = spent(server)
     for visit in (ada, ben):
         visit.page.get_by_role("button", name="Ask", exact=True).click()
