@@ -264,9 +264,9 @@ def test_an_offer_is_readable_and_escaped() -> None:
             "each: nothing could be said, each with probability 0.95 or more."
         ),
         (
-            "What is no count or sum is foreseen from what is public or was released: how many rows each group has, "
-            "else that groups are alike. A group with hardly any rows gets a wider interval; an answer's own intervals "
-            "always hold."
+            "The accuracy of averages and the like is a forecast, from what is public or was released about the "
+            "sizes of groups; where nothing is known, groups are assumed alike. A group of few rows gets a wider "
+            "interval. The intervals of the answer always hold."
         ),
         "Source: measured. Mechanism: discrete Laplace noise of scale 5 on each of 4 values.",
         "A replay would be free.",

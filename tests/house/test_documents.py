@@ -1,6 +1,7 @@
 """The Python in the documents runs; the words in the tree are about the product alone."""
 
 import contextlib
+import io
 import re
 import subprocess
 from pathlib import Path
@@ -36,12 +37,36 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.filterwarnings("ignore:The ledger is in memory")
 @pytest.mark.parametrize("page", documents(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_python_on_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+def test_the_python_on_a_page_runs_from_top_to_bottom_and_prints_what_is_shown(page: Path, tmp_path: Path) -> None:
     space: dict[str, object] = {"__name__": "__main__"}
+    printed = ""
     with contextlib.chdir(tmp_path):
-        for line, code in python_blocks(page):
-            # Empty lines in front make a traceback point at the line of the page.
-            exec(compile("\n" * (line - 1) + code, str(page), "exec"), space)  # noqa: S102
+        for block in blocks(page.read_text(encoding="utf-8")):
+            if block.tag == "python":
+                output = io.StringIO()
+                with contextlib.redirect_stdout(output):
+                    # Empty lines in front make a traceback point at the line of the page.
+                    exec(compile("\n" * (block.line - 1) + "\n".join(block.lines), str(page), "exec"), space)  # noqa: S102
+                printed = output.getvalue()
+            elif block.tag == "text" and printed:
+                assert but_for_noise("\n".join(block.lines)) == but_for_noise(printed), printed
+
+
+FIXED = ("Offer:", "Price:", "Expected:")
+"""Lines that begin so hold no noise: they are compared to the digit."""
+
+
+def but_for_noise(text: str) -> list[str]:
+    """The lines of an output without the numbers that differ from run to run, and the spaces that align them."""
+    lines = [line.strip() for line in text.splitlines()]
+    masked = (line if line.startswith(FIXED) else re.sub(r"-?\d[\d,.]*", "0", line) for line in lines)
+    return [re.sub(r"[ -]{2,}", " ", line) for line in masked if line]
+
+
+def test_a_shown_output_is_compared_but_for_its_noise() -> None:
+    assert but_for_noise("count  12 ± 3\n\nPrice: 0.8%") == but_for_noise("count   -7.5 ± 3\nPrice: 0.8%")
+    assert but_for_noise("Price: 0.8%") != but_for_noise("Price: 0.7%")
+    assert but_for_noise("count 12 ± 3") != but_for_noise("count 12")
 
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

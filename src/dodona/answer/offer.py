@@ -14,9 +14,10 @@ from dodona.errors import printable, printable_json
 from dodona.numbers import format_percent
 from dodona.privacy.budget import FREE, Price
 
-_GUESS = (
-    "What is no count or sum is foreseen from what is public or was released: how many rows each group has, else that "
-    "groups are alike. A group with hardly any rows gets a wider interval; an answer's own intervals always hold."
+_FORECAST = (
+    "The accuracy of averages and the like is a forecast, from what is public or was released about the "
+    "sizes of groups; where nothing is known, groups are assumed alike. A group of few rows gets a wider "
+    "interval. The intervals of the answer always hold."
 )
 
 
@@ -137,7 +138,7 @@ class Offer:
         if expected:
             lines.append(f"Expected: {expected}, each with probability {self.confidence:.15g} or more.")
             if self.foreseen:
-                lines.append(_GUESS)
+                lines.append(_FORECAST)
         if self.about:
             lines.append(self.about)
         lines.append(f"Source: {self.source}. Mechanism: {self.mechanism}.")

@@ -67,7 +67,8 @@ class PreparedWorkload:
         return cls(**document | {"price": Price.from_document(document["price"])})
 
     def __str__(self) -> str:
-        return f"Prepared {self.questions} questions. Price: {self.price}. Bought: {self.bought}."
+        noun = "question" if self.questions == 1 else "questions"
+        return f"Prepared {self.questions} {noun}. Price: {self.price}. Bought: {self.bought}."
 
     __repr__ = __str__
 

@@ -88,10 +88,6 @@ class Buyer:
         both = numbers.T @ numbers if len(members) < _EXACT else members.T.astype(np.float64) @ members
         return alone * int((counted[:, None] + counted[None, :] - 2 * both).max())
 
-    def widest(self, wanted: CountDemand) -> Bundle | None:
-        """Return the cheapest bundle for all that was asked about so far: what `prepare` would buy."""
-        return self._cheapest([bundle for price in self._accounts() for bundle in self.rule.bundles(wanted, price)])
-
     def _cheapest(self, bundles: Sequence[Bundle]) -> Bundle | None:
         payable = [bundle for bundle in bundles if math.isfinite(bundle.price)]
         return min(payable, key=lambda bundle: self.share(bundle.event), default=None)

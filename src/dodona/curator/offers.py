@@ -1,4 +1,4 @@
-"""Offers: the price of questions, the expected accuracy, the reason for the price, and cheaper ways."""
+"""Offers: the price of questions, the expected accuracy, the reason for the price, and other ways."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dodona.query.question import KeyLabel, Question, Total
 if TYPE_CHECKING:
     from dodona.curator.ladder import Call, Ladder
 
-_SHOWN = 10
+_SHOWN, _NAMED = 10, 6
 
 
 def make_offer(ladder: Ladder, asked: tuple[Question, ...], request: Request) -> Offer:
@@ -40,7 +40,7 @@ def make_offer(ladder: Ladder, asked: tuple[Question, ...], request: Request) ->
     price = FREE if order is None else Price(order.share, (order.event,), ladder.budget.delta)
     known = next((origin for origin in call.origins if origin is not None), None)
     words, instead = _explain_price(ladder, call, price, left)
-    words += _hint_at_cheaper_ways(ladder, call, order)
+    words += _explain_bundle(ladder, call, order)
     return Offer(
         question=asked[0],
         foreseen=not all(isinstance(column.expression, Total | KeyLabel) for column in asked[0].columns),
@@ -102,18 +102,17 @@ def _explain_price(
     return [*explained, why] if why else explained, alternatives(best, allow=allow)
 
 
-def _hint_at_cheaper_ways(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
-    """Return the price of `prepare`, where a bundle would answer the question."""
-    demand = call.missing[0].count_demand if len(call.missing) == 1 and order is not None else None
-    if demand is None or order is None:
+def _explain_bundle(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
+    """Return what a bundle is good for, and what its question would cost alone."""
+    if order is None or order.bundle is None:
         return []
-    hints = []
-    rungs = {rung.__name__ for rung in ladder.rungs}
-    widest = ladder.buyer.widest(demand) if "bundle" in rungs and order.bundle is None else None
-    if widest is not None:
-        share = ladder.desk.dataset.ledger.share(widest.event)
-        hints.append(f"To prepare {widest.level.value} would cost {format_percent(share)}.")
-    return hints
+    alone = ladder.planner.plan([resolved.question for resolved in call.missing], call.request).share
+    names = sorted(frozenset[str]().union(*(block.attributes for block in order.measurement.query.blocks)))
+    about = ", ".join(names) if len(names) <= _NAMED else f"these {len(names)} columns"
+    return [
+        f"This buys more than the answer: most later questions about {about} at this accuracy are free.",
+        f"Measured alone, with fresh=True, it would take {format_percent(alone)}.",
+    ]
 
 
 def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
