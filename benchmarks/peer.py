@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import opendp.prelude as dp
-
-dp.enable_features("contrib")
 
 NAME = f"OpenDP {version('opendp')}"
 
@@ -25,8 +23,18 @@ _INTEGER = "i64"
 _TIMED = 50
 
 
+@cache
+def _opendp() -> Any:  # noqa: ANN401  a library without types
+    """Return the library, loaded when it is measured: it brings scikit-learn, which takes two seconds."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp
+
+
 def vector(noise: Noise, scale: float) -> Release:
     """Return OpenDP's release of a vector of integers with discrete noise."""
+    dp = _opendp()
     metrics = {"laplace": dp.l1_distance(T=_INTEGER), "gaussian": dp.l2_distance(T=float)}
     measurement: Release = _measurement(noise, dp.vector_domain(dp.atom_domain(T=_INTEGER)), metrics[noise], scale)
     return measurement
@@ -34,6 +42,7 @@ def vector(noise: Noise, scale: float) -> Release:
 
 def scalar(noise: Noise, scale: float) -> Release:
     """Return OpenDP's release of one integer with discrete noise."""
+    dp = _opendp()
     metrics = {"laplace": dp.absolute_distance(T=_INTEGER), "gaussian": dp.absolute_distance(T=float)}
     measurement: Release = _measurement(noise, dp.atom_domain(T=_INTEGER), metrics[noise], scale)
     return measurement
@@ -45,6 +54,7 @@ def noisy_max(selection: Selection, scale: float) -> Release:
     Its noisy max has two laws: under pure differential privacy it is permute-and-flip, under zero-concentrated
     differential privacy it adds Gumbel noise, which is the exponential mechanism.
     """
+    dp = _opendp()
     measures = {"permute_and_flip": dp.max_divergence(), "exponential": dp.zero_concentrated_divergence()}
     domain = dp.vector_domain(dp.atom_domain(T=_INTEGER))
     measurement: Release = dp.m.make_noisy_max(domain, dp.linf_distance(T=_INTEGER), measures[selection], scale=scale)
@@ -56,6 +66,7 @@ def filter_decision(*, earlier: tuple[int, ...]) -> dict[str, float]:
 
     A query is a Gaussian count; its noise, a few tens of microseconds, is part of the figure.
     """
+    dp = _opendp()
     domain, metric = dp.atom_domain(T=_INTEGER), dp.absolute_distance(T=float)
     odometer = dp.c.make_fully_adaptive_composition(domain, metric, dp.zero_concentrated_divergence())
     filtered = dp.c.make_privacy_filter(odometer, d_in=1.0, d_out=1.0)(42)
@@ -78,6 +89,7 @@ def zeros(count: int) -> object:
 
 
 def _measurement(noise: Noise, domain: object, metric: object, scale: float) -> Release:
+    dp = _opendp()
     make = {"laplace": dp.m.make_laplace, "gaussian": dp.m.make_gaussian}[noise]
     measurement: Release = make(domain, metric, scale=scale)
     return measurement

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from dodona.privacy.budget import Analyst, Budget
     from dodona.query.query import Query
     from dodona.schema.attributes import Boolean, Category, Date, Integer, Number, Timestamp
-    from dodona.schema.constraint import Constraint
-    from dodona.schema.schema import ComputedColumn, Domain, LinkedTable, PublicTable, Schema, Unit
+    from dodona.schema.schema import ComputedColumn, Constraint, Domain, LinkedTable, PublicTable, Schema, Unit
     from dodona.synth.synthesize import quote_synthesis, synthesize
     from dodona.synth.workload import Workload
 
@@ -58,7 +57,7 @@ _LAZY = {
     "PublicTable": ("dodona.schema.schema", "PublicTable"),
     "Boolean": ("dodona.schema.attributes", "Boolean"),
     "Category": ("dodona.schema.attributes", "Category"),
-    "Constraint": ("dodona.schema.constraint", "Constraint"),
+    "Constraint": ("dodona.schema.schema", "Constraint"),
     "Date": ("dodona.schema.attributes", "Date"),
     "Timestamp": ("dodona.schema.attributes", "Timestamp"),
     "Integer": ("dodona.schema.attributes", "Integer"),

@@ -13,8 +13,7 @@ from dodona.knowledge.cells import Support
 from dodona.knowledge.constraints import InvalidConstraint, compile_constraints, forbidden_rows, impossible_cells
 from dodona.query.predicate import NOTHING, evaluate_predicate
 from dodona.schema.attributes import Boolean, Category, Date, Integer
-from dodona.schema.constraint import Constraint
-from dodona.schema.schema import Schema
+from dodona.schema.schema import Constraint, Schema
 
 CHILD = Constraint(when="age < 15", then="status = 'never married'")
 

@@ -16,8 +16,7 @@ from dodona.privacy.budget import Budget
 from dodona.query.predicate import among, conjunction
 from dodona.query.query import Query
 from dodona.schema.attributes import Category, Integer
-from dodona.schema.constraint import Constraint
-from dodona.schema.schema import Schema
+from dodona.schema.schema import Constraint, Schema
 from dodona.synth.methods import Annealed, Mwem, SynthesisMethod
 from dodona.synth.synthesize import synthesize
 from dodona.synth.workload import Workload

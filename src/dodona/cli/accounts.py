@@ -261,7 +261,7 @@ class _Target:
 
     @property
     def words(self) -> str:
-        from dodona.server.accounts import EVERY_DATASET
+        from dodona.server.identity import EVERY_DATASET
 
         return "every dataset" if self.name == EVERY_DATASET else self.name
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +17,6 @@ from dodona.answer.recorded import RecordedAnswer
 from dodona.answer.results import Choice, PreparedWorkload, WeightsAnswers
 from dodona.client import surface
 from dodona.client.calls import RemoteCall, Tolerances, ViewName, arguments, check_key, priced, question_texts
-from dodona.client.progress import ShowProgress, follow_progress
 from dodona.client.results import AsyncRemoteAnswer, ReleaseState, RemoteVerdict, WatchTerms
 from dodona.client.settings import DEFAULT_TIMEOUT, http_options, server_address
 from dodona.client.transport import AsyncLink, BlockingLink, Progress, ReadT, Retries
@@ -24,6 +25,9 @@ from dodona.ledger.limits import ApprovalRequest
 from dodona.numbers import Exact
 from dodona.privacy.budget import BudgetState
 from dodona.schema.schema import Schema
+
+ShowProgress = Progress | bool | None
+"""What is called with the progress; True for a bar, False for none, None for a bar on a terminal."""
 
 
 def connect_async(  # noqa: PLR0913  all that a connection may have
@@ -424,3 +428,27 @@ class AsyncRemoteRelease:
         with place.open("xb") as file:  # noqa: ASYNC230  a local file of rows that are there already
             file.write(rows)
         return place
+
+
+@contextmanager
+def follow_progress(wanted: ShowProgress, title: str) -> Iterator[Progress | None]:
+    """Yield what is called with the progress of a batch; None if nobody looks."""
+    if wanted is None:
+        wanted = sys.stderr.isatty()
+    if not isinstance(wanted, bool):
+        yield wanted
+        return
+    if not wanted:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def show(done: int, of: int) -> None:
+            bar.update(task, completed=done, total=of)
+
+        yield show

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from dodona.errors import InvalidArgument
-from dodona.schema.constraint import Constraint
-from dodona.schema.schema import Schema
+from dodona.schema.schema import Constraint, Schema
 from dodona.schema.toml import TomlTable
 
 _EXAMPLE = '[[constraints]] with when = "age < 15" and then = "NOT married"'

@@ -36,9 +36,8 @@ from dodona.query.predicate import (
     predicate_attributes,
     unpack_bits,
 )
-from dodona.schema.constraint import Constraint
 from dodona.schema.encoding import fallback_codes
-from dodona.schema.schema import ROW_OF, Domain, Schema, row_labels
+from dodona.schema.schema import ROW_OF, Constraint, Domain, Schema, row_labels
 from dodona.sql.compile import compile_sql
 
 _MOST_CASES = 1 << 22

@@ -18,14 +18,6 @@ from typing import Literal, Self
 from dodona.errors import InvalidArgument
 from dodona.numbers import to_share
 from dodona.server import secrets
-from dodona.server.account_errors import (
-    MOST_TOKENS,
-    AccountExists,
-    AccountMissing,
-    AccountStopped,
-    TokenMissing,
-    TooManyTokens,
-)
 from dodona.server.account_store import (
     AccountStore,
     AccountsUnavailable,
@@ -34,12 +26,22 @@ from dodona.server.account_store import (
     open_store,
     open_store_late,
 )
-from dodona.server.identity import EVERY_DATASET, ROLES, Clock, Identity, NotAuthenticated, RoleMissing
+from dodona.server.identity import (
+    MOST_TOKENS,
+    ROLES,
+    AccountExists,
+    AccountMissing,
+    AccountStopped,
+    Clock,
+    Identity,
+    TokenMissing,
+    TooManyTokens,
+)
 from dodona.server.secrets import ScramVerifier
 
 __all__ = [
-    "EVERY_DATASET", "MOST_TOKENS", "ROLES", "Account", "AccountExists", "AccountMissing", "AccountStopped",
-    "Accounts", "Clock", "Identity", "IssuedToken", "NotAuthenticated", "RoleMissing", "TokenInfo", "TokenMissing",
+    "MOST_TOKENS", "ROLES", "Account", "AccountExists", "AccountMissing", "AccountStopped",
+    "Accounts", "Clock", "Identity", "IssuedToken", "TokenInfo", "TokenMissing",
     "TooManyTokens",
 ]  # fmt: skip
 

@@ -11,10 +11,9 @@ import pytest
 from scipy.stats import chi2
 
 from dodona.errors import InvalidArgument
+from dodona.lab.local.bits import TooManyOutcomes
 from dodona.lab.local.bloom import Bloom
-from dodona.lab.local.channel import MarkProbabilities
-from dodona.lab.local.check import check_by_enumeration, check_by_formula
-from dodona.lab.local.faults import TooManyOutcomes
+from dodona.lab.local.channel import MarkProbabilities, check_by_enumeration, check_by_formula
 from dodona.lab.local.hashed import LocalHashing
 from dodona.lab.local.kary import KaryResponse
 from dodona.lab.local.odds import is_within, odds_below

@@ -21,7 +21,8 @@ from dodona.lab.local import (
     response_from_json,
     response_to_json,
 )
-from dodona.lab.local.faults import BadReport, CollidingLabels, NoReports, UnknownValue
+from dodona.lab.local.alphabet import CollidingLabels, UnknownValue
+from dodona.lab.local.report import BadReport, NoReports
 from dodona.privacy.accuracy import Accuracy, Against
 from dodona.privacy.events import ComposedEvent, PureMechanism
 from dodona.schema.schema import Neighbours

@@ -21,10 +21,10 @@ from dodona.server.accounts import (
     Accounts,
     AccountStopped,
     Identity,
-    RoleMissing,
     TokenMissing,
     TooManyTokens,
 )
+from dodona.server.identity import RoleMissing
 from dodona.server.secrets import PREFIX, PasswordRefused, new_token
 from tests.server.accounts.scene import START, Place
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from dodona.server import secrets
-from dodona.server.accounts import Accounts, Identity, NotAuthenticated
+from dodona.server.accounts import Accounts, Identity
+from dodona.server.identity import NotAuthenticated
 from dodona.server.sessions import (
     ACCOUNT_PACE,
     ADDRESS_PACE,

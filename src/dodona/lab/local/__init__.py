@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dodona.lab.local.check import PrivacyCheck, check_by_enumeration, check_by_formula
+from dodona.lab.local.channel import PrivacyCheck, check_by_enumeration, check_by_formula
 from dodona.lab.local.diary import Cost, Diary
 from dodona.lab.local.encoder import Encoder
 from dodona.lab.local.estimates import Estimates, HeavyHitters

@@ -10,9 +10,8 @@ from typing import Self, TypeVar
 
 import numpy as np
 
-from dodona.errors import InvalidArgument
+from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.local.channel import Keys, Numbers
-from dodona.lab.local.faults import CollidingLabels, UnknownValue
 from dodona.lab.local.hashing import fingerprint
 
 Parsed = TypeVar("Parsed")
@@ -20,6 +19,27 @@ Parsed = TypeVar("Parsed")
 _LONGEST = 1_000
 _HALVES = re.compile("[\ud800-\udfff]")
 """Surrogate halves of characters, which UTF-8 text cannot contain."""
+
+
+class CollidingLabels(InvalidRequest):
+    """Two labels of one alphabet cannot be distinguished."""
+
+    code = "colliding-labels"
+
+    def __init__(self, first: str, second: str, *, why: str) -> None:
+        """Name both and say what to do."""
+        self.labels = (first, second)
+        super().__init__(f"The labels {first!r} and {second!r} cannot be distinguished: {why}. Nothing was drawn.")
+
+
+class UnknownValue(InvalidRequest):
+    """An answer that the question does not offer."""
+
+    code = "unknown-value"
+
+    def __init__(self, question: str, accepted: str) -> None:
+        """Say which answers are valid; the answer itself is private and not repeated."""
+        super().__init__(f"The question {question!r} has no such answer: {accepted}. Nothing was drawn.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

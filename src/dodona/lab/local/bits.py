@@ -9,13 +9,26 @@ from fractions import Fraction
 
 import numpy as np
 
+from dodona.errors import InvalidRequest
 from dodona.lab import direct
 from dodona.lab.local.channel import MarkProbabilities, Numbers, Words, words_for
-from dodona.lab.local.faults import TooManyOutcomes
 
 MOST_OUTCOMES = 1 << 16
 _ONE = np.uint64(1)
 _FEW = 8  # rows that are rather unpacked than added
+
+
+class TooManyOutcomes(InvalidRequest):
+    """A channel has too many reports to enumerate."""
+
+    code = "too-many-outcomes"
+
+    def __init__(self, outcomes: int, limit: int) -> None:
+        """Say how many there would be and what to use instead."""
+        super().__init__(
+            f"The channel has {outcomes} reports, and at most {limit} can be enumerated. "
+            "Take fewer labels or bits; `channel.ratio` is the same number by formula."
+        )
 
 
 def noisy_one_hot(places: Words, bits: int, probabilities: MarkProbabilities) -> Words:

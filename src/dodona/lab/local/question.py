@@ -16,9 +16,8 @@ from dodona.lab.local.alphabet import ClosedAlphabet, OpenAlphabet, distinct_lab
 from dodona.lab.local.channel import Channel, Keys, local_event
 from dodona.lab.local.encoder import Encoder, best_encoder, make_channel
 from dodona.lab.local.estimates import Estimates, expected_width, respondents_needed
-from dodona.lab.local.faults import BadReport, NoReports
 from dodona.lab.local.odds import local_epsilon, odds_below
-from dodona.lab.local.report import FORMAT, Batch, Report, blocks
+from dodona.lab.local.report import FORMAT, BadReport, Batch, NoReports, Report, blocks
 from dodona.numbers import Exact
 from dodona.privacy.accuracy import Accuracy, Against, to_failure_probability, validate_count
 from dodona.privacy.events import PureEvent

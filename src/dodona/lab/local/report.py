@@ -10,13 +10,35 @@ from typing import Self
 
 import numpy as np
 
+from dodona.errors import InvalidRequest
 from dodona.lab.local.channel import Words
-from dodona.lab.local.faults import BadReport
 
 FORMAT = 1
 _ROWS = 1 << 13  # single reports that are counted at a time
 _HEX = re.compile(r"(?:[0-9a-f]{16}){1,65536}", re.ASCII)
 _KEYS = {"channel", "format", "question", "words"}
+
+
+class BadReport(InvalidRequest):
+    """A report that this question's channel cannot have sent."""
+
+    code = "bad-report"
+
+    def __init__(self, why: str, *, number: int | None = None) -> None:
+        """Say which report it is and what is wrong with it."""
+        self.number = number
+        where = "The report" if number is None else f"Report {number}"
+        super().__init__(f"{where} cannot be used: {why}. No report was counted.")
+
+
+class NoReports(InvalidRequest):
+    """An estimate was requested without any reports."""
+
+    code = "no-reports"
+
+    def __init__(self, question: str) -> None:
+        """Say how many are needed."""
+        super().__init__(f"Nobody has answered {question!r}: an estimate needs at least one report.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Self
 
 from dodona.errors import InvalidArgument, InvalidRequest
+from dodona.lab.local.alphabet import CollidingLabels
 from dodona.lab.local.estimates import Estimates
-from dodona.lab.local.faults import BadReport, CollidingLabels, NoReports
 from dodona.lab.local.question import SurveyQuestion
-from dodona.lab.local.report import FORMAT, Report
+from dodona.lab.local.report import FORMAT, BadReport, NoReports, Report
 from dodona.privacy.events import ComposedEvent, PureEvent
 
 Response = tuple[Report, ...]
