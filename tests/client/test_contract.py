@@ -317,7 +317,7 @@ def test_a_quote_is_the_price_and_spends_nothing(stays):
 def test_a_quote_of_an_average_says_that_it_is_foreseen(stays):
     offer = stays.quote("SELECT ward, avg(age) FROM stays GROUP BY ward", within=10)
     assert offer.foreseen
-    assert "foreseen" in str(offer)
+    assert "is a forecast" in str(offer)
 
 
 def test_several_questions_are_quoted_together(stays):
