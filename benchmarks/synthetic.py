@@ -45,6 +45,13 @@ _ADULT8 = (
     "workclass", "education-num", "marital-status", "occupation", "relationship", "race", "sex", "income>50K",
 )  # fmt: skip
 _CUT = 10
+_NETWORKS = {
+    "survey": (2.0, (2, 2, 2, 3, 2, 4, 2, 6, 2, 8, 2, 10, 2, 2)),
+    "incidents": (1.5, (5, 40, 3, 24, 2, 16, 12, 10, 8, 6)),
+    "panel": (1.0, (2, 3, 2, 4, 5, 2, 2, 3, 4, 2, 2, 5, 3, 2, 4, 2, 2, 3)),
+    "trips": (5.0, (24, 7, 12, 12, 5, 4, 3, 2, 2)),
+}
+"""Made-up tables: how many times as many rows as the others, and the codes of each column."""
 _TESTED = 4  # one row in so many is kept for the test of a classifier
 
 
@@ -203,7 +210,7 @@ def _read(folder: Path, name: str) -> tuple[NDArray[np.int64], dict[str, int]]:
 
 
 def made_up(rows: int = 20_000) -> dict[str, CodedTable]:
-    """Return tables whose columns hang together, made from a fixed seed."""
+    """Return tables whose columns hang together, made from a fixed seed: two of one hidden class, and others."""
     chance = np.random.default_rng(20261117)
     tables = {}
     for name, shape in (("narrow", (2, 2, 5, 6, 7, 9)), ("binary", (2,) * 12)):
@@ -213,7 +220,24 @@ def made_up(rows: int = 20_000) -> dict[str, CodedTable]:
             laws = chance.dirichlet(np.full(size, 0.5), 4).cumsum(axis=1)
             columns.append((chance.random(rows)[:, None] > laws[hidden]).sum(axis=1).clip(0, size - 1))
         tables[name] = CodedTable(np.stack(columns, axis=1).astype(np.int64), shape)
+    for number, (name, (times, lengths)) in enumerate(_NETWORKS.items()):
+        tables[name] = _draw_network(round(times * rows), lengths, np.random.default_rng(number))
     return tables
+
+
+def _draw_network(rows: int, shape: tuple[int, ...], chance: np.random.Generator) -> CodedTable:
+    """Return rows of a random network: each column hangs on up to three others, two of them jointly."""
+    columns: list[NDArray[np.int64]] = []
+    for size in shape:
+        parents = chance.choice(len(columns), min(3, len(columns)), replace=False).tolist()
+        logits = np.tile(chance.normal(0, 1.2, size), (rows, 1))
+        for parent in parents:
+            logits += chance.normal(0, 1.0, (shape[parent], size))[columns[parent]]
+        if len(parents) > 1:
+            first, second = parents[:2]
+            logits += chance.normal(0, 0.7, (shape[first], shape[second], size))[columns[first], columns[second]]
+        columns.append((logits + chance.gumbel(size=logits.shape)).argmax(axis=1))
+    return CodedTable(np.stack(columns, axis=1).astype(np.int64), shape)
 
 
 def _shares(codes: NDArray[np.int64], shape: tuple[int, ...], places: tuple[int, ...]) -> NDArray[np.float64]:

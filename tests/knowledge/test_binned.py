@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from dodona.knowledge.binned import BinnedLaw, average_runs, cut_bins, even_runs
+from dodona.knowledge.binned import (
+    BinnedLaw,
+    RunCounts,
+    average_runs,
+    combine_levels,
+    cut_bins,
+    even_runs,
+    run_variance,
+)
 from dodona.knowledge.cells import Support
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
@@ -96,3 +104,28 @@ def test_no_row_has_a_value_without_weight():
     made = law().sample(20_000, np.random.default_rng(2))
     assert np.bincount(made["age"], minlength=10)[2] <= 2
     assert np.bincount(made["age"], minlength=10) / 20_000 == pytest.approx(SHARES, abs=0.02)
+
+
+def test_counts_of_runs_and_of_values_are_combined_by_least_squares():
+    """Three levels over 12 values, each with noise: the estimate is that of the normal equations, written out."""
+    chance = np.random.default_rng(4)
+    cuts = [tuple(range(12)), (0, 3, 5, 9), (0, 5)]
+    levels = [
+        RunCounts(starts, chance.normal(0.1, 0.05, len(starts)), variance)
+        for starts, variance in zip(cuts, (0.03, 0.01, 0.02), strict=True)
+    ]
+    sums = [
+        np.array([np.searchsorted(level.cuts, range(12), side="right") - 1 == run for run in range(len(level.cuts))])
+        for level in levels
+    ]
+    rows = np.concatenate([table / np.sqrt(level.variance) for table, level in zip(sums, levels, strict=True)])
+    aims = np.concatenate([level.shares / np.sqrt(level.variance) for level in levels])
+    expected = np.linalg.lstsq(rows, aims, rcond=None)[0]
+    np.testing.assert_allclose(combine_levels(levels), expected, atol=1e-12)
+    assert run_variance(levels, 0, 12, 12) == pytest.approx(2 * 0.02)
+    assert run_variance(levels, 1, 9, 12) == pytest.approx(2 * 0.03 + 2 * 0.01)
+    assert run_variance(levels, 2, 12, 12) == pytest.approx(0.03 + 0.01 + 0.02)
+    estimated = np.linalg.inv(rows.T @ rows)
+    for first, after in ((0, 12), (1, 9), (2, 12), (5, 9)):
+        inside = (np.arange(12) >= first) & (np.arange(12) < after)
+        assert inside @ estimated @ inside <= run_variance(levels, first, after, 12)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from dodona.privacy.scores import DistanceScores, distance_sensitivity
 from dodona.synth.methods import Annealed, Blr, Guaranteed, Mwem, SynthesisMethod
+from dodona.synth.run import Currency, SynthesisRun
 from dodona.synth.synthesize import quote_synthesis, synthesize
-from dodona.synth.workload import SynthesisStopped, Workload
+from dodona.synth.whole import measure_whole, plan_whole
+from dodona.synth.workload import DEFAULT_CELLS, SynthesisStopped, Workload, marginal_block
 from tests.synth.scene import curator_of, failing, ledger_of, schema, tiny, tiny_columns
 
 SCHEMA = schema()
@@ -120,3 +124,58 @@ def test_where_a_choice_was_lost_nothing_is_promised():
         model = synthesize(curator_of(SCHEMA, ledger=kept), TWO, share=1, method=METHODS[2])
         assert (model.promise is not None) is promised
         assert (not any(step.how == "lost" for step in model.steps)) is promised
+
+
+@pytest.mark.parametrize("method", METHODS[:2], ids=str)
+def test_what_another_version_began_is_taken_up_as_it_was_measured(method: SynthesisMethod):
+    """Other single columns, another choice among other blocks, other noise: nothing is lost or paid for twice."""
+    kept = ledger_of(SCHEMA)
+    curator = curator_of(SCHEMA, ledger=kept)
+    offer = quote_synthesis(curator, TWO, share="1/2", method=method)
+    begun = SynthesisRun(
+        TWO, curator.desk, offer.run, Currency("ρ"), offer.price, DEFAULT_CELLS, lambda _part, _about: None
+    )
+    sex, ward, pair = (marginal_block(SCHEMA.domain, names) for names in (["sex"], ["ward"], ["sex", "ward"]))
+    if isinstance(method, Annealed):
+        begun.measure("singles", [sex, ward], offer.price / 9)
+    query = begun.asked([pair])
+    choice = begun.currency.choice(offer.price / 50, distance_sensitivity(query, (1,), begun.unit))
+    assert begun.choose_blocks("1 choose", DistanceScores(query, (0,) * 6, (1,), (0,), choice)) == (pair,)
+    begun.measure("1 measure", [pair], offer.price / 9)
+    recorded = kept.releases()
+    model = synthesize(curator, TWO, share="1/2", method=method)
+    assert kept.releases()[: len(recorded)] == recorded
+    how = [step.how for step in model.steps]
+    assert how[: len(recorded)] == ["recalled"] * len(recorded)
+    assert set(how[len(recorded) :]) == {"paid"}
+    assert [step.about for step in model.steps if step.name == "1 measure"] == ["measure sex × ward"]
+    assert pair in {observation.block for observation in model.seen}
+    assert (0.45 if isinstance(method, Annealed) else 0) < float(kept.state().spent) <= 0.5
+    again = synthesize(curator, TWO, share="1/2", method=method)
+    assert {step.how for step in again.steps} == {"recalled"}
+
+
+def test_residuals_that_another_version_measured_keep_the_noise_that_they_have():
+    kept = ledger_of(SCHEMA)
+    curator = curator_of(SCHEMA, ledger=kept)
+    offer = quote_synthesis(curator, TWO, share="1/2")
+    begun = SynthesisRun(
+        TWO, curator.desk, offer.run, Currency("ρ"), offer.price, DEFAULT_CELLS, lambda _part, _about: None
+    )
+    plan = plan_whole(begun)
+    assert plan is not None
+    coarser = tuple((residual, 4 * variance) for residual, variance in plan.parts)
+    measure_whole(begun, replace(plan, parts=coarser))
+    model = synthesize(curator, TWO, share="1/2")
+    assert [step.how for step in model.steps] == ["recalled"]
+    usual = synthesize(curator_of(SCHEMA), TWO, share="1/2")
+    for other, observation in zip(usual.seen, model.seen, strict=True):
+        assert observation.variance == pytest.approx(4 * other.variance, rel=1e-6)
+
+
+def test_a_declaration_has_the_digest_that_it_always_had():
+    """A run that was begun by an earlier version is found under it."""
+    shared = quote_synthesis(curator_of(SCHEMA), TWO, share="1/2")
+    named = quote_synthesis(curator_of(SCHEMA), TWO, epsilon="1/2", method=Mwem(rounds=2), name="spring")
+    assert shared.run == "7fd65a6d6c3ed74efade9c3dbbd32690973ebb4e024ed2a5f0c994c3a0fd5e52"
+    assert named.run == "6e959810654857205643a65fde629a7c7cc08ed1abc3bef52efafe5e921e5e9b"

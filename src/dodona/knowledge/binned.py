@@ -5,8 +5,9 @@ one decides the bins and the spread within each; how it hangs together with othe
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -86,6 +87,63 @@ def cut_bins(shares: NDArray[np.float64], least: float, runs: tuple[int, ...], d
     return tuple(cuts[:-1] if held < least / 2 and sure and len(cuts) > 1 else cuts)
 
 
+# --- Counts of runs beside those of values: nested runs, from single values up. ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunCounts:
+    """Noisy shares of runs of adjacent values, and the noise of each."""
+
+    cuts: tuple[int, ...]
+    """The first code of each run."""
+    shares: NDArray[np.float64]
+    variance: float
+
+
+def combine_levels(levels: Sequence[RunCounts]) -> NDArray[np.float64]:
+    """Return the shares of single values that all levels together say: the best linear unbiased ones.
+
+    The first level is the single values; each run of a later one is made of runs of the level before. Going up, a run's
+    own share and the sum of its parts are weighted by their precision; going down, what differs is spread over the
+    parts by their variance (Hay, Rastogi, Miklau and Suciu 2010).
+
+    >>> values, halves = RunCounts((0, 1, 2, 3), np.array([0.0, 0.4, 0.4, 0.4]), 0.01), np.array([0.5, 0.5])
+    >>> combine_levels([values, RunCounts((0, 2), halves, 0.02)]).round(3).tolist()
+    [0.025, 0.425, 0.325, 0.325]
+    """
+    estimates = [levels[0].shares]
+    variances = [np.full(levels[0].shares.size, levels[0].variance)]
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
+    for below, level in pairwise(levels):
+        starts = np.searchsorted(below.cuts, level.cuts)
+        sums, spreads = (np.add.reduceat(numbers[-1], starts) for numbers in (estimates, variances))
+        lengths = np.diff(np.append(starts, len(below.cuts)))
+        parts.append((lengths, sums, spreads))
+        variances.append(1 / (1 / level.variance + 1 / spreads))
+        estimates.append(variances[-1] * (level.shares / level.variance + sums / spreads))
+    combined = estimates.pop()
+    for (lengths, sums, spreads), estimate, variance in zip(
+        reversed(parts), reversed(estimates), reversed(variances[:-1]), strict=True
+    ):
+        combined = estimate + np.repeat((combined - sums) / spreads, lengths) * variance
+    return combined
+
+
+def run_variance(levels: Sequence[RunCounts], first: int, after: int, size: int) -> float:
+    """Return the variance of the share of a run of values as the sum of the fewest measured runs in it."""
+    level = levels[-1]
+    edges = np.append(level.cuts, size)
+    start, end = int(np.searchsorted(edges, first)), int(np.searchsorted(edges, after, side="right")) - 1
+    if len(levels) == 1:
+        return (after - first) * level.variance
+    if start >= end:
+        return run_variance(levels[:-1], first, after, size)
+    rest = [(first, int(edges[start])), (int(edges[end]), after)]
+    return (end - start) * level.variance + sum(
+        run_variance(levels[:-1], low, high, size) for low, high in rest if low < high
+    )
+
+
 @dataclass(frozen=True)
 class BinnedLaw:
     """A law over the cells of a support: that of bins, and the share of each value in its bin."""
@@ -114,8 +172,13 @@ class BinnedLaw:
             even = 1.0 / np.bincount(groups)[groups]
             within[name] = np.where(totals > 0, code_shares / np.where(totals > 0, totals, 1.0), even)
             masks.append(sum(1 << int(code) for code in codes[np.flatnonzero(np.diff(groups, prepend=-1))]))
-        seen = tuple(_in_bins(observation, bins) for observation in belief.seen)
-        coarse = FactoredBelief(Support(support.domain, tuple(masks)), belief.limit, belief.prior, seen)
+        columns: dict[str, list[ObservedBlock]] = {name: [] for name in bins}
+        seen: list[ObservedBlock] = []
+        for observation in belief.seen:
+            names = observation.block.attributes
+            (columns[next(iter(names))] if len(names) == 1 and names <= set(bins) else seen).append(observation)
+        seen += [observed for name, alone in columns.items() for observed in _in_bins(alone, bins[name])]
+        coarse = FactoredBelief(Support(support.domain, tuple(masks)), belief.limit, belief.prior, tuple(seen))
         return cls(support, bins, coarse, within)
 
     @property
@@ -189,12 +252,37 @@ def _even_levels(numbers: NDArray[np.int64], rng: cells.RandomSource) -> NDArray
     return levels
 
 
-def _in_bins(observation: ObservedBlock, bins: Bins) -> ObservedBlock:
-    """Return the observation of a single column as one of its bins, with the noise of the widest; others unchanged."""
-    name = next(iter(observation.block.attributes)) if len(observation.block.attributes) == 1 else ""
-    if name not in bins:
-        return observation
-    groups, number = bins[name].table(), bins[name].groups
-    values = np.bincount(groups, observation.values, number).astype(np.float64)
-    block = Block(EVERYTHING, (bins[name],))
-    return ObservedBlock.of_shares(block, values, observation.variance * float(np.bincount(groups).max()))
+def list_levels(observations: Iterable[ObservedBlock], size: int) -> list[RunCounts]:
+    """Return what was observed of one column by itself, from single values up; nothing if those were not.
+
+    Runs that are not made of those of the level before are left out.
+    """
+    counted = []
+    for observation in observations:
+        (key,) = observation.block.keys
+        cuts = key.cuts if isinstance(key, Partition) else tuple(range(size))
+        counted.append(RunCounts(cuts, observation.values[: len(cuts)], observation.variance))
+    levels: list[RunCounts] = []
+    for level in sorted(counted, key=lambda level: -len(level.cuts)):
+        if set(level.cuts) < set(levels[-1].cuts) if levels else len(level.cuts) == size:
+            levels.append(level)
+    return levels
+
+
+def _in_bins(observations: Sequence[ObservedBlock], bins: Partition) -> list[ObservedBlock]:
+    """Return the observations of one column as ones of its bins, and of runs of these that were counted together.
+
+    Each has the noise of its least certain run.
+    """
+    levels = list_levels(observations, bins.size)
+    combined = combine_levels(levels)
+    further = max(observations, key=lambda observation: observation.values.size).values[bins.size :]
+    by_cuts: dict[tuple[int, ...], ObservedBlock] = {}
+    for level in (RunCounts(bins.cuts, combined, 0.0), *levels[1:]):
+        cuts = tuple(sorted(set(bins.cuts) & set(level.cuts)))
+        shares = np.concatenate((np.add.reduceat(combined, cuts), further))
+        spread = max(run_variance(levels, first, after, bins.size) for first, after in pairwise((*cuts, bins.size)))
+        block = Block(EVERYTHING, (Partition(bins.attribute, bins.size, cuts, bins.further),))
+        if len(cuts) > 1:
+            by_cuts.setdefault(cuts, ObservedBlock.of_shares(block, shares, spread))
+    return [*by_cuts.values()]

@@ -243,8 +243,8 @@ class JunctionTree:
                     continue
                 wide = table.reshape([self.shape[place] if place in part else 1 for place in merge.columns])
                 total = wide if total is None else total + wide
-            if total is not None:
-                done[merge.columns] = total
+            if total is not None:  # parts without a table may leave axes of length 1
+                done[merge.columns] = np.broadcast_to(total, [self.shape[place] for place in merge.columns])
         shape = [self.shape[place] for place in clique.columns]
         table = done.get(clique.columns)
         return np.zeros(shape) if table is None else np.array(np.broadcast_to(table, shape))

@@ -14,14 +14,22 @@ import numpy as np
 from dodona.knowledge.binned import BinnedLaw
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
-from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.privacy.scores import MOST_HANDICAP, DistanceScores, distance_sensitivity
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block
 from dodona.schema.partition import Partition
-from dodona.synth.candidates import LEAST_PRICE, Candidate, Candidates, choose_bins, coarser, list_candidates
+from dodona.synth.candidates import (
+    LEAST_PRICE,
+    Candidate,
+    Candidates,
+    choose_bins,
+    coarser,
+    list_candidates,
+    list_runs,
+    mean_absolute_noise,
+)
 from dodona.synth.run import SynthesisRun
-from dodona.synth.whole import join_whole, measure_whole, plan_whole
+from dodona.synth.whole import WholePlan, join_whole, measure_whole, plan_whole
 from dodona.synth.workload import marginal_block
 
 _LEAST_SHARE, _MOST_SHARE, _CHOICE_SHARE = 0.05, 0.35, 0.1
@@ -55,7 +63,7 @@ def run_annealed(
     """
     belief = run.begin()
     whole = run.total * (1 - 1e-9)
-    plan = plan_whole(run) if rounds is None else None
+    plan = _choose_plan(run) if rounds is None else None
     if plan is not None:
         seen = measure_whole(run, plan)
         belief = join_whole(belief, seen).fitted(_WHOLE_STEPS)
@@ -66,7 +74,9 @@ def run_annealed(
     parts = _ROUNDS_PER_COLUMN * len(singles) if rounds is None else rounds
     _require_drawable(run, candidates, min((1 - first) / parts, _SMALLEST) * whole, choosing)
     shares = run.currency.shares([block.values for block in singles])
-    measured = run.measure("singles", singles, first * whole, shares=shares)
+    priced = list_runs(run, dict(zip(singles, (first * whole * share for share in shares), strict=True)))
+    shares = [price / (first * whole) for price in priced.values()]
+    measured = run.measure("singles", [*priced], first * whole, shares=shares)
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
     pace = (whole - run.spent) / parts
     binned = BinnedLaw.of(belief, *choose_bins(run, belief, (1 - choosing) * pace))
@@ -88,7 +98,17 @@ def run_annealed(
     fitted = belief.fitted(_LAST_STEPS)
     if not binned.bins:
         return fitted, (*fitted.seen, *fitted.loose)
-    return replace(binned, coarse=fitted), (*measured, *fitted.seen, *fitted.loose)
+    return replace(binned, coarse=fitted), (*run.start.known, *run.observed.values())
+
+
+def _choose_plan(run: SynthesisRun) -> WholePlan | None:
+    """Return how to measure the whole workload at once; None if it is to be measured in rounds.
+
+    A run that has begun goes on in its way, also where another version of Dodona began it.
+    """
+    if run.charge("singles") is not None:
+        return None
+    return plan_whole(run) if run.charge("residuals") is None else plan_whole(run, most=math.inf)
 
 
 def _preparing_shares(run: SynthesisRun, singles: Sequence[Block]) -> tuple[float, float]:
@@ -102,7 +122,7 @@ def _preparing_shares(run: SynthesisRun, singles: Sequence[Block]) -> tuple[floa
         run.currency.noise(_CHOICE_SHARE * run.total * share, run.sensitivity([block]))
         for block, share in zip(singles, shares, strict=True)
     ]
-    moved = [0.5 * _mean_absolute_noise(noise) * block.values for noise, block in zip(noises, singles, strict=True)]
+    moved = [0.5 * mean_absolute_noise(noise) * block.values for noise, block in zip(noises, singles, strict=True)]
     error = float(np.mean(moved)) / run.size
     power = 1 if run.currency.unit == "ε" else 2
     choosing = _CHOICE_SHARE * min(1.0, (error / _SINGLE_ERROR) ** power)
@@ -145,34 +165,48 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
     factors, lost = tuple(candidate.factor for candidate in scored), []
     for block, candidate in zip(blocks, scored, strict=True):
         noise = run.currency.noise(each * candidate.price, run.sensitivity([block]))
-        lost.append(min(MOST_HANDICAP, candidate.factor * math.floor(_mean_absolute_noise(noise) * block.values)))
+        lost.append(min(MOST_HANDICAP, candidate.factor * math.floor(mean_absolute_noise(noise) * block.values)))
     query, believed = run.asked(blocks), run.believed(belief, blocks)
     choice = run.currency.choice(prices.choosing * prices.whole / count, distance_sensitivity(query, factors, run.unit))
     scores = DistanceScores(query, believed, factors, tuple(lost), choice, count=count, overlap=_OVERLAP)
-    places = run.choose(f"{number} choose", scores)
+    proposed, step = run.choose_blocks(f"{number} choose", scores), f"{number} measure"
     chosen, held, weights = list[Block](), list[Block](), list[float]()
-    for place in places:  # each of them could be held alone: together they may tie too many columns
-        block = blocks[place]
+    for block in proposed:  # each of them could be held alone: together they may tie too many columns
         holds = block not in loose and belief.holds([*held, block])
         if (holds or _loose(block, candidates)) and block.values + sum(other.values for other in chosen) <= MOST_VALUES:
             chosen.append(block)
-            weights.append(scored[place].price)
+            weights.append(candidates.get(block, Candidate(1, 1.0)).price)
             held += [block] if holds else []
     if not chosen:
-        return belief, True
+        if run.charge(step) is None:
+            return belief, True
+        chosen, weights = blocks[:1], [1.0]  # another version measured what is not to be measured now: it is recalled
     paid = (1 - prices.choosing) * prices.whole if prices.last else each * sum(weights)
-    seen = run.measure(f"{number} measure", chosen, paid, shares=[weight / sum(weights) for weight in weights])
+    seen = run.measure(step, chosen, paid, shares=[weight / sum(weights) for weight in weights])
     if not seen:
         return belief, True
+    if [observation.block for observation in seen] != chosen:
+        held = _held(belief, [observation.block for observation in seen])
     before = [belief.expect(run.workload.over([observation.block])) for observation in seen]
     belief = belief.joined([observation for observation in seen if observation.block in held])
     belief = belief.fitted(min(_WHOLE_STEPS, max(_STEPS, _CELL_STEPS // belief.tree.cells)), anchor=_ANCHOR)
-    belief = belief.loosened([observation for observation in seen if observation.block not in held])
+    belief = belief.loosened(
+        [observation for observation in seen if observation.block not in held and _loose(observation.block, candidates)]
+    )
     gains = 0
     for observation, old in zip(seen, before, strict=True):
         moved = float(np.abs(belief.expect(run.workload.over([observation.block])) - old).sum())
         gains += moved > _noise_distance(observation)
     return belief, 2 * gains > len(seen)
+
+
+def _held(belief: FactoredBelief, blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks that the belief can hold together, the first ones first."""
+    held = list[Block]()
+    for block in blocks:
+        if belief.holds([*held, block]):
+            held.append(block)
+    return held
 
 
 def _loose(block: Block, candidates: Candidates) -> bool:
@@ -184,8 +218,3 @@ def _loose(block: Block, candidates: Candidates) -> bool:
 def _noise_distance(seen: ObservedBlock) -> float:
     """Return the distance that noise alone causes, as a share of the rows."""
     return math.sqrt(2 / math.pi * seen.variance) * seen.values.size
-
-
-def _mean_absolute_noise(noise: Noise) -> float:
-    """Return the mean absolute value of the noise."""
-    return float(noise.scale) * (1.0 if isinstance(noise, Laplace) else math.sqrt(2 / math.pi))

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.knowledge.binned import Bins, average_runs, cut_bins, even_runs
+from dodona.knowledge.binned import Bins, average_runs, combine_levels, cut_bins, even_runs, list_levels
 from dodona.knowledge.factored import FactoredBelief
+from dodona.knowledge.fit import ObservedBlock
+from dodona.privacy.additive_noise import Laplace, Noise
 from dodona.privacy.scores import MOST_FACTOR
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block
@@ -22,6 +24,9 @@ from dodona.synth.workload import marginal_block, marginal_columns
 
 _WIDE, _LEAST_BIN = 64, 2.0
 """Columns with more values are put into bins, each of at least so many deviations of the noise of a first block."""
+_RUNS, _HIDDEN = (4, 16, 64), 0.5
+"""Runs of values of a wide column, and the error of its single values, in total variation, above which runs are counted
+too."""
 _COARSE = 3 / 16
 """Of all rows: the least share of a coarse bin, so that a column has about four of them."""
 _WORTHWHILE = 0.7
@@ -54,31 +59,56 @@ def choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple
     """
     domain, bins = run.workload.query.domain, dict[str, Partition]()
     known = {name for names in belief.prior for name in names}
-    known |= {
-        name
-        for observation in belief.seen
-        if len(observation.block.attributes) > 1
-        for name in observation.block.attributes
-    }
+    for observation in belief.seen:
+        alone_and_whole = len(observation.block.keys) == 1 and observation.block.where == EVERYTHING
+        known |= set() if alone_and_whole else observation.block.attributes
     for block in run.workload.query.blocks:
         known |= set() if marginal_columns(block) is not None else block.attributes
     shares = dict[str, NDArray[np.float64]]()
+    alone: dict[str, list[ObservedBlock]] = {}
     for observation in belief.seen:
-        name = next(iter(observation.block.attributes), None)
-        if name is None or name in known:  # blocks of several columns are among what is known
+        for name in observation.block.attributes - known:
+            alone.setdefault(name, []).append(observation)
+    for name, observations in alone.items():
+        attribute = domain[name]
+        levels = list_levels(observations, attribute.size) if attribute.size > _WIDE else []
+        if not levels:
             continue
-        attribute, deviation = domain[name], math.sqrt(observation.variance)
-        if attribute.size <= _WIDE or observation.values.size != attribute.cells:
-            continue
-        noise = run.currency.noise(paid, run.sensitivity([observation.block]))
-        counted, others = np.split(observation.values, [attribute.size])
-        runs = even_runs(counted, deviation)
-        even = average_runs(counted, runs)
-        cuts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, deviation)
-        if len(cuts) < attribute.size:
-            bins[name] = Partition.cut(attribute, cuts)
-            shares[name] = np.concatenate((even, np.maximum(others, 0.0)))
+        fine = max(observations, key=lambda observation: observation.values.size)
+        noise, combined = run.currency.noise(paid, run.sensitivity([fine.block])), combine_levels(levels)
+        cuts = {
+            level.cuts[place]
+            for level in levels
+            for place in even_runs(np.add.reduceat(combined, level.cuts), math.sqrt(level.variance))
+        }
+        runs = tuple(sorted(cuts))
+        even = average_runs(combined, runs)
+        firsts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, math.sqrt(fine.variance))
+        if len(firsts) < attribute.size:
+            bins[name] = Partition.cut(attribute, firsts)
+            shares[name] = np.concatenate((even, np.maximum(fine.values[attribute.size :], 0.0)))
     return bins, shares
+
+
+def list_runs(run: SynthesisRun, singles: Mapping[Block, float]) -> dict[Block, float]:
+    """Return the single columns with the price of each, and runs of values of those whose noise hides single values.
+
+    Whether noise does is decided by public facts. Runs are as many as 4, 16 and 64, so that those of one level are in
+    those of the level before; all levels of a column have equal parts of its price.
+    """
+    priced = dict[Block, float]()
+    for block, price in singles.items():
+        attribute = run.workload.query.domain[next(iter(block.attributes))]
+        noise = run.currency.noise(price, run.sensitivity([block]))
+        hidden = mean_absolute_noise(noise) * block.values > 2 * _HIDDEN * run.size
+        numbers = [number for number in _RUNS if 2 * number <= attribute.size and attribute.size > _WIDE and hidden]
+        blocks = [block]
+        for number in numbers:
+            most = numbers[-1]
+            firsts = [place * attribute.size // most for place in range(0, most, most // number)]
+            blocks.append(Block(EVERYTHING, (Partition.cut(attribute, tuple(firsts)),)))
+        priced |= dict.fromkeys(blocks, price / len(blocks))
+    return priced
 
 
 def list_candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, Candidate]:
@@ -154,3 +184,8 @@ def _usual_weight(run: SynthesisRun) -> float:
     sizes = [run.workload.query.domain[name].cells for name in run.workload.names]
     pairs = [first * second for first, second in combinations(sizes, 2)] or sizes
     return math.fsum(map(run.currency.weight, pairs)) / len(pairs)
+
+
+def mean_absolute_noise(noise: Noise) -> float:
+    """Return the mean absolute value of the noise."""
+    return float(noise.scale) * (1.0 if isinstance(noise, Laplace) else math.sqrt(2 / math.pi))

@@ -194,7 +194,7 @@ def run_mwem(run: SynthesisRun, method: Mwem) -> tuple[FactoredBelief, Mixture |
             break
         worst = _choose_worst_block(run, belief, blocks, number, part / 2)
         seen = () if worst is None else run.measure(f"{number} measure", [worst], part / 2)
-        if worst is not None and seen:
+        if worst is not None and seen and belief.holds([seen[0].block]):
             belief = _multiplicative_step(run, belief, seen[0]) if method.update == "step" else _refit(belief, seen)
     if method.update == "refit":
         belief = belief.fitted(_MWEM_LAST_STEPS)
@@ -207,8 +207,9 @@ def _choose_worst_block(
     """Return the block farthest from the belief, chosen for a share of the budget; None if the choice was lost."""
     query, ones, none = run.asked(blocks), (1,) * len(blocks), (0,) * len(blocks)
     choice = run.currency.choice(part, distance_sensitivity(query, ones, run.unit))
-    chosen = run.choose(f"{number} choose", DistanceScores(query, run.believed(belief, blocks), ones, none, choice))
-    return blocks[chosen[0]] if chosen else None
+    scores = DistanceScores(query, run.believed(belief, blocks), ones, none, choice)
+    chosen = run.choose_blocks(f"{number} choose", scores)
+    return chosen[0] if chosen else None
 
 
 def _refit(belief: FactoredBelief, seen: tuple[ObservedBlock, ...]) -> FactoredBelief:

@@ -37,13 +37,14 @@ from dodona.privacy.additive_noise import (
     round_scale_up,
 )
 from dodona.privacy.events import Event
-from dodona.privacy.measurement import Measurement, ResidualMeasurement, noises_from_text
+from dodona.privacy.measurement import Measurement, ResidualMeasurement, noises_from_text, residuals_from_text
 from dodona.privacy.scores import FARTHEST
 from dodona.privacy.selection import ChoiceMechanism, Exponential, PermuteAndFlip, ScoredCandidates
 from dodona.query.canonical import to_json
 from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block, Query
 from dodona.query.sensitivity import Sensitivity, unit_sensitivity
+from dodona.query.spelling import from_json
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Unit
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
@@ -179,6 +180,8 @@ class SynthesisRun:
     start: Start = field(default_factory=Start)
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
+    observed: dict[Block, ObservedBlock] = field(default_factory=dict)
+    """What was measured, combined for each block."""
 
     @property
     def dataset(self) -> Dataset:
@@ -285,30 +288,47 @@ class SynthesisRun:
             paired = zip(blocks, shares, strict=True)
             noises = tuple(self.currency.noise(part * share, self.sensitivity([block])) for block, share in paired)
         measurement = Measurement(self.asked(blocks), noises)
-        about = ", ".join(map(describe_block, blocks))
-        text = f"release {self.digest[:12]}, {step}: {about}"[:5000]
-        release = self._buy(step, measurement, partial(release_measurement, text=text), f"measure {about}")
+        text = f"release {self.digest[:12]}, {step}: {_list_blocks(measurement.query)}"[:5000]
+        deliver = partial(release_measurement, text=text)
+        release, query = self._buy(step, measurement, deliver, lambda query: f"measure {_list_blocks(query)}")
         if release is None:
             return ()
         noises, start, observations = noises_from_text(release.mechanism), 0, []
-        for block, noise in zip(blocks, noises, strict=True):
+        for block, noise in zip(query.blocks, noises, strict=True):
             counts = [int(value) for value in release.values[start : start + block.values]]
             start += block.values
             observations.append(ObservedBlock.of(block, counts, noise, size=self.size))
+        for observation in observations:
+            known = self.observed.get(observation.block)
+            self.observed[observation.block] = observation if known is None else known.joined(observation)
         return tuple(observations)
 
-    def measure_residuals(self, step: str, measurement: ResidualMeasurement) -> tuple[int, ...] | None:
-        """Return the noisy Helmert rows of residuals; None if the answer was lost."""
+    def measure_residuals(
+        self, step: str, measurement: ResidualMeasurement
+    ) -> tuple[ResidualMeasurement, tuple[int, ...]] | None:
+        """Return residuals and their noisy Helmert rows; None if the answer was lost."""
         about = f"measure all marginals, by {len(measurement.parts)} residuals"
         text = f"release {self.digest[:12]}, {step}"
-        release = self._buy(step, measurement, partial(release_measurement, text=text), about)
-        return None if release is None else tuple(int(value) for value in release.values)
+        release, query = self._buy(step, measurement, partial(release_measurement, text=text), lambda _: about)
+        if release is None:
+            return None
+        recorded = residuals_from_text(release.mechanism, query)
+        return recorded or measurement, tuple(int(value) for value in release.values)
 
     def choose(self, step: str, selection: ScoredCandidates) -> tuple[int, ...]:
         """Return the indices of the chosen candidates; none if they were lost."""
+        return self._choose(step, selection)[0]
+
+    def choose_blocks(self, step: str, selection: ScoredCandidates) -> tuple[Block, ...]:
+        """Return the chosen blocks, where each is a candidate; none if they were lost."""
+        chosen, query = self._choose(step, selection)
+        return tuple(query.blocks[place] for place in chosen)
+
+    def _choose(self, step: str, selection: ScoredCandidates) -> tuple[tuple[int, ...], Query]:
         text = f"release {self.digest[:12]}, {step}: choose"
-        release = self._buy(step, selection, partial(release_choice, text=text), "choose what to measure")
-        return () if release is None else tuple(int(value) for value in release.values)
+        deliver = partial(release_choice, text=text)
+        release, query = self._buy(step, selection, deliver, lambda _: "choose what to measure")
+        return () if release is None else tuple(int(value) for value in release.values), query
 
     def charge(self, step: str) -> Event | None:
         """Return the event that an earlier attempt charged for a step; None if there was none."""
@@ -323,15 +343,23 @@ class SynthesisRun:
         step: str,
         asked: Measurement | ResidualMeasurement | ScoredCandidates,
         deliver: Callable[..., Release],
-        about: str,
-    ) -> Release | None:
-        """Return the recorded result of a step, or pay for it; None if its answer was lost after the charge."""
+        describe: Callable[[Query], str],
+    ) -> tuple[Release | None, Query]:
+        """Return the recorded result of a step, or pay for it, and the query that it answers.
+
+        That may be another than is asked now, if another version of Dodona began the run: it was paid for, and is as
+        true of the table. There is no result if it was lost after the charge.
+        """
         event, how, release = self._bought(step, asked, deliver)
+        query = asked.query
+        if release is not None and release.question not in {None, to_json(query)}:
+            query = from_json(release.question or "", query.domain)
         price = self.currency.cost(event)
         self.spent += price
+        about = describe(query)
         self.steps.append(RunStep(step, about, "" if release is None else release.mechanism, price, how))
         self.progress(min(1.0, self.spent / self.total), about)
-        return release
+        return release, query
 
     def _bought(
         self, step: str, asked: Measurement | ResidualMeasurement | ScoredCandidates, deliver: Callable[..., Release]
@@ -344,15 +372,13 @@ class SynthesisRun:
             return self._lost_charge(step), "lost", None
         if recalled is not None:
             receipt, release = recalled
-            if release.question != to_json(asked.query):
-                raise KeyReused(key)
             return receipt.event, "recalled", release
         # The whole run was agreed to.
         event, delivery = asked.event(self.unit), partial(deliver, asked)
         purchase = Purchase(event=event, purpose=asked.purpose, deliver=delivery, max_price=WHOLE_BUDGET)
         try:
             bought = self.desk.buy(purchase, key=key)
-        except KeyReused:  # an earlier attempt paid here for a choice that was rounded differently
+        except KeyReused:  # an earlier attempt paid for something else here, and got no answer
             return self._lost_charge(step), "lost", None
         return bought.receipt.event, "paid", bought.item
 
@@ -362,6 +388,10 @@ class SynthesisRun:
         if event is None:
             raise KeyReused(self._key(step))
         return event
+
+
+def _list_blocks(query: Query) -> str:
+    return ", ".join(map(describe_block, query.blocks))
 
 
 def describe_block(block: Block) -> str:

@@ -44,8 +44,8 @@ class WholePlan:
     """The mean total variation of a marginal that noise alone causes."""
 
 
-def plan_whole(run: SynthesisRun) -> WholePlan | None:
-    """Return how to measure the whole workload; None if its noise is not small.
+def plan_whole(run: SynthesisRun, *, most: float = SMALL_ERROR) -> WholePlan | None:
+    """Return how to measure the whole workload; None if its noise moves marginals by more than that on average.
 
     Only public facts are looked at: the workload, the domain, the declared number of rows, the unit and the price.
 
@@ -63,7 +63,7 @@ def plan_whole(run: SynthesisRun) -> WholePlan | None:
     if not any(wanted.variances):
         return None
     error = float(np.mean(wanted.distances)) / run.size
-    if error > SMALL_ERROR:
+    if error > most:
         return None
     residuals = {names: Residual(tuple(classes[name] for name in names)) for names in wanted.variances}
     parts = [(residuals[names], _rounded(variance)) for names, variance in wanted.variances.items()]
@@ -71,7 +71,7 @@ def plan_whole(run: SynthesisRun) -> WholePlan | None:
     price = run.currency.cost(residual_event(parts, run.unit, run.currency.normal))
     factor = _rounded(price / (run.total * (1 - 1e-6)), up=True)
     error *= math.sqrt(float(factor))
-    if error > SMALL_ERROR:
+    if error > most:
         return None
     return WholePlan(tuple((residual, max(variance * factor, _LEAST_VARIANCE)) for residual, variance in parts), error)
 
@@ -148,13 +148,14 @@ def _rounded(value: float, *, up: bool = False) -> Fraction:
 def measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ...]:
     """Return the tables of the workload, put together from measured residuals; nothing if the answer was lost."""
     measurement = ResidualMeasurement(run.workload.query.domain, plan.parts, law=run.currency.normal)
-    released = run.measure_residuals("residuals", measurement)
-    if released is None:
+    measured = run.measure_residuals("residuals", measurement)
+    if measured is None:
         return ()
+    recorded, released = measured
     domain, start = run.workload.query.domain, 0
     tables: dict[tuple[str, ...], Table] = {}
     variances: dict[tuple[str, ...], float] = {}
-    for residual, variance in plan.parts:
+    for residual, variance in recorded.parts:
         tables[residual.attributes] = lift(residual, released[start : start + residual.number])
         variances[residual.attributes] = float(variance + rounding_variance(residual, run.currency.normal))
         start += residual.number
