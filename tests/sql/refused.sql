@@ -192,7 +192,7 @@ SELECT array_agg(age) FROM stays
 -- 1:8 This shows the value of single rows, and rows are never shown.
 
 SELECT string_agg(sex, ',') FROM stays
--- 1:19 This shows the value of single rows, and rows are never shown.
+-- 1:19 This shows the values of rows in a text, and rows are never shown.
 
 SELECT first(age) FROM stays
 -- 1:8 This shows the value of single rows, and rows are never shown.
@@ -209,8 +209,8 @@ SELECT mode(age) FROM stays
 SELECT histogram(age) FROM stays
 -- 1:8 A histogram is a count by groups.
 
-SELECT approx_count_distinct(age) FROM stays
--- 1:8 Distinct values are not counted from the rows.
+SELECT approx_quantiles(age, 4) FROM stays
+-- 1:8 A list of quantiles is not one value.
 
 SELECT bool_or(emergency) FROM stays
 -- 1:8 One row would decide this.
@@ -461,8 +461,8 @@ SELECT sex, count(*) FROM stays GROUP BY sex ORDER BY age
 SELECT count(*) FROM stays ORDER BY 2
 -- 1:37 There is no column number 2.
 
-SELECT count(*) FROM stays WHERE `age` > 3
--- 1:35 `age` cannot be read here.
+SELECT count(*) FROM stays WHERE `agee` > 3
+-- 1:34 There is no column `agee`.
 
 SELECT count(*) FROM stays WHERE @age > 3
 -- 1:34 A place for a value was left open.

@@ -309,3 +309,44 @@ SELECT sex, n FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t WHER
 
 SELECT regexp_replace(sex, 'e$', '') AS short, n FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t WHERE sex ~ 'male'
 -- duckdb: SELECT regexp_replace(sex, 'e$', ''), count(*) FROM stays WHERE contains(sex, 'male') GROUP BY sex
+
+SELECT `sex`, COUNT(*) AS `n` FROM `stays` GROUP BY `sex`
+-- duckdb: SELECT sex, count(*) FROM stays GROUP BY sex
+
+SELECT sex, SAFE_DIVIDE(sum(stay), count(*)) AS a, DIV0(sum(age), count(*) - count(*)) AS b, ZEROIFNULL(sum(age)) AS c, NULLIFZERO(count(*)) AS d FROM stays GROUP BY sex
+-- duckdb: SELECT sex, sum(stay) / count(*), 0, sum(age), count(*) FROM stays GROUP BY sex
+
+SELECT DECODE(sex, 'female', 'f', 'male', 'm', 'x') AS s, IFF(emergency, 'e', 'p') AS e, NVL2(nullif(sex, 'male'), 1, 0) AS has, count(*) FROM stays GROUP BY 1, 2, 3
+-- duckdb: SELECT CASE sex WHEN 'female' THEN 'f' WHEN 'male' THEN 'm' ELSE 'x' END, if(emergency, 'e', 'p'), if(sex = 'male', 0, 1), count(*) FROM stays GROUP BY 1, 2, 3
+
+SELECT sex, SUMIF(stay, emergency) AS e, AVG_IF(stay, NOT emergency) AS p, ISNULL(sum(age), 0) AS a FROM stays GROUP BY sex
+-- duckdb: SELECT sex, sum(stay) FILTER (WHERE emergency), avg(stay) FILTER (WHERE NOT emergency), sum(age) FROM stays GROUP BY sex
+
+SELECT EVERY(n > 10) AS every, DECODE(max(n) > 3, TRUE, 'yes', NULL, 'unknown', 'no') AS large FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- duckdb: SELECT TRUE, 'yes'
+
+SELECT count(*) AS n, current_date > DATE '2020-01-01' AS later, now() - current_date AS none FROM stays
+-- duckdb: SELECT count(*) AS n, TRUE, 0 FROM stays
+
+SELECT sum(power(stay - 2, 2)) AS a, sum(abs(stay - 2)) AS b FROM stays WHERE stay / (age + 1) >= 0.25 AND age / (stay - 2) NOT BETWEEN -3 AND 1
+
+SELECT quarter(admitted) - month(admitted) AS d, datediff('month', admitted, DATE '2024-02-01') AS m, count(*) FROM stays GROUP BY 1, 2
+
+SELECT count(*) FROM stays WHERE coalesce(sex, '') <> '' AND coalesce(nullif(sex, 'male'), '-') IN ('-', 'female')
+
+SELECT 'all' AS label, sex, count(*) AS n FROM stays GROUP BY 1, 2
+
+SELECT 1 AS one, count(*) AS n FROM stays GROUP BY 1.1
+
+SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency WITH ROLLUP
+-- duckdb: SELECT sex, emergency, count(*) FROM stays GROUP BY ROLLUP (sex, emergency)
+
+SELECT sex, sum(age) FROM stays GROUP BY sex WITH CUBE
+-- duckdb: SELECT sex, sum(age) FROM stays GROUP BY CUBE (sex)
+
+SELECT sum(age) // 100 AS a, count(*) // 7.5 AS b, -count(*) // 1000 AS c FROM stays
+-- duckdb: SELECT trunc(sum(age) / 100), trunc(count(*) / 7.5), trunc(-count(*) / 1000) FROM stays
+
+WITH x (s, a) AS (SELECT sex, age FROM stays) SELECT s, sum(a) FROM x GROUP BY s
+
+SELECT t, n / 2 AS half FROM (SELECT s AS t, count(*) AS n FROM (SELECT sex, age FROM stays) AS y (s, b) WHERE b > 3 GROUP BY 1) AS z

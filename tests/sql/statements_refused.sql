@@ -90,20 +90,8 @@ SELECT sex, count(*) FROM (SELECT sex, age FROM stays WHERE emergency UNION ALL 
 SELECT sex, mode(age) FROM stays GROUP BY sex
 -- 1:13 The most frequent value is not an aggregate here.
 
-SELECT approx_count_distinct(patient_id) FROM stays
--- 1:8 Different values are counted by another name here.
-
 SELECT sex, first(age) FROM stays GROUP BY sex
 -- 1:13 This shows the value of single rows, and rows are never shown.
-
-SELECT sum_if(age, emergency) FROM stays
--- 1:8 Sums under a condition are written in another way here.
-
-SELECT safe_divide(sum(age), count(*)) FROM stays
--- 1:8 Divisions are safe here: by zero they are NULL.
-
-SELECT zeroifnull(sum(age)) FROM stays
--- 1:8 NULL is replaced by another name here.
 
 SELECT sex, count(*) FROM stays GROUP BY sex FETCH FIRST 2 ROWS WITH TIES
 -- 1:58 FETCH is of a number of rows.
@@ -155,3 +143,45 @@ SELECT high - 1 FROM (SELECT dp_interval_high(n) AS high FROM (SELECT count(*) A
 
 SELECT date_part() FROM stays
 -- 1:8 Rows are never shown, so this column has no single value.
+
+SELECT [sex], count(*) FROM [stays] GROUP BY [sex]
+-- 1:29 Square brackets are not known here.
+
+SELECT approx_quantiles(age, 4) FROM stays
+-- 1:8 A list of quantiles is not one value.
+
+SELECT listagg(sex, ',') WITHIN GROUP (ORDER BY sex) FROM stays
+-- 1:16 This shows the values of rows in a text, and rows are never shown.
+
+SELECT every(emergency) FROM stays
+-- 1:8 One row would decide this.
+
+SELECT sex FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t WHERE n >= ALL (SELECT count(*) FROM stays)
+-- 1:97 ALL compares with a list.
+
+SELECT sex, sum(n) FROM (SELECT DISTINCT patient_id, sex, 1 AS n FROM stays) AS t GROUP BY sex
+-- 1:54 One person may be in several of these groups.
+
+SELECT `sexx`, count(*) FROM `stays` GROUP BY `sexx`
+-- 1:47 There is no column `sexx`.
+
+SELECT sex, sqrt(count(*)) FROM stays GROUP BY sex WITH TOTALS
+-- 1:48 `group` is written with something that is not known here (totals).
+
+SELECT sqrt(count(*)) FROM stays FOR SYSTEM_TIME AS OF '2024-01-01'
+-- 1:56 `table` is written with something that is not known here (version).
+
+SELECT sqrt(count(*)) FROM other.public.stays
+-- 1:28 `table` is written with something that is not known here (catalog).
+
+SELECT sex, sqrt(count(*)) AS n FROM stays GROUP BY sex LIMIT 2 BY sex
+-- 1:68 `limit` is written with something that is not known here (expressions).
+
+SELECT sex, sqrt(count(*)) AS n FROM stays GROUP BY sex LIMIT 50 PERCENT
+-- 1:63 `limit` is written with something that is not known here (limit_options).
+
+(SELECT sex, sqrt(count(*)) AS n FROM stays GROUP BY sex) LIMIT 1
+-- 1:65 `subquery` is written with something that is not known here (limit).
+
+SELECT sqrt(count(*)) FROM stays PARTITION (p1)
+-- 1:45 The columns of a table have names already, and their order is not told.

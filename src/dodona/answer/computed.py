@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self, cast
@@ -23,6 +23,7 @@ from dodona.answer.estimate import (
     Estimate,
     KeyValue,
     Row,
+    moment_of,
     round_estimate,
 )
 from dodona.answer.redraws import (
@@ -262,9 +263,10 @@ class ComputedAnswer(Displayed):
                 ends = band.band.low if column.end == "low" else band.band.high
                 cells.append([end if math.isfinite(end) else None for end in ends.tolist()])
             else:
-                days = any(isinstance(value, date) for value in plain)
+                kinds = {type(value) for value in plain}
+                day = moment_of if datetime in kinds else _day_of if date in kinds else None
                 whole = all(value is None or type(value) is int for value in plain)
-                cells.append([_estimate(band, row, days=days, whole=whole) for row in range(len(plain))])
+                cells.append([_estimate(band, row, day=day, whole=whole) for row in range(len(plain))])
         rows = []
         for row_cells in zip(*cells, strict=True) if cells else ():
             labels = tuple(cell for cell, is_estimate in zip(row_cells, estimated, strict=True) if not is_estimate)
@@ -282,7 +284,7 @@ class ComputedAnswer(Displayed):
 
         kind, column = self.result.schema.field(place).type, self.question.columns[place]
         number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-        number = number or pa.types.is_date(kind)
+        number = number or pa.types.is_date(kind) or pa.types.is_timestamp(kind)
         return bool(number and column.noisy and not column.ranked)
 
     def _bands(self, places: Sequence[int]) -> tuple[dict[int, ResultBand], int, list[str]]:
@@ -348,20 +350,20 @@ class ComputedAnswer(Displayed):
         return result
 
 
-def _estimate(band: ResultBand, row: int, *, days: bool, whole: bool) -> Cell:
+def _estimate(band: ResultBand, row: int, *, day: Callable[[float], date] | None, whole: bool) -> Cell:
     value, low, high = (float(ends[row]) for ends in (band.band.value, band.band.low, band.band.high))
     if math.isnan(value):
         return None if band.steady[row] else Estimate(None, -math.inf, math.inf)
     ends = (value, low, high)
-    if days:
-        return Estimate(*(_day(end) for end in ends))
+    if day is not None:
+        return Estimate(*(day(min(max(end, 1), _LAST_DAY)) if math.isfinite(end) else end for end in ends))
     if (whole or not band.approximate[row]) and all(end.is_integer() and abs(end) < 2**53 for end in ends):
         return Estimate(*map(int, ends))
     return Estimate(value, low, high)
 
 
-def _day(number: float) -> date | float:
-    return date.fromordinal(int(min(max(round(number), 1), _LAST_DAY))) if math.isfinite(number) else number
+def _day_of(number: float) -> date:
+    return date.fromordinal(round(number))
 
 
 def _label(value: object) -> Cell:

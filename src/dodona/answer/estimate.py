@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Literal
 
@@ -45,7 +45,7 @@ def format_number(value: float | Fraction | date | str | None, digits: int) -> s
         case str():
             return value
         case date():
-            return value.isoformat()
+            return str(value)
         case int():
             return str(value)
         case _:
@@ -72,7 +72,7 @@ def round_outward(low: float, high: float, within: float) -> tuple[float, float]
 
 
 EstimateValue = int | float | Fraction | date
-"""What a value may be; dates come from quantiles of dates."""
+"""What a value may be; dates and times come from quantiles of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Estimate:
 
     @property
     def within(self) -> float:
-        """The largest distance to the exact value, at the confidence; in days for a date."""
+        """The largest distance to the exact value, at the confidence; in days for a date or a time."""
         if self.value is None:
             return math.inf
         return max(_distance(self.low, self.value), _distance(self.value, self.high))
@@ -119,12 +119,23 @@ class Estimate:
 
 
 def to_float(measure: EstimateValue) -> float:
-    """Return a value as a float; dates count days.
+    """Return a value as a float; dates and times count days.
 
-    >>> to_float(Fraction(1, 4)), to_float(date(1, 1, 2))
-    (0.25, 2.0)
+    >>> to_float(Fraction(1, 4)), to_float(date(1, 1, 2)), to_float(datetime(1, 1, 2, 6))
+    (0.25, 2.0, 2.25)
     """
+    if isinstance(measure, datetime):
+        return measure.toordinal() + (measure - datetime.combine(measure, time())) / timedelta(days=1)
     return float(measure.toordinal()) if isinstance(measure, date) else float(measure)
+
+
+def moment_of(days: float) -> datetime:
+    """Return the time that so many days mean, to the second.
+
+    >>> moment_of(2.25)
+    datetime.datetime(1, 1, 2, 6, 0)
+    """
+    return datetime.fromordinal(1) + timedelta(seconds=round((days - 1) * 86_400))
 
 
 def _distance(low: EstimateValue, high: EstimateValue) -> float:

@@ -5,7 +5,6 @@ An interval fails with at most the given probability, either for the table or fo
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from fractions import Fraction
 from typing import assert_never
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from dodona.answer.association import association_band
 from dodona.answer.bands import Band, combine_bands, form_band, linear_form
+from dodona.answer.estimate import to_float
 from dodona.answer.labels import group_labels
 from dodona.answer.laws import DerivedValues, Evidence, NoiseTerm, half_widths, upper_quantile
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
@@ -23,7 +23,8 @@ from dodona.privacy.accuracy import sampling_error
 from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.query import weight_range
-from dodona.schema.attributes import numeric_grid
+from dodona.schema.attributes import Attribute, Date, Timestamp, numeric_grid
+from dodona.schema.moments import DAY_SECONDS
 
 # --- Evaluation: the value of an expression for each group, and its interval. ---
 
@@ -115,21 +116,32 @@ def _numbers(labels: Sequence[object]) -> Band:
     return Band(numbers, np.where(lost, -np.inf, numbers), np.where(lost, np.inf, numbers))
 
 
+def ordered_grid(attribute: Attribute) -> tuple[Fraction, Fraction] | None:
+    """Return the value of code 0 and the step between codes, in days for dates and times; None for labels.
+
+    >>> from datetime import date
+    >>> ordered_grid(Date("d", date(1, 1, 2), date(1, 1, 9)))
+    (Fraction(2, 1), Fraction(1, 1))
+    """
+    match attribute:
+        case Date(lower=day):
+            return Fraction(day.toordinal()), Fraction(1)
+        case Timestamp(lower=moment, step=seconds):
+            return Fraction(round(to_float(moment) * DAY_SECONDS), DAY_SECONDS), Fraction(seconds, DAY_SECONDS)
+        case _:
+            return numeric_grid(attribute)
+
+
 def codes_to_units(quantile: asked.Quantile, measured: MeasuredValues, codes: Band) -> Band:
-    """Return a band of codes in the column's unit; dates count days."""
-    attribute = measured.question.domain[quantile.attribute]
-    grid, step = numeric_grid(attribute), code_step(quantile, measured)
-    if grid is not None:
-        lower = float(grid[0])
-    else:
-        first = getattr(attribute, "lower", None)
-        lower = float(first.toordinal()) if isinstance(first, date) else 0.0
+    """Return a band of codes in the column's unit; dates and times count days."""
+    grid, step = ordered_grid(measured.question.domain[quantile.attribute]), code_step(quantile, measured)
+    lower = 0.0 if grid is None else float(grid[0])
     return Band(lower + step * codes.value, lower + step * codes.low, lower + step * codes.high)
 
 
 def code_step(quantile: asked.Quantile, measured: MeasuredValues) -> float:
-    """Return the size of one code in the column's unit: a day for dates."""
-    grid = numeric_grid(measured.question.domain[quantile.attribute])
+    """Return the size of one code in the column's unit: days for dates and times."""
+    grid = ordered_grid(measured.question.domain[quantile.attribute])
     return 1.0 if grid is None else float(grid[1])
 
 

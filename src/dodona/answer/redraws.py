@@ -155,7 +155,7 @@ def _redraw_part(  # noqa: PLR0913, PLR0917  all that a redraw depends on
             drawn = point[None, :]
         else:
             drawn = _from_intervals(estimates, point, numbers, draws, dependent=isinstance(evidence, DerivedValues))
-        if any(cell is not None and isinstance(cell.value, date) for cell in estimates):
+        if any(cell is not None and type(cell.value) is date for cell in estimates):
             drawn = np.rint(drawn)  # of days there are no parts
         low, high = _corners(estimates, point, known, failing, total, wider)
         drawn = np.broadcast_to(drawn, (draws, len(groups)))  # what is public is the same in all

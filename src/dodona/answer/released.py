@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,7 @@ from dodona.answer.rows import group_values, key_columns
 from dodona.numbers import Doubles, Integers
 from dodona.query.question import KeyLabel, Quantile, Question
 from dodona.query.statement import DRAW, RELATION, ROW, Statement
-from dodona.schema.attributes import Date
+from dodona.schema.attributes import Date, Timestamp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,8 @@ def released_rows(part: Answer) -> dict[str, Any]:
         cells = [row.cells[column] for row in part.rows]
         plain = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
         if any(isinstance(value, date) for value in plain):
-            columns[f"v{number}"] = pa.array(plain, pa.date32())
+            times = any(isinstance(value, datetime) for value in plain)
+            columns[f"v{number}"] = pa.array(plain, pa.timestamp("s") if times else pa.date32())
         else:
             numbers = [None if value is None else float(value) for value in cast("list[float | None]", plain)]
             columns[f"v{number}"] = pa.array(numbers, pa.float64())
@@ -92,8 +93,10 @@ def _made_up(question: Question, first: int) -> pa.Table:
     rest = [column for column in question.columns if not isinstance(column.expression, KeyLabel)]
     for number, column in enumerate(rest):
         expression = column.expression
-        if isinstance(expression, Quantile) and isinstance(question.domain[expression.attribute], Date):
-            columns[f"v{number}"] = pa.array([date(2000, 1, 1)] * count, pa.date32())
+        column_read = question.domain[expression.attribute] if isinstance(expression, Quantile) else None
+        if isinstance(column_read, Date | Timestamp):
+            kind = pa.date32() if isinstance(column_read, Date) else pa.timestamp("s")
+            columns[f"v{number}"] = pa.array([datetime(2000, 1, 1)] * count, kind)  # noqa: DTZ001  UTC
         else:
             columns[f"v{number}"] = pa.array([float(group + first) for group in range(count)], pa.float64())
     columns[ROW] = pa.array(range(count), pa.int64())
@@ -126,6 +129,9 @@ def _redrawn_column(values: Doubles, kind: Any) -> Any:  # noqa: ANN401  Arrow s
     if pa.types.is_date(kind):
         days = np.where(np.isfinite(values), np.clip(np.rint(values), 1, 3_652_059), np.nan)
         return pa.array([None if day != day else date.fromordinal(int(day)) for day in days.tolist()], pa.date32())  # noqa: PLR0124  NaN
+    if pa.types.is_timestamp(kind):
+        seconds = np.where(np.isfinite(values), np.rint((np.clip(values, 1, 3_652_059) - _FIRST_DAY) * 86_400), np.nan)
+        return pa.array(seconds, pa.float64(), mask=np.isnan(seconds)).cast(pa.int64()).cast(kind)
     return pa.array(values, pa.float64(), mask=np.isnan(values))
 
 
@@ -180,10 +186,17 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()  # Arrow counts days from there
 
 
 def to_doubles(column: Any) -> Doubles:  # noqa: ANN401  Arrow ships no types
-    """Return a column of numbers as doubles, NaN for NULL; dates count days as `date.toordinal` does."""
+    """Return a column of numbers as doubles, NaN for NULL; dates and times count days as `date.toordinal` does."""
     import pyarrow as pa
 
-    day = pa.types.is_date(column.type)
-    values = (column.cast(pa.int32()) if day else column).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    doubles: Doubles = np.asarray(values, dtype=np.float64) + (_FIRST_DAY if day else 0)
-    return doubles
+    if pa.types.is_date(column.type):
+        return _doubles(column.cast(pa.int32())) + _FIRST_DAY
+    if pa.types.is_timestamp(column.type):
+        return _doubles(column.cast(pa.timestamp("us")).cast(pa.int64())) / 86_400e6 + _FIRST_DAY
+    return _doubles(column)
+
+
+def _doubles(column: Any) -> Doubles:  # noqa: ANN401  Arrow ships no types
+    import pyarrow as pa
+
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)

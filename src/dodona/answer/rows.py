@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dodona.answer.estimate import Cell, Estimate, EstimateValue, KeyValue, Row, computed_values, round_estimate
+from dodona.answer.estimate import (
+    Cell,
+    Estimate,
+    EstimateValue,
+    KeyValue,
+    Row,
+    computed_values,
+    moment_of,
+    round_estimate,
+)
 from dodona.answer.labels import group_labels, key_labels, key_name, key_values, possible_groups
 from dodona.answer.laws import DerivedValues, Evidence, half_widths
 from dodona.answer.view import View, cell_failure_probability, half_width_in_steps, view_band
@@ -24,7 +33,7 @@ from dodona.privacy.measurement import MeasuredValues
 from dodona.query import question as asked
 from dodona.query.column import COMPARATORS
 from dodona.query.query import key_attributes, weight_range
-from dodona.schema.attributes import MISSING, OUTSIDE, Boolean, Date, Integer, Label
+from dodona.schema.attributes import MISSING, OUTSIDE, Boolean, Date, Integer, Label, Timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -291,6 +300,8 @@ def _number_converter(expression: asked.Expression, measured: Evidence) -> Calla
     match measured.question.domain[expression.attribute]:
         case Date():
             return lambda number: date.fromordinal(round(number))
+        case Timestamp():
+            return moment_of
         case Integer() | Boolean():
             return round
         case _:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Literal, Self, assert_never, get_args
 
+from dodona.answer.evaluation import ordered_grid
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.ledger.ledger import Ledger
 from dodona.numbers import Exact, python_number, to_share
@@ -28,7 +29,6 @@ from dodona.query.query import (
     Weight,
     weight_range,
 )
-from dodona.schema.attributes import Date, numeric_grid
 from dodona.schema.schema import Schema
 from dodona.trusted.source import Source
 
@@ -346,10 +346,10 @@ def _least_part(expression: asked.Expression, query: Query) -> float:
 
 
 def _quantile_full_scale(quantile: asked.Quantile, query: Query) -> Fraction:
-    """Return the width of a column; in days for dates."""
+    """Return the width of a column; in days for dates and times."""
     attribute = query.domain_of(quantile.levels[0])[quantile.attribute]
-    grid = numeric_grid(attribute)
-    step = Fraction(1) if grid is None or isinstance(attribute, Date) else grid[1]
+    grid = ordered_grid(attribute)
+    step = Fraction(1) if grid is None else grid[1]
     return step * max(attribute.size - 1, 1)
 
 

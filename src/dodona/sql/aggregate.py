@@ -28,7 +28,7 @@ from dodona.query.question import (
     Variation,
 )
 from dodona.query.ranges import polynomial_range
-from dodona.schema.attributes import Attribute, Boolean, Category, Timestamp
+from dodona.schema.attributes import Attribute, Boolean, Category
 from dodona.schema.partition import Partition
 from dodona.sql.arithmetic import calculate, formula_of, multiply
 from dodona.sql.computed import apply_declared_bounds
@@ -338,7 +338,7 @@ def _compile(scope: Scope, node: exp.Expr, blocks: Blocks) -> Expression:  # noq
     if call.name == "count":
         return Total(blocks.number(conjunction(where, value.present())))
     if call.name in {*_QUANTILES, *_EXTREMES, "median"}:
-        return _quantile(call, value, _quantile_level(call, arguments))
+        return _quantile(call, arguments[0], value, _quantile_level(call, arguments))
     return _sum_mean_or_spread(call, value)
 
 
@@ -392,18 +392,18 @@ def _quantile_level(call: _Call, arguments: list[exp.Expr]) -> Fraction:
     return quantile
 
 
-def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
+def _quantile(call: _Call, node: exp.Expr, value: Scalar, level: Fraction) -> Expression:
     subject = value.otherwise
+    if not value.branches and isinstance(subject, Fraction):  # the same in every group with rows
+        return _public_value(call, call.where, subject)
     if value.branches or not isinstance(subject, Subject) or not subject.plain:
-        instead = (
-            f"Write {call.written} of a column; group by ranges of an expression: CASE WHEN a + b < 10 THEN 1 ... END."
-        )
-        raise call.fault("A quantile is of a column alone.", instead)
+        counts = f"SELECT {node.sql()} AS v, count(*) AS n FROM {call.scope.schema.table} GROUP BY 1"  # noqa: S608
+        shares = f"SELECT v, sum(n) OVER (ORDER BY v) / sum(n) OVER () AS part FROM ({counts}) AS x WHERE v IS NOT NULL"  # noqa: S608
+        instead = f"Write {call.written} of a column, or count by its values: SELECT min(v) FROM ({shares}) AS y "  # noqa: S608
+        raise call.fault("A quantile is of a column alone.", f"{instead}WHERE part >= {float(level):g}.")
     attribute = subject.attribute
     if isinstance(attribute, Category | Boolean):
         raise call.fault(f"The values of `{attribute.name}` have no order.", "Write count(*) with GROUP BY.")
-    if isinstance(attribute, Timestamp):
-        raise call.fault("Quantiles of times are not answered.", _time_quantile(call.scope, attribute, level))
     tree = quantile_levels(attribute)
     if attribute.size > FINEST:
         width = tree[-1].cuts[1]
@@ -412,17 +412,6 @@ def _quantile(call: _Call, value: Scalar, level: Fraction) -> Quantile:
         )
     numbers = tuple(call.blocks.number(call.where, further=(partition,)) for partition in tree)
     return Quantile(numbers, attribute.name, level)
-
-
-def _time_quantile(scope: Scope, attribute: Timestamp, level: Fraction) -> str:
-    """Return a statement that computes the quantile of times from counts of hours or days."""
-    name, hours = attribute.name, attribute.size * attribute.step / 3600
-    unit = "hour" if hours <= FINEST else "day"
-    counts = (
-        f"SELECT date_trunc('{unit}', {name}) AS t, count(*) AS n FROM {scope.schema.table} WHERE {name} IS NOT NULL"  # noqa: S608
-    )
-    shares = "SELECT t, sum(n) OVER (ORDER BY t) / sum(n) OVER () AS part FROM x"
-    return f"Write WITH x AS ({counts} GROUP BY 1) SELECT min(t) FROM ({shares}) AS y WHERE part >= {float(level):g}."  # noqa: S608
 
 
 def _numeric(call: _Call, value: Scalar) -> Scalar:

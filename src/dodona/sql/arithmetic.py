@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -27,7 +28,10 @@ from dodona.sql.scalar import (
     Leaf,
     Mapped,
     Mismatch,
+    Scalar,
     Subject,
+    TooManyCombinations,
+    combine,
     constant_number,
     is_small,
     leaf_columns,
@@ -37,7 +41,7 @@ from dodona.sql.scalar import (
     parse_signed,
     parse_time,
 )
-from dodona.sql.tables import apply_function, strict, tabulate_moments, value_of_number
+from dodona.sql.tables import apply_function, case_by_outcomes, strict, tabulate_moments, value_of_number
 
 # --- Formulas: arithmetic that stays a sum of products of columns. ---
 
@@ -185,6 +189,19 @@ def calculate(sign: str, left: Leaf, right: Leaf) -> Leaf:  # noqa: C901  one ca
     return apply_function(strict(lambda a, b: _calculate_values(sign, a, b)), (left, right))
 
 
+def combine_values(sign: str, sides: Sequence[Scalar]) -> Scalar:
+    """Return one of + - * / of two scalars; of columns with few different values it may be a CASE."""
+    try:
+        return combine(partial(calculate, sign), sides)
+    except TooManyCombinations:
+        values = None
+        if not any(side.branches for side in sides):
+            values = case_by_outcomes(partial(_calculate_values, sign), *(side.otherwise for side in sides))
+        if values is None:
+            raise
+        return values
+
+
 def _check_ratio(left: Leaf, right: Leaf) -> None:
     """Refuse a ratio of columns with too many combinations of values, and say what is answered instead."""
     names, other = (tuple(column.name for column in leaf_columns(leaf)) for leaf in (left, right))
@@ -195,7 +212,9 @@ def _check_ratio(left: Leaf, right: Leaf) -> None:
             f"Write sum({a}) / sum({b}) for the ratio of the totals, or compare products, as in "
             f"avg(CASE WHEN {a} > 2 * {b} THEN 1 ELSE 0 END) for the share of rows with a ratio above 2."
         )
-        raise Mismatch(f"`{a}` and `{b}` have {math.prod(cells.values())} ratios; {MOST_TABLE} are listed.", instead)
+        raise TooManyCombinations(
+            f"`{a}` and `{b}` have {math.prod(cells.values())} ratios; {MOST_TABLE} are listed.", instead
+        )
 
 
 def _calculate_values(sign: str, left: Constant, right: Constant) -> Constant:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -247,10 +247,17 @@ def periods_between(unit: str, first: dt.date, last: dt.date) -> int | None:
     if name == "week":
         days = (last - first).days
         return days // 7 if days >= 0 else -(-days // 7)
-    months = {"month": 1, "quarter": 3, "year": 12, "decade": 120}.get(name)
-    if months is None:
-        return None
-    return (last.year * 12 + last.month - 1) // months - (first.year * 12 + first.month - 1) // months
+    months = MONTHS.get(name)
+    return None if months is None else months_since(last) // months - months_since(first) // months
+
+
+MONTHS: Mapping[str, int] = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+"""How many months a period has."""
+
+
+def months_since(day: dt.date) -> int:
+    """Return the number of a month, counted from one before the calendar."""
+    return day.year * 12 + day.month - 1
 
 
 def _seconds(moment: dt.date) -> int:

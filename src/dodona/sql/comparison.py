@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 
 from dodona.errors import InvalidArgument
 from dodona.query.column import COMPARATORS, comparison_mask, comparison_truth, require_special_cell, special_cell_mask
@@ -20,7 +21,7 @@ from dodona.query.predicate import (
     non_negative,
     pack_bits,
 )
-from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Date
+from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.schema.encoding import read_boolean
 from dodona.sql.arithmetic import add, formula_of
 from dodona.sql.calendar import Interval, date_part_values, parse_interval
@@ -32,7 +33,10 @@ from dodona.sql.scalar import (
     Mapped,
     Mismatch,
     Outcome,
+    Scalar,
     Subject,
+    TooManyCombinations,
+    is_unknown,
     leaf_columns,
     leaf_kind,
     leaf_present,
@@ -41,7 +45,7 @@ from dodona.sql.scalar import (
     parse_signed,
     parse_time,
 )
-from dodona.sql.tables import apply_function, common_unit, strict, tabulate
+from dodona.sql.tables import apply_function, case_by_outcomes, common_unit, strict, tabulate
 
 # --- Comparisons: where one leaf compares true with another, and where it compares false. ---
 
@@ -65,6 +69,8 @@ def compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
         return compare_leaf(left, relation, right)
     if not isinstance(left, Computed):
         return compare_leaf(right, MIRRORED.get(relation, relation), left)
+    if is_unknown(left) or is_unknown(right):
+        return ALWAYS_NULL
     kinds = {"date" if kind == "timestamp" else kind for kind in (leaf_kind(left), leaf_kind(right))}
     if len(kinds) > 1 and None not in kinds:
         listed = " with ".join(f"a {leaf_kind(leaf)}" for leaf in (left, right))
@@ -74,8 +80,22 @@ def compare_leaves(left: Leaf, relation: str, right: Leaf) -> Truth:
         return _compare_formula(add(formula, other, -1), relation)
     if kinds == {"text"} and relation not in {"=", "<>"}:
         raise Mismatch("Labels have no order.", "Write = or <>.")
-    holds = strict(lambda a, b: bool(COMPARATORS[relation](_sortable(a), _sortable(b))))
-    return leaf_truth(apply_function(holds, (left, right))) or ALWAYS_NULL
+    compare = partial(_holds, relation)
+    try:
+        return leaf_truth(apply_function(strict(compare), (left, right))) or ALWAYS_NULL
+    except TooManyCombinations:
+        cases = case_by_outcomes(compare, left, right)
+        if cases is None:
+            raise
+        return cases.where(partial(_is_leaf, value=True)), cases.where(partial(_is_leaf, value=False))
+
+
+def _holds(relation: str, value: Constant, other: Constant) -> bool:
+    return bool(COMPARATORS[relation](_sortable(value), _sortable(other)))
+
+
+def _is_leaf(leaf: Leaf, *, value: bool) -> Predicate:
+    return EVERYTHING if leaf is value else NOTHING
 
 
 def _compare_formula(difference: Formula, relation: str) -> Truth:
@@ -104,9 +124,25 @@ def _compare_formula(difference: Formula, relation: str) -> Truth:
         raise Mismatch("These columns have too many digits to be compared exactly:", f"{fault.accepted}.") from None
 
 
+def admit_texts(value: Scalar, *others: Sequence[Leaf]) -> Scalar:
+    """Return a value that is compared with texts which all of some lists have, as `coalesce(x, '')` may be ''.
+
+    Its columns are then compared by their labels, and these texts need not be among them.
+    """
+    first, *rest = ({leaf for leaf in leaves if isinstance(leaf, str)} for leaves in others)
+    texts = first.intersection(*rest)
+
+    def admitted(leaf: Leaf) -> Leaf:
+        column = leaf.attribute if isinstance(leaf, Subject) and leaf.plain else None
+        known = not isinstance(column, Category) or texts <= set(column.labels)
+        return leaf if known or not isinstance(leaf, Subject) else tabulate(leaf)
+
+    return value.mapped(admitted) if texts else value
+
+
 def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
     """Return where `leaf relation constant` is true and where it is false."""
-    if leaf is None or constant is None:
+    if leaf is None or constant is None or is_unknown(leaf):
         return ALWAYS_NULL
     if not isinstance(leaf, Computed):
         return _compare_constants(leaf, relation, constant)

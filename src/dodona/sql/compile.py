@@ -186,7 +186,7 @@ _KEPT = 128
 _LONGEST_NAME = 63
 _LONGEST_KEPT = _WIDEST_KEPT = 1 << 12
 """Recent questions are cached unless the text or the widest column exceeds this, as they would be large."""
-_CLOCK = re.compile(r"current_|\b(now|today|getdate|curdate|sysdate|age)\s*[(]", re.IGNORECASE)
+CLOCK = re.compile(r"current_|\b(now|today|getdate|curdate|sysdate|age)\s*[(]", re.IGNORECASE)
 """Words that may mean the day of asking: such a question is compiled anew each time."""
 _DECLARED = (
     "These are the declared values, which are public: nothing was counted, and whether any row has them is not said."
@@ -249,7 +249,7 @@ def compile_sql(text: str, schema: Schema) -> asked.Question:
         raise InvalidArgument("question", text, "write SQL as a text")
     small = len(text) <= _LONGEST_KEPT and max(schema.domain.shape, default=0) <= _WIDEST_KEPT
     try:
-        return _compile_once(text, schema) if small and not _CLOCK.search(text) else _compile(text, schema)
+        return _compile_once(text, schema) if small and not CLOCK.search(text) else _compile(text, schema)
     except RecursionError:  # the depth is limited, but the caller's stack may already be deep
         raise InvalidSql(text, 0, "This is nested too deeply.", "Write it in fewer levels.") from None
 

@@ -14,15 +14,13 @@ from sqlglot import exp
 from dodona.query import predicate as predicates
 from dodona.query.column import describe_undeclared_value
 from dodona.query.query import MOST_TABLE
-from dodona.schema.attributes import Date, Timestamp
-from dodona.schema.moments import DAY_SECONDS
 from dodona.sql import comparison, functions
-from dodona.sql.arithmetic import calculate, cast_leaf, epoch_seconds, type_kind
-from dodona.sql.calendar import CLOCK_PARTS, DATE_PARTS, PART_SYNONYMS, TRUNCATION_UNITS, parse_interval
+from dodona.sql.arithmetic import calculate, cast_leaf, combine_values, type_kind
 from dodona.sql.comparison import null_predicate
+from dodona.sql.date_functions import compile_date_function
 from dodona.sql.joins import LOOKUP, PRESENT
 from dodona.sql.membership import compile_in, compile_tuple_equality, list_any
-from dodona.sql.parse import DATE_PART_NODES, RELATIONS, flatten_chain
+from dodona.sql.parse import RELATIONS, bare, flatten_chain
 from dodona.sql.refusals import REFUSED_FUNCTIONS
 from dodona.sql.scalar import (
     ZERO,
@@ -43,95 +41,8 @@ from dodona.sql.scalar import (
     locate_mismatch,
     scalar_from_leaf,
 )
-from dodona.sql.scope import Scope
-from dodona.sql.tables import MOST_MAPPED, apply_function, strict, tabulate_moments, tabulate_scalar
-
-# --- Date functions: `year(d)`, `extract(month FROM d)`, `date_trunc('month', d)`. ---
-
-
-def compile_date_part(scope: Scope, node: exp.Expr, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
-    """Compile a date part; None if the node is not one."""
-    if isinstance(node, exp.DateTrunc | exp.TimestampTrunc):
-        return _truncate(scope, node, node.args["unit"].name, compiled(node.this))
-    if isinstance(node, exp.Extract):
-        return _elapsed(scope, node, compiled) or _extract(scope, node, node.this.name, compiled(node.expression))
-    if isinstance(node, exp.Interval):
-        return scalar_from_leaf(_interval(scope, node))
-    if isinstance(node, DATE_PART_NODES):
-        return _extract(scope, node, type(node).__name__, compiled(node.this))
-    return _part_by_name(scope, node, compiled) if isinstance(node, exp.Anonymous) else None
-
-
-def _part_by_name(scope: Scope, node: exp.Anonymous, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
-    """Compile a date part given by a function name that the parser does not know."""
-    match node.name.lower(), node.expressions:
-        case (("date_trunc" | "datetrunc"), [unit, inner]):
-            return _truncate(scope, node, unit.name, compiled(inner))
-        case (("date_part" | "datepart"), [unit, inner]):
-            return _extract(scope, node, unit.name, compiled(inner))
-        case name, [inner] if name in DATE_PARTS or name in PART_SYNONYMS:
-            return _extract(scope, node, name, compiled(inner))
-        case _:
-            return None
-
-
-def _elapsed(scope: Scope, node: exp.Extract, compiled: Callable[[exp.Expr], Scalar]) -> Scalar | None:
-    """Return the seconds from one time to another, written EXTRACT(EPOCH FROM last - first); None for all else."""
-    inner = node.expression.unnest()
-    if node.this.name.lower() != "epoch" or not isinstance(inner, exp.Sub):
-        return None
-    sides = [compiled(side) for side in (inner.this, inner.expression)]
-    if not {leaf_kind(leaf) for side in sides for leaf in side.leaves} <= {"date", "timestamp"}:
-        return None
-    whole = Fraction(DAY_SECONDS)
-    return locate_mismatch(
-        scope, node, lambda: combine(lambda *leaves: calculate("*", calculate("-", *leaves), whole), sides)
-    )
-
-
-def _extract(scope: Scope, node: exp.Expr, name: str, inner: Scalar) -> Scalar:
-    part = PART_SYNONYMS.get(name.lower(), name.lower())
-    if part not in DATE_PARTS:
-        raise scope.fault(node, f"`{name[:40]}` is no part of a date.", f"Write one of {', '.join(DATE_PARTS)}.")
-    column = _time_column(inner)
-    if isinstance(column, Date) and part not in CLOCK_PARTS:
-        return scalar_from_leaf(Subject(column, part=part))
-    if isinstance(column, Timestamp):
-        read = partial(epoch_seconds, column) if part == "epoch" else partial(tabulate_moments, column, part)
-        return scalar_from_leaf(locate_mismatch(scope, node, read))
-    function = functions.date_or_interval_part(part)
-    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
-
-
-def _truncate(scope: Scope, node: exp.Expr, unit: str, inner: Scalar) -> Scalar:
-    name = unit.lower()
-    if name not in TRUNCATION_UNITS:
-        raise scope.fault(node, f"A date is not cut to `{name[:40]}`.", f"Write one of {', '.join(TRUNCATION_UNITS)}.")
-    column = _time_column(inner)
-    if isinstance(column, Date) and name not in CLOCK_PARTS:
-        return scalar_from_leaf(Subject(column, part=f"trunc {name}"))
-    if isinstance(column, Timestamp):
-        return scalar_from_leaf(locate_mismatch(scope, node, partial(tabulate_moments, column, f"trunc {name}")))
-    function = functions.truncated(name)
-    return locate_mismatch(scope, node, lambda: inner.mapped(lambda leaf: apply_function(function, (leaf,))))
-
-
-def _time_column(inner: Scalar) -> Date | Timestamp | None:
-    """Return the column that a scalar is, if it is a plain column of dates or of times."""
-    leaf = inner.otherwise
-    if inner.branches or not isinstance(leaf, Subject) or not leaf.plain:
-        return None
-    return leaf.attribute if isinstance(leaf.attribute, Date | Timestamp) else None
-
-
-def _interval(scope: Scope, node: exp.Interval) -> Constant:
-    """Return the interval that INTERVAL '1 month', INTERVAL '1' month or INTERVAL 1 month means."""
-    unit = node.args.get("unit")
-    interval = parse_interval(node.this.name if node.this is not None else "", "" if unit is None else unit.name)
-    if interval is None:
-        raise scope.fault(node, "This is no interval.", "Write INTERVAL '7 days', hours, months or years.")
-    return interval
-
+from dodona.sql.scope import TODAY, Scope
+from dodona.sql.tables import apply_function, strict, tabulate_scalar
 
 # --- Row conditions and scalars, compiled from the tree. ---
 
@@ -182,7 +93,7 @@ def _compile_scalar(scope: Scope, node: exp.Expr) -> Scalar:
         true, false = compile_condition(scope, node)
         known = [(true, scalar_from_leaf(leaf=True)), (false, scalar_from_leaf(leaf=False))]
         return build_case(known, scalar_from_leaf(None))
-    scalar = compile_date_part(scope, node, lambda part: compile_scalar(scope, part))
+    scalar = compile_date_function(scope, node, lambda part: compile_scalar(scope, part))
     if scalar is not None:
         return scalar
     scalar = _function(scope, node)
@@ -236,7 +147,7 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
         return scalar_from_leaf(scope.today())
     if isinstance(node, exp.Anonymous):
         name, nodes = node.name.lower(), list(node.expressions)
-        if name in _TODAY and not nodes:
+        if name in TODAY and not nodes:
             return scalar_from_leaf(scope.today())
         name = functions.SYNONYMS.get(name, name)
         if name not in functions.FUNCTIONS:
@@ -258,20 +169,18 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     return locate_mismatch(scope, node, lambda: _call(scope, node, name, arguments))
 
 
-_TODAY = frozenset(("now", "today", "getdate", "curdate", "sysdate"))
-
-
 def _call(scope: Scope, node: exp.Expr, name: str, arguments: list[Scalar]) -> Scalar:
     """Return a function of scalars; of columns too wide to list, some functions are a CASE."""
     if name in {"abs", "sign", "greatest", "least"}:
         columns = {column for argument in arguments for leaf in argument.leaves for column in leaf_columns(leaf)}
-        if len(columns) > 1 or any(column.cells > MOST_MAPPED for column in columns):
+        if len(columns) > 1 or any(column.cells > MOST_TABLE for column in columns):
             return _choose(scope, node, name, arguments)
     if name == "power" and len(arguments) == 2 and len(arguments[0].leaves) == 1:  # noqa: PLR2004
-        times = constant_value(arguments[1])
-        if isinstance(arguments[0].otherwise, Formula) and times is not None and times in range(1, 9):
+        base, times = arguments[0].otherwise, constant_value(arguments[1])
+        wide = isinstance(base, Formula) or (isinstance(base, Subject) and base.attribute.cells > MOST_TABLE)
+        if wide and times is not None and times in range(1, 9):
             return combine(lambda *factors: _product(factors), [arguments[0]] * int(times))
-    return combine(lambda *leaves: functions.call(name, list(leaves)), arguments)
+    return functions.call_of_scalars(name, arguments)
 
 
 def _product(factors: tuple[Leaf, ...]) -> Leaf:
@@ -309,6 +218,7 @@ _SIGNS = ((">", Fraction(1)), ("<", Fraction(-1)), ("=", Fraction(0)))
 def compare_scalars(left: Scalar, relation: str, right: Scalar) -> comparison.Truth:
     """Return where one scalar compares true with another, and where it compares false."""
     tests: dict[tuple[int, int], comparison.Truth] = {}
+    left, right = (comparison.admit_texts(side, left.leaves, right.leaves) for side in (left, right))
 
     def tested(leaf: Leaf, other: Leaf) -> comparison.Truth:
         place = id(leaf), id(other)
@@ -344,9 +254,12 @@ def _not(scope: Scope, node: exp.Expr) -> comparison.Truth:
 
 
 def _between(scope: Scope, node: exp.Expr) -> comparison.Truth:
-    middle = _Operand(node.this, compile_scalar(scope, node.this))
-    above = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["low"])), ">=")
-    below = _compare_scalars(scope, node, (middle, _compile_operand(scope, node.args["high"])), "<=")
+    low, high = node.args["low"], node.args["high"]
+    above, below = _compare_ratio(scope, node.this, ">=", low), _compare_ratio(scope, node.this, "<=", high)
+    if above is None or below is None:
+        middle = _Operand(node.this, compile_scalar(scope, node.this))
+        above = _compare_scalars(scope, node, (middle, _compile_operand(scope, low)), ">=")
+        below = _compare_scalars(scope, node, (middle, _compile_operand(scope, high)), "<=")
     return predicates.conjunction(above[0], below[0]), predicates.disjunction(above[1], below[1])
 
 
@@ -388,8 +301,35 @@ def _comparison(scope: Scope, node: exp.Expr) -> comparison.Truth:
         return (true, false) if isinstance(node, exp.EQ) else (false, true)
     if isinstance(node.expression, exp.Any):
         return compile_in(scope, list_any(scope, node), lambda part: compile_scalar(scope, part))
+    relation = RELATIONS[type(node)]
+    ratio = _compare_ratio(scope, node.this, relation, node.expression)
+    ratio = ratio or _compare_ratio(scope, node.expression, comparison.MIRRORED.get(relation, relation), node.this)
+    if ratio is not None:
+        return ratio
     sides = _compile_operand(scope, node.this), _compile_operand(scope, node.args["expression"])
-    return _compare_scalars(scope, node, sides, RELATIONS[type(node)])
+    return _compare_scalars(scope, node, sides, relation)
+
+
+def _compare_ratio(scope: Scope, node: exp.Expr, relation: str, other: exp.Expr) -> comparison.Truth | None:
+    """Compare a / b of columns with more ratios than are listed, as a with b times the other side; None for all else.
+
+    Where b is negative the relation is the other way round, and where b is 0 the ratio is NULL.
+    """
+    ratio = bare(node)
+    if not isinstance(ratio, exp.Div):
+        return None
+    value, divisor = (compile_scalar(scope, part) for part in (ratio.this, ratio.expression))
+    columns = {column for side in (value, divisor) for leaf in side.leaves for column in leaf_columns(leaf)}
+    if not divisor.width or math.prod(column.cells for column in columns) <= MOST_TABLE:
+        return None
+    product = locate_mismatch(scope, node, lambda: combine_values("*", [divisor, compile_scalar(scope, other)]))
+    truths = []
+    for sign, turned in ((">", relation), ("<", comparison.MIRRORED.get(relation, relation))):
+        holds = locate_mismatch(scope, node, partial(compare_scalars, divisor, sign, ZERO))[0]
+        truth = locate_mismatch(scope, node, partial(compare_scalars, value, turned, product))
+        truths.append([predicates.conjunction(holds, part) for part in truth])
+    (above, not_above), (below, not_below) = truths
+    return predicates.disjunction(above, below), predicates.disjunction(not_above, not_below)
 
 
 def _compare_scalars(scope: Scope, node: exp.Expr, sides: tuple[_Operand, _Operand], relation: str) -> comparison.Truth:
@@ -473,7 +413,8 @@ def _coalesce(scope: Scope, node: exp.Expr) -> Scalar:
     scalars = [compile_scalar(scope, part) for part in parts]
     branches = [(predicates.complement(part.where(null_predicate)), part) for part in scalars[:-1]]
     scope.bounded(node, *(guard for guard, _ in branches))
-    return build_case(branches, scalars[-1])
+    chosen, texts = build_case(branches, scalars[-1]), [part.otherwise for part in scalars]
+    return chosen if chosen.branches else comparison.admit_texts(chosen, texts)
 
 
 def _cast(scope: Scope, node: exp.Expr) -> Scalar:
@@ -493,7 +434,7 @@ def _arithmetic(scope: Scope, node: exp.Expr) -> Scalar:
     scope.work(node, sum(side.width for side in sides))
     if sign == "/" and any(leaf_kind(leaf) == "date" for side in sides for leaf in side.leaves):
         raise scope.fault(node, "A day is divided.", "Divide numbers only.")
-    return locate_mismatch(scope, node, lambda: combine(lambda *leaves: calculate(sign, *leaves), sides))
+    return locate_mismatch(scope, node, lambda: combine_values(sign, sides))
 
 
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}

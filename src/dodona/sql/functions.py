@@ -19,7 +19,7 @@ from dodona.schema.attributes import Timestamp
 from dodona.schema.moments import DAY_SECONDS
 from dodona.sql import calendar as days
 from dodona.sql import texts
-from dodona.sql.arithmetic import calculate, time_between
+from dodona.sql.arithmetic import calculate, combine_values, time_between
 from dodona.sql.calendar import Interval
 from dodona.sql.scalar import (
     UNKNOWN,
@@ -28,9 +28,11 @@ from dodona.sql.scalar import (
     Leaf,
     Mismatch,
     Outcome,
+    Scalar,
     Subject,
     as_number,
     as_whole,
+    combine,
     constant_number,
 )
 from dodona.sql.tables import apply_function, strict, tabulate_buckets, tabulate_moments, tabulate_rounded
@@ -397,6 +399,21 @@ def call(name: str, arguments: list[Leaf]) -> Leaf:
         raise Mismatch(f"`{name}` is written with other arguments here.", f"Write {signature.written}.")
     at_once = _call_at_once(name, arguments)
     return apply_function(signature.function, arguments) if at_once is None else at_once
+
+
+def call_of_scalars(name: str, arguments: list[Scalar]) -> Scalar:
+    """Return a function of scalars; months, quarters and years between two days are those of each, subtracted."""
+    months = days.MONTHS.get(_unit_of(arguments[0])) if name == "datediff" and len(arguments) == 3 else None  # noqa: PLR2004
+    if months is None:
+        return combine(lambda *leaves: call(name, list(leaves)), arguments)
+    period = strict(lambda value: Fraction(days.months_since(_day(value)) // months))
+    first, last = (side.mapped(lambda leaf: apply_function(period, [leaf])) for side in arguments[1:])
+    return combine_values("-", [last, first])
+
+
+def _unit_of(argument: Scalar) -> str:
+    unit = argument.otherwise
+    return "" if argument.branches or not isinstance(unit, str) else days.PART_SYNONYMS.get(unit.lower(), unit.lower())
 
 
 def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:  # noqa: PLR0911  one for each function

@@ -341,9 +341,8 @@ def _grouping_sets(
     choices: list[list[tuple[exp.Expr, ...]]] = []
     count = 1
     for node in group.expressions:
-        choices.append(
-            [tuple(_group_key(source, key, items, late) for key in grouping) for grouping in _node_sets(node)]
-        )
+        read = ([_group_key(source, key, items, late) for key in grouping] for grouping in _node_sets(node))
+        choices.append([tuple(key for key in keys if not _is_constant(key)) for keys in read])
         count *= len(choices[-1])
         if count > _MOST_SETS:
             what = f"These are more than {_MOST_SETS} groupings."
@@ -351,10 +350,17 @@ def _grouping_sets(
     return [tuple(dict.fromkeys(key for part in combination for key in part)) for combination in product(*choices)]
 
 
+def _is_constant(key: exp.Expr) -> bool:
+    """Whether a key is the same in every row, as tools write for a total, so that it makes no groups."""
+    return key.find(exp.Column) is None and not isinstance(key, exp.Func)
+
+
 def _group_key(source: SourceText, node: exp.Expr, items: Sequence[exp.Expr], late: RowExpressions) -> exp.Expr:
     """Return the expression that is grouped by; a number stands for an item of the select list."""
     if isinstance(node, exp.Literal) and not node.is_string:
         number = int(node.this) if str(node.this).isdecimal() and len(str(node.this)) < 9 else 0  # noqa: PLR2004
+        if "." in str(node.this):  # a constant, and no place in the list
+            return node
         if not 1 <= number <= len(items):
             what = f"There is no column number {str(node.this)[:20]}."
             raise source.fault(node, what, f"Write 1 to {len(items)}, or a name.")

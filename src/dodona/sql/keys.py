@@ -28,7 +28,19 @@ from dodona.schema.partition import Partition
 from dodona.sql.calendar import date_part_values, date_partition
 from dodona.sql.comparison import compare_leaf, missing_predicate
 from dodona.sql.condition import compile_scalar
-from dodona.sql.scalar import UNKNOWN, Computed, Leaf, Mapped, Outcome, Scalar, Subject, constant_value, locate_mismatch
+from dodona.sql.scalar import (
+    UNKNOWN,
+    Computed,
+    Leaf,
+    Mapped,
+    Outcome,
+    Scalar,
+    Subject,
+    Unknown,
+    constant_value,
+    is_unknown,
+    locate_mismatch,
+)
 from dodona.sql.scope import Scope
 from dodona.sql.tables import tabulate_scalar
 
@@ -65,9 +77,9 @@ def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
     if not scalar.branches and not isinstance(scalar.otherwise, Computed):
         instead = "Group by a column, a function of it, or a CASE."
         raise scope.fault(node, "This makes no groups.", instead)
-    if any(isinstance(leaf, Computed) for leaf in scalar.leaves):
+    if any(isinstance(leaf, Computed) and not is_unknown(leaf) for leaf in scalar.leaves):
         return _computed_key(scope, node, scalar)
-    kinds = {type(leaf) for leaf in scalar.leaves if leaf is not None}
+    kinds = {type(leaf) for leaf in scalar.leaves if leaf is not None and not is_unknown(leaf)}
     return CompiledKey(_case_key(scalar), _READ_AS.get(kinds.pop(), "value") if len(kinds) == 1 else "value")
 
 
@@ -189,7 +201,7 @@ def _case_label(leaf: Leaf | Outcome) -> str:
     match leaf:
         case None:
             return MISSING
-        case _ if leaf is UNKNOWN:
+        case Mapped() | Unknown():
             return OUTSIDE
         case bool():
             return str(leaf).lower()

@@ -32,6 +32,7 @@ def compile_in(scope: Scope, node: exp.Expr, read: ScalarCompiler) -> comparison
     constants = [_constant(scope, part, read) for part in members]
     if None in constants:
         scope.warn("A list of IN with NULL in it is never false, so NOT IN is never true: leave NULL out.")
+    subject = comparison.admit_texts(subject, subject.leaves, constants)
     scope.work(node, len(subject.leaves) * subject.width * len(constants))
     try:
         truths = [(leaf, comparison.compare_any(leaf, constants)) for leaf in subject.leaves]

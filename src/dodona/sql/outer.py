@@ -69,21 +69,14 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     ),
     "bracket": ("Lists and structures are not computed on answers.", "Write single values, or a CASE."),
     "similarto": ("SIMILAR TO is not computed on answers.", "Write regexp_matches(label, pattern), or LIKE."),
-    "zeroifnull": ("NULL is replaced by another name here.", "Write coalesce(value, 0)."),
-    "isnull": ("NULL is tested in another way here.", "Write value IS NULL, or coalesce(value, 0)."),
     **dict.fromkeys(
         ("getdate", "sysdate", "now", "curdate", "today", "currentdate", "currenttimestamp"),
         ("The day of asking is not computed on answers.", "Write it in WHERE, as current_date, or as a date."),
     ),
     **dict.fromkeys(INTERVAL_ENDS, END_ALONE),
     "ratio_to_report": ("Shares are written in another way here.", "Write count(*) / sum(count(*)) OVER ()."),
-    **dict.fromkeys(
-        ("iff", "decode"), ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END.")
-    ),
-    **dict.fromkeys(
-        ("safe_divide", "div0", "div0null", "try_divide", "divide"),
-        ("Divisions are safe here: by zero they are NULL.", "Write a / b."),
-    ),
+    "divide": ("Divisions are written in another way here.", "Write a / b, which is NULL where b is 0."),
+    "all": ("ALL compares with a list.", "Write value >= (SELECT max(...) ...), or <= (SELECT min(...) ...)."),
     **dict.fromkeys(
         ("format", "to_char", "to_varchar", "printf"),
         ("Numbers are not formatted.", "Write round(value, 2), or CAST(round(value, 2) AS text)."),
@@ -149,9 +142,10 @@ def total_functions(text: str, tree: exp.Expr) -> exp.Expr:
             if isinstance(below, exp.Literal):
                 if not below.is_string and float(below.this) == 0:
                     raise InvalidSql(text, node_start(below, text), "This divides by zero.", "Write another divisor.")
-                return node
+                return _whole(node)
             node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
-        elif isinstance(node, exp.Sqrt):
+            return _whole(node)
+        if isinstance(node, exp.Sqrt):
             node.set("this", _where(node.this, exp.GTE))
         elif isinstance(node, _POSITIVE):
             name = "expression" if node.args.get("expression") is not None else "this"
@@ -165,6 +159,14 @@ def total_functions(text: str, tree: exp.Expr) -> exp.Expr:
         return node
 
     return tree.transform(change, copy=False)
+
+
+def _whole(node: exp.Expr) -> exp.Expr:
+    """Return a division of whole numbers without its fraction; answers are doubles, which `//` would divide in full."""
+    if not isinstance(node, exp.IntDiv):
+        return node
+    ratio = exp.Div(this=exp.Paren(this=node.this), expression=exp.Paren(this=node.expression))
+    return exp.Trunc(this=ratio)
 
 
 def _where(value: exp.Expr, comparison: type[exp.Binary]) -> exp.Expr:

@@ -7,10 +7,8 @@ list, in `outer`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -21,7 +19,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from dodona.query.column import OPERATORS
-from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, parse_interval
 from dodona.sql.functions import FUNCTION_NODES
 from dodona.sql.refusals import (
     END_ALONE,
@@ -32,6 +29,7 @@ from dodona.sql.refusals import (
     STATEMENT_KEYWORDS,
 )
 from dodona.sql.scope import InvalidSql, node_start
+from dodona.sql.spellings import SPELLINGS, is_left, read_decode
 
 # --- Grammar: the allowed nodes of a syntax tree and their arguments. Everything else is refused. ---
 
@@ -97,6 +95,23 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys((exp.Quantile, exp.ApproxQuantile), frozenset(("this", "quantile"))),
     **dict.fromkeys((exp.PercentileCont, exp.PercentileDisc, exp.WithinGroup, exp.Filter), _PAIR),
 }
+
+_STATEMENT_PARTS: Mapping[type[exp.Expr], frozenset[str]] = {
+    exp.Table: frozenset(("this", "db", "alias", "joins")),
+    exp.TableAlias: frozenset(("this", "columns")),
+    exp.Subquery: frozenset(("this", "alias")),
+    exp.Join: frozenset(("this", "on", "using", "side", "kind", "method", "match_condition")),
+    exp.With: frozenset(("expressions", "recursive")),
+    exp.CTE: frozenset(("this", "alias", "materialized")),
+    **dict.fromkeys(
+        (exp.Union, exp.Intersect, exp.Except),
+        frozenset(("this", "expression", "distinct", "with_", "order", "limit", "offset")),
+    ),
+    **{node: ALLOWED_NODES[node] for node in (exp.From, exp.Where, exp.Group, exp.Having, exp.Limit, exp.Offset)},
+    **dict.fromkeys((exp.Rollup, exp.Cube, exp.GroupingSets), frozenset(("expressions",))),
+    exp.Qualify: _ONE,
+}
+"""The arguments of the clauses of a statement; what computes on answers is checked in `outer`."""
 
 TUPLE_PARENTS = (exp.In, exp.EQ, exp.NEQ)
 """The nodes in which a tuple may occur."""
@@ -165,106 +180,20 @@ _SHORTER = "Write a shorter question: BETWEEN for long lists of IN."
 _SIMPLER = "Write it in fewer levels, or ask several questions."
 
 
-def _date_trunc(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read date_trunc('month', d), and date_trunc(d, MONTH) as BigQuery has it."""
-    if len(arguments) == 2 and _unit_word(arguments[1]) and not arguments[0].is_string:  # noqa: PLR2004  both orders
-        return exp.DateTrunc.from_arg_list([exp.Literal.string(arguments[1].name), arguments[0]])
-    return exp.DateTrunc.from_arg_list(arguments)
-
-
-def _date_part(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read date_part('month', d), and datepart(month, d) as SQL Server has it."""
-    named = [exp.Literal.string(node.name) if _unit_word(node) else node for node in arguments[:1]]
-    return exp.Anonymous(this="date_part", expressions=[*named, *arguments[1:]])
-
-
-def _days_between(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read datediff('day', first, last).
-
-    The unit may be a word. BigQuery names the later day first and the unit last; MySQL and Spark have days from the
-    second to the first.
-    """
-    if len(arguments) == 2:  # noqa: PLR2004  MySQL and Spark
-        return exp.Anonymous(this="days_between", expressions=arguments)
-    unit, others = _unit_and_others(arguments)
-    if unit is not None and unit is arguments[-1]:
-        others.reverse()
-    return _with_unit("datediff", unit, others)
-
-
-def _moved_day(arguments: list[exp.Expr], *, sign: type[exp.Binary] = exp.Add) -> exp.Expr:
-    """Read dateadd('day', number, column), whose unit may be a word, and date_add(column, INTERVAL '7 days')."""
-    if len(arguments) == 2 and isinstance(arguments[1], exp.Interval):  # noqa: PLR2004  a day and an interval
-        return exp.Paren(this=sign(this=arguments[0], expression=arguments[1]))
-    unit, others = _unit_and_others(arguments)
-    if unit is not None and sign is exp.Add and others[0].is_int:
-        width = exp.Interval(this=exp.Literal.string(others[0].sql()), unit=exp.var(unit.name))
-        return exp.Paren(this=exp.Add(this=others[1], expression=width))
-    return _with_unit("dateadd" if sign is exp.Add else "date_sub", unit, others)
-
-
-def _months_added(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read add_months(column, number)."""
-    return _with_unit("dateadd", exp.Literal.string("month"), arguments[::-1])
-
-
-def _unit_and_others(arguments: list[exp.Expr]) -> tuple[exp.Expr | None, list[exp.Expr]]:
-    """Return the argument that is the name of a unit of dates, and the other ones."""
-    ends = (arguments[0], arguments[-1]) if len(arguments) == 3 else ()  # noqa: PLR2004  a unit and two values
-    unit = next((node for node in ends if _is_unit(node)), None)
-    return unit, [node for node in arguments if node is not unit]
-
-
-def _is_unit(node: exp.Expr) -> bool:
-    plain = isinstance(node, exp.Var | exp.Literal) or (isinstance(node, exp.Column) and not node.args.get("table"))
-    return plain and parse_interval("1", node.name) is not None
-
-
-def _with_unit(name: str, unit: exp.Expr | None, others: list[exp.Expr]) -> exp.Expr:
-    named = [] if unit is None else [exp.Literal.string(unit.name)]
-    return exp.Anonymous(this=name, expressions=[*named, *others])
-
-
-def _day(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read date(t), the day of a time, and date(2024, 1, 31) as BigQuery has it."""
-    if len(arguments) == 1:
-        return exp.Cast(this=arguments[0], to=exp.DataType(this=exp.DType.DATE))
-    return exp.Anonymous(this="make_date", expressions=arguments)
-
-
-def _regexp_replace(arguments: list[exp.Expr]) -> exp.Expr:
-    """Read regexp_replace(text, pattern, new, flags), as PostgreSQL and DuckDB have it."""
-    replacement = exp.RegexpReplace.from_arg_list(arguments[:3])
-    for flags in arguments[3:]:
-        replacement.set("modifiers", flags)
-    return replacement
-
-
-def _unit_word(node: exp.Expr) -> bool:
-    """Whether a node is the name of a part of a date, without quotes."""
-    bare = isinstance(node, exp.Var) or (isinstance(node, exp.Column) and not node.args.get("table"))
-    return bare and PART_SYNONYMS.get(node.name.lower(), node.name.lower()) in DATE_PARTS
-
-
 class _Parser(Parser):
     """Keeps the arguments of functions as they are written, where the parser would read them in one dialect's way."""
 
-    FUNCTIONS: ClassVar = {
-        name: build
-        for name, build in Parser.FUNCTIONS.items()
-        if not re.fullmatch("(DATE|TIMESTAMP|TS_OR_DS|DATETIME|TIME)_?(DIFF|ADD|SUB)|MONTHS_BETWEEN|ADD_MONTHS", name)
-    } | {
-        "DATE_TRUNC": _date_trunc,
-        **dict.fromkeys(("DATE_PART", "DATEPART"), _date_part),
-        **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _days_between),
-        **dict.fromkeys(("DATEADD", "DATE_ADD", "TIMESTAMPADD", "TIMESTAMP_ADD"), _moved_day),
-        "ADD_MONTHS": _months_added,
-        **dict.fromkeys(("DATE_SUB", "TIMESTAMP_SUB"), partial(_moved_day, sign=exp.Sub)),
-        "DATE": _day,
-        "REGEXP_REPLACE": _regexp_replace,
-        **dict.fromkeys(("REGEXP_MATCHES", "REGEXP_CONTAINS", "RLIKE"), exp.RegexpLike.from_arg_list),
+    FUNCTIONS: ClassVar = {name: build for name, build in Parser.FUNCTIONS.items() if not is_left(name)} | SPELLINGS
+    FUNCTION_PARSERS: ClassVar = Parser.FUNCTION_PARSERS | {
+        "LISTAGG": lambda self: self._parse_string_agg(),
+        "DECODE": lambda self: read_decode(self._parse_csv(self._parse_disjunction)),
     }
-    FUNCTION_PARSERS: ClassVar = Parser.FUNCTION_PARSERS | {"LISTAGG": lambda self: self._parse_string_agg()}
+
+
+class _Tokenizer(Tokenizer):
+    """Reads names in double quotes, and in backticks as BigQuery, Spark and MySQL write them."""
+
+    IDENTIFIERS: ClassVar = ['"', "`"]
 
 
 class _StatementDialect(Dialect):
@@ -290,6 +219,8 @@ def parse_statement(text: str) -> exp.Query:
     refused = {kind: why for kind, why in REFUSED_KEYWORDS.items() if kind not in STATEMENT_KEYWORDS}
     _check_tokens(text, tokens, refused, opening=(TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN))
     tree = _parse_tokens(text, tokens, _Parser(dialect=_StatementDialect))
+    for node in () if tree is None else tree.find_all(*_STATEMENT_PARTS):
+        _check_arguments(text, node, _STATEMENT_PARTS[type(node)])
     while isinstance(tree, exp.Subquery) and not tree.args.get("alias"):
         tree = tree.this
     if not isinstance(tree, exp.Select | exp.SetOperation):
@@ -330,7 +261,7 @@ def _parse_tokens(text: str, tokens: list[Token], parser: Parser) -> exp.Expr | 
         raise InvalidSql(text, 0, "This is nested too deeply.", _SIMPLER) from None
 
 
-_NORMALIZED = (TokenType.DISTINCT, TokenType.FETCH)
+_NORMALIZED = (TokenType.DISTINCT, TokenType.FETCH, TokenType.WITH, TokenType.ALL)
 
 
 def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
@@ -338,6 +269,14 @@ def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
     for distinct in () if tree is None else tree.find_all(exp.Distinct):
         if isinstance(distinct.parent, exp.Count):
             distinct.set("expressions", [bare(part) for part in distinct.expressions])
+    for group in () if tree is None else tree.find_all(exp.Group):
+        for name in ("rollup", "cube"):  # GROUP BY a, b WITH ROLLUP, as MySQL and SQL Server have it
+            for node in group.args.get(name) or ():
+                node.set("expressions", group.expressions)
+                group.set("expressions", [node])
+            group.set(name, None)
+        if group.expressions:
+            group.set("all", None)  # GROUP BY ALL a is GROUP BY a
     for node in () if tree is None else tree.find_all(exp.Fetch):
         options = node.args.get("limit_options")
         if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
@@ -351,7 +290,7 @@ def _tokenize(text: str) -> list[Token]:
         what = f"The text has {len(text)} characters; {LONGEST_TEXT} are read."
         raise InvalidSql(text, LONGEST_TEXT, what, _SHORTER)
     try:
-        return _join_signs(Tokenizer().tokenize(text))
+        return _join_signs(_Tokenizer().tokenize(text))
     except TokenError as fault:
         place = len(text) if fault.end is None else fault.end
         raise InvalidSql(text, place, "The text ends inside quotes or a comment.", "Close them.") from None
@@ -459,6 +398,8 @@ def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidS
         return InvalidSql(text, token.start, f"Something is missing here: {said.lower()}.", "Write it before this.")
     if said.startswith("Required keyword"):
         return InvalidSql(text, token.start, "Something is missing around here.", "Complete the expression.")
+    if token.token_type is TokenType.L_BRACKET:
+        return InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["["])
     what = f"`{token.text[:60]}` cannot be read here."
     return InvalidSql(text, token.start, what, "Look for a missing comma, quote or bracket.")
 
@@ -473,17 +414,22 @@ def check_tree(text: str, tree: exp.Expr) -> None:
         if depth > DEEPEST_TREE:
             what = f"More than {DEEPEST_TREE} steps are chained here."
             raise InvalidSql(text, node_start(node, text), what, _SIMPLER)
-        for name, value in node.args.items():
-            if value is None or value is False or value == []:
-                continue
-            if name not in allowed:
-                first = value[0] if isinstance(value, list) else value
-                place = node_start(first if isinstance(first, exp.Expr) else node, text)
-                raise InvalidSql(text, place, *_unknown_argument(node, name, first))
+        for value in _check_arguments(text, node, allowed):
             for child in value if isinstance(value, list) else (value,):
                 if isinstance(child, exp.Expr):
                     chained = isinstance(node, exp.Connector) and type(child) is type(node)
                     waiting.append((child, depth if chained else depth + 1))
+
+
+def _check_arguments(text: str, node: exp.Expr, allowed: Collection[str]) -> list[object]:
+    """Return the arguments that a node is written with; refuses one that is not on a list."""
+    written = {name: value for name, value in node.args.items() if value is not None and value not in (False, [])}
+    for name, value in written.items():
+        if name not in allowed:
+            first = value[0] if isinstance(value, list) else value
+            place = node_start(first if isinstance(first, exp.Expr) else node, text)
+            raise InvalidSql(text, place, *_unknown_argument(node, name, first))
+    return list(written.values())
 
 
 _PLACED = frozenset({exp.Distinct, exp.Anonymous, exp.Any, exp.Array, exp.Tuple})

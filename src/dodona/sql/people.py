@@ -195,7 +195,10 @@ def read_person_rows(  # noqa: PLR0913, PLR0917  what a sub-select by person is 
     for key, node in zip(keys, group.expressions, strict=True):
         if key not in mine and not all(column.name in single for column in key.find_all(exp.Column)):
             what = "One person may be in several of these groups."
-            instead = f"Group by {person} alone, and write any_value(...) for what is the same in all rows of a person."
+            instead = (
+                f"Write count(DISTINCT {person}) with GROUP BY for the people in each group; or group by {person} "
+                "alone, and write any_value(...) for what is the same in all rows of a person."
+            )
             raise scope.fault(node, what, instead)
     read = PersonReader(scope, aggregated, single)
     columns: dict[str, exp.Expr] = {}

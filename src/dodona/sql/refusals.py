@@ -29,9 +29,17 @@ _OVER = (
 _TOTALS = ("Totals over several groupings are several questions.", "Ask them one by one with a GROUP BY each.")
 _CURVED = ("This function gives numbers that are not exact.", "Write it over an answer, such as sqrt(avg(x)), or CASE.")
 _ONE_ROW = ("This shows the value of single rows, and rows are never shown.", "Write count(*) with GROUP BY.")
+_JOINED_TEXTS = (
+    "This shows the values of rows in a text, and rows are never shown.",
+    "Group by it, and join the labels: SELECT string_agg(x, ', ') FROM (SELECT x, count(*) FROM ... GROUP BY x) AS y.",
+)
 _NO_LIST = (
     "Lists and structures are not part of a question.",
     "Write single values; a list of them with IN (...), and one quantile(column, part) for each part.",
+)
+_SEVERAL_PARTS = (
+    "A list of quantiles is not one value.",
+    "Write quantile(column, 0.25), quantile(column, 0.5) and so on, each as a column.",
 )
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 INTERVAL_ENDS: Mapping[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
@@ -82,14 +90,12 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
     exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
     **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
-    exp.ApproxDistinct: ("Distinct values are not counted from the rows.", "Write count(DISTINCT column)."),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
-    **dict.fromkeys(
-        (exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.GroupConcat, exp.ArgMax, exp.ArgMin), _ONE_ROW
-    ),
+    **dict.fromkeys((exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.ArgMax, exp.ArgMin), _ONE_ROW),
+    exp.GroupConcat: _JOINED_TEXTS,
+    exp.ApproxQuantiles: _SEVERAL_PARTS,
     exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
     exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
-    exp.DecodeCase: ("Choices are written in another way here.", "Write CASE column WHEN ... THEN ... END."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
@@ -100,13 +106,11 @@ _FREQUENT = (
     "Write SELECT column, count(*) ... GROUP BY column ORDER BY count(*) DESC LIMIT 1.",
 )
 _LISTED = ("This shows the values of rows in a list, and rows are never shown.", "Write count(*) with GROUP BY.")
-_DISTINCT = ("Different values are counted by another name here.", "Write count(DISTINCT column).")
 _SHAPE = ("This measure of shape is not known.", "Write stddev, or quantile(column, part) for several parts.")
 _SQUARES = (
     "Sums of squares about the mean are not known by this name.",
     "Write regr_count(y, x) * var_pop(x), var_pop(y), or covar_pop(y, x).",
 )
-_SUM_IF = ("Sums under a condition are written in another way here.", "Write sum(column) FILTER (WHERE condition).")
 REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("mode", "approx_top_k", "topk"), _FREQUENT),
     "histogram": (
@@ -117,16 +121,13 @@ REFUSED_AGGREGATES: Mapping[str, tuple[str, str]] = {
     "geomean": ("Rows are not multiplied.", "Write avg or median of the column."),
     "total": ("Rows are added up by another name here.", "Write sum(column)."),
     **dict.fromkeys(("first", "last", "arbitrary"), _FIRST),
-    **dict.fromkeys(("array_agg", "listagg", "json_agg", "collect_list", "collect_set"), _LISTED),
-    **dict.fromkeys(("approx_count_distinct", "approx_distinct", "nunique", "uniq", "hll"), _DISTINCT),
+    **dict.fromkeys(("array_agg", "json_agg", "collect_list", "collect_set"), _LISTED),
+    **dict.fromkeys(("approx_quantiles", "quantiles", "approx_percentiles"), _SEVERAL_PARTS),
     **dict.fromkeys(("skewness", "kurtosis", "entropy", "mad"), _SHAPE),
-    **dict.fromkeys(("sumif", "sum_if"), _SUM_IF),
     **dict.fromkeys(("regr_sxx", "regr_syy", "regr_sxy"), _SQUARES),
 }
 """Aggregates that people try, with what to write instead of each."""
 REFUSED_FUNCTIONS: Mapping[str, tuple[str, str]] = {
-    "isnull": ("NULL is tested in another way here.", "Write column IS NULL, or coalesce(column, value)."),
-    "iff": ("Choices are written in another way here.", "Write CASE WHEN ... THEN ... END."),
     "bin": ("bin() makes groups, not values.", "Write it in GROUP BY; write >= and < in WHERE."),
     **REFUSED_AGGREGATES,
 }
@@ -139,6 +140,10 @@ FROM_OTHER_DIALECTS: Mapping[str, tuple[str, str]] = {
     ),
     "pivot": ("PIVOT is not known.", "Write an aggregate with FILTER (WHERE column = value) for each column."),
     "unpivot": ("UNPIVOT is not known.", "Write one SELECT for each column, with UNION ALL between them."),
+    "[": (
+        "Square brackets are not known here.",
+        'Write names in double quotes or backticks, such as "region", and a list of values with IN (...).',
+    ),
     "ties": ("FETCH is of a number of rows.", "Write FETCH FIRST 5 ROWS ONLY, or LIMIT 5."),
 }
 """Words and signs of other dialects that the parser would only call unexpected."""

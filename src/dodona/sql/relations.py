@@ -91,6 +91,23 @@ class ReleasedRelation:
         return replace(self, columns=tuple(replace(column, name=name) for column, name in pairs))
 
 
+def rename_rows(source: SourceText, item: exp.Expr, rows: RowRelation | ReleasedRelation | None) -> RowRelation | None:
+    """Return rows with the names that FROM writes for their columns, as in `(SELECT ...) AS x (a, b)`."""
+    alias = item.args.get("alias")
+    names = [] if alias is None else alias.args.get("columns") or []
+    if not isinstance(rows, RowRelation) or not names:
+        return rows if isinstance(rows, RowRelation) else None
+    if rows.table is not None and rows.columns == source.rows(rows.table).columns:
+        what = "The columns of a table have names already, and their order is not told."
+        raise source.fault(names[0], what, "Write FROM (SELECT column AS name, ... FROM table) AS x.")
+    if len(names) > len(rows.columns):
+        what = f"There are {len(names)} names for {len(rows.columns)} columns."
+        raise source.fault(names[0], what, "Write one name for each column.")
+    kept = list(rows.columns.items())
+    renamed = {column.name.casefold(): value for column, (_, value) in zip(names, kept, strict=False)}
+    return replace(rows, columns=renamed | dict(kept[len(names) :]), qualified={})
+
+
 def read_list(source: SourceText, item: exp.Expr) -> ReleasedRelation | None:
     """Return a list of constants in FROM, VALUES or generate_series, as a relation; None for any other item.
 

@@ -43,6 +43,10 @@ class Mismatch(Exception):
     """Values that do not go together: what is wrong, and what to write instead."""
 
 
+class TooManyCombinations(Mismatch):
+    """Columns have more combinations of values than a table lists."""
+
+
 class Unknown:
     """What is not NULL and not known either: the value of a row outside the declared ones."""
 
@@ -153,6 +157,11 @@ class Mapped:
 # A time is a day too, to Python.
 Leaf = Subject | Formula | Mapped | Fraction | str | bool | dt.date | Interval | None
 Computed = Subject | Formula | Mapped
+
+
+def is_unknown(leaf: Leaf) -> bool:
+    """Whether a leaf is the value of a row outside the declared ones, in every row."""
+    return isinstance(leaf, Mapped) and leaf.outcomes == (UNKNOWN,)
 
 
 def leaf_columns(leaf: Leaf) -> tuple[Attribute, ...]:
@@ -338,7 +347,8 @@ def literal_constant(scope: Scope, node: exp.Expr) -> Constant:
 
 
 _MOST_FOLDED = 8
-_MOST_LEAVES = 256
+MOST_LEAVES = 256
+"""The largest number of branches of a value that is combined with another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +357,8 @@ class Scalar:
 
     branches: tuple[tuple[Predicate, Leaf], ...]
     otherwise: Leaf
+    apart: bool = False
+    """Whether no row meets two of the conditions."""
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -360,11 +372,11 @@ class Scalar:
 
     def mapped(self, change: Callable[[Leaf], Leaf]) -> Scalar:
         """Return the scalar with each leaf transformed."""
-        return Scalar(tuple((guard, change(leaf)) for guard, leaf in self.branches), change(self.otherwise))
+        return Scalar(tuple((guard, change(leaf)) for guard, leaf in self.branches), change(self.otherwise), self.apart)
 
     def where(self, test: Callable[[Leaf], Predicate]) -> Predicate:
         """Return the rows whose leaf satisfies a test."""
-        if len(self.branches) > _MOST_FOLDED:
+        if self.apart or len(self.branches) > _MOST_FOLDED:
             return self._flat(test)
         predicate = test(self.otherwise)
         for guard, leaf in reversed(self.branches):
@@ -377,9 +389,9 @@ class Scalar:
         before: Predicate = NOTHING
         size = 0
         for guard, leaf in self.branches:
-            parts.append(conjunction(guard, test(leaf), complement(before)))
+            parts.append(conjunction(guard, test(leaf), *(() if self.apart else (complement(before),))))
             before = disjunction(before, guard)
-            size += count_parts((parts[-1], before), most=LARGEST_CONDITION)
+            size += count_parts((parts[-1],) if self.apart else (parts[-1], before), most=LARGEST_CONDITION)
             if size > 2 * LARGEST_CONDITION:
                 raise Mismatch("This condition is too large.", "Write fewer branches of CASE.")
         return disjunction(*parts, conjunction(test(self.otherwise), complement(before)))
@@ -429,7 +441,7 @@ def build_case(branches: list[tuple[Predicate, Scalar]], otherwise: Scalar) -> S
 
 def combine(function: Callable[..., Leaf], scalars: Sequence[Scalar]) -> Scalar:
     """Return the scalar of a function of the leaves of several scalars, whichever branches hold."""
-    if math.prod(len(scalar.leaves) for scalar in scalars) > _MOST_LEAVES:
+    if math.prod(len(scalar.leaves) for scalar in scalars) > MOST_LEAVES:
         raise Mismatch("Long CASEs are combined here.", "Write one CASE around the whole expression.")
 
     def rest(chosen: tuple[Leaf, ...]) -> Scalar:

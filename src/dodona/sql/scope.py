@@ -133,6 +133,11 @@ def find_private(schema: Schema, written: str) -> str | None:
     return None
 
 
+def day_of_asking() -> dt.date:
+    """Return the day, in UTC."""
+    return dt.datetime.now(dt.UTC).date()
+
+
 # --- The scope of a statement: its text, the names it may use, and its warnings. ---
 
 
@@ -142,6 +147,8 @@ LARGEST_CONDITION = 10_000
 """The maximum number of parts of a condition."""
 DEEPEST_CONDITION = 64
 _LEAST_EFFORT = 1 << 14
+TODAY = frozenset(("now", "today", "getdate", "curdate", "sysdate"))
+"""Functions that give the day of asking, besides current_date."""
 _MOST_EFFORT = 1 << 31
 
 
@@ -157,7 +164,7 @@ class Scope:
     """Warnings without duplicates, in order of appearance."""
     effort: list[int] = field(default_factory=lambda: [0])
     """The number of cells examined so far."""
-    day: dt.date = field(default_factory=lambda: dt.datetime.now(dt.UTC).date())
+    day: dt.date = field(default_factory=day_of_asking)
     """The day of asking."""
     elsewhere: Schema | None = None
     """The whole schema, if it has tables that the statement does not name."""
@@ -180,7 +187,7 @@ class Scope:
 
     def today(self) -> dt.date:
         """Return the day of asking, a public constant of the question."""
-        self.warn(f"The day of asking counts as {self.day} (UTC) in this question.")
+        self.warn(describe_today(self.day))
         return self.day
 
     def warn(self, sentence: str) -> None:
@@ -262,6 +269,11 @@ class Scope:
         listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")  # noqa: PLR2004
         hint = f"Write `{near[0]}`" if near else "Write one of them"
         return f"There is no column `{name[:60]}`.", f"{hint}; the columns are {listed}."
+
+
+def describe_today(day: dt.date) -> str:
+    """Return the sentence on the day of asking, which is a public constant of a question."""
+    return f"The day of asking counts as {day} (UTC) in this question."
 
 
 @lru_cache(maxsize=32)

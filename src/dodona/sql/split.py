@@ -34,6 +34,7 @@ from dodona.sql.relations import (
     qualifying_names,
     read_list,
     read_public,
+    rename_rows,
     unaliased,
 )
 from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, table_view
@@ -134,7 +135,7 @@ class Splitter:
         def read() -> Relation:
             if not known:
                 names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
-                rows = self.row_select(cte.this, environment) if not names else None
+                rows = rename_rows(self.source, cte, self.row_select(cte.this, environment))
                 if rows is None:
                     released = self.query(cte.this, environment, outer)
                     self._count_names(cte, names, released)
@@ -206,11 +207,11 @@ class Splitter:
             name = item.name.casefold()
             if not item.db and name in environment:
                 relation = environment[name]()
-                return relation if isinstance(relation, RowRelation) else None
+                return rename_rows(self.source, item, relation)
             written, schema = written_name(item), self.source.schema
             table = find_private(schema, written)
             if table is not None:
-                return self.source.rows(table)
+                return rename_rows(self.source, item, self.source.rows(table))
             if find_public(schema, written) is not None:
                 return None
             known = [schema.table, *(linked.name for linked in schema.linked), *environment]
@@ -218,7 +219,7 @@ class Splitter:
             ask = f"Write FROM {near[0] if near else self.source.schema.table}."
             raise self.source.fault(item, f"There is no table `{written[:60]}`.", ask)
         if isinstance(item, exp.Subquery):
-            return self.row_select(item.this, environment)
+            return rename_rows(self.source, item, self.row_select(item.this, environment))
         if isinstance(item, exp.Values) or (isinstance(item, exp.Table) and isinstance(item.this, exp.GenerateSeries)):
             return None
         check_outer(self.source.text, item)  # raises, with what to write instead, for what is known by another name

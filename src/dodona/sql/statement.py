@@ -18,15 +18,16 @@ from sqlglot import exp
 from dodona.query.question import Question
 from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
-from dodona.sql.compile import compile_sql, read_statement
+from dodona.sql.compile import CLOCK, compile_sql, read_statement
 from dodona.sql.groups import Parts, compile_rows
 from dodona.sql.joins import PUBLIC, mark_public
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import explain_reserved_word, parse_statement
+from dodona.sql.person_ids import write_people_plainly
 from dodona.sql.person_joins import merge_people
 from dodona.sql.refusals import INTERVAL_ENDS
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
-from dodona.sql.scope import InvalidSql, change_part, find_private
+from dodona.sql.scope import TODAY, InvalidSql, change_part, day_of_asking, describe_today, find_private
 from dodona.sql.split import Splitter, resolve_relation
 
 _KEPT = 128
@@ -45,7 +46,8 @@ _OF_GROUPS = (
 
 def read_halves(text: str, schema: Schema) -> Question | Statement:
     """Read a text that is not one plain SELECT; recent results are cached."""
-    return _read_once(text, schema) if len(text) <= _LONGEST_KEPT else _read(text, schema)
+    kept = len(text) <= _LONGEST_KEPT and not CLOCK.search(text)
+    return _read_once(text, schema) if kept else _read(text, schema)
 
 
 def _read(text: str, schema: Schema) -> Question | Statement:
@@ -76,6 +78,8 @@ def _tree(text: str, schema: Schema) -> exp.Query:
             raise InvalidSql(text, len(text), "GROUP BY names nothing.", "Name columns after it, or leave it out.")
     for origin in tree.find_all(exp.From):
         _unwrap_joins(origin)
+    if schema.unit.id is not None:
+        write_people_plainly(tree, schema.unit.id)
     merge_people(tree, schema)
     mark_public(tree, schema)
     return tree
@@ -156,7 +160,7 @@ def _split_halves(text: str, schema: Schema) -> Statement:
     tree, source = _tree(text, schema), SourceText(text, schema)
     _check_people(source, tree)
     parts = Parts(source)
-    ends = _interval_ends(tree)
+    ends, today = _interval_ends(tree), _write_today(tree)
     result = Splitter(source, parts).query(tree, {}, ())
     if not parts.questions and any(PUBLIC in values.meta for values in tree.find_all(exp.Values)):
         parts.questions.append(compile_sql(_NOTHING.format(schema.table), schema))  # public tables alone
@@ -177,10 +181,24 @@ def _split_halves(text: str, schema: Schema) -> Statement:
         sql=render(text, total_functions(text, tree)),
         redraw=render(text, total_functions(text, redraw)),
         columns=tuple(columns),
-        warnings=_group_warnings(tree, parts.questions),
+        warnings=(*_group_warnings(tree, parts.questions), *today),
         identity=identity,
         selected_from=1 + sum(1 for _ in tree.find_all(exp.Join)) if result.chosen else 0,
     )
+
+
+def _write_today(tree: exp.Expr) -> tuple[str, ...]:
+    """Write the day of asking where a statement names it, and return what to tell the analyst about it."""
+    named = [node for node in tree.find_all(exp.CurrentDate, exp.CurrentTimestamp, exp.Anonymous) if _is_today(node)]
+    day = day_of_asking()
+    for node in named:
+        node.replace(exp.Cast(this=exp.Literal.string(day.isoformat()), to=exp.DataType(this=exp.DType.DATE)))
+    return (describe_today(day),) if named else ()
+
+
+def _is_today(node: exp.Expr) -> bool:
+    named = not isinstance(node, exp.Anonymous) or (node.name.lower() in TODAY and not node.expressions)
+    return named and isinstance(node.parent, exp.Expr)
 
 
 def _group_warnings(tree: exp.Expr, questions: Sequence[Question]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import NoReturn
@@ -16,13 +16,22 @@ from typing import NoReturn
 import numpy as np
 
 from dodona.numbers import Integers
-from dodona.query.predicate import evaluate_predicate, predicate_attributes
+from dodona.query.predicate import (
+    Predicate,
+    among_mask,
+    conjunction,
+    disjunction,
+    evaluate_predicate,
+    pack_bits,
+    predicate_attributes,
+)
 from dodona.query.query import MOST_TABLE, TableWeight
 from dodona.schema.attributes import Attribute, Date, Timestamp, code_label, numeric_grid
 from dodona.schema.moments import DAY_SECONDS, EPOCH
 from dodona.schema.schema import Domain
 from dodona.sql.calendar import Interval, bucket_values, date_part_values, moment_part_values
 from dodona.sql.scalar import (
+    MOST_LEAVES,
     UNKNOWN,
     Computed,
     Constant,
@@ -33,6 +42,7 @@ from dodona.sql.scalar import (
     Outcome,
     Scalar,
     Subject,
+    TooManyCombinations,
     Unknown,
     leaf_columns,
 )
@@ -42,6 +52,8 @@ MOST_MAPPED = 1 << 18
 _MOST_CELLS = 1 << 22
 """The largest number of cells of a column with a table that is computed for all of them at once."""
 _LARGEST_PLACE = 1 << 62
+_MOST_PAIRS = 1 << 11
+"""The largest number of pairs of values of two columns that a CASE lists."""
 
 
 @lru_cache(maxsize=32)
@@ -252,7 +264,46 @@ def _check_size(attributes: Sequence[Attribute]) -> None:
         if sign == "*" or all(isinstance(attribute, Date | Timestamp) for attribute in attributes):
             written = f" {sign} ".join(attribute.name for attribute in attributes)
             instead += f", or compare: CASE WHEN {written} < 7 THEN 'less' ELSE 'more' END"
-        raise Mismatch(what, f"{instead}.")
+        raise TooManyCombinations(what, f"{instead}.")
+
+
+def case_by_outcomes(function: Callable[..., Constant], first: Leaf, second: Leaf) -> Scalar | None:
+    """Return a function of two columns as a CASE, where a leaf of each has few values; None where it is no such thing.
+
+    It is NULL if one of them is, and unknown if one is unknown.
+    """
+    if not isinstance(first, Subject | Mapped) or not isinstance(second, Subject | Mapped):
+        return None
+    pair = tabulate(first), tabulate(second)
+    alike = any(len(table.attributes) > 1 for table in pair) or pair[0].attributes == pair[1].attributes
+    if alike or len(pair[0].outcomes) * len(pair[1].outcomes) > _MOST_PAIRS:
+        return None
+    results: dict[tuple[type, Outcome], dict[int, list[int]]] = {}
+    for place, outcome in enumerate(pair[0].outcomes):
+        for other_place, other in enumerate(pair[1].outcomes):
+            value = strict(function)(outcome, other)
+            places = results.setdefault((type(value), value), {})
+            places.setdefault(place, []).append(other_place)
+    guards = {value: disjunction(*_chosen(pair, places)) for (_, value), places in results.items()}
+    numbers = sorted(value for value in guards if isinstance(value, Fraction))
+    rest = [value for value in guards if not isinstance(value, Fraction) and value is not None]
+    ordered: list[Outcome] = [*numbers, *rest, *((None,) if None in guards else ())]
+    unknown = Mapped(pair[0].attributes, (UNKNOWN,), np.zeros_like(pair[0].places))
+    leaves: list[Leaf] = [unknown if isinstance(value, Unknown) else value for value in ordered]
+    branches = [(guards[value], leaf) for value, leaf in zip(ordered, leaves, strict=True)]
+    return Scalar(tuple(branches[:-1]), leaves[-1], apart=True) if len(branches) <= MOST_LEAVES else None
+
+
+def _chosen(pair: tuple[Mapped, Mapped], places: Mapping[int, list[int]]) -> Iterator[Predicate]:
+    """Yield the rows of some pairs of outcomes: those of the first table that go with the same of the second."""
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for place, seconds in places.items():
+        alike.setdefault(tuple(seconds), []).append(place)
+    for others, mine in alike.items():
+        sides = zip(pair, (mine, list(others)), strict=True)
+        yield conjunction(
+            *(among_mask(table.attributes[0], pack_bits(np.isin(table.places, listed))) for table, listed in sides)
+        )
 
 
 def _refuse_values(attribute: Attribute) -> NoReturn:
