@@ -1,5 +1,6 @@
-"""No person moves what a statement measures further than it pays for: made-up statements, asked of neighbouring tables."""
+"""No person moves what a statement measures further than it pays for: statements over neighbouring tables."""
 # ruff: noqa: S311  made-up people from a stated seed
+# ruff: noqa: FBT003  values of a column
 
 from __future__ import annotations
 
