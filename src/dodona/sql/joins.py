@@ -117,6 +117,8 @@ class _Joiner:
         for item, _ in items:
             self._name(item)
         main = self._main(items)
+        for item, join in items:
+            self._require_lending(item, join, main)
         if _alias(items[0][0]) in self._public:
             what = "A public table is joined to the rows that are asked about."
             raise self.fault(items[0][0], what, f"Write FROM {main} JOIN {items[0][0].name[:60]} ...")
@@ -188,7 +190,20 @@ class _Joiner:
             raise self.fault(
                 next(item for item, _ in items if self._private.get(_alias(item)) == many[1]), what, instead
             )
-        return many[0] if many else next(iter(self._private.values()))
+        first = self._schema.table if self._schema.table in self._private.values() else None
+        return many[0] if many else first or next(iter(self._private.values()))
+
+    def _require_lending(self, item: exp.Expr, join: exp.Expr | None, main: str) -> None:
+        """Refuse to read columns of the first table in the rows of another one: only linked tables lend theirs."""
+        first, kept = self._schema.table, join is not None and bool(join.meta.get(KEEPS_PEOPLE))
+        if self._private.get(_alias(item)) != first or (main == first and not kept):
+            return
+        other = next((name for name in self._private.values() if name != first), main)
+        raise self.fault(
+            item,
+            f"{first} is the first table of this dataset: its columns cannot stand in the rows of {other}.",
+            f"Ask one by one, or let the owner declare {other} under [source], and {first} as a table linked to it.",
+        )
 
     def _settle(self, join: exp.Expr, fits: Callable[[exp.Expr], bool]) -> None:
         """Keep in ON the equality that an inner join is by, and leave all other conditions to WHERE.

@@ -50,15 +50,18 @@ class _PersonMerge:
             return
         several = self._find_filters()
         outer = None if several else self._find_join(kind="LEFT")
-        joined = None if several or outer else self._find_join() or self._find_filter()
+        joined = None if several or outer else self._find_join()
+        chosen = None if several or outer or joined else self._find_filter()
         if several is not None:
             self._merge(*several, keeps=True)
         elif outer is not None:
             self._keep_people(*outer)
-        elif joined is not None and self._is_single(joined[1].args["from_"].this):
-            self._narrow(*joined)
         elif joined is not None:
             self._merge(*joined)
+        elif chosen is not None and self._is_single(chosen[1].args["from_"].this):
+            self._narrow(*chosen)
+        elif chosen is not None:
+            self._merge(*chosen)
 
     def _merge(self, table: exp.Expr, inner: exp.Select, conditions: list[exp.Expr], *, keeps: bool = False) -> None:
         """Select from one sub-select by person of both tables; with `keeps` also people without rows in the other."""
@@ -123,7 +126,7 @@ class _PersonMerge:
         if origin is None or len(joins) != 1 or join_kind(joins[0]) != "LEFT" or beside:
             return False
         people, many = origin.this, joins[0].this
-        if not self._is_single(people) or not self._table(many) or self._is_single(many):
+        if not self._is_single(people) or not self._table(many):
             return False
         single = {name.casefold() for name in table_view(self.schema, self._table(people)).schema.domain.names}
         if not self._groups_by_person(self.select, beside=single):
@@ -225,7 +228,7 @@ class _PersonMerge:
         for table, other in (items, items[::-1])[: 1 if kind else 2]:
             select = other.this if isinstance(other, exp.Subquery) else self.named.get(written_name(other).casefold())
             inner = self._of_one_table(select) if self._is_single(table) else None
-            if inner is None or self._is_single(inner.args["from_"].this) or not self._groups_by_person(inner):
+            if inner is None or not self._groups_by_person(inner):
                 continue
             met = join.args.get("on")
             by_id = met is not None and self._are_people(table, inner, *bare(met).iter_expressions())
@@ -241,7 +244,7 @@ class _PersonMerge:
         parts = conjuncts(where.this)
         for place, part in enumerate(parts):
             inner = self._find_chosen(part, origin.this)
-            if inner is not None and self._is_single(origin.this) != self._is_single(inner.args["from_"].this):
+            if inner is not None and (self._is_single(origin.this) or self._is_single(inner.args["from_"].this)):
                 return origin.this, inner, parts[:place] + parts[place + 1 :]
         return None
 
@@ -259,7 +262,7 @@ class _PersonMerge:
             denied = isinstance(part, exp.Not)
             inner = self._find_chosen(bare(part.this) if denied else part, origin.this)
             many = None if inner is None else self._table(inner.args["from_"].this)
-            if inner is None or self._is_single(inner.args["from_"].this):
+            if inner is None:
                 rest.append(part)
             elif choices and many != self._table(choices[0][0].args["from_"].this):
                 return None

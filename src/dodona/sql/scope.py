@@ -108,9 +108,9 @@ def table_view(
     base_schema = alone[name]
     attributes = [attribute for table in (name, *joined) for attribute in alone[table].domain]
     size = alone[kept or name].unit.size
-    visible = replace(
-        base_schema, table=schema.table, domain=Domain(tuple(attributes)), unit=replace(base_schema.unit, size=size)
-    )
+    person = schema.unit.id if joined else base_schema.unit.id  # joined tables have one name for it
+    unit = replace(base_schema.unit, size=size, id=person)
+    visible = replace(base_schema, table=schema.table, domain=Domain(tuple(attributes)), unit=unit)
     row_of = schema.domain[ROW_OF]
     labels = [label.split("+") for label in getattr(row_of, "labels", ())]
     codes = [code for code, (first, *rest) in enumerate(labels) if first == name and set(required) <= set(rest)]
