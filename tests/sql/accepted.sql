@@ -679,6 +679,10 @@ SELECT emergency, avg(age), stddev(age) FROM stays GROUP BY emergency
 
 SELECT admitted, count(*) FROM stays WHERE age < 4 GROUP BY admitted
 
+SELECT CASE WHEN age > 500 THEN 'old' ELSE 'young' END AS k, count(*), avg(stay) FROM stays GROUP BY 1
+
+SELECT CASE WHEN age > 500 THEN 1 ELSE 1 END AS k, sex, sum(age) FROM stays GROUP BY 1, 2
+
 SELECT stay, count(*) FROM stays GROUP BY stay
 -- duckdb: SELECT CASE WHEN stay < 1 THEN '[0, 1)' WHEN stay < 3 THEN '[1, 3)' WHEN stay >= 3 THEN '[3, 5]' END, count(*) FROM stays GROUP BY 1
 

@@ -74,7 +74,8 @@ def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
             return CompiledKey(_subject_key(scope, node, scalar.otherwise))
         if part in _TRUNCATED_AS or (part is not None and not part.startswith("trunc")):
             return CompiledKey(_subject_key(scope, node, scalar.otherwise), _TRUNCATED_AS.get(part, "number"))
-    if not scalar.branches and not isinstance(scalar.otherwise, Computed):
+    constant = not scalar.branches and not isinstance(scalar.otherwise, Computed)
+    if constant and (isinstance(scalar.otherwise, Subject) or node.find(exp.Column) is None):  # else one group of all
         instead = "Group by a column, a function of it, or a CASE."
         raise scope.fault(node, "This makes no groups.", instead)
     if any(isinstance(leaf, Computed) and not is_unknown(leaf) for leaf in scalar.leaves):
