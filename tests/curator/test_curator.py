@@ -158,6 +158,29 @@ def test_a_batch_with_a_price_is_told_again_and_one_of_its_questions_for_a_price
     assert sharper.rows[0].estimates[1].within < first[0].rows[0].estimates[1].within
 
 
+@pytest.mark.parametrize("accountant", ["renyi", "pure"])
+@pytest.mark.parametrize("aggregates", [("count(stay)", "avg(stay)"), ("avg(stay)", "stddev(stay)")])
+def test_questions_of_a_batch_that_share_a_sum_are_told_again_as_they_were(accountant, aggregates):
+    asked = curator(kept=ledger(Budget(1, 0 if accountant == "pure" else "1e-9", accountant)))
+    texts = [f"SELECT {aggregate} FROM stays" for aggregate in aggregates]  # noqa: S608  named above
+    first, again = (asked.ask_many(texts, epsilon="0.1", max_price=1) for _ in range(2))
+    assert [answer.source for answer in again] == ["replayed", "replayed"]
+    assert [answer.rows for answer in again] == [answer.rows for answer in first]
+
+
+def test_a_part_of_a_batch_that_was_told_better_before_is_not_measured_and_stays_what_it_was():
+    asked = curator(kept=ledger(Budget(1, 0, "pure")))
+    everybody = "SELECT count(*) FROM stays"
+    before = asked.ask(everybody, epsilon="0.012", max_price=1)  # two for 0.02 get 0.01 each, and one alone gets 0.02
+    first, again = (asked.ask_many([OLD, everybody], epsilon="0.02", max_price=1) for _ in range(2))
+    assert [answer.source for answer in (*first, *again)] == ["measured", "replayed", "replayed", "replayed"]
+    assert first[1].rows == again[1].rows == before.rows
+    assert first[0].rows == again[0].rows
+    statement = f"SELECT count(*) FILTER (WHERE age > 40) - ({everybody}) AS y FROM stays"  # noqa: S608  named above
+    first, again = (asked.ask(statement, epsilon="0.02", max_price=1) for _ in range(2))
+    assert first.rows == again.rows
+
+
 def test_an_average_that_was_measured_twice_is_told_again_at_its_best():
     asked = curator()
     text = "SELECT avg(stay) FROM stays"

@@ -12,6 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 
 from dodona.answer.answer import Answer, table_view
 from dodona.answer.laws import DerivedValues, Evidence, Recalled
@@ -120,12 +121,12 @@ def replay(ladder: Ladder, call: Call) -> None:
     if len(counts) < len(places):  # not only counts and sums: a replay must be as accurate as a new measurement
         others = [place for place in places if not call.asked[place].demanding]
         released = {place: ladder.lookup.recall(call.asked[place].question) for place in others}
-        asked = [call.asked[place].question for place in others if released[place]]
+        # All are planned together, known or not: whoever asks them again finds what this call finds.
+        asked = [call.asked[place].question for place in others] if any(released.values()) else []
         noises = iter(ladder.planner.plan(asked, call.request).measurement.noises if asked else ())
         for place in others:
-            known = released[place]
+            known, planned = released[place], tuple(islice(noises, len(call.asked[place].question.query.blocks)))
             if known:
-                planned = tuple([next(noises) for _ in known])
                 answer = ladder.lookup.replay_planned(call.asked[place].question, known, planned, call.request)
                 call.fill([answer], [place])
     replays = ladder.lookup.replay([call.asked[place] for place in counts])

@@ -293,18 +293,29 @@ class Lookup:
 def _whole_releases(released: Sequence[Sequence[ReleasedBlock] | None]) -> list[list[ReleasedBlock]]:
     """Return the blocks of each release that has all of them, the most accurate release first.
 
-    Another release may have one block more accurately; mixing them would change an answer without a reason. All are
-    tried, as of two noise laws each may be the better one at some confidence.
+    Another release may have one block more accurately; mixing them would change an answer without a reason. So would
+    mixing blocks of several questions of one release: those that are side by side are taken first, as a question's are.
+    All releases are tried, as of two noise laws each may be the better one at some confidence.
     """
     releases: list[list[ReleasedBlock]] = []
     for receipt in dict.fromkeys([block.receipt for block in released[0] or ()]):
-        blocks: list[ReleasedBlock] = []
-        for known in released:
-            same = [block for block in known or () if block.receipt == receipt]
-            blocks += [block for block in same if not any(block is other for other in blocks)][:1]
+        of_receipt = [[block for block in known or () if block.receipt == receipt] for known in released]
+        blocks = _side_by_side(of_receipt)
+        if not blocks:
+            for same in of_receipt:
+                blocks += [block for block in same if not any(block is other for other in blocks)][:1]
         if len(blocks) == len(released):
             releases.append(blocks)
     return sorted(releases, key=lambda blocks: sum(noise_variance(block.noise) for block in blocks))
+
+
+def _side_by_side(of_receipt: Sequence[Sequence[ReleasedBlock]]) -> list[ReleasedBlock]:
+    """Return the first blocks of a release that follow each other in the order of a question; none if none do."""
+    by_place = [{block.place: block for block in same} for same in of_receipt]
+    for first in sorted(by_place[0]):
+        if all(first + number in known for number, known in enumerate(by_place)):
+            return [known[first + number] for number, known in enumerate(by_place)]
+    return []
 
 
 def _best_per_block(
