@@ -7,6 +7,7 @@ fewer rows) has the same rows where it has any: that is what makes a failing ses
 from __future__ import annotations
 
 import datetime as dt
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,12 +22,28 @@ import pandas as pd
 import dodona
 
 Kind = Literal["category", "integer", "number", "date", "timestamp", "boolean"]
-Door = Literal["memory", "ledger", "csv", "parquet"]
-"""A frame with a ledger in memory; a frame with one in a file; a dataset file over CSV, or over Parquet."""
+Door = Literal["memory", "ledger", "csv", "parquet", "postgres"]
+"""A frame with a ledger in memory; a frame with one in a file; a dataset file over CSV, Parquet or PostgreSQL."""
+FILES = frozenset({"csv", "parquet", "postgres"})
 Value = str | int | bool | Fraction | dt.date
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the times have no zone
 MISSING, OUTSIDE = -1, -2
 """Codes of the two cells that are no values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How accurate an answer is to be, or what it may cost; nothing of both is the dataset's default."""
+
+    within: int | float | str | None = None
+    epsilon: str | None = None
+    confidence: float | None = None
+
+    def arguments(self) -> dict[str, object]:
+        named = {"within": self.within, "epsilon": self.epsilon, "confidence": self.confidence}
+        if self.within is not None or self.epsilon is not None:  # the default keeps to the dataset's own limit
+            named["max_price"] = "100%"
+        return {name: value for name, value in named.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +156,10 @@ class Dataset:
     door: Door = "memory"
     analysts: tuple[tuple[str, str], ...] = ()
     """Names and shares."""
+    linked: bool = False
+    """Whether there is a second table, with one row of most people."""
+    public: str = ""
+    """The column whose labels a public table lists; none if empty."""
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
@@ -154,33 +175,76 @@ class Dataset:
     def schema_source(self) -> str:
         """Return the Python text of the schema."""
         people = "" if self.cap is None else f", id='who', rows={self.cap}"
+        if self.linked:
+            people += f", linked=[LinkedTable('p', Domain(({', '.join(one.source() for one in PEOPLE)},)), id='who')]"
+        if self.public:
+            people += f", public=[PublicTable.of('w', {self.public!r}, {floors(self.column(self.public))})]"
         declared = ", ".join(column.source() for column in self.columns)
         return f"Schema.of('t', {declared}, size={self.size}, neighbours={self.neighbours!r}{people})"
 
-    def toml(self, version: int = 1) -> str:
+    def toml(self, version: int = 1, at: str | None = None) -> str:
         """Return the dataset file."""
         people = "" if self.cap is None else f'id = "who"\nrows = {self.cap}\n'
         analysts = "".join(f'[[analysts]]\nname = "{name}"\nshare = "{share}"\n' for name, share in self.analysts)
         columns = "\n".join(column.toml() for column in self.columns)
+        rows = f'path = "rows.{self.door}"' if at is None else f'url = "env:{SERVER}"\nsource_table = "{at}"'
         return (
-            f'format = 1\ndataset = "t"\n[source]\nkind = "{self.door}"\npath = "rows.{self.door}"\n'
+            f'format = 1\ndataset = "t"\n[source]\nkind = "{self.door}"\n{rows}\n'
             f'table = "t"\nversion = "{version}"\n'
             f'[unit]\nprotects = "{"row" if self.cap is None else "person"}"\nneighbours = "{self.neighbours}"\n'
             f"size = {self.size}\n{people}"
             f'[budget]\nepsilon = "{self.epsilon}"\ndelta = "{self.delta}"\naccountant = "{self.accountant}"\n'
-            f'after = "{self.after}"\n[ledger]\npath = "t.ledger"\n{analysts}{columns}\n'
+            f'after = "{self.after}"\n[ledger]\npath = "t.ledger"\n{analysts}{columns}\n{self._tables()}'
         )
+
+    def _tables(self) -> str:
+        """Return the further tables of a dataset file."""
+        text = ""
+        if self.linked:
+            text += f'[tables.p]\npath = "p.{self.door}"\nid = "who"\nrows = 1\n'
+            text += "".join(one.toml().replace("[columns", "[tables.p.columns") + "\n" for one in PEOPLE)
+        if self.public:
+            text += f'[tables.w]\npublic = true\npath = "w.csv"\nkey = "{self.public}"\n'
+        return text
 
     def write(self, folder: Path, version: int = 1) -> Path:
         """Write the rows and the dataset file, and return where that is."""
-        frame = table(self).frame
-        if self.door == "csv":
-            frame.to_csv(folder / "rows.csv", index=False)
+        at = None
+        if self.door == "postgres":
+            at = _on_a_server(self)
         else:
-            frame.to_parquet(folder / "rows.parquet", index=False)
+            _write(table(self).frame, folder / f"rows.{self.door}")
+        if self.linked:
+            _write(people_of(self), folder / f"p.{self.door}")
+        if self.public:
+            _write(pd.DataFrame(floors(self.column(self.public))), folder / "w.csv")
         path = folder / "t.toml"
-        path.write_text(self.toml(version), encoding="utf-8")
+        path.write_text(self.toml(version, at), encoding="utf-8")
         return path
+
+
+def _write(frame: pd.DataFrame, path: Path) -> None:
+    if path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path, index=False)
+
+
+def _on_a_server(dataset: Dataset) -> str:
+    """Write the rows into a table of PostgreSQL, and return its name."""
+    from tests.engines.server import held
+    from tests.ledger.scene import shared_server
+
+    os.environ[SERVER] = shared_server().address
+    kinds = {
+        "category": "text", "boolean": "boolean", "integer": "bigint", "number": "double precision", "date": "date",
+        "timestamp": "timestamp",
+    }  # fmt: skip
+    types = {column.name: kinds[column.kind] for column in dataset.columns}
+    types |= {} if dataset.cap is None else {"who": "text"}
+    frame = table(dataset).frame
+    columns = {name: [None if pd.isna(value) else value for value in frame[name].tolist()] for name in types}
+    return held("rows", columns, types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +279,35 @@ def table(dataset: Dataset) -> Table:
         raw["who"] = pd.Series(np.where(nobody, None, [f"p{person}" for person in people]), dtype=object)
         people, codes = people[~nobody], {name: values[~nobody] for name, values in codes.items()}
     return Table(pd.DataFrame(raw, index=range(number)), codes, people)
+
+
+def people_of(dataset: Dataset) -> pd.DataFrame:
+    """Return the second table: one row of nine in ten people, whether or not they have rows in the first."""
+    most = int(table(dataset).people.max(initial=0)) + 3
+    random = np.random.default_rng([dataset.seed, 2])
+    people = np.flatnonzero(random.random(most) < 0.9)
+    known = random.random(len(people)) < 0.9
+    labels, ages = random.choice(["u", "v"], len(people)), random.integers(0, 10, len(people))
+    shown = [label if there else None for label, there in zip(labels.tolist(), known.tolist(), strict=True)]
+    return pd.DataFrame({
+        "who": pd.Series([f"p{person}" for person in people.tolist()], dtype=object),
+        "ps": pd.Series(shown, dtype=object), "pa": ages.astype(np.int64),
+    })  # fmt: skip
+
+
+PEOPLE = (
+    Column(kind="category", name="ps", size=2, labels=("u", "v")),
+    Column(kind="integer", name="pa", size=10),
+)
+"""The columns of the second table."""
+SERVER = "DODONA_SESSIONS_SERVER"
+"""The variable that has the address of the server."""
+
+
+def floors(column: Column) -> list[dict[str, object]]:
+    """Return the public table about a column: all of its labels but the last."""
+    listed = column.labels[:-1] or column.labels
+    return [{column.name: label, "floor": place % 3, "beds": place + 5} for place, label in enumerate(listed)]
 
 
 def _column(own: Column, number: int, random: np.random.Generator, *, texts: bool) -> tuple[object, Any]:
@@ -263,8 +356,10 @@ def _series(own: Column, shown: list[object]) -> pd.Series[Any]:
 
 
 _NAMES = {"date": dt.date, "datetime": dt.datetime} | {
-    name: getattr(dodona, name) for name in ("Schema", "Category", "Integer", "Number", "Date", "Timestamp", "Boolean")
-}
+    name: getattr(dodona, name)
+    for name in ("Schema", "Category", "Integer", "Number", "Date", "Timestamp", "Boolean", "Domain", "LinkedTable",
+                 "PublicTable")
+}  # fmt: skip
 
 
 def _decimal(number: Fraction) -> str:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -29,7 +29,7 @@ from dodona.errors import InvalidRequest, Refused
 from dodona.privacy.measurement import MeasuredValues
 from dodona.schema.partition import Partition
 from tests.house.tree import ROOT
-from tests.sessions.dataset import table
+from tests.sessions.dataset import FILES, Request, people_of, table
 from tests.sessions.question import (
     Aggregate,
     Among,
@@ -52,15 +52,18 @@ from tests.sessions.session import (
     Compute,
     Drill,
     Prepare,
+    Raise,
     Renew,
     Reopen,
-    Request,
     Session,
     Step,
+    Stop,
+    Synthesize,
     Threads,
     Weigh,
     Wrong,
 )
+from tests.sessions.shapes import Shape, comparable, exact_rows
 from tests.sessions.squares import evidence, faults
 
 if TYPE_CHECKING:
@@ -168,14 +171,14 @@ class _Player:
         self.candidates: dict[tuple[str, str], list[Sample]] = {}
         self.curators: dict[int, Curator] = {}
         self.command = CliRunner()
-        self.version, self.since, self.solved = 1, 0, 0
+        self.version, self.since, self.solved, self.raised = 1, 0, 0, 1
         self.create()
 
     # --- the door ---------------------------------------------------------------------------------------------------
 
     def create(self) -> None:
         dataset = self.dataset
-        if dataset.door in {"csv", "parquet"}:
+        if dataset.door in FILES:
             self.path = dataset.write(self.folder)
             dodona.create_ledger(self.path)
         elif dataset.door == "ledger":
@@ -192,11 +195,12 @@ class _Player:
         dataset = self.dataset
         who = dataset.analysts[analyst][0] if dataset.analysts else None
         try:
-            if dataset.door in {"csv", "parquet"}:
+            if dataset.door in FILES:
                 return dodona.open(self.path, analyst=who)
             ledger = self.path if dataset.door == "ledger" else None
+            frame = self.rows.frame
             return dodona.open(
-                self.rows.frame,
+                {"t": frame, "p": people_of(dataset)} if dataset.linked else frame,
                 schema=dataset.schema,
                 budget=dataset.budget,
                 analyst=who,
@@ -292,6 +296,14 @@ class _Player:
                 self.renew()
             case Wrong():
                 self.wrong(step)
+            case Shape():
+                self.shaped(step)
+            case Raise():
+                self.raise_budget()
+            case Stop():
+                self.stop(step)
+            case Synthesize():
+                self.synthesize(step)
 
     def ask(self, step: Ask) -> Answer | None:
         text, arguments = step.question.text(self.dataset, step.words), step.request.arguments()
@@ -848,6 +860,93 @@ class _Player:
         got = self.call(step.analyst, lambda one: one.ask(step.text), accepted=frozenset({"invalid-sql"}))
         if got is not None:
             raise Broken("what is no question is not answered", step.text)
+
+    def shaped(self, step: Shape) -> None:
+        """Ask a text whose truth a plain database knows: as quoted, then free, with intervals that hold."""
+        arguments = step.request.arguments()
+        offer = self.call(step.analyst, lambda one: one.quote(step.text, **arguments)) if step.quoted else None
+        answer = self.charged_as(step.analyst, lambda one: one.ask(step.text, **arguments))
+        if answer is None:
+            return
+        if offer is not None:
+            self.as_quoted(offer, (answer,))
+        self.views(answer)
+        if answer.source == "model":
+            return
+        again = self.charged_as(step.analyst, lambda one: one.ask(step.text, **arguments))
+        if again is None or again.price.share > 0 or not alike(cells(answer), cells(again)):
+            raise Broken("what was answered is told again for nothing", step.text)
+        exact = exact_rows(step.text, self.dataset, self.rows)
+        if exact is not None and not answer.coverage.selected:
+            self.hold(answer, exact)
+
+    def hold(self, answer: Answer, exact: list[Mapping[str, object]]) -> None:
+        """Note whether the interval of one cell that was asked in a shape holds what a plain database answers."""
+        keys = [name for name, noisy in zip(answer.columns, answer.estimated, strict=True) if not noisy]
+        found = {tuple(comparable(row[name]) for name in keys): row for row in exact}
+        candidates = [
+            (cell, found[key][name], rough)
+            for row in answer.rows
+            if (key := tuple(map(comparable, row.values[: len(keys)]))) in found and None not in key
+            for cell, name, rough in zip(row.cells, answer.columns, answer.approximate, strict=True)
+            if isinstance(cell, Estimate) and found[key][name] is not None and cell.value is not None
+        ]
+        if candidates:
+            cell, true, rough = self.random.choice(candidates)
+            held = math.isnan(float(true)) or within(cell, Fraction(float(true)))  # type: ignore[arg-type]
+            sample = Sample("shape, approximate" if rough else "shape", answer.source, 1 - CONFIDENCE, held)
+            self.note(sample, new=answer.source == "measured")
+
+    def raise_budget(self) -> None:
+        """Let the owner double the budget: nothing is forgotten, and there is more left."""
+        before, total = self.state(self.curator(0)), Fraction(self.dataset.epsilon)
+        self.close()
+        self.owner("raise", "--epsilon", str(self.raised * 2 * total))
+        self.raised *= 2
+        after = self.state(self.curator(0))
+        if after.charges != before.charges or after.spent > before.spent or after.total.epsilon != self.raised * total:
+            raise Broken("a raised budget has all that was charged, and more left", f"{before} -> {after}")
+        for asked, request in [pair for pair, record in [*self.told.items()][-2:] if record.certain]:
+            if request.within is not None:  # a price buys more of a larger budget
+                self.again(asked, request)
+        self.told = {pair: record for pair, record in self.told.items() if pair[1].within is not None}
+
+    def stop(self, step: Stop) -> None:
+        """Let the owner stop an analyst, who then pays for nothing, and admit them again."""
+        name, share = self.dataset.analysts[step.analyst]
+        self.close()
+        self.owner("stop", name)
+        text = step.question.text(self.dataset)
+        answer = self.call(step.analyst, lambda one: one.ask(text, within=max(1, self.dataset.size // 7)))
+        if answer is not None and answer.price.share:
+            raise Broken("a stopped analyst spends nothing", str(answer))
+        self.close()
+        self.owner("admit", name, "--share", share)
+
+    def owner(self, *words: str) -> None:
+        """Do an owner's act by command."""
+        from dodona.cli.main import app
+
+        first, *others = words
+        got = self.command.invoke(app, ["ledger", first, str(self.path), *others])
+        if got.exit_code:
+            raise Broken("an owner's act is done", f"{words}: {got.output[:300]}")
+
+    def synthesize(self, step: Synthesize) -> None:
+        """Release marginals as a model: it takes what it may at most, and the same again is free."""
+        curator = self.curator(step.analyst)
+        before = self.state(curator)
+        named: dict[str, Any] = {"columns": step.columns, "share": step.share, "name": f"{step.columns} {step.share}"}
+        model = self.call(step.analyst, lambda one: dodona.synthesize(one, "2-way", **named))
+        if model is None:
+            return
+        after = self.state(curator)
+        if self.dataset.accountant != "either" and after.spent - before.spent > Fraction(step.share):
+            raise Broken("a release takes what it may", f"{after.spent - before.spent} of {step.share}")
+        again = self.call(step.analyst, lambda one: dodona.synthesize(one, "2-way", **named))
+        if again is None or self.state(curator).spent != after.spent:
+            raise Broken("a release is told again for nothing", str(step))
+        str(model.rounded(min(100, self.dataset.size)))
 
     def ask_by_command(self, step: Ask, text: str) -> None:
         from dodona.cli.main import app

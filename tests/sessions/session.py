@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from tests.sessions.dataset import Column, Dataset, Door
+from tests.sessions.dataset import Column, Dataset, Door, Request
 from tests.sessions.question import (
     Aggregate,
     Among,
@@ -30,27 +30,13 @@ from tests.sessions.question import (
     Term,
     labels,
 )
+from tests.sessions.shapes import Shape, draw
 
 _TOTALS = frozenset(("count", "count_of", "people", "sum"))
 MOST_GROUPS = 120
 """Of one question: more make a session slow and find nothing else."""
 _SIZES = ((0, 4), (1, 4), (2, 4), (50, 40), (300, 26), (2_000, 18), (20_000, 3), (100_000, 1))
 _TEXTS = ("SELECT * FROM t", "SELECT count(*) FROM other", "SELECT nothing, count(*) FROM t", "DELETE FROM t", "")
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """How accurate an answer is to be, or what it may cost; nothing of both is the dataset's default."""
-
-    within: int | float | str | None = None
-    epsilon: str | None = None
-    confidence: float | None = None
-
-    def arguments(self) -> dict[str, object]:
-        named = {"within": self.within, "epsilon": self.epsilon, "confidence": self.confidence}
-        if self.within is not None or self.epsilon is not None:  # the default keeps to the dataset's own limit
-            named["max_price"] = "100%"
-        return {name: value for name, value in named.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +170,32 @@ class Wrong:
     analyst: int = 0
 
 
-Step = Ask | Anew | AskMany | Prepare | Choose | Above | Weigh | Drill | Compute | Threads | Reopen | Renew | Wrong
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """The owner doubles the budget by command; what was answered stays answered, and free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The owner stops an analyst, who may then see what was answered and spend nothing, and admits them again."""
+
+    question: Question
+    analyst: int
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesize:
+    """A release of all marginals of two columns, from which a model is made; the same again is free."""
+
+    columns: tuple[str, ...]
+    share: str
+    analyst: int = 0
+
+
+Step = (
+    Ask | Anew | AskMany | Prepare | Choose | Above | Weigh | Drill | Compute | Threads | Reopen | Renew | Wrong
+    | Shape | Raise | Stop | Synthesize
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +212,38 @@ def session(seed: int) -> Session:
     further = chances.Random(-seed)  # noqa: S311  of its own, so that a seed stays the session that it was before
     dataset = replace(dataset, columns=tuple(_timed(further, column) for column in dataset.columns))
     steps = _Asker(random, dataset).steps()
-    return Session(seed, dataset, tuple(step for first in steps for step in (first, *_anew(further, first))))
+    later = chances.Random(f"{seed} later")  # noqa: S311  likewise
+    dataset = _among_others(later, dataset)
+    steps = tuple(step for first in steps for step in (first, *_anew(further, first), *_later(later, dataset)))
+    return Session(seed, dataset, steps)
+
+
+def _among_others(random: chances.Random, dataset: Dataset) -> Dataset:
+    """Return a dataset that may have further tables, and may be on a server."""
+    labelled = [column.name for column in dataset.columns if column.kind == "category"]
+    if random.random() < 0.3 and labelled:
+        dataset = replace(dataset, public=random.choice(labelled))
+    if random.random() < 0.5 and dataset.cap is not None:
+        dataset = replace(dataset, linked=True)
+    if random.random() < 0.15 and dataset.door in {"csv", "parquet"} and dataset.rows <= 2_000 and not dataset.linked:
+        dataset = replace(dataset, door="postgres")
+    return dataset
+
+
+def _later(random: chances.Random, dataset: Dataset) -> tuple[Step, ...]:
+    """Return a step that may follow any other."""
+    chance, who = random.random(), random.randrange(max(1, len(dataset.analysts)))
+    if chance < 0.16:
+        shape = draw(random, dataset)
+        return () if shape is None else (shape,)
+    if 0.16 <= chance < 0.175 and dataset.door != "memory":
+        return (Raise(),)
+    if 0.175 <= chance < 0.2 and dataset.analysts:
+        return (Stop(Question((Aggregate("count"),)), who),)
+    small = tuple(column.name for column in dataset.columns if column.cells < 20)
+    if 0.2 <= chance < 0.205 and len(small) > 1:
+        return (Synthesize(small[:2], random.choice(("1/100", "1/10")), who),)
+    return ()
 
 
 def _timed(random: chances.Random, column: Column) -> Column:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.sessions.dataset import Dataset, table
+from tests.sessions.dataset import FILES, Dataset, Request, people_of, table
 from tests.sessions.question import Aggregate, And, Arithmetic, Condition, Not, Or, Question
 from tests.sessions.run import Broken, run
 from tests.sessions.session import (
@@ -24,15 +24,18 @@ from tests.sessions.session import (
     Compute,
     Drill,
     Prepare,
+    Raise,
     Renew,
     Reopen,
-    Request,
     Session,
     Step,
+    Stop,
+    Synthesize,
     Threads,
     Weigh,
     Wrong,
 )
+from tests.sessions.shapes import Shape
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,11 +108,12 @@ def _smaller_datasets(session: Session) -> Iterator[Dataset]:
     yield from (replace(dataset, rows=rows, size=max(rows, 1)) for rows in (0, 2, 50, 300) if rows < dataset.rows)
     plain = {
         "door": "memory", "analysts": (), "cap": None, "crowded": False, "after": "refuse", "neighbours": "add-remove",
+        "linked": False, "public": "",
     }  # fmt: skip
     for name, value in plain.items():
         if getattr(dataset, name) != value and not (name == "door" and dataset.analysts):
             yield replace(dataset, **{name: value})  # type: ignore[arg-type]
-    if dataset.door in {"csv", "parquet"}:
+    if dataset.door in FILES:
         yield replace(dataset, door="ledger")
     if dataset.accountant in {"either", "zcdp", "gaussian"}:
         yield replace(dataset, accountant="renyi")
@@ -126,8 +130,10 @@ def _smaller_datasets(session: Session) -> Iterator[Dataset]:
 
 def _simpler(step: Step) -> Iterator[Step]:
     match step:
-        case Reopen() | Renew() | Wrong():
+        case Reopen() | Renew() | Wrong() | Raise() | Stop() | Synthesize():
             return
+        case Shape():
+            pass
         case (
             Ask(question=asked)
             | Anew(question=asked)
@@ -242,7 +248,8 @@ def script(session: Session, found: Broken) -> str:
         "from datetime import date, datetime",
         "import pandas as pd",
         "import dodona",
-        "from dodona import Analyst, Boolean, Budget, Category, Date, Integer, Number, Schema, Timestamp",
+        "from dodona import Analyst, Boolean, Budget, Category, Date, Domain, Integer, LinkedTable, Number",
+        "from dodona import PublicTable, Schema, Timestamp",
         f"schema = {dataset.schema_source()}",
         f"budget = Budget({dataset.epsilon!r}, {dataset.delta!r}, {dataset.accountant!r})",
     ]
@@ -255,6 +262,10 @@ def script(session: Session, found: Broken) -> str:
     else:
         lines += [f"from tests.sessions.session import session  # {dataset.rows} rows, seed {dataset.seed}"]
         lines += ["from tests.sessions.dataset import *", f"frame = table({dataset!r}).frame"]
+    if dataset.linked:
+        people = people_of(dataset)
+        lines.append(f"people = pd.DataFrame({ {name: _listed(people[name]) for name in people} })")
+        lines.append("frame = {'t': frame, 'p': people}")
     if dataset.door != "memory":
         if dataset.door != "ledger":
             lines.append(f"# the session went through a dataset file over {dataset.door}")
@@ -294,10 +305,20 @@ def _lines(step: Step, dataset: Dataset) -> list[str]:
         return ["t0.close()", _opening(dataset, 0)]
     if isinstance(step, Renew):
         return ["t0.close()", "# other rows under version='2' from here on", _opening(dataset, 0)]
+    if isinstance(step, Raise | Stop):
+        act = "raise" if isinstance(step, Raise) else f"stop {dataset.analysts[step.analyst][0]}"
+        return ["t0.close()", f"# dodona ledger {act} ...", _opening(dataset, 0)]
     who = f"t{step.analyst}"
     lines = [_opening(dataset, step.analyst)] if step.analyst else []
     if isinstance(step, Wrong):
         return [*lines, f"{who}.ask({step.text!r})"]
+    if isinstance(step, Shape):
+        said = "".join(f", {name}={value!r}" for name, value in step.request.arguments().items())
+        lines += [f"print({who}.quote({step.text!r}{said}))"] if step.quoted else []
+        return [*lines, *[f"print({who}.ask({step.text!r}{said}))"] * 2]
+    if isinstance(step, Synthesize):
+        said = f"columns={step.columns}, share={step.share!r}, name='made'"
+        return [*lines, *[f"dodona.synthesize({who}, '2-way', {said})"] * 2]
     several = step.questions if isinstance(step, AskMany | Prepare | Above | Threads | Weigh) else (step.question,)
     texts = [question.text(dataset, step.words if isinstance(step, Ask) else 0) for question in several]
     said = (

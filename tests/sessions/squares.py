@@ -88,8 +88,8 @@ def evidence(curator: Curator) -> Evidence | None:
             continue  # a choice
         values = [float(value) for value in release.values]
         kept = [place for place, block in enumerate(query.blocks) if not isinstance(block.weight, PeopleWeight)]
-        if not kept:
-            continue
+        if not kept or any(block.table is not None for block in query.blocks):
+            continue  # people are counted by tables of their own
         if len(kept) < len(query.blocks):  # people are no sum over cells
             starts = np.cumsum([0, *(block.values for block in query.blocks)])
             values = [value for place in kept for value in values[starts[place] : starts[place + 1]]]
