@@ -342,7 +342,8 @@ class _Player:
             return
         if offer is not None:
             self.as_quoted(offer, (answer,))
-        if not answer.price.share and any(cell.within for row in answer.rows for cell in row.estimates):
+        unknown = all(cell.value is None or not cell.within for row in answer.rows for cell in row.estimates)
+        if not answer.price.share and not unknown:  # a quotient of public numbers may be by 0
             raise Broken("what is measured anew is paid for", f"{answer.source}: {text}")
         self.look(step.question, step.request, answer, analyst=step.analyst, alone=False)
 

@@ -1087,3 +1087,6 @@ SELECT sex, count(*) FROM stays GROUP BY sex,
 
 SELECT count(*) FROM stays GROUP BY date_trunc()
 -- 1:48 Something is missing around here.
+
+SELECT count(*) FROM stays WHERE admitted - DATE '2024-01-01' > INTERVAL '36 hours'
+-- 1:50 This compares a number with an interval.

@@ -23,6 +23,7 @@ from dodona.query.predicate import (
 )
 from dodona.schema.attributes import MISSING, OUTSIDE, Attribute, Category, Date
 from dodona.schema.encoding import read_boolean
+from dodona.schema.moments import DAY_SECONDS
 from dodona.sql.arithmetic import add, formula_of
 from dodona.sql.calendar import Interval, date_part_values, parse_interval
 from dodona.sql.scalar import (
@@ -149,6 +150,12 @@ def compare_leaf(leaf: Leaf, relation: str, constant: Constant) -> Truth:
     if isinstance(leaf, Subject) and isinstance(constant, str) and constant in _CELLS:
         return _compare_special_cell(leaf.attribute, relation, constant)
     relation, constant = _coerce(leaf, relation, constant)
+    if isinstance(constant, Interval) and leaf_kind(leaf) == "number":
+        days = Fraction(constant.length, DAY_SECONDS)
+        written = str(days) if days.denominator == 1 else f"{days.numerator} / {days.denominator}"
+        raise Mismatch(
+            "This compares a number with an interval.", f"A difference of times is in days: write {written}."
+        )
     if isinstance(leaf, Subject):
         return comparison_truth(leaf.attribute, _true_mask(leaf, relation, constant))
     formula, other = formula_of(leaf), formula_of(constant)
