@@ -50,9 +50,38 @@ def test_the_core_has_no_way_to_the_network_and_the_fronts_have_none_to_the_data
     assert services["core"]["networks"] == ["vault"]
     assert services["sidecar"]["network_mode"] == "none"
     for part in ("front", "owners", "sidecar", "sql"):
-        assert not any("data" in volume for volume in services[part]["volumes"])
+        assert not any("data" in str(volume) for volume in services[part]["volumes"])
         assert not {"vault"} & set(services[part].get("networks", ()))
     assert services["core"]["user"].split(":")[0] != "8701"
+
+
+SEEN = {
+    "front": {"analysts", "accounts"},
+    "owners": {"owners", "accounts"},
+    "sidecar": {"sql"},
+    "sql": {"analysts", "accounts", "sql"},
+}
+"""Which folders of the state each part needs. Who reaches the owners' socket may do what owners do."""
+
+
+@pytest.mark.parametrize("part", SEEN)
+def test_a_container_sees_of_the_state_what_it_needs(part: str) -> None:
+    volumes = [volume for volume in composed()[part]["volumes"] if "state" in str(volume)]
+    assert {volume["volume"]["subpath"] for volume in volumes} == SEEN[part]
+    assert all(volume["target"] == f"/state/{volume['volume']['subpath']}" for volume in volumes)
+
+
+@pytest.mark.parametrize("part", SEEN)
+def test_a_unit_sees_of_the_state_what_it_needs(part: str) -> None:
+    text = (DEPLOY / "systemd" / f"dodona-{part}.service").read_text()
+    hidden = re.findall(r"^InaccessiblePaths=(.*)", text, re.MULTILINE)[0].split()
+    folders = {path.removeprefix("/var/lib/dodona/") for path in hidden if path.startswith("/var/lib/dodona/")}
+    assert not folders & SEEN[part]
+    assert part == "owners" or "owners" in folders  # a missing folder keeps the unit from starting, until it is there
+    users = {path.stem: re.findall(r"^User=(.*)", path.read_text(), re.MULTILINE)[0] for path in UNITS}
+    assert users["dodona-owners"] not in {users["dodona-front"], users["dodona-sql"]}  # one could trace the other
+    if part == "sidecar":
+        assert {"owners", "analysts", "accounts"} <= folders
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.stem)
