@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -358,6 +359,8 @@ def send(server: Running, content: bytes, **headers: str) -> httpx.Response:
         (b'{"question": "x", "within": 1e999}', 400, "invalid-request"),
         (b'{"question": "x", "within": ' + b"9" * 5000 + b"}", 400, "invalid-request"),
         (b'{"question": "x", "confidence": 1}', 400, "invalid-request"),
+        (b'{"question": "SELECT count(*) FROM stays", "within": true}', 400, "invalid-request"),
+        (b'{"question": "SELECT count(*) FROM stays", "fresh": "no"}', 400, "invalid-request"),
         (b'{"question": "x", "view": "exact"}', 400, "invalid-request"),
         (b"[" * 500_000, 400, "invalid-request"),
         (b'{"a":' * 100_000, 400, "invalid-request"),
@@ -448,6 +451,23 @@ def test_a_client_that_drips_its_body_is_turned_away(server):
     assert reply.startswith(b"HTTP/1.1 408 ")
     assert b'"request-too-slow"' in reply
     assert CLIENT_SECONDS - 0.5 < seconds < CLIENT_SECONDS + 30
+
+
+def connections(server: Running) -> float:
+    text = httpx.get(server.operations + "/metrics").text
+    [line] = [line for line in text.splitlines() if line.startswith("dodona_connections ")]
+    return float(line.split()[1])
+
+
+def test_a_client_that_does_not_read_its_replies_is_cut_off(server):
+    address = httpx.URL(server.analysts)
+    with socket.create_connection((address.host, address.port)) as unread:
+        unread.setblocking(False)  # noqa: FBT003  the argument has no name
+        with suppress(BlockingIOError):  # the server takes no more: nobody reads what it has to say
+            while True:
+                unread.send(b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        assert connections(server) >= 1
+        wait_until(lambda: connections(server) == 0)
 
 
 def test_headers_that_are_too_large_and_what_is_no_http_are_turned_away(server):

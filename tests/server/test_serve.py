@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -14,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -387,3 +389,21 @@ def test_a_server_without_accounts_says_how_to_add_one_and_lets_it_in(folder: Pa
         finally:
             process.terminate()
             assert process.wait(timeout=60) == 0
+
+
+def test_a_flood_of_connections_keeps_operators_and_connected_clients_served(folder):
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = 256  # the limit of processes that do not ask for more
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, before[1]))
+    try:
+        with serving(folder) as server, ExitStack() as flood:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (before[1], before[1]))
+            connected = flood.enter_context(server.client())
+            assert connected.get("/me").status_code == 200
+            address = httpx.URL(server.analysts)
+            for _ in range(few + 100):
+                flood.enter_context(socket.create_connection((address.host, address.port)))
+            assert httpx.get(f"{server.operations}/ready").status_code == 200
+            assert connected.get("/me").status_code == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

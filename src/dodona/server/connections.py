@@ -1,6 +1,8 @@
 """Connections that do not wait for ever: uvicorn's HTTP protocol with limits on headers, idleness and number."""
 
 import asyncio
+import socket
+import sys
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -31,6 +33,7 @@ class Connection(HttpToolsProtocol):
             return
         if self.metrics is not None:
             self.metrics.connections.set(len(self.connections))
+        _end_unread(transport.get_extra_info("socket"), self.limits.client_seconds)
         self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -104,6 +107,12 @@ class Connection(HttpToolsProtocol):
     def _count(self, reason: str) -> None:
         if self.metrics is not None:
             self.metrics.turned_away.labels(reason).inc()
+
+
+def _end_unread(connection: socket.socket, seconds: float) -> None:
+    """Let the system end a connection whose client has read nothing for so long, also one that we have closed."""
+    if sys.platform == "linux":
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * seconds))
 
 
 def limited(limits: ClientLimits, metrics: Metrics) -> type[Connection]:

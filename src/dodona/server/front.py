@@ -25,9 +25,10 @@ from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
 from dodona.server.operations import PLAIN, Operations, Server
 from dodona.server.places import open_accounts, read_provider
-from dodona.server.settings import BACKLOG, FrontSettings
+from dodona.server.settings import BACKLOG, FrontSettings, raise_file_limit
 
 KEEP_ALIVE_SECONDS = 30
+_OTHER_FILES = 200  # of the accounts, the core and the operators, whom no flood of connections may keep out
 
 
 async def serve(settings: FrontSettings) -> None:
@@ -36,7 +37,8 @@ async def serve(settings: FrontSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    limits = ClientLimits(client_seconds=settings.client_seconds)
+    connections = min(ClientLimits().connections, max(_OTHER_FILES, raise_file_limit() - _OTHER_FILES))
+    limits = ClientLimits(client_seconds=settings.client_seconds, connections=connections)
     metrics = Metrics(settings.door)
     link = CoreLink(Path(settings.core))
     link.lose(None)  # opens it in the background: the core may start after the front

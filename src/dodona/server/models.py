@@ -32,9 +32,12 @@ _COUNT = "SELECT sex, count(*) FROM stays WHERE age >= 65 GROUP BY sex"
 
 
 class _Body(BaseModel):
-    """A body refuses fields that it does not know, so that a misspelt limit is noticed before anything is spent."""
+    """A body refuses fields that it does not know, so that a misspelt limit is noticed before anything is spent.
 
-    model_config = ConfigDict(extra="forbid")
+    It is strict: `true` is no tolerance of 1, and "no" is not false.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     def arguments(self) -> dict[str, object]:
         """Return the fields that the caller gave."""

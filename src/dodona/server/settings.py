@@ -1,6 +1,7 @@
 """What the process of a door has to know, and its listening sockets. Light: the supervisor loads no HTTP."""
 
 import json
+import resource
 import socket
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -11,6 +12,7 @@ DoorName = Literal["analysts", "owners"]
 CLIENT_SECONDS = 20.0
 """How long a client may take to send the headers, to send the body, and to read a reply."""
 BACKLOG = 1024
+_MOST_FILES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,14 @@ class DoorSettings:
     def to_json(self) -> str:
         """Return the settings as the process reads them."""
         return json.dumps(asdict(self))
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as the system allows it, and return how many: each connection is one."""
+    _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if allowed == resource.RLIM_INFINITY else allowed
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, allowed))
+    return most
 
 
 def listen(host: str, port: int, *, argument: str) -> socket.socket:
