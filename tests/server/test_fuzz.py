@@ -162,7 +162,8 @@ class Fuzz:
         dataset, key = (case.path_parameters or {}).get("dataset"), reply.request.headers.get(KEY)
         refused = reply.status_code >= 400 and not reply.json()["charged"]
         if key is not None and not refused:
-            request = str(dataset), key.decode("latin-1") if isinstance(key, bytes) else key
+            text = key.decode("latin-1") if isinstance(key, bytes) else key
+            request = str(dataset), text.strip(" \t")  # blanks around a header are not part of it
             (self.started if case.path.endswith("/releases") else self.paid).add(request)
 
     def check_ledger(self) -> None:
