@@ -100,6 +100,24 @@ def test_views_are_wider_and_a_view_that_is_missing_after_a_charge_says_so(core:
     asyncio.run(run())
 
 
+def test_a_batch_whose_view_is_missing_says_that_it_was_charged_and_a_rehearsal_that_nothing_was(core: RunningCore):
+    async def run() -> None:
+        async with connected(core.analysts) as ada:
+            free = "SELECT median(age) FROM stays WHERE stay > 3"
+            await ada.call("ask", question=free, key="bought before", max_price="20%")
+            new = "SELECT sex, count(*) FROM stays WHERE age > 3 AND stay > 7 GROUP BY sex"
+            for name, questions in (("first", [free, new]), ("second", [new.replace("7", "8"), free])):
+                batch = await ada.call("batch", questions=questions, key=f"{name} has no view", view="any_choice")
+                assert (batch.status, document(batch)["charged"]) == (400, True)
+                assert (await ada.call("recall", key=f"{name} has no view")).status == 200
+            nothing = await ada.call("batch", questions=[free], key="free", view="any_choice")
+            assert (nothing.status, document(nothing)["charged"]) == (400, False)
+            made_up = await ada.call("rehearse", question=free, view="any_choice", epsilon="1")
+            assert (made_up.status, document(made_up)["charged"]) == (400, False)
+
+    asyncio.run(run())
+
+
 def test_a_quote_spends_nothing_and_a_rehearsal_needs_no_budget(core: RunningCore):
     async def run() -> None:
         async with connected(core.analysts) as ada:

@@ -414,6 +414,16 @@ def test_a_key_is_needed_and_is_short_and_printable(server, name):
     assert "the header Idempotency-Key" in str(refusal["detail"])
 
 
+def test_blanks_around_a_key_are_not_part_of_it(server):
+    asked = json.dumps({"question": QUESTION, "epsilon": "0.01", "fresh": True}).encode()
+    head = f"POST {API}{ANSWERS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    who = f"Authorization: Bearer {server.tokens['ada']}\r\nIdempotency-Key:  blanks \t \r\n"
+    reply, _ = speak(server, f"{head}{who}Content-Length: {len(asked)}\r\n\r\n".encode() + asked)
+    assert reply.startswith(b"HTTP/1.1 200 ")
+    with server.client() as ada:
+        assert ada.get(f"{ANSWERS}/blanks").status_code == 200
+
+
 def test_unknown_addresses_and_methods_are_problems(server):
     with server.client() as ada:
         problem(ada.get("/nowhere"), 404, "unknown-address")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dodona.answer.display import plain_columns
 from dodona.answer.recorded import RecordedAnswer
 from dodona.curator.curator import Curator
-from dodona.curator.desk import PriceAboveMaximum, mark_errors_charged
-from dodona.errors import InvalidArgument, InvalidRequest, Refused
+from dodona.curator.desk import PriceAboveMaximum
+from dodona.errors import DodonaError, InvalidArgument, InvalidRequest, Refused
 from dodona.numbers import format_percent, to_share
 from dodona.server.acts import BadCall
 from dodona.server.calls import ActCall
@@ -150,10 +150,10 @@ def ask(call: ActCall) -> Reply | None:
     curator = curator_of(call)
     if call.only_free and "as_of" not in arguments:  # which is always free, and reads no rows
         free = curator.ask_if_free(question, **wishes(call, *_WISHES), key=call.key)
-        return None if free is None else answer_reply(seen(free, view), call.accept)
+        return None if free is None else _reply(call, (free,), view)
     with capped(call):
         answer = curator.ask(question, **wishes(call, *_WISHES, "as_of"), key=call.key)
-    return answer_reply(seen(answer, view), call.accept)
+    return _reply(call, (answer,), view)
 
 
 def batch(call: ActCall) -> Reply:
@@ -162,7 +162,7 @@ def batch(call: ActCall) -> Reply:
     questions, view = texts(arguments.get("questions"), argument="questions"), _view(arguments.get("view"))
     with capped(call):
         answers = curator_of(call).ask_many(questions, **wishes(call, *_WISHES), key=call.key, progress=call.progress)
-    return answers_reply([seen(answer, view) for answer in answers])
+    return _reply(call, answers, view, together=True)
 
 
 def prepare(call: ActCall) -> Reply:
@@ -218,8 +218,7 @@ def recall(call: ActCall) -> Reply:
     answers = curator_of(call).recall(call.key, **wishes(call, "confidence"))
     if answers is None:
         raise NothingBought
-    shown = [seen(answer, view) for answer in answers]
-    return answer_reply(shown[0], call.accept) if len(shown) == 1 else answers_reply(shown)
+    return _reply(call, answers, view, together=len(answers) > 1)
 
 
 # --- Answers as replies. ---
@@ -236,13 +235,19 @@ def _view(value: object) -> str:
     return str(value)
 
 
+def _reply(call: ActCall, answers: Sequence[AnyAnswer], view: str, *, together: bool = False) -> Reply:
+    """Return answers in the view that was asked for; what has none says what the ledger says of the charge by then."""
+    try:
+        shown = [seen(answer, view) for answer in answers]
+        return answers_reply(shown) if together else answer_reply(shown[0], call.accept)
+    except DodonaError as fault:
+        receipt = call.opened.dataset.ledger.receipt(call.key, analyst=call.caller.name)
+        refusal = fault.with_charge(charged=receipt is not None)
+    raise refusal
+
+
 def seen(answer: AnyAnswer, view: str) -> AnyAnswer:
-    """Return an answer in the view that was asked for; what has no such view may be charged by then, and says so."""
-    with mark_errors_charged() if answer.price.share > 0 else nullcontext():
-        return _seen(answer, view)
-
-
-def _seen(answer: AnyAnswer, view: str) -> AnyAnswer:
+    """Return an answer in the view that was asked for."""
     if isinstance(answer, RecordedAnswer):  # of EXPLAIN, which has no intervals
         return answer
     match view:
@@ -268,7 +273,7 @@ def answer_reply(answer: AnyAnswer, accept: str) -> Reply:
     return Reply(200, JSON, answer.to_json().encode(), headers)
 
 
-def answers_reply(answers: list[AnyAnswer]) -> Reply:
+def answers_reply(answers: Sequence[AnyAnswer]) -> Reply:
     """Return several answers as one JSON object; each stays as its own text says."""
     price = sum({answer.receipt: answer.price.share for answer in answers}.values(), Fraction(0))
     body = f'{{"answers": [{", ".join(answer.to_json() for answer in answers)}]}}'

@@ -60,6 +60,10 @@ class Connection(HttpToolsProtocol):
         if self._waiting is None:
             self._await_headers()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header without the blanks after its value, which are not part of it (RFC 9110, 5.5)."""
+        super().on_header(name, value.rstrip(b" \t"))
+
     def on_headers_complete(self) -> None:
         """The headers are complete; the body has a time of its own."""
         self._stop_waiting()
