@@ -123,6 +123,16 @@ def test_a_cap_that_the_owner_names_costs_nothing(tmp_path: Path) -> None:
         assert ledger.state().spent == 0
 
 
+@pytest.mark.parametrize(("neighbours", "size"), [("add-remove", 320), ("replace", 6_300)])
+def test_the_size_of_a_draft_is_that_of_the_rows_that_count(neighbours: str, size: int, tmp_path: Path) -> None:
+    owners = [*range(300), *[0] * 6_000]  # 299 people with a row, and one with very many
+    rows = [f"p{owner},{row % 7}" for row, owner in enumerate(owners)]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient,x", *rows]), encoding="utf-8")
+    wishes = ("--id", "patient", "--rows", "20", "--neighbours", neighbours, "--output", tmp_path / "visits.toml")
+    assert run("init", tmp_path / "visits.csv", *wishes).exit_code == 0
+    assert f"size = {size:_} " in (tmp_path / "visits.toml").read_text(encoding="utf-8")
+
+
 def test_a_further_draft_of_the_same_rows_in_the_folder_adds_up(tmp_path: Path) -> None:
     people(tmp_path)
     again = people(tmp_path, output="again.toml")

@@ -199,13 +199,15 @@ MOST_GROUPS = 1_000
 
 def _propose_unit(table: Inspection, person: str | None, wishes: DraftOptions, size: int) -> tuple[guess.DraftKey, ...]:
     neighbours = guess.DraftKey("neighbours", guess.quote_toml(wishes.neighbours))
-    known = guess.DraftKey("size", f"{size:_}", from_data=True)
     if person is None:
-        return guess.DraftKey("protects", '"row"'), neighbours, known
-    rows = wishes.rows
+        return guess.DraftKey("protects", '"row"'), neighbours, guess.DraftKey("size", f"{size:_}", from_data=True)
+    rows, crowds = wishes.rows, rows_per_person(table, person)
     if rows is None:  # the less the rows reveal, the likelier a small cap
-        scores = guess.cap_scores(rows_per_person(table, person))
+        scores = guess.cap_scores(crowds)
         rows = guess.CAPS[draw_candidate(scores, guess.CAPS, scale=guess.CAP_SCALE)]
+    if wishes.neighbours != Neighbours.REPLACE.value:  # answers are about the rows that count
+        size = guess.round_count(sum(min(most, rows) * people for most, people in crowds))
+    known = guess.DraftKey("size", f"{size:_}", from_data=True)
     capped = guess.DraftKey("rows", str(rows), from_data=wishes.rows is None)
     identified = guess.DraftKey("id", guess.quote_toml(person), from_data=wishes.id is None)
     return guess.DraftKey("protects", '"person"'), identified, capped, neighbours, known
@@ -250,7 +252,7 @@ _DRAFTED = """\
 # make another draft elsewhere, add its number here; if you set the cap by what is known without the data, take it out.
 """
 _SIZE = """\
-# About how many rows there are: public, the 100% of a tolerance in percent.
+# About how many rows count: public, the 100% of a tolerance in percent.
 """
 
 

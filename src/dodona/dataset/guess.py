@@ -38,9 +38,13 @@ def round_bounds(least: Fraction, most: Fraction, *, whole: bool) -> tuple[Fract
     ['0', '100']
     >>> [str(bound) for bound in round_bounds(Fraction("0.02"), Fraction("41.3"), whole=False)]
     ['0', '50']
+    >>> [str(bound) for bound in round_bounds(Fraction(0), Fraction(104), whole=True)]
+    ['0', '120']
     """
     span = most - least or abs(most) or Fraction(1)
     unit = _power_of_ten(span)
+    if span < 2 * unit:  # else the bounds may be twice as far apart as the values
+        unit /= 5
     if whole:
         unit = _FIVE if span < _FEW else max(unit, Fraction(1))
     lower, upper = least // unit * unit, -(-most // unit) * unit
