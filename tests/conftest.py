@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from tests.house.forks import Run, forks
@@ -42,6 +43,13 @@ settings.load_profile("same")
 # Modules and tests stay until the end: to look for garbage among them, again and again while they become more, takes a
 # quarter of the time of collecting them.
 gc.disable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Iterator[None]:
+    """Look for examples in the docstrings of sources alone: tests have none, and there are many."""
+    collected = yield
+    return [collector for collector in collected if not isinstance(collector, DoctestModule)]
 
 
 def pytest_collection_finish() -> None:

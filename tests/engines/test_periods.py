@@ -54,12 +54,12 @@ def repeated(attribute: Attribute, draw: np.random.Generator) -> int:
 
 
 @pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", range(4))
 def test_codes_with_a_period_mean_the_same_rows_everywhere(backend, seed: int, tmp_path: Path) -> None:
     source, held = backend(made(seed), tmp_path)
     draw = np.random.default_rng([seed, 1])
     domain = held.schema.domain
-    conditions = [among_mask(own, repeated(own, draw)) for own in domain for _ in range(6)]
+    conditions = [among_mask(own, repeated(own, draw)) for own in domain for _ in range(3)]
     keys = [CaseKey((("a", one), ("b", two)), "c") for one, two in itertools.pairwise(conditions)]
     query = Query(domain, (*(Block(one) for one in conditions), *(Block(keys=(key,)) for key in keys)))
     assert values(source, query) == by_hand(held, query)

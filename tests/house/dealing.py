@@ -1,14 +1,24 @@
 """The order of the tests where several workers run them: each begins with long ones, and all end together.
 
+They share the work before it, too: pytest rewrites the asserts of a test file when it is first imported, and keeps the
+code. Workers that start together would each rewrite all files; so each begins with another part of them.
+
 A worker is dealt a run of neighbours, and one that has nothing left takes the end of another's, so all of them would
 wait for a long test that stands last. Modules that have a slow test, or start servers and browsers, are dealt first: to
 each worker a run of them, as neighbours share what they start. Short tests fill up the hands.
 """
 
+import importlib
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
+from typing import TypeVar
 
 import pytest
+
+from tests.house.tree import ROOT, module_name, python_files
+
+Dealt = TypeVar("Dealt")
 
 _LONG = frozenset(("client", "door", "page", "server"))
 
@@ -47,3 +57,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1 and config.getoption("--reach", None) is None:
         items[:] = deal(items, workers)
+
+
+def beginning_elsewhere(listed: Sequence[Dealt], worker: int, workers: int) -> list[Dealt]:
+    """The same things in a circle that begins at another place for each worker."""
+    first = len(listed) * worker // workers
+    return [*listed[first:], *listed[:first]]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Import the test files, where all of them will be collected; one that fails is reported when it is collected."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.getoption("--reach", None) is None
+    if worker is None or not everything:
+        return
+    files = [path for path in python_files(ROOT / "tests") if path.name.startswith("test_")]
+    for path in beginning_elsewhere(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
+        with suppress(Exception):
+            importlib.import_module(module_name(path, ROOT))

@@ -28,16 +28,16 @@ HTTP_API = ROOT / "docs" / "http-api.md"
 _COMMANDS = """\
 # Commands
 
-Every command and every option. `dodona COMMAND --help` says the same. A command ends with 0 where all went well; with 2
-where you can fix it, 3 where the policy says no, 4 where our side failed, and 70 where something is broken that never
-should be: see [errors](errors.md). This page is held to the code by a test.
+Every command and every option; `dodona COMMAND --help` prints the same. The exit code is 0 for success, 2 for a mistake
+that you can fix, 3 if the policy refuses, 4 if the failure is on our side, and 70 for a bug: see [errors](errors.md). A
+test keeps this page in step with the code.
 """
 _ERRORS = """\
 # Errors
 
 An error says what is wrong, what to write instead, and whether anything was charged. Its text is a function of public
-facts alone. On the command line it stands as `code: message`, and the exit code is that of its family. The HTTP status
-and the SQLSTATE are for servers. This page is held to the code by a test.
+facts alone. The command line prints it as `code: message`, with the exit code of its family; servers send the HTTP
+status, and the SQL door the SQLSTATE. A test keeps this page in step with the code.
 """
 
 
@@ -126,7 +126,7 @@ def _address(shown: str, operation: dict[str, Any], schemas: dict[str, Any], *, 
         schema = schemas[name]
         needed = set(schema.get("required", ()))
         rows += [
-            (field, f"{facts.get('description', '')}{' Has to be given.' if field in needed else ''}".strip())
+            (field, f"{facts.get('description', '')}{' Required.' if field in needed else ''}".strip())
             for field, facts in schema["properties"].items()
         ]
         lines.append(f"```json\n{json.dumps(schema['examples'][0], ensure_ascii=False)}\n```\n")
@@ -170,9 +170,9 @@ def _option(option: TyperOption) -> str:
 
 def _default(option: TyperOption) -> str:
     if option.required:
-        return " Has to be given."
+        return " Required."
     plain = option.default is None or isinstance(option.default, bool) or callable(option.default)
-    return "" if plain or option.multiple else f" `{getattr(option.default, 'value', option.default)}` if left out."
+    return "" if plain or option.multiple else f" Default: `{getattr(option.default, 'value', option.default)}`."
 
 
 def _help(command: Command) -> str:

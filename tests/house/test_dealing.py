@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.house.dealing import deal
+from tests.house.dealing import beginning_elsewhere, deal
 
 
 @dataclass(frozen=True)
@@ -51,3 +51,11 @@ def test_each_hand_begins_with_whole_long_modules_and_ends_with_short_ones() -> 
         seen.append(set(long))
     assert seen[0].isdisjoint(seen[1])
     assert min(map(len, seen)) >= 3
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_each_worker_begins_with_other_files_and_comes_to_all(workers: int) -> None:
+    files = list(range(7))
+    orders = [beginning_elsewhere(files, worker, workers) for worker in range(workers)]
+    assert all(sorted(order) == files for order in orders)
+    assert len({order[0] for order in orders}) == workers

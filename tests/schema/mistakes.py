@@ -65,7 +65,7 @@ SOURCE_AND_UNIT = (
     ('protects = "person"\n', "", 6, 'unit.protects is missing; write protects = "row" or "person"'),
     ('id = "patient_id"\n', "", 6, 'unit.id is missing; write id = "patient_id"'),
     ('id = "patient_id"', 'id = ""', 8, "unit.id is empty"),
-    ('id = "patient_id"', 'id = "AGE"', 8, "unit.id is a column too; take [columns.age] away"),
+    ('id = "patient_id"', 'id = "AGE"', 8, "unit.id is a column too; remove [columns.age]"),
     ('id = "patient_id"', 'id = "a\\u0000b"', 8, "unit.id is not accepted: write the name of the column"),
     ("rows = 4\n", "", 6, "unit.rows is missing; write rows = 4"),
     ("rows = 4", "rows = 0", 9, "unit.rows = 0 is out of range; write a whole number from 1 to 10^6"),

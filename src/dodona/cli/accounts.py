@@ -127,7 +127,7 @@ def grant(  # noqa: PLR0913  each is an option
 def stop(
     name: NameArgument,
     *,
-    token: Annotated[str | None, typer.Option(help="Revoke this token alone; `dodona account list NAME`.")] = None,
+    token: Annotated[str | None, typer.Option(help="Revoke only this token; see `dodona account list NAME`.")] = None,
     accounts: PlaceOption = ".",
     as_json: JsonOption = False,
 ) -> None:
@@ -157,12 +157,12 @@ def token(  # noqa: PLR0913  each is an option
     name: NameArgument,
     *,
     label: Annotated[str, typer.Option("--name", help="What the token is for, such as laptop.")] = "command line",
-    days: Annotated[int, typer.Option(help="How long it holds; 0 until it is revoked.")] = 90,
+    days: Annotated[int, typer.Option(help="Days until it expires; 0 for never.")] = 90,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Use it for this dataset alone; a name or a file. May be repeated.")
+        list[str] | None, typer.Option(help="Limit it to this dataset; a name or a file. May be repeated.")
     ] = None,
-    max_price: Annotated[str | None, typer.Option(help="What one call may take of a budget, such as 1%.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write it to this new file, for you alone to read.")] = None,
+    max_price: Annotated[str | None, typer.Option(help="The most one call may take of a budget, such as 1%.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write it to a new file that only you can read.")] = None,
     accounts: PlaceOption = ".",
     as_json: JsonOption = False,
 ) -> None:
@@ -206,7 +206,7 @@ def login(
     accounts: PlaceOption = ".",
     as_json: JsonOption = False,
 ) -> None:
-    """Tie an account to a person at an OpenID Connect provider that does not verify e-mail addresses."""
+    """Link an account to a person at an OpenID Connect provider that does not verify e-mail addresses."""
     with report_errors(), _open_accounts(accounts) as store:
         from dodona.server.oidc import tie_login
 

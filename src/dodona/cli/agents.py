@@ -105,9 +105,9 @@ def mcp(  # noqa: PLR0913  each is an option
     *,
     server: ServerOption = None,
     analyst: AnalystOption = None,
-    question: Annotated[str, typer.Option(help="What one question may take of a budget.")] = "1%",
-    day: Annotated[str, typer.Option(help="What all questions of a day may take, together with other doors.")] = "5%",
-    consent: Annotated[str, typer.Option(help="What one question may take without asking a person.")] = "0.1%",
+    question: Annotated[str, typer.Option(help="The most one question may take of a budget.")] = "1%",
+    day: Annotated[str, typer.Option(help="The most the account may spend in a day, through all doors.")] = "5%",
+    consent: Annotated[str, typer.Option(help="Above this price a person is asked.")] = "0.1%",
 ) -> None:
     """Let an AI agent ask, by the Model Context Protocol over standard input and output.
 

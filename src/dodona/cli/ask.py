@@ -88,9 +88,11 @@ def ask(  # noqa: PLR0913  each is an option
     as_of: Annotated[
         str | None, typer.Option(help="An older version of the data: a free estimate from what was released about it.")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="A name for the question: asked again, it is not charged.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="A name for the question; asked again under it, it is not charged again.")
+    ] = None,
     intervals: Annotated[
-        str, typer.Option(help="What they hold for: single, simultaneous (all groups), population, or any_choice.")
+        str, typer.Option(help="single, simultaneous (all groups), population, or any_choice.")
     ] = "single",
     output: Annotated[
         Path | None, typer.Option(help="Where to write all rows: a new file that ends in .csv, .parquet or .json.")
@@ -134,7 +136,7 @@ def quote(  # noqa: PLR0913  each is an option
     analyst: terminal.AnalystOption = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Say what a question would cost and how accurate it would be. Nothing is spent."""
+    """Show a question's price and its accuracy. Nothing is charged."""
     with terminal.report_errors():
         with open_curator(dataset, server=server, analyst=analyst) as curator:
             offer = curator.quote(

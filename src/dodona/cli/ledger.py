@@ -32,7 +32,7 @@ LedgerArgument = Annotated[
     str, typer.Argument(metavar="LEDGER", help="A dataset file (.toml), a path, postgresql://…#name, or env:NAME.")
 ]
 HeadOption = Annotated[
-    str | None, typer.Option(help="The head: a file, or env:NAME of an address; beside the ledger if left out.")
+    str | None, typer.Option(help="The head: a file, or env:NAME of an address. Default: beside the ledger.")
 ]
 
 
@@ -163,11 +163,11 @@ AnalystArgument = Annotated[str, typer.Argument(metavar="ANALYST", help="The ana
 def raise_budget(
     ledger: LedgerArgument,
     *,
-    epsilon: Annotated[str | None, typer.Option(help="The new total; it stays as it is if left out.")] = None,
-    delta: Annotated[str | None, typer.Option(help="The new delta; it stays as it is if left out.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="The new total. Default: unchanged.")] = None,
+    delta: Annotated[str | None, typer.Option(help="The new delta. Default: unchanged.")] = None,
     head: HeadOption = None,
 ) -> None:
-    """Allow a larger total. The guarantee from then on is that of the larger budget."""
+    """Raise the budget. From then on the guarantee is that of the larger budget."""
     with report_errors():
         if epsilon is None and delta is None:
             raise InvalidArgument("epsilon", None, "write --epsilon, --delta or both")
@@ -181,10 +181,10 @@ def raise_budget(
 def close_account(
     ledger: LedgerArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False,
     head: HeadOption = None,
 ) -> None:
-    """End the account for ever: nothing can be charged any more. Earlier answers can still be asked again."""
+    """Close the ledger for ever: nothing can be charged any more. Earlier answers stay free."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         if not yes:
             typer.confirm("Nothing can be charged to this ledger ever again. Go on?", abort=True)
@@ -196,10 +196,10 @@ def admit_analyst(
     ledger: LedgerArgument,
     analyst: AnalystArgument,
     *,
-    share: Annotated[str, typer.Option(help="The part of the budget that they may spend, such as 1/2.")] = "1",
+    share: Annotated[str, typer.Option(help="The analyst's share of the budget, such as 1/2.")] = "1",
     head: HeadOption = None,
 ) -> None:
-    """Let an analyst in, or back in, or change their share. What they spent stays spent."""
+    """Admit an analyst, or change their share. What they spent stays spent."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         from dodona.privacy.budget import Analyst
 
@@ -211,7 +211,7 @@ def admit_analyst(
 
 
 def stop_analyst(ledger: LedgerArgument, analyst: AnalystArgument, *, head: HeadOption = None) -> None:
-    """Let an analyst spend no more. Questions that were answered before stay free."""
+    """Stop an analyst from spending. Questions that were answered before stay free."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         opened_ledger.stop(analyst)
         _say(f"stopped: {_find_analyst(opened_ledger.state(), analyst)}", opened_ledger.state())
@@ -240,7 +240,7 @@ def set_limits(  # noqa: PLR0913  each is an option
     approvals: Annotated[bool, typer.Option("--approvals", help="Let analysts ask you to approve more.")] = False,
     head: HeadOption = None,
 ) -> None:
-    """Limit what one question and one day may take of the budget. What is left out has no limit from now on."""
+    """Limit what one question and one day may take of the budget. Limits that are not given are removed."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         from dodona.ledger.limits import make_limits
 
@@ -251,7 +251,7 @@ def set_limits(  # noqa: PLR0913  each is an option
 
 
 def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOption = None) -> None:
-    """Show the questions that analysts want approved, and what was decided."""
+    """Show the requests for approval, and what was decided."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         requests = opened_ledger.approval_requests()
         if as_json:
@@ -271,7 +271,7 @@ def list_requests(ledger: LedgerArgument, *, as_json: JsonOption = False, head: 
         say(table if requests else "No analyst has requested an approval.")
 
 
-RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="Its id, or the beginning of it.")]
+RequestArgument = Annotated[str, typer.Argument(metavar="REQUEST", help="The request's id, or its beginning.")]
 OwnerOption = Annotated[str, typer.Option("--by", help="The name of the owner who decides; it is recorded.")]
 
 
@@ -366,7 +366,7 @@ def show(ledger: LedgerArgument, *, as_json: JsonOption = False, head: HeadOptio
 
 @app.command()
 def verify(ledger: LedgerArgument, *, head: HeadOption = None) -> None:
-    """Compute every hash and every total anew; the exit code is 0 only if all is as it was written."""
+    """Recompute every hash and every total. The exit code is 0 only if all of them match."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         state = opened_ledger.verify()
         typer.echo(f"verified: {len(opened_ledger.lines())} lines, {state.charges} charges, head {state.head}")
@@ -389,7 +389,7 @@ def chart(
     output: Annotated[Path, typer.Option(help="Where to draw it.")] = Path("burn-down.png"),
     head: HeadOption = None,
 ) -> None:
-    """Draw what was left after each charge, in all and for each analyst."""
+    """Draw the budget left after each charge, in total and for each analyst."""
     with report_errors(), open_named_ledger(ledger, head) as opened_ledger:
         check_picture(output, argument="output")
         from dodona.ledger.chart import compute_burndown, draw_burndown
@@ -404,10 +404,10 @@ def recover(
     *,
     epsilon: Annotated[str | None, typer.Option(help="The largest total that was ever granted.")] = None,
     delta: Annotated[str | None, typer.Option(help="The largest delta that was ever granted.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False,
     head: HeadOption = None,
 ) -> None:
-    """Put a restored backup into use. Everything that is unspent in it counts as spent, for ever."""
+    """Use a restored backup. Everything unspent in it counts as spent, for ever."""
     with report_errors():
         if not yes:
             typer.confirm("Everything unspent in this ledger will count as spent. Go on?", abort=True)
@@ -421,11 +421,14 @@ def upgrade(
     ledger: LedgerArgument,
     *,
     backup: Annotated[
-        Path | None, typer.Option(help="Where to write the backup; beside a ledger file if left out.")
+        Path | None, typer.Option(help="Where to write the backup. Default: beside the ledger file.")
     ] = None,
     head: HeadOption = None,
 ) -> None:
-    """Raise a ledger to the newest format, after a backup. Nobody else may have it open; what it says stays."""
+    """Upgrade a ledger to the newest format, after a backup.
+
+    Its content stays the same. Nobody else may have it open.
+    """
     from dodona.ledger.upgrade import upgrade_ledger
 
     with report_errors():

@@ -24,7 +24,9 @@ AskedDataset = Annotated[
 ]
 ServerOption = Annotated[
     str | None,
-    typer.Option(help="Ask a server, such as https://data.example.org; $DODONA_SERVER and `dodona login` say it too."),
+    typer.Option(
+        help="Ask a server, such as https://data.example.org. Default: $DODONA_SERVER, or the server of `dodona login`."
+    ),
 ]
 
 

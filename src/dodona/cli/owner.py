@@ -35,14 +35,14 @@ def check(  # noqa: PLR0913  each is an option
     *,
     publish: Annotated[
         str | None,
-        typer.Option(metavar="EPSILON", help="Buy a noisy figure of the rows that the cap leaves out, for analysts."),
+        typer.Option(metavar="EPSILON", help="Buy and publish a noisy count of the rows that the cap leaves out."),
     ] = None,
     analyst: terminal.AnalystOption = None,
     max_price: terminal.MaxPriceOption = None,
-    key: Annotated[str | None, typer.Option(help="With --publish: a retry under the same key is charged once.")] = None,
+    key: Annotated[str | None, typer.Option(help="With --publish: retries under one key are charged once.")] = None,
     as_json: terminal.JsonOption = False,
 ) -> None:
-    """Count what the bounds, the labels and the cap do to the rows. For the owner alone; a draft will do."""
+    """Count how the bounds, the labels and the cap affect the rows. For the owner only; works on a draft too."""
     with terminal.report_errors():
         if publish is not None:
             _publish(dataset, publish, analyst, max_price, key, as_json=as_json)
@@ -105,10 +105,10 @@ def _show_check(file: DatasetFile, stats: TableCheck, advice: list[str]) -> None
 def confirm(
     dataset: terminal.DatasetArgument,
     *,
-    by: Annotated[str, typer.Option(help="Who looked; it is written into the file.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    by: Annotated[str, typer.Option(help="Who reviewed it; the name is written into the file.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not prompt.")] = False,
 ) -> None:
-    """Show what a draft took from the data and, on yes, let it be served: the review is emptied."""
+    """Show what a draft took from the data; if you agree, the dataset may be served."""
     with terminal.report_errors():
         from dodona.dataset.changes import confirm as confirmed
         from dodona.dataset.changes import pending_review
@@ -194,21 +194,23 @@ def init(  # noqa: PLR0913  each is an option
         ),
     ],
     *,
-    output: Annotated[Path | None, typer.Option(help="Where the draft goes; TABLE.toml unless said otherwise.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Where to write the draft. Default: TABLE.toml.")] = None,
     table: Annotated[
         str | None, typer.Option(help="The name that analysts use; for a database, the table inside it.")
     ] = None,
-    engine: Annotated[str | None, typer.Option(help="spark, to have Spark read the rows.")] = None,
+    engine: Annotated[str | None, typer.Option(help="spark to read the rows with Spark.")] = None,
     person: Annotated[
         str | None, typer.Option("--id", help="The column that identifies people, to protect people.")
     ] = None,
     rows: Annotated[int | None, typer.Option(help="How many rows of a person count, with --id.")] = None,
-    protects: Annotated[str | None, typer.Option(help="row or person; guessed unless said.")] = None,
+    protects: Annotated[str | None, typer.Option(help="row or person. Default: a guess, for you to confirm.")] = None,
     neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
     epsilon: Annotated[str, typer.Option(help="The whole budget.")] = "1",
-    delta: Annotated[str | None, typer.Option(help="1e-6, or less for a large table, unless said.")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="The budget's delta. Default: 1e-6, or less for a large table.")
+    ] = None,
 ) -> None:
-    """Draft a dataset file from a table. The rows are read, by you and for you; nothing is served from a draft."""
+    """Draft a dataset file from a table. The draft depends on the rows: review it before anything is served."""
     with terminal.report_errors():
         from dodona.dataset import draft as drafts
         from dodona.dataset.place import find_place, inspect_place

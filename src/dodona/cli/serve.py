@@ -57,17 +57,17 @@ def serve(  # noqa: PLR0913  each is an option
         int, typer.Option(help="The port of /health, /ready and /metrics of the SQL door, at --operations-host.")
     ] = 8703,
     sql_user: UserOption = None,
-    state: Annotated[Path | None, typer.Option(help="The folder of sockets and accounts; else FOLDER/.dodona.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="The folder of sockets and accounts. Default: FOLDER/.dodona.")
+    ] = None,
     accounts: Annotated[
         str | None, typer.Option(help="Where the accounts are: a file, or env:NAME with a database's address.")
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The certificate, and its chain, as PEM.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's key, as PEM.")] = None,
-    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy in front ends TLS.")] = False,
-    proxy_address: Annotated[str, typer.Option(help="Where the proxy connects from; its headers are believed.")] = (
-        "127.0.0.1"
-    ),
-    login: Annotated[Path | None, typer.Option(help="The file about the OpenID Connect provider.")] = None,
+    behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="TLS ends at a proxy in front.")] = False,
+    proxy_address: Annotated[str, typer.Option(help="The proxy's address; its headers are trusted.")] = ("127.0.0.1"),
+    login: Annotated[Path | None, typer.Option(help="A TOML file that describes the OpenID Connect provider.")] = None,
     limits: Annotated[Path | None, typer.Option(help="A TOML file with the core's limits.")] = None,
     only: Annotated[Part | None, typer.Option(help="Run one part alone, as a service manager does.")] = None,
     share_group: Annotated[
@@ -77,13 +77,15 @@ def serve(  # noqa: PLR0913  each is an option
     front_user: UserOption = None,
     owners_user: UserOption = None,
     log_texts: Annotated[
-        bool, typer.Option("--log-texts", help="Write questions into the log. They may be telling.")
+        bool, typer.Option("--log-texts", help="Log the text of questions, which may be sensitive.")
     ] = (False),
-    agent_question: Annotated[str, typer.Option(help="What one question of an AI agent may take of a budget.")] = "1%",
-    agent_day: Annotated[str, typer.Option(help="What an account may have spent in a day while agents ask.")] = "5%",
-    agent_consent: Annotated[
-        str, typer.Option(help="What a question of an agent may take without asking a person.")
-    ] = "0.1%",
+    agent_question: Annotated[
+        str, typer.Option(help="The most one question of an AI agent may take of a budget.")
+    ] = "1%",
+    agent_day: Annotated[
+        str, typer.Option(help="The most an account may spend in a day when agents ask for it.")
+    ] = "5%",
+    agent_consent: Annotated[str, typer.Option(help="Above this price an agent needs a person's consent.")] = "0.1%",
     client_seconds: Annotated[float, typer.Option(help="How long a client may take to send or to read.")] = 20.0,
     drain_seconds: Annotated[float, typer.Option(help="How long a stop waits for requests under way.")] = 30.0,
 ) -> None:

@@ -20,9 +20,9 @@ QuestionsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[SQL]...", help="The questions; - reads one a line from standard input.")
 ]
 FileOption = Annotated[Path | None, typer.Option("--file", help="A file with one question on each line.")]
-RequiredEpsilonOption = Annotated[str, typer.Option(help="What it costs alone, such as 0.1.")]
-KeyOption = Annotated[str | None, typer.Option(help="A name for it: asked again, it is not charged.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what it would cost, and spend nothing.")]
+RequiredEpsilonOption = Annotated[str, typer.Option(help="The price of the call alone, such as 0.1.")]
+KeyOption = Annotated[str | None, typer.Option(help="A name for it; asked again under it, it is not charged again.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the price; nothing is charged.")]
 
 
 def choose(  # noqa: PLR0913  each is an option
@@ -145,9 +145,9 @@ def weights(  # noqa: PLR0913  each is an option
     *,
     epsilon: RequiredEpsilonOption,
     columns: Annotated[
-        str | None, typer.Option(help="Over which columns, such as sex,age; else all that occur.")
+        str | None, typer.Option(help="The columns, such as sex,age. Default: all in the questions.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="How sure all answers together are.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="The confidence of all answers together.")] = 0.95,
     file: FileOption = None,
     max_price: terminal.MaxPriceOption = None,
     key: KeyOption = None,

@@ -28,25 +28,27 @@ def synthesize(  # noqa: PLR0913  each is an option
         Path, typer.Argument(metavar="FILE", help="The release file; or the dataset file, with --workload or --target.")
     ],
     *,
-    workload: Annotated[str | None, typer.Option(help="What it should answer: 2-way, or 3-way.")] = None,
+    workload: Annotated[str | None, typer.Option(help="The workload: 2-way or 3-way.")] = None,
     target: Annotated[str | None, typer.Option(help="A column to be predicted from the others.")] = None,
     column: Annotated[list[str] | None, typer.Option(help="Of this column, and of those in further --column.")] = None,
-    epsilon: Annotated[str | None, typer.Option(help="What it may cost alone, such as 1.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="The price of the workload alone, such as 1.")] = None,
     share: Annotated[str | None, typer.Option(help="What it may take of the budget, such as 10%.")] = None,
-    name: Annotated[str, typer.Option(help="The name of the release; another name is a new one.")] = "release",
-    output: Annotated[Path | None, typer.Option(help="Where the rows go: a .parquet, .csv or .arrow file.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Where the report goes: an .html file.")] = None,
-    only_quote: Annotated[bool, typer.Option("--quote", help="Say what it would take; nothing is charged.")] = False,
+    name: Annotated[str, typer.Option(help="The name of the release; another name makes a new one.")] = "release",
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write the rows: a .parquet, .csv or .arrow file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Where to write the report: an .html file.")] = None,
+    only_quote: Annotated[bool, typer.Option("--quote", help="Show the price; nothing is charged.")] = False,
     analyst: AnalystOption = None,
     max_price: Annotated[
         str | None,
-        typer.Option(help="What it may take of the budget, such as 50%; a share says it too."),
+        typer.Option(help="The most it may take of the budget, such as 50%. Default: its share."),
     ] = None,
     compare: Annotated[
         Path | None, typer.Option(help="Owner only: the exact rows, Parquet or CSV, for --owner-report.")
     ] = None,
     owner_report: Annotated[
-        Path | None, typer.Option(help="Owner only: where a page goes that compares with the exact rows. Not private.")
+        Path | None, typer.Option(help="Owner only: where to write a comparison with the exact rows. Not private.")
     ] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,

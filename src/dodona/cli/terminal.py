@@ -26,16 +26,16 @@ _ARGUMENT = re.compile(r"""\b(within|epsilon|max_price)="?(\d[\d.e+-]*%?)(?<!\.)
 
 DatasetArgument = Annotated[Path, typer.Argument(metavar="DATASET", help="The dataset file, such as stays.toml.")]
 SqlArgument = Annotated[str, typer.Argument(metavar="SQL", help="The question; - reads it from standard input.")]
-_ANALYST = typer.Option(envvar="DODONA_ANALYST", help="Who asks; $DODONA_ANALYST says it too.")
+_ANALYST = typer.Option(envvar="DODONA_ANALYST", help="The analyst's name. Default: $DODONA_ANALYST.")
 AnalystOption = Annotated[str | None, _ANALYST]
-WithinOption = Annotated[str | None, typer.Option(help="How far off it may be: 50, or 1%, or n=50,average=2.")]
-EpsilonOption = Annotated[str | None, typer.Option(help="What it may cost alone, instead of --within.")]
-ConfidenceOption = Annotated[float | None, typer.Option(help="How sure an interval is, such as 0.95.")]
-_MAX_PRICE = typer.Option(help="What it may take of the budget, such as 2%; the dataset says it otherwise.")
+WithinOption = Annotated[str | None, typer.Option(help="The tolerance: 50, 1%, or n=50,average=2.")]
+EpsilonOption = Annotated[str | None, typer.Option(help="The price of the question alone, instead of --within.")]
+ConfidenceOption = Annotated[float | None, typer.Option(help="The confidence of each interval, such as 0.95.")]
+_MAX_PRICE = typer.Option(help="The most it may take of the budget, such as 2%. Default: the dataset's.")
 MaxPriceOption = Annotated[str | None, _MAX_PRICE]
-_FRESH = typer.Option("--fresh", help="Measure with new noise alone: for what earlier answers led to.")
+_FRESH = typer.Option("--fresh", help="Use fresh noise only, for a question that earlier answers led to.")
 FreshOption = Annotated[bool, _FRESH]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pay without being asked on a terminal.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Pay without a prompt.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -210,7 +210,7 @@ def _read_digests(kept: Path) -> dict[str, str]:
         pass
     raise InvalidRequest(
         f"{kept} cannot be read, or is torn: it says which data each version had. Restore it from a backup; or, if the "
-        "data did not change since they were last opened, take it away."
+        "data did not change since they were last opened, remove it."
     )
 
 

@@ -113,8 +113,8 @@ class AnswerInterrupted(Unavailable):
     def __init__(self) -> None:
         """Suggest what to do."""
         super().__init__(
-            "This question was charged and its answer is not recorded. Fetch it again in a moment; if it stays away, "
-            "the answer was lost in a crash: ask with a new key, which is charged again.",
+            "This question was charged and its answer is not recorded. Fetch it again in a moment; if it is still "
+            "missing, the answer was lost in a crash: ask with a new key, which is charged again.",
             charged=True,
         )
 
@@ -162,7 +162,7 @@ class LedgerUnavailable(Unavailable):
     def __init__(self, *, charged: bool = False) -> None:
         """Set a constant message; `charged` if the failed write may have reached the disk."""
         super().__init__(
-            "The ledger could not be written or read. See to its disk or server, then open it again: "
+            "The ledger could not be written or read. Check its disk or server, then open it again: "
             "every charge that was confirmed is kept.",
             charged=charged,
         )

@@ -166,7 +166,7 @@ def _read_person_column(unit: TomlTable, *, declared: tuple[str, ...]) -> str | 
     person = unit.text("id", example='id = "patient_id"')
     for name in declared:
         if person is not None and name.casefold() == person.casefold():
-            unit.note("id", f"is a column too; take [columns.{name}] away: who a row is of is never answered")
+            unit.note("id", f"is a column too; remove [columns.{name}]: the id of a row is never answered")
             return None
     return person
 

@@ -340,9 +340,9 @@ class Schema:
         person = self.unit.id
         sources = {kinds.source_column_name(attribute).casefold() for attribute in self.domain}
         if person is not None and person.casefold() in {name.casefold() for name in self.domain.names}:
-            raise InvalidArgument("id", person, "do not declare it as a column: who a row is of is never answered")
+            raise InvalidArgument("id", person, "do not declare it as a column: the id of a row is never answered")
         if person is not None and person.casefold() in sources:
-            raise InvalidArgument("id", person, "read no column from it: who a row is of is never answered")
+            raise InvalidArgument("id", person, "read no column from it: the id of a row is never answered")
         taken = {name.casefold() for name in (*self.domain.names, person or "")}
         for column in self.computed:
             if column.name.casefold() in taken:

@@ -25,7 +25,7 @@ def attack(  # noqa: PLR0913  the options of a command
     epsilon: Annotated[str, typer.Option(help="The budget that Dodona is given for each table.")] = "1",
     delta: Annotated[str, typer.Option(help="Its delta: 0, or a small number such as 1e-9.")] = "0",
     people: Annotated[int, typer.Option(help="How many people the linear program is tried on, at most 1000.")] = 128,
-    seed: Annotated[int, typer.Option(help="The tables are made up from this number.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of the made-up tables.")] = 1,
     only: Annotated[str | None, typer.Option(help="Part of the name of an attack.")] = None,
 ) -> None:
     """Try to recover the secrets of made-up people: by reconstruction, averaging, differencing, tracing and linkage.

@@ -61,7 +61,7 @@ def plan(  # noqa: PLR0913  each is an option
     confidence: Annotated[float, typer.Option(help="Probability that all answers are within the error.")] = 0.95,
     neighbours: Annotated[
         NeighbourRelation | None,
-        typer.Option(help="One row replaced (the default without a dataset), or added or removed."),
+        typer.Option(help="add-remove or replace. Default: the dataset's, or replace."),
     ] = None,
     task: Annotated[
         PlanTask, typer.Option(help="All answers, which is largest, or which are above.")
