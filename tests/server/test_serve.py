@@ -391,6 +391,18 @@ def test_a_server_without_accounts_says_how_to_add_one_and_lets_it_in(folder: Pa
             assert process.wait(timeout=60) == 0
 
 
+def test_no_part_dumps_core(folder):
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        with serving(folder, ["--sql", "0"]) as server:
+            wait_until(lambda: {"analysts", "core", "owners", "sql"} <= server.parts().keys())
+            numbers = tuple(server.parts().values())
+            wait_until(lambda: {resource.prlimit(number, resource.RLIMIT_CORE) for number in numbers} == {(0, 0)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
 def test_a_flood_of_connections_keeps_operators_and_connected_clients_served(folder):
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = 256  # the limit of processes that do not ask for more

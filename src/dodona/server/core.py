@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -449,6 +450,7 @@ def _listen(path: Path, mode: int) -> socket.socket:
 
 def main(settings: str) -> None:
     """Run the core with its settings as JSON; a line on standard output says that it is ready."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump would hold questions and answers
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     options = json.loads(settings)
 

@@ -25,7 +25,7 @@ from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
 from dodona.server.operations import PLAIN, Operations, Server
 from dodona.server.places import open_accounts, read_provider
-from dodona.server.settings import BACKLOG, FrontSettings, raise_file_limit
+from dodona.server.settings import BACKLOG, FrontSettings, set_process_limits
 
 KEEP_ALIVE_SECONDS = 30
 _OTHER_FILES = 200  # of the accounts, the core and the operators, whom no flood of connections may keep out
@@ -37,7 +37,7 @@ async def serve(settings: FrontSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    connections = min(ClientLimits().connections, max(_OTHER_FILES, raise_file_limit() - _OTHER_FILES))
+    connections = min(ClientLimits().connections, max(_OTHER_FILES, set_process_limits() - _OTHER_FILES))
     limits = ClientLimits(client_seconds=settings.client_seconds, connections=connections)
     metrics = Metrics(settings.door)
     link = CoreLink(Path(settings.core))

@@ -61,8 +61,12 @@ class DoorSettings:
         return json.dumps(asdict(self))
 
 
-def raise_file_limit() -> int:
-    """Let this process open as many files as the system allows it, and return how many: each connection is one."""
+def set_process_limits() -> int:
+    """Let this process dump no core, which would hold tokens, and open as many files as the system allows it.
+
+    Return how many files: each connection is one.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_FILES if allowed == resource.RLIM_INFINITY else allowed
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, allowed))

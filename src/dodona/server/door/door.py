@@ -32,7 +32,7 @@ from dodona.server.link import CoreLink
 from dodona.server.metrics import Metrics
 from dodona.server.operations import Operations
 from dodona.server.places import open_accounts
-from dodona.server.settings import DoorSettings, raise_file_limit
+from dodona.server.settings import DoorSettings, set_process_limits
 
 _SSL, _GSS, _CANCEL, _VERSION = 80877103, 80877104, 80877102, 3
 _HANDSHAKE = 0x16
@@ -357,7 +357,7 @@ def run_door(settings: DoorSettings) -> None:
     import uvloop
 
     logs.set_up()
-    raise_file_limit()
+    set_process_limits()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))
