@@ -110,7 +110,7 @@ def _nothing_affordable(_: Fraction) -> AffordableRequest | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchase(Generic[_ItemT]):
-    """Something to buy: an answer, a batch, a bundle, a choice, a watch, checks, weights, or a step of a release."""
+    """Something to buy: an answer, a batch, a bundle, a choice, a watch, weights, or a step of a release."""
 
     event: Event
     purpose: str

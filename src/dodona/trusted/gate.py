@@ -2,7 +2,7 @@
 
 Event and purpose are computed here from the mechanism and the unit. The receipt must match them and is used durably;
 only then is the source read, and noise is added before anything is returned. Measurements, choices, watches and checks
-of estimates and predictions all pass through `_Gate`. No exception carries an exact value out.
+of estimates all pass through `_Gate`. No exception carries an exact value out.
 """
 
 import os
