@@ -582,3 +582,190 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-7, privacy_unit_col
 
 SELECT (region, channel), count(*) FROM orders GROUP BY (region, channel)
 -- refused: several values in one column
+
+-- # As other tools spell it, and as dashboards about people ask
+-- id: tools-01
+SELECT `region`, COUNT(*) AS `n` FROM `orders` GROUP BY `region` ORDER BY `n` DESC
+
+-- id: tools-02
+SELECT DATE_TRUNC(order_date, MONTH) AS month, COUNTIF(returned) AS returns, SAFE_DIVIDE(COUNTIF(returned), COUNT(*)) AS rate FROM `orders` GROUP BY month ORDER BY month
+
+-- id: tools-03
+SELECT FORMAT_DATE('%Y-%m', order_date) AS ym, COUNT(*) AS n FROM `orders` GROUP BY ym
+
+-- id: tools-04
+SELECT IF(quantity > 10, 'big', 'small') AS size, COUNT(*) AS n, IFNULL(SUM(unit_price), 0) AS p FROM orders GROUP BY size
+
+-- id: tools-05
+SELECT APPROX_QUANTILES(quantity, 4) FROM orders
+-- refused: a list of quantiles
+
+-- id: tools-06
+SELECT region, DIV0(SUM(unit_price), SUM(quantity)) AS per_piece, ZEROIFNULL(SUM(quantity)) AS q FROM orders GROUP BY region
+
+-- id: tools-07
+SELECT region, IFF(COUNT(*) > 1000, 'many', 'few') AS size FROM orders GROUP BY region
+
+-- id: tools-08
+SELECT DECODE(channel, 'web', 'online', 'phone', 'remote', 'store') AS kind, COUNT(*) FROM orders GROUP BY 1
+
+-- id: tools-09
+SELECT NVL2(region, 'known', 'unknown') AS k, COUNT(*) FROM orders GROUP BY 1
+
+-- id: tools-10
+SELECT region, SUMIF(unit_price, returned) AS lost FROM orders GROUP BY region
+
+-- id: tools-11
+SELECT DATEADD(month, 1, order_date) AS next_month, COUNT(*) FROM orders WHERE order_date BETWEEN '2023-01-01' AND '2023-01-10' GROUP BY 1
+
+-- id: tools-12
+SELECT [region], COUNT(*) AS [n] FROM [orders] GROUP BY [region]
+-- refused: square brackets
+
+-- id: tools-13
+SELECT region, channel, SUM(quantity) AS q FROM orders GROUP BY region, channel WITH ROLLUP
+
+-- id: tools-14
+SELECT region, COUNT(*) FROM orders FOR SYSTEM_TIME AS OF '2024-01-01' GROUP BY ROLLUP (region)
+-- refused: the table at another time
+
+-- id: tools-15
+SELECT region, SQRT(COUNT(*)) AS n FROM orders GROUP BY region LIMIT 50 PERCENT
+-- refused: a part of the rows
+
+-- id: tools-16
+SELECT 'All' AS region, COUNT(*) AS n FROM orders GROUP BY 1
+
+-- id: tools-17
+SELECT SUM(1) AS "sum:Number of Records:ok" FROM "public"."orders" "orders" GROUP BY 1.1000000000000001 HAVING (COUNT(1) > 0)
+
+-- id: tools-18
+SELECT "orders"."product" AS "product", SUM("orders"."unit_price") AS "p" FROM "public"."orders" "orders" INNER JOIN (SELECT "orders"."product" AS "product", SUM("orders"."unit_price") AS "$__alias__0" FROM "public"."orders" "orders" GROUP BY 1 ORDER BY 2 DESC, 1 ASC LIMIT 5) "t0" ON ("orders"."product" = "t0"."product") GROUP BY 1
+
+-- id: tools-19
+select "_"."region" as "c1", "_"."a0" as "a0" from (select "rows"."region" as "region", count(distinct "rows"."customer_id") + max(case when "rows"."customer_id" is null then 1 else 0 end) as "a0" from (select "_"."region", "_"."customer_id" from "public"."orders" "_") "rows" group by "region") "_" where not "_"."a0" is null limit 1000001
+
+-- id: tools-20
+SELECT COUNT(*) AS "count" FROM "public"."orders" WHERE ("public"."orders"."order_date" >= CAST((CAST(now() AS timestamp) + (INTERVAL '-30 day')) AS date)) AND ("public"."orders"."order_date" < CAST(now() AS date))
+
+-- id: tools-21
+SELECT COUNT(*) AS n, current_date AS loaded_at FROM orders
+
+-- id: tools-22
+SELECT count(*) FROM (SELECT DISTINCT customer_id FROM orders WHERE returned) AS t
+
+-- id: tools-23
+WITH active AS (SELECT DISTINCT date_trunc('month', order_date) AS month, customer_id FROM orders) SELECT month, count(*) AS mau FROM active GROUP BY month ORDER BY month
+
+-- id: tools-24
+SELECT month, mau, mau - lag(mau) OVER (ORDER BY month) AS change FROM (SELECT date_trunc('month', order_date) AS month, count(DISTINCT customer_id) AS mau FROM orders GROUP BY 1) AS t
+
+-- id: tools-25
+SELECT region, count(*) AS visitors FROM (SELECT customer_id, region FROM orders GROUP BY customer_id, region) AS t GROUP BY region
+
+-- id: tools-26
+SELECT count(customer_id) AS n FROM orders WHERE customer_id IS NOT NULL
+
+-- id: tools-27
+WITH first AS (SELECT customer_id, min(date_trunc('month', order_date)) AS cohort FROM orders GROUP BY customer_id) SELECT cohort, count(*) AS people FROM first GROUP BY cohort ORDER BY cohort
+
+-- id: tools-28
+SELECT CASE WHEN spent < 100 THEN 'low' WHEN spent < 500 THEN 'mid' ELSE 'high' END AS tier, count(*) AS people FROM (SELECT customer_id, sum(unit_price) AS spent FROM orders GROUP BY customer_id) AS t GROUP BY 1
+
+-- id: tools-29
+SELECT sum(n) FILTER (WHERE n >= 5) * 100.0 / sum(n) AS heavy_share FROM (SELECT customer_id, count(*) AS n FROM orders GROUP BY customer_id) AS t
+
+-- id: tools-30
+SELECT date_trunc('month', last) AS month, count(*) AS people FROM (SELECT customer_id, max(order_date) AS last FROM orders GROUP BY customer_id) AS t GROUP BY 1
+
+-- id: tools-31
+SELECT year, m, r, r / lag(r) OVER (PARTITION BY m ORDER BY year) - 1 AS yoy FROM (SELECT year(order_date) AS year, month(order_date) AS m, sum(unit_price) AS r FROM orders GROUP BY 1, 2) AS t ORDER BY m, year
+
+-- id: tools-32
+SELECT region, s, CASE WHEN running <= 0.8 THEN 'A' WHEN running <= 0.95 THEN 'B' ELSE 'C' END AS abc FROM (SELECT region, sum(unit_price) AS s, sum(sum(unit_price)) OVER (ORDER BY sum(unit_price) DESC) / sum(sum(unit_price)) OVER () AS running FROM orders GROUP BY region) AS t ORDER BY s DESC
+
+-- id: tools-33
+SELECT m, n, sum(n) OVER (ORDER BY m RANGE BETWEEN INTERVAL '2 months' PRECEDING AND CURRENT ROW) AS three_months FROM (SELECT date_trunc('month', order_date) AS m, count(*) AS n FROM orders GROUP BY 1) AS t
+
+-- id: tools-34
+SELECT sum(o * o / e) AS chi FROM (SELECT a.n AS o, r.n * c.n / t.n AS e FROM (SELECT region, channel, count(*) AS n FROM orders WHERE region IN ('north', 'south') GROUP BY 1, 2) AS a JOIN (SELECT region, count(*) AS n FROM orders GROUP BY 1) AS r USING (region) JOIN (SELECT channel, count(*) AS n FROM orders GROUP BY 1) AS c USING (channel), (SELECT count(*) AS n FROM orders) AS t) AS q
+
+-- id: tools-35
+SELECT avg(unit_price) - 1.96 * stddev(unit_price) / sqrt(count(*)) AS low, avg(unit_price) + 1.96 * stddev(unit_price) / sqrt(count(*)) AS high FROM orders
+
+-- id: tools-36
+SELECT region, sum(quantity) // 12 AS dozens, sum(quantity)::bigint % 12 AS rest FROM orders GROUP BY region
+
+-- id: tools-37
+SELECT bool_and(n > 10) AS every_region, arg_max(region, n) AS best FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) AS t
+
+-- id: tools-38
+WITH goals(region, goal) AS (VALUES ('north', 300), ('south', 400)) SELECT g.region, g.goal, x.n >= g.goal AS reached FROM goals AS g JOIN (SELECT region, count(*) AS n FROM orders GROUP BY region) AS x USING (region)
+
+-- id: tools-39
+WITH rows (area, pieces) AS (SELECT region, quantity FROM orders) SELECT area, sum(pieces) FROM rows GROUP BY area
+
+-- id: tools-40
+SELECT r.country, x.q / sum(x.q) OVER (PARTITION BY r.country) AS within_country FROM regions AS r JOIN (SELECT region, sum(quantity) AS q FROM orders GROUP BY region) AS x USING (region)
+
+-- id: tools-41
+SELECT region FROM orders GROUP BY region INTERSECT SELECT region FROM regions WHERE country = 'home'
+
+-- id: tools-42
+SELECT count(*) FROM orders WHERE unit_price / quantity > 20
+
+-- id: tools-43
+SELECT CASE WHEN unit_price / age >= 2 THEN 'dear' ELSE 'cheap' END AS k, count(*) FROM orders WHERE age > 0 GROUP BY 1
+
+-- id: tools-44
+SELECT avg(unit_price / quantity) FROM orders
+
+-- id: tools-45
+SELECT datediff('month', order_date, shipped) AS months, count(*) FROM orders GROUP BY 1
+
+-- id: tools-46
+SELECT year(shipped) - year(order_date) AS years, count(*) FROM orders GROUP BY 1
+
+-- id: tools-47
+SELECT count(*) FROM orders WHERE month(order_date) = month(shipped)
+
+-- id: tools-48
+SELECT sum(abs(unit_price - 50)) AS away, sum(greatest(unit_price - 100, 0)) AS above, sum(power(unit_price - 50, 2)) AS squares FROM orders
+
+-- id: tools-49
+SELECT count(*) FROM orders WHERE coalesce(region, '') <> ''
+
+-- id: tools-50
+SELECT shipped - order_date AS days, count(*) FROM orders WHERE shipped - order_date BETWEEN 0 AND 14 GROUP BY 1
+
+-- id: tools-51
+SELECT median(shipped - order_date) AS days FROM orders
+
+-- id: tools-52
+SELECT channel, count(*) AS n, sum(p) AS p FROM (SELECT 'near' AS channel, unit_price AS p FROM orders WHERE region IN ('north', 'south') UNION ALL SELECT 'far' AS channel, unit_price AS p FROM orders WHERE region = 'abroad') AS t GROUP BY channel
+
+-- id: tools-53
+SELECT max(order_date) AS latest, min(shipped) AS first FROM orders
+
+-- id: tools-54
+SELECT region, string_agg(channel, ', ' ORDER BY n DESC) AS ranking FROM (SELECT region, channel, count(*) AS n FROM orders GROUP BY 1, 2) AS t GROUP BY region
+
+-- id: tools-55
+SELECT LISTAGG(DISTINCT region, ',') WITHIN GROUP (ORDER BY region) FROM orders
+-- refused: rows as a text
+
+-- id: tools-56
+SELECT EVERY(returned) FROM orders
+-- refused: one row decides it
+
+-- id: tools-57
+SELECT region, n FROM (SELECT region, count(*) AS n FROM orders GROUP BY region) AS t WHERE n >= ALL (SELECT count(*) FROM orders GROUP BY region)
+-- refused: ALL
+
+-- id: tools-58
+SELECT a.product, b.product, count(*) FROM orders AS a JOIN orders AS b ON a.customer_id = b.customer_id AND a.product < b.product GROUP BY 1, 2
+-- refused: a self-join
+
+-- id: tools-59
+SELECT * FROM orders ORDER BY unit_price DESC LIMIT 1
+-- refused: rows

@@ -350,3 +350,15 @@ SELECT sum(age) // 100 AS a, count(*) // 7.5 AS b, -count(*) // 1000 AS c FROM s
 WITH x (s, a) AS (SELECT sex, age FROM stays) SELECT s, sum(a) FROM x GROUP BY s
 
 SELECT t, n / 2 AS half FROM (SELECT s AS t, count(*) AS n FROM (SELECT sex, age FROM stays) AS y (s, b) WHERE b > 3 GROUP BY 1) AS z
+
+SELECT t.sex, count(*) AS n, avg(age) FILTER (WHERE age > 3) AS a FROM (SELECT sex, age FROM stays WHERE emergency UNION ALL SELECT sex, age FROM stays WHERE NOT emergency) AS t WHERE t.age < 15 GROUP BY 1 HAVING count(*) > 5 ORDER BY n DESC
+
+WITH u AS (SELECT 'a' AS kind, age AS x, admitted FROM stays UNION ALL SELECT 'b', stay * 2, admitted FROM stays WHERE sex = 'male') SELECT kind, month(admitted) AS m, sum(x) / count(*) AS mean, count_if(x > 3) AS c FROM u GROUP BY kind, m
+
+SELECT count(*) AS n, sum(x) AS s FROM (SELECT age AS x FROM stays UNION ALL SELECT 1 FROM stays UNION ALL SELECT stay FROM stays WHERE emergency) AS t
+
+SELECT CAST(sqrt(n - 1000) AS INTEGER) AS a, CAST(ln(n - n) AS DECIMAL(9, 2)) AS b, CAST(n / (n - n) AS DOUBLE) AS c, CAST(CAST('x' || sex AS INTEGER) AS DOUBLE) AS d FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+-- duckdb: SELECT CAST(CASE WHEN n >= 1000 THEN sqrt(n - 1000) END AS INTEGER), NULL, NULL, NULL FROM (SELECT sex, count(*) AS n FROM stays GROUP BY sex) AS t
+
+SELECT rpad(sex, n, '.') AS p, length(repeat(sex, n / 100)) AS r, length(repeat(repeat(sex, 900), 900)) AS q, length(lpad('x', 90000, 'y')) AS l, length(replace(repeat('y', 900), 'y', repeat('z', 900))) AS z FROM (SELECT sex, 9 + 0 * count(*) AS n FROM stays GROUP BY sex) AS t
+-- duckdb: SELECT rpad(sex, 9, '.'), 0, 10000, NULL, 10000 FROM (SELECT DISTINCT sex FROM stays) AS t

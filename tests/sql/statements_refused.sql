@@ -84,7 +84,10 @@ SELECT n CROSS JOIN FROM (SELECT count(*) AS n FROM stays) AS x
 WITH x AS (EXPLAIN SELECT count(*) FROM stays) SELECT * FROM x
 -- 1:12 Only SELECT is answered.
 
-SELECT sex, count(*) FROM (SELECT sex, age FROM stays WHERE emergency UNION ALL SELECT sex, age FROM stays WHERE NOT emergency) AS t GROUP BY sex
+SELECT sex, median(age) FROM (SELECT sex, age FROM stays WHERE emergency UNION ALL SELECT sex, age FROM stays WHERE NOT emergency) AS t GROUP BY sex
+-- 1:38 Rows of several SELECTs are put together before they are aggregated.
+
+SELECT sex, count(*) FROM (SELECT sex, age FROM stays WHERE emergency UNION SELECT sex, age FROM stays WHERE NOT emergency) AS t GROUP BY sex
 -- 1:35 Rows of several SELECTs are put together before they are aggregated.
 
 SELECT sex, mode(age) FROM stays GROUP BY sex

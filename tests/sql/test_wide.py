@@ -83,6 +83,8 @@ ANSWERED = [
     "SELECT year(sold) - year(joined) AS years, count(*) FROM orders WHERE joined >= '2015-01-01' GROUP BY 1",
     "SELECT count(*) FROM orders WHERE datediff('year', joined, sold) BETWEEN 3 AND 30",
     "SELECT sum(datediff('year', joined, sold)), avg(datediff('year', joined, sold)) FROM orders",
+    "SELECT sold - joined AS days, count(*) FROM orders WHERE sold - joined BETWEEN -20 AND 100 GROUP BY days",
+    "SELECT sold - joined AS d, quantity > 9 AS q, count(*) FROM orders WHERE sold - joined IN (0, 7) GROUP BY 1, 2",
     "SELECT count(*) FROM orders WHERE datediff('quarter', sold, DATE '2023-05-05') = 1",
     "SELECT count(*) FROM orders WHERE month(sold) = month(joined)",
     "SELECT count(*) FROM orders WHERE NOT quarter(sold) > quarter(joined)",

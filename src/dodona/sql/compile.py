@@ -271,6 +271,7 @@ def compile_tree(text: str, schema: Schema, tree: exp.Select, view: RowView | No
         where = NOTHING
     elif where == NOTHING:
         scope.warn("No row can meet WHERE: every count and sum is 0.")
+    scope = replace(scope, where=where)
     items = [_Item.of(scope, node) for node in tree.expressions]
     distinct = _distinct(scope, tree, items)
     compiled: dict[exp.Expr, CompiledKey] = {}

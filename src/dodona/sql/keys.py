@@ -25,12 +25,15 @@ from dodona.schema.attributes import (
     numeric_grid,
 )
 from dodona.schema.partition import Partition
+from dodona.sql.aggregate import public_range
 from dodona.sql.calendar import date_part_values, date_partition
-from dodona.sql.comparison import compare_leaf, missing_predicate
+from dodona.sql.comparison import compare_leaf, missing_predicate, null_predicate
 from dodona.sql.condition import compile_scalar
 from dodona.sql.scalar import (
+    MOST_LEAVES,
     UNKNOWN,
     Computed,
+    Formula,
     Leaf,
     Mapped,
     Outcome,
@@ -40,9 +43,10 @@ from dodona.sql.scalar import (
     constant_value,
     is_unknown,
     locate_mismatch,
+    scalar_from_leaf,
 )
 from dodona.sql.scope import Scope
-from dodona.sql.tables import tabulate_scalar
+from dodona.sql.tables import common_unit, tabulate_scalar
 
 _BIN = "bin"
 _MOST_COMPUTED = 1 << 12
@@ -87,6 +91,9 @@ def compile_key(scope: Scope, node: exp.Expr) -> CompiledKey:
 def _computed_key(scope: Scope, node: exp.Expr, scalar: Scalar) -> CompiledKey:
     """Return the groups of rows in which an expression has the same value."""
     scope.work(node, len(scalar.leaves) * scalar.width)
+    formula = scalar.otherwise if not scalar.branches else None
+    if isinstance(formula, Formula) and math.prod(column.cells for column in formula.columns) > queries.MOST_TABLE:
+        return _formula_key(scope, node, formula)
     table = locate_mismatch(scope, node, lambda: tabulate_scalar(scalar, scope.schema.domain))
     cut = _adjacent_groups(table)
     if cut is not None:
@@ -103,6 +110,28 @@ def _computed_key(scope: Scope, node: exp.Expr, scalar: Scalar) -> CompiledKey:
     labels = tuple(_outcome_label(outcome) for outcome in ordered)
     branches = [(_case_label(outcome), table.where(partial(_same, outcome))) for outcome in ordered[:-1]]
     return CompiledKey(queries.CaseKey(tuple(branches), _case_label(ordered[-1])), labels=labels)
+
+
+def _formula_key(scope: Scope, node: exp.Expr, formula: Formula) -> CompiledKey:
+    """Return a group for each value that WHERE allows of a sum, a difference or a product of wide columns."""
+    scalar = scalar_from_leaf(formula)
+    span = public_range(scalar, scope.where)
+    unit = common_unit([number for powers, number in formula.terms if powers])
+    count = (span.upper - span.lower) / unit + 1
+    if formula.days or count > MOST_LEAVES:
+        written = node.sql(comments=False)[:60]
+        what = f"`{written}` may have {int(count)} values here; {MOST_LEAVES} make groups."
+        raise scope.fault(
+            node, what, f"Write WHERE {written} BETWEEN 0 AND 30, or group by CASE WHEN {written} < 7 ..."
+        )
+    values = [span.lower + place * unit for place in range(int(count))]
+    branches = [(_case_label(value), compare_leaf(formula, "=", value)[0]) for value in values]
+    scope.bounded(node, *(guard for _, guard in branches))
+    complete = all(column.landing is not None for column in formula.columns)
+    if not complete:
+        branches += [(MISSING, null_predicate(formula)), (OUTSIDE, NOTHING)]
+    labels = (*map(_outcome_label, values), *(() if complete else (MISSING, OUTSIDE)))
+    return CompiledKey(queries.CaseKey(tuple(branches[:-1]), branches[-1][0]), labels=labels)
 
 
 def _same(outcome: Outcome, other: Outcome) -> bool:

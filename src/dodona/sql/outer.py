@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
-from dodona.sql.parse import RELATIONS
+from dodona.sql.parse import RELATIONS, bare
 from dodona.sql.refusals import END_ALONE, INTERVAL_ENDS
 from dodona.sql.scope import InvalidSql, node_start
 
@@ -119,9 +119,10 @@ def _known_names() -> list[str]:
 # --- Reading by DuckDB: the same meaning for every number, and NULL where a number has no value. ---
 
 
-_POSITIVE = (exp.Ln, exp.Log)
 _LONGEST_REPEAT = 1_000
 """Beyond it a repeated text is NULL, so that no noisy number makes a result too large."""
+_LONGEST_TEXT, _LONGEST_PART = 10_000, 100
+"""The lengths to which texts that are joined, padded or replaced are cut, and the parts that are repeated in them."""
 _INTEGERS = frozenset((exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT))
 _DECIMALS = frozenset((exp.DType.DECIMAL, exp.DType.FLOAT, exp.DType.DOUBLE))
 _TEXTS = frozenset((exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR))
@@ -131,34 +132,62 @@ _CASTS = _INTEGERS | _DECIMALS | _TEXTS | {exp.DType.DATE, exp.DType.TIMESTAMP, 
 def total_functions(text: str, tree: exp.Expr) -> exp.Expr:
     """Return the tree with NULL for what has no value: a division by zero, a logarithm of 0, a cast that fails.
 
-    A decimal is a double, rounded to its places: answers are doubles, and no digits of theirs may overflow.
+    A decimal is a double, rounded to its places: answers are doubles, and no digits of theirs may overflow. Texts have
+    a bounded length, as no limit on memory holds them.
     """
+    for node in reversed(list(tree.walk())):  # what is inside comes first, as what is around may be made anew
+        changed = _total(text, node)
+        if changed is not node:
+            node.replace(changed)
+            tree = changed if node is tree else tree
+    return tree
 
-    def change(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Div | exp.Mod | exp.IntDiv):
-            below = node.expression
-            while isinstance(below, exp.Paren):
-                below = below.this
-            if isinstance(below, exp.Literal):
-                if not below.is_string and float(below.this) == 0:
-                    raise InvalidSql(text, node_start(below, text), "This divides by zero.", "Write another divisor.")
-                return _whole(node)
-            node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+
+def _total(text: str, node: exp.Expr) -> exp.Expr:
+    """Return one node with a value, or NULL, for all values of its parts."""
+    match node:
+        case exp.Div() | exp.Mod() | exp.IntDiv():
+            below = bare(node.expression)
+            if not isinstance(below, exp.Literal):
+                node.set("expression", exp.Nullif(this=node.expression, expression=exp.Literal.number(0)))
+            elif not below.is_string and float(below.this) == 0:
+                raise InvalidSql(text, node_start(below, text), "This divides by zero.", "Write another divisor.")
             return _whole(node)
-        if isinstance(node, exp.Sqrt):
+        case exp.Sqrt():
             node.set("this", _where(node.this, exp.GTE))
-        elif isinstance(node, _POSITIVE):
+        case exp.Ln() | exp.Log():
             name = "expression" if node.args.get("expression") is not None else "this"
             node.set(name, _where(node.args[name], exp.GT))
-        elif isinstance(node, exp.Cast):
+        case exp.Cast():
             return _cast(text, node)
-        elif isinstance(node, exp.Repeat):
-            times = node.args["times"]
-            short = exp.Between(this=times.copy(), low=exp.Literal.number(0), high=exp.Literal.number(_LONGEST_REPEAT))
-            node.set("times", exp.Case(ifs=[exp.If(this=short, true=times)]))
-        return node
+        case (
+            exp.Repeat() | exp.Pad() | exp.Replace() | exp.RegexpReplace() | exp.Concat() | exp.ConcatWs() | exp.DPipe()
+        ):
+            return _short(node)
+        case exp.GroupConcat():
+            node.set("this", _cut(node.this, _LONGEST_PART))
+    return node
 
-    return tree.transform(change, copy=False)
+
+def _short(node: exp.Expr) -> exp.Expr:
+    """Return a function that makes longer texts of short ones, with a bound on what it reads and on what it gives."""
+    if isinstance(node, exp.Repeat | exp.Pad):
+        name, most = ("times", _LONGEST_REPEAT) if isinstance(node, exp.Repeat) else ("expression", _LONGEST_TEXT)
+        number = exp.TryCast(this=node.args[name], to=exp.DataType(this=exp.DType.INT))
+        within = exp.Between(this=number.copy(), low=exp.Literal.number(0), high=exp.Literal.number(most))
+        node.set(name, exp.Case(ifs=[exp.If(this=within, true=number)]))
+    if isinstance(node, exp.Repeat | exp.Replace | exp.RegexpReplace):
+        node.set("this", _cut(node.this, _LONGEST_TEXT if node.args.get("replacement") else _LONGEST_PART))
+        if node.args.get("replacement"):
+            node.set("replacement", _cut(node.args["replacement"], _LONGEST_PART))
+    around = node.parent
+    chained = isinstance(node, exp.DPipe) and isinstance(around, exp.DPipe)
+    return node if chained else _cut(node.copy(), _LONGEST_TEXT)  # the node itself still stands in the tree
+
+
+def _cut(value: exp.Expr, most: int) -> exp.Expr:
+    """Return a text cut to a length."""
+    return exp.Left(this=value, expression=exp.Literal.number(most))
 
 
 def _whole(node: exp.Expr) -> exp.Expr:

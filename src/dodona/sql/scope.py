@@ -168,6 +168,8 @@ class Scope:
     """The day of asking."""
     elsewhere: Schema | None = None
     """The whole schema, if it has tables that the statement does not name."""
+    where: Predicate = EVERYTHING
+    """The rows that WHERE chooses, once it is read."""
 
     def work(self, node: exp.Expr, cells: int) -> None:
         """Add to the effort, and refuse a question that takes longer to compile than to answer."""

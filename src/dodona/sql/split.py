@@ -279,7 +279,7 @@ class Splitter:
             inner = part.this if isinstance(part, exp.Subquery) else part
             if isinstance(inner, exp.Select) and self.row_select(inner, environment) is not None:
                 what = "Rows of several SELECTs are put together before they are aggregated."
-                instead = "Aggregate in each SELECT, then put the answers together; or write one SELECT with OR."
+                instead = "Count and add up a UNION ALL, aggregate in each SELECT, or write one SELECT with OR."
                 raise self.source.fault(inner, what, instead)
 
     def _person_rows(self, node: exp.Expr, environment: Environment) -> RowRelation | None:

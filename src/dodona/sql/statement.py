@@ -20,7 +20,7 @@ from dodona.query.statement import DRAW, RELATION, OutputColumn, Statement
 from dodona.schema.schema import Schema
 from dodona.sql.compile import CLOCK, compile_sql, read_statement
 from dodona.sql.groups import Parts, compile_rows
-from dodona.sql.joins import PUBLIC, mark_public
+from dodona.sql.joins import PUBLIC, mark_public, written_name
 from dodona.sql.outer import is_outer_aggregate, render, total_functions
 from dodona.sql.parse import explain_reserved_word, parse_statement
 from dodona.sql.person_ids import write_people_plainly
@@ -29,6 +29,7 @@ from dodona.sql.refusals import INTERVAL_ENDS
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
 from dodona.sql.scope import TODAY, InvalidSql, change_part, day_of_asking, describe_today, find_private
 from dodona.sql.split import Splitter, resolve_relation
+from dodona.sql.unions import aggregate_unions
 
 _KEPT = 128
 _LONGEST_KEPT = 1 << 12
@@ -80,6 +81,10 @@ def _tree(text: str, schema: Schema) -> exp.Query:
         _unwrap_joins(origin)
     if schema.unit.id is not None:
         write_people_plainly(tree, schema.unit.id)
+    ctes = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    aggregate_unions(
+        tree, lambda item: item.name.casefold() not in ctes and find_private(schema, written_name(item)) is not None
+    )
     merge_people(tree, schema)
     mark_public(tree, schema)
     return tree
