@@ -51,6 +51,21 @@ def test_all_questions_of_a_statement_are_charged_together_once() -> None:
         assert [charge.text for charge in asked.history] == [TWO]
 
 
+def test_months_of_a_statement_are_drawn_along_the_time_and_null_is_written_below() -> None:
+    day = Schema.of("stays", Date("day", dt.date(2024, 1, 1), dt.date(2024, 6, 30)), size=600)
+    days = pa.table({"day": [dt.date(2024, 1 + row % 6, 1) for row in range(600)]})
+    text = (
+        "SELECT m, n / sum(n) OVER () AS y FROM "
+        "(SELECT date_trunc('month', day) AS m, count(*) AS n FROM stays GROUP BY 1) AS x ORDER BY m"
+    )
+    with pytest.warns(UserWarning, match="in memory"):
+        asked = dodona.open(days, schema=day, budget=Budget(9, 0, "pure"))
+    axes = asked.ask(text, epsilon="0.1").plot()
+    asked.close()
+    assert len(axes.lines) == 6
+    assert axes.get_xlabel().count("NULL: ") == 2
+
+
 def test_a_statement_that_was_asked_is_free_and_says_the_same_again() -> None:
     with curator() as asked:
         first = asked.ask(SHARE, within="2%")

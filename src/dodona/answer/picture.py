@@ -37,7 +37,7 @@ class EstimateBar:
     low: float
     high: float
     declared: bool = True
-    """Whether the group is one of the declared values: `<missing>` and `<outside>` are drawn apart from them."""
+    """Whether the group is one of the declared values: `<missing>`, `<outside>` and NULL are drawn apart from them."""
     day: date | None = None
     """The first day of the group, where groups are spans of days."""
 
@@ -62,7 +62,8 @@ def _bar(row: Row, named: list[int], cell: Estimate) -> EstimateBar:
     """Return a bar named by the group's labels, in column order."""
     name = ", ".join(cell_text(row.cells[place]) for place in named)
     value = None if cell.value is None else to_float(cell.value)
-    declared = not any(key in RESERVED_LABELS for key in row.keys if isinstance(key, str))
+    unknown = any(value is None for value in row.values)  # as statements have it, where questions have labels
+    declared = not unknown and not any(key in RESERVED_LABELS for key in row.keys if isinstance(key, str))
     first = row.values[0] if len(row.keys) == 1 else None
     day = first if isinstance(first, date) else None
     return EstimateBar(name, value, to_float(cell.low), to_float(cell.high), declared, day)
