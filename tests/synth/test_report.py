@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from dodona.errors import InvalidRequest
+from dodona.schema.attributes import Boolean, Integer
+from dodona.schema.schema import Schema
 from dodona.synth.methods import Blr, Guaranteed, Mwem
-from dodona.synth.report import owner_report, public_report, row_counts
+from dodona.synth.report import _runs_of_values, owner_report, public_report, row_counts
 from dodona.synth.synthesize import synthesize
 from dodona.synth.workload import Workload
-from tests.synth.scene import columns, curator_of, ledger_of, schema, tiny, tiny_columns
+from tests.synth.scene import ROWS, columns, curator_of, ledger_of, schema, tiny, tiny_columns
 
 SCHEMA = schema()
 TWO = Workload.ways(SCHEMA.domain, 2)
@@ -101,3 +103,20 @@ def test_counts_of_rows_are_those_of_their_table():
     table = rows.to_pandas().groupby(["sex", "ward"]).size()
     assert row_counts(rows, block).sum() == 1000
     np.testing.assert_array_equal(np.sort(row_counts(rows, block)[row_counts(rows, block) > 0]), np.sort(table))
+
+
+def test_columns_of_many_ordered_values_are_shown_in_runs_with_intervals():
+    """Values one by one, the most frequent first, would show neither where rows are nor how sure that is."""
+    held = {"age": [20] * 3_000 + [70] * 1_000, "night": [False, True] * 2_000}
+    declared = Schema.of("stays", Integer("age", 0, 99, otherwise=0), Boolean("night", otherwise=False), size=ROWS)
+    model = synthesize(curator_of(declared, held, ledger=ledger_of(declared)), "2-way", epsilon="1")
+    page = public_report(model)
+    assert page.index("age, in runs of values") < page.index("20 to 24") < page.index("70 to 74")
+    bars = {bar.name: bar for bar in _runs_of_values(model, declared.domain["age"])}
+    assert len(bars) == 20
+    for label, share in (("20 to 24", 0.75), ("70 to 74", 0.25), ("0 to 4", 0.0)):
+        bar = bars[label]
+        assert bar.low is not None
+        assert bar.high is not None
+        assert bar.low - 0.05 < share < bar.high + 0.05
+        assert abs(bar.value - share) < 0.1

@@ -95,7 +95,7 @@ def _together(domain: Domain, blocks: list[Block]) -> Workload:
         used = frozenset[str]().union(*(block.attributes for block in blocks))
         widest = max(sorted(used), key=lambda name: domain[name].cells)
         raise InvalidWorkload(
-            f"These {len(blocks):,} marginals have {values:,} cells together, and {MOST_VALUES:,} are asked at once. "
+            f"These {len(blocks):,} marginals have {values:,} cells together, more than {MOST_VALUES:,}. "
             f"Name fewer columns= for it, perhaps without {widest}, which has {domain[widest].cells:,} values."
         )
     try:

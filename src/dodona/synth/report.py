@@ -18,11 +18,13 @@ from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
 from dodona.knowledge.fit import ObservedBlock
 from dodona.numbers import format_percent
+from dodona.query.predicate import EVERYTHING
 from dodona.query.query import Block, block_weights, group_numbers
+from dodona.schema.attributes import Attribute, Category
 from dodona.schema.encoding import encode
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain, Schema
-from dodona.synth.accuracy import MarginalError, label_text, marginal_error
+from dodona.synth.accuracy import MarginalError, label_text, marginal_error, released_counts
 from dodona.synth.charts import INK, WARM, PlotPoint, ShareBar, draw_bars, draw_points, draw_ranges
 from dodona.synth.model import SyntheticModel
 from dodona.synth.run import describe_block
@@ -32,7 +34,7 @@ from dodona.synth.workload import marginal_block, marginal_columns
 # --- The public report of a release: one HTML file with embedded charts, computed only from public facts. ---
 
 
-_SHOWN_VALUES = 40
+_SHOWN_VALUES, _SHOWN_RUNS = 40, 20
 _WORST = 20
 _NINETY_FIVE = 1.96
 _STYLE = (
@@ -136,6 +138,9 @@ def _marginals_section(model: SyntheticModel) -> Section:
     pictures = []
     for name in model.workload.names:
         attribute = model.schema.domain[name]
+        if attribute.size > _SHOWN_VALUES and not isinstance(attribute, Category):
+            pictures.append(draw_bars(_runs_of_values(model, attribute), title=f"{name}, in runs of values"))
+            continue
         block = marginal_block(model.schema.domain, [name])
         shares = model.expect([block]) / model.size
         names = [label_text(attribute, code) for code in range(len(shares))]
@@ -146,6 +151,22 @@ def _marginals_section(model: SyntheticModel) -> Section:
         pictures.append(draw_bars(drawn, title=name))
     note = "<p class='note'>Bars are the model; lines are 95% intervals of what was measured.</p>"
     return Section("Columns one by one", note + "".join(pictures))
+
+
+def _runs_of_values(model: SyntheticModel, attribute: Attribute) -> list[ShareBar]:
+    """Return bars for runs of the values of an ordered column, in their order."""
+    firsts = tuple(sorted({place * attribute.size // _SHOWN_RUNS for place in range(_SHOWN_RUNS)}))
+    partition = Partition.cut(attribute, firsts)
+    block = Block(EVERYTHING, (partition,))
+    counts = released_counts(model.schema.domain, model.seen, block, size=model.size, confidence=0.95)
+    shares, names = (
+        model.expect([block]) / model.size,
+        [group_label(partition, attribute, group) for group in range(partition.groups)],
+    )
+    if counts is None or counts.low is None or counts.high is None:
+        return [ShareBar(str(name), share) for name, share in zip(names, shares.tolist(), strict=True)]
+    ends = zip((counts.low / model.size).tolist(), (counts.high / model.size).tolist(), strict=True)
+    return [ShareBar(str(name), share, *end) for name, share, end in zip(names, shares.tolist(), ends, strict=True)]
 
 
 def _errors_section(model: SyntheticModel, rows: SyntheticRows | None) -> Section:

@@ -168,8 +168,11 @@ def marginal_block(domain: Domain, names: Sequence[str], bins: Mapping[str, Part
     cut = bins or {}
     block = Block(EVERYTHING, tuple(cut.get(attribute.name) or Partition.every(attribute, 1) for attribute in ordered))
     if math.prod(key.groups for key in block.keys) > MOST_VALUES:
-        listed = ", ".join(names)
-        raise InvalidWorkload(f"The marginal of {listed} has {block.values} cells, and {MOST_VALUES} are asked.")
+        widest = max(ordered, key=lambda attribute: attribute.cells)
+        raise InvalidWorkload(
+            f"The marginal of {', '.join(names)} has {block.values:,} cells, more than {MOST_VALUES:,}. "
+            f"Leave out {widest.name}, which has {widest.cells:,} values, or declare it in coarser steps."
+        )
     return block
 
 
