@@ -40,7 +40,7 @@ demo: $(DEMO_READY)  ## ask a made-up hospital a dozen questions, beside the tru
 	@$(RUN) -m demo
 
 test: $(READY) $(WEB_READY)  ## run every test but the soak
-	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not soak"
+	@$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not soak" --durations 10 --durations-min 5
 
 lint: $(READY)  ## format, lint, types and layers
 	@$(RUN) -m ruff format --check

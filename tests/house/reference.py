@@ -133,7 +133,7 @@ def _address(shown: str, operation: dict[str, Any], schemas: dict[str, Any], *, 
     if rows:
         lines += ["| | |\n|---|---|", *(f"| `{left}` | {_cell(right)} |" for left, right in rows), ""]
     kinds = [
-        f"{status}: {', '.join(f'`{kind}`' for kind in reply['content']) if 'content' in reply else 'no body'}"
+        f"{status}: {', '.join(f'`{kind}`' for kind in reply['content']) if reply.get('content') else 'no body'}"
         for status, reply in operation["responses"].items()
         if int(status) < 400
     ]

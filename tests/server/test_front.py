@@ -380,8 +380,8 @@ def test_a_bad_body_is_a_problem(server, content, status, code):
 def test_a_mistake_in_a_field_is_told_once_and_in_words_of_the_interface(server):
     refusal = problem(send(server, b'{"question": "x", "within": [[1]], "epsilon": {}}'), 400, "invalid-request")
     assert refusal["detail"] == (
-        'body.within: How far off it may be: 50, "1%", or one for each column. '
-        "body.epsilon: What it may cost alone, instead of `within`."
+        'body.within: The tolerance: 50, "1%", or one for each column. '
+        "body.epsilon: The price of the question alone, instead of `within`."
     )
     refusal = problem(send(server, b'{"questoin": "x"}'), 400, "invalid-request")
     assert refusal["detail"] == "body.question: Field required. body.questoin: Extra inputs are not permitted."

@@ -132,7 +132,7 @@ async def grant(request: Request, name: Person, dataset: Dataset, body: models.G
 
 @everyone.delete("/accounts/{name}/grants/{dataset}", status_code=204, responses=replies(None, status=204))
 async def withdraw(request: Request, name: Person, dataset: Dataset) -> Response:
-    """Take the role for a dataset away. For the dataset's owners."""
+    """Remove the role for a dataset. For the dataset's owners."""
     _who(request, "withdraw").require(dataset, "owner")
     await _do(request, lambda accounts: accounts.withdraw(name, dataset))
     return Response(status_code=204)

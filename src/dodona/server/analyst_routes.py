@@ -67,7 +67,7 @@ async def describe(request: Request, dataset: Dataset) -> Response:
     responses=replies({"made_up": True, "rows": [{"sex": "female", "age": 37, "admitted": "2025-03-01"}]}),
 )
 async def preview(request: Request, dataset: Dataset) -> Response:
-    """Show made-up rows, where the owner allows it: they follow from the schema, and tell nothing about the data."""
+    """Show made-up rows, where the owner allows it: they follow from the schema alone."""
     return await _relay(request).call(request, "preview", dataset, {})
 
 
@@ -134,7 +134,7 @@ async def quote(request: Request, dataset: Dataset, body: models.QuoteBody) -> R
 
 @router.post("/datasets/{dataset}/rehearsals", tags=["asking"], responses=replies(_ANSWER, kinds=TABLES))
 async def rehearse(request: Request, dataset: Dataset, body: models.RehearseBody) -> Response:
-    """Answer a question on made-up rows. Nothing is spent, and nothing about the data is said."""
+    """Answer a question on made-up rows. Nothing is spent, and the reply does not depend on the data."""
     return await _relay(request).call(request, "rehearse", dataset, body.arguments(), offered=TABLES)
 
 
@@ -144,7 +144,7 @@ async def recall(
     dataset: Dataset,
     key: PathKey,
     view: ViewQuery = "single",
-    confidence: Annotated[float | None, Query(gt=0, lt=1, description="How sure an interval is.")] = None,
+    confidence: Annotated[float | None, Query(gt=0, lt=1, description="The confidence of each interval.")] = None,
 ) -> Response:
     """Show again what the caller bought under a key. Free."""
     arguments: dict[str, object] = {"key": key, "view": view}
@@ -236,7 +236,7 @@ async def release_rows(request: Request, dataset: Dataset, key: PathKey) -> Resp
     responses=replies({"state": "running", "progress": 0.4}),
 )
 async def release(request: Request, dataset: Dataset, key: PathKey) -> Response:
-    """Show how far a release is."""
+    """Show the progress of a release."""
     return await _relay(request).call(request, "release", dataset, {"key": key})
 
 

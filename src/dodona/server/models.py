@@ -45,11 +45,11 @@ class _Body(BaseModel):
 
 
 class _Priced(_Body):
-    within: Tolerances | None = Field(None, description='How far off it may be: 50, "1%", or one for each column.')
-    confidence: Confidence | None = Field(None, description="How sure an interval is.")
-    epsilon: Amount | None = Field(None, description="What it may cost alone, instead of `within`.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
-    fresh: bool = Field(default=False, description="Measure with new noise alone, for what earlier answers led to.")
+    within: Tolerances | None = Field(None, description='The tolerance: 50, "1%", or one for each column.')
+    confidence: Confidence | None = Field(None, description="The confidence of each interval.")
+    epsilon: Amount | None = Field(None, description="The price of the question alone, instead of `within`.")
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
+    fresh: bool = Field(default=False, description="Use fresh noise only, for a question that earlier answers led to.")
 
 
 def _example(**fields: JsonValue) -> ConfigDict:
@@ -99,9 +99,9 @@ class PrepareBody(_Body):
 
     model_config = _example(questions=["SELECT sex, diagnosis, count(*) FROM stays GROUP BY sex, diagnosis"], within=50)
     questions: Questions = Field(description="SQL over the dataset's table.")
-    within: Tolerances | None = Field(None, description='How far off it may be: 50, "1%", or one for each column.')
-    confidence: Confidence | None = Field(None, description="How sure an interval is.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+    within: Tolerances | None = Field(None, description='The tolerance: 50, "1%", or one for each column.')
+    confidence: Confidence | None = Field(None, description="The confidence of each interval.")
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
 
 
 class ChooseBody(_Body):
@@ -111,9 +111,9 @@ class ChooseBody(_Body):
         question="SELECT diagnosis, count(*) FROM stays GROUP BY diagnosis", epsilon="0.05", count=3
     )
     question: Question = Field(description="SQL over the dataset's table.")
-    epsilon: Amount = Field(description="What it costs alone.")
+    epsilon: Amount = Field(description="The price of the call alone.")
     count: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="How many to name.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
 
 
 class WatchBody(_Body):
@@ -121,10 +121,10 @@ class WatchBody(_Body):
 
     model_config = _example(threshold=9000, epsilon="0.1", alerts=2, questions=100)
     threshold: Whole = Field(description="The count that an alert is about.")
-    epsilon: Amount = Field(description="What it costs alone.")
+    epsilon: Amount = Field(description="The price of the call alone.")
     alerts: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="How many alerts are paid for.")
     questions: Annotated[int, Field(ge=1, le=10**9)] = Field(1000, description="How many counts will be compared.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
 
 
 class WatchQuestionBody(_Body):
@@ -140,10 +140,10 @@ class WeightsBody(_Body):
 
     model_config = _example(questions=["SELECT count(*) FROM stays WHERE sex = 'female'"], epsilon="0.2")
     questions: Questions = Field(description="SQL over the dataset's table.")
-    epsilon: Amount = Field(description="What it costs alone.")
-    columns: Columns | None = Field(None, description="Over these columns; over all that occur if left out.")
-    confidence: Confidence | None = Field(None, description="How sure an interval is.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+    epsilon: Amount = Field(description="The price of the call alone.")
+    columns: Columns | None = Field(None, description="The columns. Default: all in the questions.")
+    confidence: Confidence | None = Field(None, description="The confidence of each interval.")
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
 
 
 class SynthesizeBody(_Body):
@@ -159,16 +159,16 @@ class SynthesizeBody(_Body):
     ways: Annotated[int, Field(ge=1, le=20)] | None = Field(
         None, description="All tables of so many columns, as a number."
     )
-    columns: Columns | None = Field(None, description="Of these columns; of all if left out.")
+    columns: Columns | None = Field(None, description="The columns. Default: all.")
     marginals: Annotated[list[Columns], Field(min_length=1, max_length=1000)] | None = Field(
-        None, description="These tables, instead of `ways`."
+        None, description="These marginals, instead of `ways`."
     )
-    epsilon: Amount | None = Field(None, description="What it may cost alone.")
+    epsilon: Amount | None = Field(None, description="The price of the call alone.")
     share: Amount | None = Field(None, description="What it may take of the budget, instead of `epsilon`.")
     method: Literal["annealed", "mwem", "guaranteed", "blr"] | None = Field(None, description="How it is made.")
     rows: Literal["rounded", "sampled", "weighted"] | None = Field(None, description="How rows are made up.")
     count: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(None, description="How many rows.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
 
 
 class RequestBody(_Body):
@@ -177,9 +177,9 @@ class RequestBody(_Body):
     model_config = _example(question=_COUNT, within="0.1%")
     question: Question | None = Field(None, description="SQL over the dataset's table.")
     questions: Questions | None = Field(None, description="Several of them, instead of one.")
-    within: Tolerances | None = Field(None, description='How far off it may be: 50, "1%", or one for each column.')
-    confidence: Confidence | None = Field(None, description="How sure an interval is.")
-    epsilon: Amount | None = Field(None, description="What it may cost alone, instead of `within`.")
+    within: Tolerances | None = Field(None, description='The tolerance: 50, "1%", or one for each column.')
+    confidence: Confidence | None = Field(None, description="The confidence of each interval.")
+    epsilon: Amount | None = Field(None, description="The price of the question alone, instead of `within`.")
 
 
 class DecisionBody(_Body):
@@ -201,25 +201,25 @@ class PublishBody(_Body):
     """What a noisy figure of the rows that the cap leaves out may cost."""
 
     model_config = _example(epsilon="0.1", max_price="2%")
-    epsilon: Amount = Field(description="What it costs alone.")
-    max_price: Amount | None = Field(None, description='What it may take of the budget, such as "2%".')
+    epsilon: Amount = Field(description="The price of the call alone.")
+    max_price: Amount | None = Field(None, description='The most it may take of the budget, such as "2%".')
 
 
 class AdmitBody(_Body):
     """An analyst's share of the budget."""
 
     model_config = _example(share="1/2")
-    share: Amount | None = Field(None, description="Of the whole budget; all of it if left out.")
+    share: Amount | None = Field(None, description="The analyst's share of the budget. Default: all of it.")
 
 
 class LimitsBody(_Body):
     """Caps on spending, as shares of the budget."""
 
     model_config = _example(question="5%", analyst_day="10%", dataset_day="25%", approvals=True)
-    question: Amount | None = Field(None, description="Of one question.")
-    analyst_day: Amount | None = Field(None, description="Of all questions of an analyst on a day.")
-    dataset_day: Amount | None = Field(None, description="Of all questions of everyone on a day.")
-    approvals: bool = Field(default=False, description="Whether an owner may be asked to allow more.")
+    question: Amount | None = Field(None, description="The most one question may take.")
+    analyst_day: Amount | None = Field(None, description="The most one analyst may spend in a day.")
+    dataset_day: Amount | None = Field(None, description="The most all together may spend in a day.")
+    approvals: bool = Field(default=False, description="Whether analysts may ask an owner to allow more.")
 
 
 class AccountBody(_Body):
@@ -250,12 +250,12 @@ class TokenBody(_Body):
 
     model_config = _example(name="notebook", days=90, datasets=["hospital-stays"], max_price="1%")
     name: Name = Field(description="What it is for.")
-    days: Annotated[int, Field(ge=1, le=3650)] | None = Field(None, description="How long it holds; 90 if left out.")
+    days: Annotated[int, Field(ge=1, le=3650)] | None = Field(None, description="Days until it expires. Default: 90.")
     datasets: Annotated[list[Name], Field(min_length=1, max_length=1000)] | None = Field(
         None, description="For these alone."
     )
     max_price: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
-        None, description="What one call may take of a budget."
+        None, description="The most one call may take of a budget."
     )
 
 
@@ -272,15 +272,15 @@ class DraftBody(_Body):
     model_config = _example(source="stays.parquet", id="patient", epsilon="1")
     source: Name = Field(description="A file in the server's folder, or env:NAME of a database's address.")
     table: Name | None = Field(None, description="The name that analysts use; of a database, the table inside it.")
-    id: Name | None = Field(None, description="The column that tells people apart.")
+    id: Name | None = Field(None, description="The column that identifies people.")
     rows: Annotated[int, Field(ge=1, le=2**31)] | None = Field(None, description="How many rows of a person count.")
     protects: Literal["row", "person"] | None = Field(None, description="Who is protected.")
     neighbours: Literal["add-remove", "replace"] | None = Field(None, description="Which change is covered.")
     epsilon: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
-        None, description="The whole budget; 1 if left out."
+        None, description="The whole budget. Default: 1."
     )
     delta: Annotated[str, StringConstraints(min_length=1, max_length=100)] | None = Field(
-        None, description="1e-6, or less for a large table, if left out."
+        None, description="The budget's delta. Default: 1e-6, or less for a large table."
     )
 
 

@@ -57,7 +57,7 @@ async def confirm(request: Request, dataset: Dataset) -> Response:
 
 @router.post("/datasets/{dataset}/checks", responses=replies({"rows": 200_000, "cut": 1200}))
 async def check(request: Request, dataset: Dataset) -> Response:
-    """Show what the declarations do to the rows. Exact, and for the owner alone."""
+    """Count how the declarations affect the rows. Exact, and for the owner alone."""
     return await _relay(request).call(request, "check", dataset, {})
 
 
@@ -66,13 +66,13 @@ async def check(request: Request, dataset: Dataset) -> Response:
     responses=replies({"left_out": "The cap leaves out about 1,200 rows (±90).", "price": {"share": "1/50"}}),
 )
 async def publish(request: Request, dataset: Dataset, body: models.PublishBody, key: Key) -> Response:
-    """Buy a noisy figure of the rows that the cap leaves out, which answers mention. The owner is charged, once."""
+    """Buy and publish a noisy count of the rows that the cap leaves out; answers mention it. The owner is charged."""
     return await _relay(request).call(request, "publish", dataset, body.arguments() | {"key": key})
 
 
 @router.put("/datasets/{dataset}/limits", responses=replies({"question": "5%", "approvals": True}))
 async def limits(request: Request, dataset: Dataset, body: models.LimitsBody) -> Response:
-    """Set caps on spending; a cap that is left out does not hold any more."""
+    """Set caps on spending. Caps that are not given are removed."""
     return await _relay(request).call(request, "limits", dataset, body.arguments())
 
 
