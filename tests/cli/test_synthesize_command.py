@@ -14,35 +14,8 @@ from typer.testing import CliRunner
 
 import dodona
 from dodona.cli.main import app
+from tests.synth.scene import DATASET
 
-DATASET = """format = 1
-dataset = "stays"
-[source]
-kind = "csv"
-path = "stays.csv"
-table = "stays"
-[unit]
-protects = "row"
-neighbours = "add-remove"
-size = 2000
-[budget]
-epsilon = "2"
-delta = "1e-6"
-[ledger]
-path = "stays.ledger"
-[columns.sex]
-kind = "category"
-labels = ["female", "male"]
-otherwise = "female"
-[columns.emergency]
-kind = "boolean"
-otherwise = false
-[columns.days]
-kind = "integer"
-lower = 0
-upper = 9
-otherwise = 0
-"""
 WORKLOAD = """format = 1
 dataset = "stays.toml"
 share = "1/2"

@@ -21,6 +21,34 @@ ROWS = 4_000
 DEFAULT = Request(within="1%", epsilon=None, confidence=0.95)
 RENYI = Budget(2, "1e-6", "renyi")
 PURE = Budget(2, 0, "pure")
+DATASET = """format = 1
+dataset = "stays"
+[source]
+kind = "csv"
+path = "stays.csv"
+table = "stays"
+[unit]
+protects = "row"
+neighbours = "add-remove"
+size = 2000
+[budget]
+epsilon = "2"
+delta = "1e-6"
+[ledger]
+path = "stays.ledger"
+[columns.sex]
+kind = "category"
+labels = ["female", "male"]
+otherwise = "female"
+[columns.emergency]
+kind = "boolean"
+otherwise = false
+[columns.days]
+kind = "integer"
+lower = 0
+upper = 9
+otherwise = 0
+"""
 
 
 def schema(neighbours: str = "add-remove", *, size: int = ROWS) -> Schema:

@@ -12,35 +12,8 @@ from dodona.dataset.file import DatasetFile
 from dodona.schema.toml import InvalidFile
 from dodona.synth.file import SynthesisFile
 from dodona.synth.methods import Annealed, Blr, Guaranteed, Mwem
+from tests.synth.scene import DATASET
 
-DATASET = """format = 1
-dataset = "stays"
-[source]
-kind = "csv"
-path = "stays.csv"
-table = "stays"
-[unit]
-protects = "row"
-neighbours = "add-remove"
-size = 2000
-[budget]
-epsilon = "2"
-delta = "1e-6"
-[ledger]
-path = "stays.ledger"
-[columns.sex]
-kind = "category"
-labels = ["female", "male"]
-otherwise = "female"
-[columns.emergency]
-kind = "boolean"
-otherwise = false
-[columns.days]
-kind = "integer"
-lower = 0
-upper = 9
-otherwise = 0
-"""
 GOOD = 'format = 1\ndataset = "stays.toml"\nepsilon = "1"\n'
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from benchmarks.pmw import KNOWN
 from dodona.curator.weights_design import best_design, guarantee, verdict_error_bound, verdict_failure_probability
 from dodona.errors import InvalidArgument
 from dodona.lab.conversion import zcdp_epsilon
@@ -18,18 +19,7 @@ from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.schema.schema import Neighbours, Unit
 from tests.privacy import laws
 
-# Guaranteed α at (1, 1e-6), β = .05, under zCDP, for universes of 2^10, 2^20 and 2^40 cells; none is above 1.
-KNOWN = {
-    (10**4, 10**3): (0.610, 0.727, 0.873),
-    (10**4, 10**6): (0.711, 0.854, 1.0),
-    (10**5, 10**3): (0.202, 0.242, 0.289),
-    (10**5, 10**6): (0.235, 0.281, 0.336),
-    (10**6, 10**3): (0.0666, 0.0797, 0.0953),
-    (10**6, 10**6): (0.0770, 0.0921, 0.110),
-    (10**7, 10**3): (0.0219, 0.0261, 0.0312),
-    (10**7, 10**6): (0.0252, 0.0301, 0.0359),
-}
-CELLS = [
+CELLS = [  # the known guarantees at (1, 1e-6) for universes of 2^10, 2^20 and 2^40 cells; none is above 1
     (rows, questions, 2**bits, known)
     for (rows, questions), row in KNOWN.items()
     for bits, known in zip((10, 20, 40), row, strict=True)
