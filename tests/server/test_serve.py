@@ -276,6 +276,38 @@ def serve_as_two_users(tmp_path: Path) -> None:
             assert b"Permission denied" in looked.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+def test_parts_run_alone_as_users_of_one_group_who_may_not_list_the_state_folder():
+    with tempfile.TemporaryDirectory() as scratch:
+        Path(scratch).chmod(0o755)
+        serve_as_units_do(Path(scratch))
+
+
+def serve_as_units_do(tmp_path: Path) -> None:
+    python, environment = python_for_others(tmp_path / "python")
+    data, state, port, operations = tmp_path / "data", tmp_path / "state", free_port(), free_port()
+    make_dataset(data, "stays")
+    state.mkdir()
+    subprocess.run(["/bin/chown", "-R", "daemon:nogroup", str(data), str(state)], check=True)
+    data.chmod(0o700)
+    state.chmod(0o711)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/", "env": environment}
+    quiet |= {"group": "nogroup", "extra_groups": [], "umask": 0o007}
+    command = [python, "-m", "dodona.cli", "serve", "--state", str(state), "--only"]
+    started = [subprocess.Popen([*command, "core", "--share-group", str(data)], user="daemon", **quiet)]  # type: ignore[call-overload]
+    try:
+        places = StateFolder(state)
+        wait_until(places.analysts_socket.is_socket)
+        options = ("--port", str(port), "--operations-port", str(operations), "--behind-proxy", "/")
+        started.append(subprocess.Popen([*command, "front", *options], user="nobody", **quiet))  # type: ignore[call-overload]
+        wait_until(lambda: is_ready(f"http://127.0.0.1:{operations}"))
+        assert stat.S_IMODE(places.accounts.stat().st_mode) == 0o660
+    finally:
+        for process in started:
+            process.terminate()
+        assert [process.wait(timeout=60) for process in started] == [0] * len(started)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]

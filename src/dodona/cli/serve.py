@@ -57,8 +57,8 @@ def serve(  # noqa: PLR0913  each is an option
         int, typer.Option(help="The port of /health, /ready and /metrics of the SQL door, at --operations-host.")
     ] = 8703,
     sql_user: UserOption = None,
-    state: Annotated[
-        Path | None, typer.Option(help="The folder of sockets and accounts. Default: FOLDER/.dodona.")
+    state: Annotated[  # which parts of other users pass through, and cannot list
+        Path | None, typer.Option(readable=False, help="The folder of sockets and accounts. Default: FOLDER/.dodona.")
     ] = None,
     accounts: Annotated[
         str | None, typer.Option(help="Where the accounts are: a file, or env:NAME with a database's address.")
