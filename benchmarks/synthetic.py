@@ -155,7 +155,7 @@ def release(table: CodedTable, epsilon: str, accountant: str = "gaussian") -> tu
     curator = Curator(Dataset(name="rows", schema=schema, source=source, ledger=ledger, default=request))
     model = synthesize(curator, Workload.ways(schema.domain, min(3, len(names))), epsilon=epsilon)
     rows = model.rounded()
-    return np.stack([rows.codes[name] for name in names], axis=1), float(getattr(model.law, "gap", 0.0))
+    return np.stack([rows.codes[name] for name in names], axis=1), model.gap or 0.0
 
 
 def classifier_area(table: CodedTable, epsilon: str, accountant: str) -> tuple[float, float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,9 +197,16 @@ def test_odd_tables_are_released():
 
 
 def test_a_fit_says_how_far_it_is_from_its_optimum():
-    law = synthesize(curator_of(), TWO, epsilon=2, method=Annealed(rounds=6)).law
-    assert isinstance(law, FactoredBelief)
-    assert law.gap <= 0.05
+    model = synthesize(curator_of(), TWO, epsilon=2, method=Annealed(rounds=6))
+    assert isinstance(model.law, FactoredBelief)
+    assert model.gap == model.law.gap <= 0.02
+    assert model.converged
+    assert "converged: answers are up to" in public_report(model)
+    assert "ended early" not in str(model)
+    early = replace(model, law=replace(model.law, gap=3.14))
+    assert not early.converged
+    assert "ended early, up to 3.1 deviations" in str(early)
+    assert "ended early: answers are up to 3.1" in public_report(early)
 
 
 def test_a_table_of_thirty_columns_is_held_in_cliques():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dodona.errors import InvalidRequest
 from dodona.knowledge.binned import BinnedLaw, Bins
 from dodona.knowledge.constraints import compile_constraints, compile_where, forbidden_rows
+from dodona.knowledge.factored import TOLERANCE, FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.mixture import CellDistribution
 from dodona.numbers import format_percent
@@ -57,6 +58,16 @@ class SyntheticModel:
     def bins(self) -> Bins:
         """The bins of wide columns: what was measured of them together with others was measured bin by bin."""
         return self.law.bins if isinstance(self.law, BinnedLaw) else {}
+
+    @property
+    def gap(self) -> float | None:
+        """How far answers are from the best fit at most, in deviations of their noise; None if none were fitted."""
+        return self.law.gap if self.seen and isinstance(self.law, FactoredBelief | BinnedLaw) else None
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit ended at its optimum, as far as noise lets it matter."""
+        return self.gap is None or self.gap <= TOLERANCE
 
     def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
         """Return the model's expected counts over the released columns, in rows."""
@@ -145,7 +156,10 @@ class SyntheticModel:
         lost = sum(step.how == "lost" for step in self.steps)
         without = f" {lost} steps were lost after their charge." if lost else ""
         columns = ", ".join(self.workload.names)
+        early = (
+            "" if self.converged else f" The fit ended early, up to {self.gap:.2g} deviations of noise from its best."
+        )
         return (
             f"A model of {columns}, by method {self.method}: {len(self.steps)} charges, "
-            f"{format_percent(self.share)} of the budget.{promised}{without}"
+            f"{format_percent(self.share)} of the budget.{promised}{without}{early}"
         )
