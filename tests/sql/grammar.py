@@ -168,7 +168,10 @@ class Writer:
             f"CAST({a} AS {self.pick('DOUBLE', 'INTEGER', 'DECIMAL(10, 2)', 'VARCHAR')})",
             f"{self.pick('year', 'month', 'day', 'hour', 'dow', 'quarter')}({self.day(low)})",
             f"extract({self.pick('year', 'month', 'epoch', 'hour')} FROM {self.day(low)})",
-            f"datediff('{self.pick('day', 'month', 'hour')}', {self.day(low)}, {self.day(low)})",
+            f"datediff('{self.pick('day', 'month', 'hour', 'year')}', {self.day(low)}, {self.day(low)})",
+            f"{self.pick('safe_divide', 'div0', 'div0null')}({a}, {b})",
+            f"{self.pick('zeroifnull', 'nullifzero', 'isnull')}({a})",
+            f"{self.pick('iff', 'nvl2')}({self.condition(0)}, {a}, {b})",
             f"length({self.label(low)})",
         ]
         return self.draw.choice(forms)
@@ -207,6 +210,7 @@ class Writer:
             f"regexp_extract({inner}, '{self.pattern()}', {self.draw.randrange(2)})",
             f"CASE WHEN {self.condition(0)} THEN {inner} ELSE {self.label(0)} END",
             f"to_char({self.day(0)}, 'YYYY-MM')",
+            f"decode({inner}, {self.label(0)}, 'x', NULL, {self.label(0)}, 'other')",
         )
 
     def pattern(self) -> str:
@@ -225,6 +229,9 @@ class Writer:
             f"{self.label(level)} {self.pick('=', '<>')} {self.label(0)}",
             f"{self.label(0)} IN ({self.listed(lambda: self.label(-1), 3)})",
             f"{self.number(0)} {self.maybe('NOT ')}BETWEEN {self.number(-1)} AND {self.number(-1)}",
+            f"{self.number(0)} / {self.number(level)} {relation} {self.number(0)}",
+            f"{self.number(0)} / {self.number(0)} {self.maybe('NOT ')}BETWEEN {self.number(-1)} AND 3",
+            f"coalesce({self.label(0)}, '') {self.pick('=', '<>')} ''",
             f"{self.label(0)} {self.pick('LIKE', 'ILIKE', 'SIMILAR TO')} '{self.pick('n%', '%o%', '_')}'",
             f"{self.label(0)} {self.pick('~', '~*', '!~')} '{self.pattern()}'",
             f"{self.pick(self.number(level), self.label(0), self.day(0))} IS {self.maybe('NOT ')}NULL",
@@ -279,6 +286,9 @@ class Writer:
             f"CASE WHEN {self.condition(0)} THEN 'a' ELSE 'b' END",
             f"floor({self.number(0)} / 10) * 10",
             f"extract(month FROM {self.day(0)})",
+            f"{self.day(0)} - {self.day(0)}",
+            f"{self.number(0)} - {self.number(0)}",
+            "'all'",
         )
 
     def grouped(self) -> str:
@@ -291,8 +301,23 @@ class Writer:
         if keys:
             names = [self.pick(f"k{place}", str(place + 1), key) for place, key in enumerate(keys)]
             shape = self.pick("{}", "{}", "{}", "{}", "ROLLUP ({})", "CUBE ({})", "GROUPING SETS (({}), ())")
+            shape = self.pick(shape, shape, shape, "{} WITH ROLLUP")
             text += f" GROUP BY {shape.format(', '.join(names))}"
         return text + self.maybe(f" HAVING {self.aggregate()} > {self.draw.randrange(20)}", 0.1)
+
+    def united(self) -> str:
+        """Write a SELECT over rows that UNION ALL puts together."""
+        sides = []
+        for _ in range(self.draw.randint(2, 3)):
+            source = self.rows()
+            where = self.maybe(f" WHERE {self.condition(1)}")
+            sides.append(f"SELECT {self.key()} AS k0, {self.number(1)} AS x FROM {source}{where}")
+        value = self.pick(
+            "sum(x)", "avg(x)", "count(*)", "count(x) FILTER (WHERE x > 3)", "sum(x) / count(*)", "median(x)"
+        )
+        rows = f"({' UNION ALL '.join(sides)}) AS u{self.maybe(' WHERE x > 1', 0.2)}"
+        key = self.pick("k0", "u.k0", "upper(k0) AS k0")
+        return f"SELECT {key}, {value} AS v0 FROM {rows} GROUP BY {self.pick('k0', '1')}"
 
     def of_people(self) -> str:
         """Write a question about people."""
@@ -318,6 +343,8 @@ class Writer:
             f"SELECT count(*), avg(age) FROM customers c WHERE {self.maybe('NOT ')}EXISTS (SELECT 1 FROM orders o "
             f"WHERE o.customer = c.customer{self.maybe(' AND returned')}) AND customer NOT {chosen}",
             f"SELECT n, count(*) FROM ({people}) AS p GROUP BY n",
+            f"SELECT k, count(*) FROM (SELECT DISTINCT {self.key()} AS k, customer FROM orders{where}) AS p GROUP BY k",
+            f"SELECT count(*), count(customer) FROM (SELECT DISTINCT customer FROM orders{where}) AS p",
             f"SELECT avg(n), {self.pick('median', 'sum', 'max', 'stddev')}(n) FROM ({people}) AS p",
             f"SELECT count(*) FROM ({people}) AS p WHERE n > {self.draw.randrange(60)}",
         )
@@ -339,6 +366,11 @@ class Writer:
             f"{v} - (SELECT {self.pick('avg', 'max', 'sum')}(v0) FROM x)",
             f"CAST({v} AS {self.pick('INTEGER', 'VARCHAR', 'DECIMAL(12, 2)')})",
             f"coalesce({v}, 0) * {self.draw.randrange(5)}",
+            f"CAST({self.pick('sqrt', 'ln', 'abs')}({v} - 3) AS {self.pick('INTEGER', 'DOUBLE', 'VARCHAR')})",
+            f"{v} // {self.draw.randrange(9)}",
+            f"{self.pick('rpad', 'lpad')}('x', {v}, 'yz')",
+            f"repeat('x', {v}) || CAST({v} AS VARCHAR)",
+            "current_date",
             "DP_INTERVAL_LOW(v0)",
             "k0",
         )
@@ -349,7 +381,7 @@ class Writer:
         if kind <= 3:
             text = self.grouped() + self.maybe(f" ORDER BY {self.pick('1', '2', 'v0', 'v0 DESC', 'count(*)')}", 0.3)
         elif kind == 4:
-            text = self.of_people()
+            text = self.of_people() if self.draw.random() < 0.7 else self.united()
         elif kind == 5:
             text = f"{self.grouped()} UNION ALL {self.grouped()}"
         else:
