@@ -139,3 +139,14 @@ def test_a_column_of_very_many_labels_is_asked(labels):
     assert curator.quote("SELECT c, count(*) FROM t GROUP BY c", within=20).price.share > 0
     assert len(curator.ask("SELECT c, count(*) FROM t GROUP BY c", within=20).rows) == labels + 2
     assert curator.ask("SELECT count(*) FROM t WHERE c IN ('l1', 'l2')", within=40).source in {"derived", "measured"}
+
+
+def test_conditions_on_sixty_columns_are_answered_at_once_where_residuals_are_known():
+    """Whether it follows is seen without a look at all sets of its columns, of which there are 10^18."""
+    curator = opened([Integer(f"c{place}", 0, 2, otherwise=0) for place in range(60)], 1_000)
+    pairs = [f"c{place} = 1 AND c{place + 1} = 1" for place in range(20)]
+    curator.prepare([f"SELECT count(*) FROM t WHERE {pair}" for pair in pairs], within=50)  # noqa: S608  made up here
+    where = " AND ".join(f"c{place} = 1" for place in range(60))
+    for what in ("count(*)", "sum(c3)"):
+        answer = curator.ask(f"SELECT {what} FROM t WHERE {where}", within=50, max_price=1)  # noqa: S608  made up here
+        assert answer.source == "measured"

@@ -298,10 +298,12 @@ class ResidualStore:
 
     def information(self, classes: Sequence[Classes], *, fixed: bool) -> float:
         """Return Σ price/variance over the known residuals of some columns: what they would cost now."""
-        total = 0.0
-        for inner in subsets(len(classes))[1 if fixed else 0 :]:
-            kept = tuple([classes[place] for place in inner])
-            for measured in self._rows.get(kept, ()):
+        known: Iterable[tuple[Classes, ...]] = self._rows
+        if 1 << len(classes) < len(self._rows):
+            known = (tuple([classes[place] for place in inner]) for inner in subsets(len(classes)))
+        total, columns = 0.0, {*classes}
+        for kept in known:
+            for measured in self._rows.get(kept, ()) if columns.issuperset(kept) and (kept or not fixed) else ():
                 sides = zip(measured.bases, kept, strict=True)
                 price = math.prod([float(largest_weight(base, classing.side[1])) for base, classing in sides])
                 total += price / measured.variance
@@ -355,7 +357,7 @@ class ResidualStore:
 
         Theorem: residual-reconstruction
         """
-        if pattern.sets is None:
+        if pattern.sets is None or pattern.classes not in self._rows:  # of many columns, not all sets are looked at
             return None
         value = variance = reach = 0.0
         means = [set_mean(classing, members) for classing, members in zip(pattern.classes, pattern.sets, strict=True)]
@@ -383,6 +385,15 @@ class ResidualStore:
             variance += spread
             reach = max(reach, farthest) if spread else reach
         return KnownValues((value,), _residual_laws(variance, reach))
+
+    def variance_of(self, pattern: CountPattern) -> float | None:
+        """Return the variance of the answer to a product query; None if there is none."""
+        known = self.lookup(pattern)
+        return (
+            None
+            if known is None
+            else max(law.variance for law in known.laws if isinstance(law, GaussianSumBound | NoiseSum))
+        )
 
     def lookup_all(self, patterns: Sequence[CountPattern]) -> Iterator[KnownValues | None]:
         """Return the answers to many product queries, with one pass for those over the same classes.
@@ -417,6 +428,8 @@ class ResidualStore:
 
         Theorem: residual-reconstruction
         """
+        if classes not in self._rows:
+            return ()
         means = [
             np.array([set_mean(classing, subset) for subset in members])
             for classing, members in _columns(classes, sets)
@@ -445,6 +458,8 @@ class ResidualStore:
 
     def cells(self, pattern: CountPattern) -> KnownValues | None:
         """Return all cells of a marginal in row-major order, and their common error law: that of the least precise."""
+        if pattern.classes not in self._rows:
+            return None
         total: NDArray[np.float64] = np.zeros([classing.number for classing in pattern.classes])
         variance = reach = 0.0
         for inner in subsets(len(pattern.classes)):
