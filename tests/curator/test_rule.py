@@ -146,9 +146,9 @@ def test_everything_spent_is_within_the_factors_of_what_singles_would_have_cost(
         rent, slack = market.rent, 1 + 1e-9
         assert market.spent(BundleLevel.SCOPE_LATTICE) <= rent * slack
         assert market.spent(BundleLevel.SCOPE_TABLE) <= 2 * rent * slack
-        assert market.spent(BundleLevel.LATTICE) <= 1.5 * (rent + narrow) * slack
+        assert market.spent(BundleLevel.LATTICE) <= 2.5 * (rent + narrow) * slack
         assert market.spent(BundleLevel.TABLE) <= 2 * (rent + narrow) * slack
-        assert market.total <= 18 * rent * slack
+        assert market.total <= 22 * rent * slack
 
 
 def products(domain, most):
@@ -172,8 +172,8 @@ def test_where_bundles_stand_fixed_the_whole_is_within_five_times_the_best_plan(
         market.knowledge.asked.see(market.knowledge.pattern(Block(where)))
     offered = market.rule.bundles(market.wanted(Block(stream[0]), tolerance), price)
     best, level = min((bundle.price, bundle.level.name) for bundle in offered if bundle.level in WIDE)
-    factor, wide = 2 / 3 if level == BundleLevel.LATTICE.name else 1.0, False
-    base, third = factor, 0.0
+    factor, wide = 0.4 if level == BundleLevel.LATTICE.name else 1.0, False
+    base, rest = factor, 0.0
     for where in stream:
         before, number = market.total, len(market.bought)
         level = market.ask(where, tolerance)
@@ -182,13 +182,13 @@ def test_where_bundles_stand_fixed_the_whole_is_within_five_times_the_best_plan(
         assert not wide, "what is wide answers everything"
         if level in WIDE:
             wide = True
-            assert market.total <= (factor + (2 if level is BundleLevel.TABLE else 1)) * best * (1 + 1e-3) + third
+            assert market.total <= (factor + (2 if level is BundleLevel.TABLE else 1)) * best * (1 + 1e-3) + rest
         else:
             single = market.bought[-1][2]
             assert before / base + single <= best * (1 + 1e-3)  # allotments are within a thousandth of the least
             factor = max(factor, base + (0 if level is None else 2 if level in TABLES else 1))
-            third = max(third, single / 3)
-            assert market.total <= factor * best * (1 + 1e-3) + third
+            rest = max(rest, 0.6 * single)
+            assert market.total <= factor * best * (1 + 1e-3) + rest
     assert market.total <= 5 * best * (1 + 1e-3)
 
 
@@ -222,6 +222,15 @@ def test_columns_that_come_one_by_one_do_not_buy_with_the_same_rent():
         prices.append(asked)
     assert prices[0] > 2
     assert prices[1] > 1, "the first question about a column bought a lattice with rent that was used before"
+
+
+def test_where_a_wide_lattice_is_too_large_only_rent_for_its_columns_counts():
+    """Pairs of columns of 80 classes have too many residuals together, and none of them is asked about again."""
+    market = Market(columns(*[80] * 24), Neighbours.ADD_REMOVE, gaussian)
+    for first, second in combinations(market.domain.attributes[:16], 2):
+        market.ask(conjunction(among(first, [1, 2]), among(second, [1, 2])))
+    assert market.total <= 1.05 * market.rent
+    assert all(not rent.used for rent in market.knowledge.asked.rents[-5:])
 
 
 def test_a_bundle_that_costs_more_than_is_left_is_not_bought():

@@ -96,7 +96,7 @@ def design_residuals(  # noqa: PLR0913  what is wanted, what is known, and how m
     """
     if not any(targets) or not fits(targets, most) or variance < _LEAST_VARIANCE:
         return None
-    plan = _residuals_within(targets, within, unit) or plan_unit_variance(targets, unit, looser)
+    plan = _residuals_within(targets, within, unit, looser) or plan_unit_variance(targets, unit, looser)
     total, kept = Fraction(variance), list[ResidualVariance]()
     alike = dict[Hashable, Fraction | None]()  # few kinds among many residuals, and fractions are slow
     for residual, share in plan:
@@ -135,17 +135,19 @@ def count_cases(targets: Iterable[tuple[object, ...]]) -> int:
 
 
 @lru_cache(maxsize=1 << 10)
-def _residuals_within(targets: Targets, within: Targets, unit: Unit) -> tuple[ResidualVariance, ...] | None:
+def _residuals_within(
+    targets: Targets, within: Targets, unit: Unit, looser: Looser
+) -> tuple[ResidualVariance, ...] | None:
     """Return the residuals of some targets at the variances of a wider lattice; None if it misses the targets."""
-    plan = dict(plan_unit_variance(within, unit)) if within and fits(within) else {}
+    plan = dict(plan_unit_variance(within, unit, looser)) if within and fits(within) else {}
+    allowed = dict(looser)
     variances: dict[Residual, Fraction] = {}
     for sides in targets:
         shares = variance_shares(_product(sides))
         needed = [residual for residual in shares if residual.classes or not unit.fixed]
-        if (
-            any(residual not in plan for residual in needed)
-            or sum(shares[residual] * plan[residual] for residual in needed) > 1
-        ):
+        if any(residual not in plan for residual in needed) or sum(
+            shares[residual] * plan[residual] for residual in needed
+        ) > allowed.get(sides, 1):
             return None
         variances |= {residual: plan[residual] for residual in needed}
     return tuple(variances.items())
@@ -379,12 +381,13 @@ def _targets_of_all(asked: SingleAnswers, sides: tuple[ClassSet, ...]) -> Target
     }
     harder = bool(current) and all(_is_harder(worst, side, members) for side, members in current)
     further = frozenset() if harder else frozenset((current,))  # no product is as hard as the number of rows
-    known = asked.added if value else asked.counted
-    for scopes in (known.closure(), known.scopes):
-        kept = (scope for scope in scopes if sets.keys() >= {*scope})
-        products = (chosen for scope in kept for chosen in product(*[sets[name] for name in scope]))
-        targets = frozenset(islice(filter(_weighs_once, products), MOST_TARGETS + 1)) | further
-        targets = _with_sums(targets, _all_summed(asked, value)) if value else targets
+    others = asked.added.values() if value else ()
+    for wide in (True, False):
+        targets = _with_sums(further, value)
+        for summed, known in asked.alike(value):
+            kept = (scope for scope in (known.closure(others) if wide else known.scopes) if sets.keys() >= {*scope})
+            products = (chosen for scope in kept for chosen in product(*[sets[name] for name in scope]))
+            targets |= _with_sums(islice(filter(_weighs_once, products), MOST_TARGETS + 1), summed)
         if fits(targets):
             return targets
     return _with_sums((current,), value)
@@ -428,11 +431,6 @@ def _with_sums(products: Iterable[tuple[ClassSet, ...]], summed: Iterable[ClassS
         if not values:
             targets.add(counted)
     return frozenset(targets)
-
-
-def _all_summed(asked: SingleAnswers, value: tuple[ClassSet, ...]) -> list[ClassSet]:
-    """Return all columns that were added up: for their steps alone, if the one that is asked for is."""
-    return [(classes, SUM if value[0][1] == SUM else members) for classes, members in asked.summed.values()]
 
 
 def _by_name(side: ClassSet) -> str:

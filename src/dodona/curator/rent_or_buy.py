@@ -64,6 +64,8 @@ class Bundle:
     """A table; or residuals, whose noise is only made when they are bought."""
     event: Event
     price: float
+    scopes: Scopes | None = None
+    """The columns of each product that a wide lattice answers; None where the question's own columns decide."""
 
     def measurement(self, domain: Domain, law: type[NormalNoise]) -> Measurement | ResidualMeasurement:
         """Return the measurement to make; residuals get noise of this law."""
@@ -72,9 +74,11 @@ class Bundle:
         return ResidualMeasurement(domain, self.plan, self.level.name, law)
 
 
-_CREDIT = {BundleLevel.LATTICE: 1.5}
-"""How much rent counts for. The widest residuals are bought once two thirds of their price are paid: streams go on."""
+_CREDIT = {BundleLevel.LATTICE: 2.5}
+"""How much rent counts for. The widest residuals are bought once two fifths of their price are paid: streams go on."""
 _MOST_TABLES = 256
+Scopes = frozenset[tuple[str, ...]]
+"""The columns of each of some products."""
 _CachedBundle = tuple[Targets, object, Bundle | None]
 """The targets of the last design of a level, what else it depends on, and the design."""
 
@@ -134,7 +138,7 @@ class RentOrBuyRule:
 
     def _choose(self, wanted: CountDemand, single: float, price: PriceFunction, left: float) -> Bundle | None:
         for bundle in self.bundles(wanted, price, single):
-            paid = self._rent_paid(bundle.level, wanted, price) + single
+            paid = self._rent_paid(bundle.level, wanted, price, bundle.scopes) + single
             if self._is_the_table(bundle, wanted) and bundle.price > _WORTH * single:
                 return None
             if bundle.price <= paid:
@@ -256,24 +260,24 @@ class RentOrBuyRule:
         if math.isfinite(single):
             least = public.by_level(wanted.pattern, known.asked, known.residuals, price, single)
 
-        def is_reached(cost: float, level: BundleLevel) -> bool:
+        def is_reached(level: BundleLevel, scopes: Scopes | None = None, cost: float | None = None) -> bool:
             """Return whether rent and single reach a price; what rent was paid for only matters where all would do."""
+            cost = least[level] if cost is None else cost
             if cost <= single:
                 return True
             unused = [rent for rent in known.asked.rents if level not in rent.used]
             most = _CREDIT.get(level, 1) * sum(rent.times * price(rent.event) / rent.blocks for rent in unused)
-            return cost <= single + most and cost <= single + self._rent_paid(level, wanted, price)
+            return cost <= single + most and cost <= single + self._rent_paid(level, wanted, price, scopes)
 
-        levels = [level for level in offered if is_reached(least[level], level)]
+        levels = [level for level in offered if is_reached(level)]
         if not levels:
             return
         sides = _all_sides(wanted)
         asked = known.asked.seen(*[pattern for pattern, _ in wanted.designed])
         for level in levels:
-            if level is BundleLevel.LATTICE and sides is not None:
-                yield from self._lattice(level, lattice_targets(asked, sides), wanted, price, is_reached)
-            elif level is BundleLevel.SCOPE_LATTICE and sides is not None:
-                yield from self._lattice(level, scope_targets(asked, sides), wanted, price, is_reached)
+            if level in {BundleLevel.LATTICE, BundleLevel.SCOPE_LATTICE} and sides is not None:
+                targets = (lattice_targets if level is BundleLevel.LATTICE else scope_targets)(asked, sides)
+                yield from self._lattice(level, targets, wanted, price, is_reached)
             elif level is BundleLevel.TABLE:
                 yield from self._table(level, tuple(asked.finest.values()), wanted, price)
             elif level is BundleLevel.SCOPE_TABLE and len(asked.finest) > len(wanted.pattern.classes):
@@ -285,15 +289,18 @@ class RentOrBuyRule:
         targets: Targets,
         wanted: CountDemand,
         price: PriceFunction,
-        is_reached: Callable[[float, BundleLevel], bool],
+        is_reached: Callable[[BundleLevel, Scopes | None, float | None], bool],
     ) -> Iterator[Bundle]:
+        scopes = _scopes(targets) if level is BundleLevel.LATTICE else None
+        if not is_reached(level, scopes, None):
+            return
         variance = gaussian_variance_within(wanted.room, wanted.failing)
         looser = _looser(targets, wanted)
         known, known_as = self._known.get(level), (variance, looser, self.knowledge.residuals.version)
         if known is None or known[:2] != (targets, known_as):
             fewer = known is not None and known[0] <= targets and known[1] == known_as
             before = known[2] if fewer and known is not None else None
-            if before is not None and not is_reached(price(before.event), level):
+            if before is not None and not is_reached(level, scopes, price(before.event)):
                 return  # fewer targets already cost more than that
             design = design_residuals(self.unit, targets, variance, self.knowledge.residuals, looser=looser)
             bundle = (
@@ -303,7 +310,7 @@ class RentOrBuyRule:
             )
             known = self._known[level] = (targets, known_as, bundle)
         if known[2] is not None:
-            yield replace(known[2], price=price(known[2].event))
+            yield replace(known[2], price=price(known[2].event), scopes=scopes)
 
     def _table(
         self, level: BundleLevel, classes: tuple[Classes, ...], wanted: CountDemand, price: PriceFunction
@@ -342,9 +349,8 @@ class RentOrBuyRule:
         asked = self.knowledge.asked.seen(*[pattern for pattern, _ in wanted.designed])
         variance, known = gaussian_variance_within(wanted.room, wanted.failing), self.knowledge.residuals
         targets, closure = scope_targets(asked, sides), lattice_targets(asked, sides)
-        if _looser(targets, wanted):
-            return bundle
-        design = design_residuals(self.unit, targets, variance, known, within=closure)
+        looser = _looser(targets | closure, wanted)
+        design = design_residuals(self.unit, targets, variance, known, within=closure, looser=looser)
         if design is None:
             return bundle
         event = residual_event(design, self.unit, self.normal)
@@ -380,13 +386,24 @@ class RentOrBuyRule:
             bundle = candidate
         return bundle
 
-    def _rent_paid(self, level: BundleLevel, wanted: CountDemand, price: PriceFunction) -> float:
+    def _rent_paid(
+        self, level: BundleLevel, wanted: CountDemand, price: PriceFunction, scopes: Scopes | None = None
+    ) -> float:
         """Return the rent paid for answers that the bundle would have given, with the credit of its level."""
         return _CREDIT.get(level, 1) * sum(
             rent.times * price(rent.event) / rent.blocks
             for rent in self.knowledge.asked.rents
-            if level not in rent.used and _would_have_answered(level, rent, wanted)
+            if level not in rent.used
+            and (scopes is None or rent.pattern.names in scopes)
+            and _would_have_answered(level, rent, wanted)
         )
+
+
+def _scopes(targets: Targets) -> Scopes:
+    """Return the columns of all products, and of the rows that are counted with a sum."""
+    sides = [[side for side, _ in target] for target in targets]
+    several = sides + [[side for side in target if not side.base.sums] for target in sides]
+    return frozenset([tuple([side.attribute for side in target]) for target in several])
 
 
 def _all_sides(wanted: CountDemand) -> list[tuple[ClassSet, ...]] | None:

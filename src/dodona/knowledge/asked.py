@@ -16,7 +16,7 @@ from itertools import combinations, product
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from dodona.knowledge.patterns import MOST_PATTERN_CELLS, CountPattern
+from dodona.knowledge.patterns import MOST_PATTERN_CELLS, CountPattern, noise_variance
 from dodona.knowledge.sides import (
     SUM,
     ClassSet,
@@ -28,7 +28,7 @@ from dodona.knowledge.sides import (
     set_mean,
     target_sets,
 )
-from dodona.privacy.additive_noise import Noise, NormalNoise, RoundedGaussian
+from dodona.privacy.additive_noise import Laplace, Noise, NormalNoise, RoundedGaussian
 from dodona.privacy.events import Event, RoundedGaussianEvent, UnevenGaussianEvent
 from dodona.query.bases import Base, largest_weight
 from dodona.query.residual import Classes
@@ -67,6 +67,8 @@ def is_bundle(purpose: str) -> bool:
     return purpose.rpartition(" ")[2] in BundleLevel.__members__
 
 
+_CLEARLY, _CLEARLY_LAPLACE = 2.25, 13.5
+"""Times the variance: noise half as wide again as normal noise, or as Laplace noise down to failures of 10^-9."""
 _NARROW = {BundleLevel.LATTICE: BundleLevel.SCOPE_LATTICE, BundleLevel.TABLE: BundleLevel.SCOPE_TABLE}
 
 
@@ -86,6 +88,21 @@ class Rent:
     times: int = 1
     used: set[BundleLevel] = field(default_factory=set)
     """The levels at which it has helped to buy a bundle."""
+
+    def variance(self, variance_of: Callable[[CountPattern], float | None]) -> float | None:
+        """Return the variance with which its answers follow now; None where they do not."""
+        sides = class_sets(self.pattern)
+        if not sides:
+            return None
+        classes, members = zip(*sides, strict=True)
+        return variance_of(CountPattern(classes, members))
+
+    def is_tighter(self, variance: float | None) -> bool:
+        """Return whether its answers had clearly less variance than this."""
+        if self.noise is None or variance is None:
+            return False
+        clearly = _CLEARLY_LAPLACE if isinstance(self.noise, Laplace) else _CLEARLY
+        return variance > clearly * noise_variance(self.noise) / self.size**2
 
     def is_answered_with(self, patterns: Sequence[CountPattern]) -> bool:
         """Return whether what answers some products may answer what was rented: lattices for counts answer no sums."""
@@ -129,13 +146,16 @@ class AskedScopes:
         """How much was seen."""
         return len(self.scopes) + len(self.keys) + len(self.filters) + len(self.sizes)
 
-    def closure(self) -> Iterator[tuple[str, ...]]:
+    def closure(self, others: Iterable[AskedScopes] = ()) -> Iterator[tuple[str, ...]]:
         """Yield the columns of all products with the keys of one that was asked, and as many conditions as one like it.
 
-        So a chart is foreseen under all filters of a dashboard, but no chart by the keys of two of them.
+        So a chart is foreseen under all filters of a dashboard, but no chart by the keys of two of them. Conditions may
+        be those of others as well.
         """
-        for keys, (several, size) in product(sorted(self.keys), sorted(self.sizes)):
-            for chosen in combinations(sorted(self.filters - {*keys}), size) if several == len(keys) else ():
+        filters = self.filters.union(*[asked.filters for asked in others])
+        sizes = self.sizes.union(*[asked.sizes for asked in others])
+        for keys, (several, size) in product(sorted(self.keys), sorted(sizes)):
+            for chosen in combinations(sorted(filters - {*keys}), size) if several == len(keys) else ():
                 yield tuple(sorted((*keys, *chosen)))
 
 
@@ -161,8 +181,8 @@ class SingleAnswers:
     """The columns whose values have an order: ranges may be asked of them."""
     summed: dict[tuple[str, Base], tuple[Classes, int]] = field(default_factory=dict)
     """The columns whose numbers or squares were added up, and the largest weight of the number of rows in that."""
-    added: AskedScopes = field(default_factory=AskedScopes)
-    """Of sums, the other columns."""
+    added: dict[str, AskedScopes] = field(default_factory=dict)
+    """Of the sums of each column, the other columns."""
     changes: int = 0
     """How often any of this changed, apart from how often a rent was paid."""
     _open: dict[tuple[object, ...], Rent] = field(default_factory=dict)
@@ -194,7 +214,8 @@ class SingleAnswers:
                 self.summed[place] = value, members
                 self.changes += 1
             sides = tuple([side for side in sides if side[0] is not value])
-            self.added.add(tuple([classes.attribute for classes, _ in sides]), keys)
+            added = self.added.setdefault(value.attribute, AskedScopes())
+            added.add(tuple([classes.attribute for classes, _ in sides]), keys)
         for classes in pattern.classes:
             if classes is value:
                 continue
@@ -216,10 +237,22 @@ class SingleAnswers:
         """Return the rent that helped to buy no bundle of a level, and that one for some products may have answered."""
         return [rent for rent in self.rents if level not in rent.used and rent.is_answered_with(patterns)]
 
+    def alike(self, value: tuple[ClassSet, ...]) -> list[tuple[tuple[ClassSet, ...], AskedScopes]]:
+        """Return all columns that were added up, each with its scopes; without a column that is, those of counts.
+
+        They are for their steps alone if the one that is asked for is.
+        """
+        if not value:
+            return [((), self.counted)]
+        return [
+            (((classes, SUM if value[0][1] == SUM else members),), self.added[classes.attribute])
+            for classes, members in self.summed.values()
+        ]
+
     @property
     def _extent(self) -> int:
         """How many sizes and scopes were seen."""
-        return self.counted.extent + self.added.extent
+        return self.counted.extent + sum([scopes.extent for scopes in self.added.values()])
 
     def _see_set(self, classes: Classes, members: Members) -> None:
         compared = self._compared.setdefault(classes.attribute, set())
@@ -283,24 +316,31 @@ class SingleAnswers:
         """Return the record after one more question, without the rents."""
         worst = {name: dict(sets) for name, sets in self.worst.items()}
         record = SingleAnswers([], dict(self.finest), worst, self.counted.copy(), self.ordered)
-        record.summed, record.added = dict(self.summed), self.added.copy()
+        record.summed = dict(self.summed)
+        record.added = {name: scopes.copy() for name, scopes in self.added.items()}
         for pattern in patterns:
             record.see(pattern)
         return record
 
-    def bought(
+    def bought(  # noqa: PLR0913  all that a purchase says
         self,
         level: BundleLevel,
         names: frozenset[str],
         pattern: CountPattern,
         event: Event,
+        *,
+        variance_of: Callable[[CountPattern], float | None],
         summed: frozenset[tuple[str, Base]] = frozenset(),
     ) -> None:
-        """Mark the rent for what now follows as used; a narrow bundle itself counts as rent for a wide one."""
+        """Mark the rent for what now follows as accurately as used; a narrow bundle counts as rent for a wide one."""
         self.changes += 1
         for rent in self.rents:
-            if _follows(rent, level, names, summed):
-                rent.used |= {level, _NARROW.get(level, level)}  # a wide bundle also answers what a narrow one would
+            if level in rent.used or not _follows(rent, level, names, summed):
+                continue
+            variance = rent.variance(variance_of)
+            if rent.is_tighter(variance) or (variance is None and level is BundleLevel.LATTICE):
+                continue
+            rent.used |= {level, _NARROW.get(level, level)}  # a wide bundle also answers what a narrow one would
         self._open = {key: rent for key, rent in self._open.items() if level not in rent.used}
         if level not in _NARROW:
             self.rents.append(Rent(pattern, None, event, 1, used={level}))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations, repeat
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dodona.answer.laws import ErrorLaw, JointLaw, NoiseSum
+from dodona.answer.laws import ErrorLaw, GaussianSumBound, JointLaw, NoiseSum
 from dodona.knowledge.asked import BundleLevel, SingleAnswers, ordered_columns
 from dodona.knowledge.derive import BestCombination, Derivation
 from dodona.knowledge.joint import joint_law
@@ -157,7 +158,22 @@ class Knowledge:
         wide = receipt.purpose.endswith(f" {BundleLevel.LATTICE.name}")
         level = BundleLevel.LATTICE if wide else BundleLevel.SCOPE_LATTICE
         summed = frozenset((classing.attribute, classing.base) for classing in classes if classing.base.sums)
-        self.asked.bought(level, names, CountPattern(widest, tuple(1 for _ in widest)), receipt.event, summed)
+        self.asked.bought(
+            level,
+            names,
+            CountPattern(widest, tuple(1 for _ in widest)),
+            receipt.event,
+            variance_of=self._variance_of,
+            summed=summed,
+        )
+
+    def _variance_of(self, pattern: CountPattern) -> float | None:
+        """Return the variance of a product as it follows from residuals; None if it does not."""
+        for candidate in (pattern, refine_pattern(pattern, self.domain)):
+            known = None if candidate is None else self.residuals.lookup(candidate)
+            if known is not None:
+                return max(law.variance for law in known.laws if isinstance(law, GaussianSumBound | NoiseSum))
+        return None
 
     @property
     def changes(self) -> tuple[object, ...]:
@@ -379,11 +395,14 @@ class Knowledge:
             classes = _classes_in_key_order(block, pattern) if pattern is not None and pattern.grouped else None
             self.learned.append(LearnedBlock(receipt.id, block, tuple(values), noise, classes))
         if pattern is not None and pattern.grouped:
-            table = np.asarray(values, dtype=np.float64)
-            self.tables.append(CountTable(_classes_in_key_order(block, pattern), table, noise, receipt.id))
+            table = CountTable(
+                _classes_in_key_order(block, pattern), np.asarray(values, dtype=np.float64), noise, receipt.id
+            )
+            self.tables.append(table)
             wide = set(self.asked.finest) <= set(pattern.names)  # all columns that were asked about
             level = BundleLevel.TABLE if wide else BundleLevel.SCOPE_TABLE
-            self.asked.bought(level, frozenset(pattern.names), pattern, receipt.event)
+            variance_of = partial(table.variance_of, rows=self.rows)
+            self.asked.bought(level, frozenset(pattern.names), pattern, receipt.event, variance_of=variance_of)
         elif pattern is not None and pattern.classes:
             rented = (
                 pattern if total is None else total.pattern(total.members)

@@ -386,15 +386,6 @@ class ResidualStore:
             reach = max(reach, farthest) if spread else reach
         return KnownValues((value,), _residual_laws(variance, reach))
 
-    def variance_of(self, pattern: CountPattern) -> float | None:
-        """Return the variance of the answer to a product query; None if there is none."""
-        known = self.lookup(pattern)
-        return (
-            None
-            if known is None
-            else max(law.variance for law in known.laws if isinstance(law, GaussianSumBound | NoiseSum))
-        )
-
     def lookup_all(self, patterns: Sequence[CountPattern]) -> Iterator[KnownValues | None]:
         """Return the answers to many product queries, with one pass for those over the same classes.
 
@@ -407,7 +398,7 @@ class ResidualStore:
                 alike[tuple(map(id, pattern.classes))].append(place)  # faster than hashing classes; they live as long
         for places in alike.values():
             classes = patterns[places[0]].classes
-            if len(places) < _SEVERAL or not classes:
+            if len(places) < _SEVERAL or not classes or classes not in self._rows:
                 for place in places:
                     estimate = self.lookup(patterns[place])
                     if estimate is not None:
@@ -428,8 +419,6 @@ class ResidualStore:
 
         Theorem: residual-reconstruction
         """
-        if classes not in self._rows:
-            return ()
         means = [
             np.array([set_mean(classing, subset) for subset in members])
             for classing, members in _columns(classes, sets)

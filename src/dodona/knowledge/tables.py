@@ -3,6 +3,7 @@
 A known number of rows, public or released, reduces the variance of sums.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -66,20 +67,34 @@ class CountTable:
 
         Theorem: table-of-counts
         """
+        sets = self._sets(pattern)
+        if sets is None:
+            return None
+        table = self.values
+        for classing in self.classes:  # contract the first axis, one attribute at a time
+            members = sets.get(classing)
+            table = table.sum(axis=0) if members is None else table[class_mask(classing, members)].sum(axis=0)
+        return self._counted([float(table)], [self._number(sets)], rows)
+
+    def variance_of(self, pattern: CountPattern, rows: RowCount | None) -> float | None:
+        """Return the variance of a product of sets of classes; None if it uses other classes."""
+        sets = self._sets(pattern)
+        return None if sets is None else count_law(self.size, self._number(sets), self.noise, rows).variance
+
+    def _sets(self, pattern: CountPattern) -> dict[Classes, int] | None:
+        """Return the set of each class of a product of sets; None if it is none, or uses other classes."""
         if pattern.sets is None:
             return None
         counted = [selection for selection in pattern.sets if isinstance(selection, int)]
         if len(counted) < len(pattern.sets):
             return None
         sets = dict(zip(pattern.classes, counted, strict=True))
-        if not sets.keys() <= set(self.classes):
-            return None
-        table, number = self.values, 1
-        for classing in self.classes:  # contract the first axis, one attribute at a time
-            members = sets.get(classing)
-            table = table.sum(axis=0) if members is None else table[class_mask(classing, members)].sum(axis=0)
-            number *= classing.number if members is None else members.bit_count()
-        return self._counted([float(table)], [number], rows)
+        return sets if sets.keys() <= set(self.classes) else None
+
+    def _number(self, sets: dict[Classes, int]) -> int:
+        """Return how many counts a product of sets adds up."""
+        numbers = (sets[side].bit_count() if side in sets else side.number for side in self.classes)
+        return math.prod(numbers)
 
     def lookup(self, block: Block, rows: RowCount | None) -> KnownValues | None:
         """Return each answer of a block with its error law; None if the block splits a class.
