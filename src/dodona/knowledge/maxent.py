@@ -12,8 +12,9 @@ say together is one value and one ridge for each interaction of columns, and a t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Self
 
@@ -93,6 +94,8 @@ class _Pool:
     weights: Mapping[Columns, float]
     spans: Mapping[Columns, slice]
     """Where the multipliers of each largest marginal are."""
+    holders: Mapping[Columns, Columns]
+    """The largest marginal that has the columns of a target."""
     values: Table
     """Of the largest marginals, as all targets together say."""
     ridge: Table
@@ -111,7 +114,7 @@ class _Pool:
                 part = weight * _centered(table.sum(axis=outside))
                 sums[inner] = sums[inner] + part if inner in sums else part
         sets = {target.columns for target in targets}
-        largest = [columns for columns in sorted(sets) if not any(set(columns) < set(other) for other in sets)]
+        largest = _largest(sets)
         values, ridges, spans, end = list[Table](), list[Table](), dict[Columns, slice](), 0
         for columns in largest:
             table, ridge = np.full([shape[place] for place in columns], 1.0 / _cells(shape, columns, ())), 0.0
@@ -128,6 +131,8 @@ class _Pool:
             {inner: tuple(shape[place] for place in inner) for inner in weights},
             weights,
             spans,
+            {columns: next(large for large in largest if set(columns) <= set(large)) for columns in sets - {*largest}}
+            | {columns: columns for columns in largest},
             np.concatenate(values) if values else np.zeros(0),
             np.concatenate(ridges) if ridges else np.zeros(0),
         )
@@ -135,10 +140,6 @@ class _Pool:
     def tables(self, theta: Table) -> dict[Columns, Table]:
         """Return the tables of multipliers."""
         return {columns: theta[span].reshape(self.shapes[columns]) for columns, span in self.spans.items()}
-
-    def holder(self, columns: Columns) -> Columns:
-        """Return the first largest marginal that has some columns."""
-        return next(largest for largest in self.spans if set(columns) <= set(largest))
 
     def penalty(self, theta: Table) -> tuple[float, Table]:
         """Return half the sum of ridges times squared interactions, and its gradient."""
@@ -166,16 +167,24 @@ class _Pool:
         """Return the largest of the gradient, summed to each target and in deviations of its noise."""
         gap, tables = 0.0, self.tables(gradient)
         for target in self.targets:
-            columns = self.holder(target.columns)
+            columns = self.holders[target.columns]
             off = tables[columns].sum(axis=_axes_outside(columns, target.columns))
             gap = max(gap, float(np.abs(off).max()) / target.deviation)
         return gap
 
 
-def _interactions(columns: Columns) -> list[Columns]:
-    return [inner for ways in range(1, len(columns) + 1) for inner in combinations(columns, ways)]
+def _largest(sets: Iterable[Columns]) -> list[Columns]:
+    """Return the sets of columns that are in no other one."""
+    inside = {inner for columns in sets for inner in _interactions(columns) if inner != columns}
+    return sorted(columns for columns in sets if columns not in inside)
 
 
+@lru_cache(maxsize=1 << 14)
+def _interactions(columns: Columns) -> tuple[Columns, ...]:
+    return tuple(inner for ways in range(1, len(columns) + 1) for inner in combinations(columns, ways))
+
+
+@lru_cache(maxsize=1 << 16)
 def _axes_outside(columns: Columns, inner: Columns) -> tuple[int, ...]:
     return tuple(axis for axis, place in enumerate(columns) if place not in inner)
 
@@ -245,7 +254,7 @@ class _Dual:
         end = pool.values.size
         for target, whole in zip(targets, pooled, strict=True):
             if whole:
-                placed.append((target, pool.spans[pool.holder(target.columns)]))
+                placed.append((target, pool.spans[pool.holders[target.columns]]))
                 continue
             placed.append((target, slice(end, end + target.values.size)))
             others.append(placed[-1])
@@ -292,7 +301,7 @@ class _Dual:
             elif span.start >= self.pool.values.size:
                 theta[span] = given
             else:
-                columns, shapes = self.pool.holder(target.columns), self.pool.shapes
+                columns, shapes = self.pool.holders[target.columns], self.pool.shapes
                 table = theta[span].reshape(shapes[columns])
                 table += _spread(given.reshape(shapes[target.columns]), columns, target.columns)
         spans = _apart(fresh)
