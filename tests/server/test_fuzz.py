@@ -249,7 +249,7 @@ def run(fuzz: Fuzz, operations: list[Any], examples: int, seed: int) -> None:
 
 ENOUGH = 100
 """So many examples of an operation that spends hold at least one that is answered."""
-COUNTS = [pytest.param(2, id="few"), pytest.param(800, id="many", marks=pytest.mark.soak)]
+COUNTS = [pytest.param(2, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)]
 
 
 @pytest.mark.slow
