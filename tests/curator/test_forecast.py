@@ -65,6 +65,18 @@ def test_where_nothing_was_released_a_quote_is_a_range(aggregate: str, rest: str
     assert "depending on how many rows meet the condition" in str(offer)
 
 
+def test_a_bundle_is_quoted_with_the_width_that_its_answer_has_and_not_with_the_tolerance():
+    curator = opened()
+    for rest in ("g = 'a'", "flag"):
+        curator.ask(f"SELECT avg(x) FROM t WHERE {rest}", within=3)  # noqa: S608
+    offer = curator.quote("SELECT avg(x) FROM t WHERE g = 'b'", within=3)
+    assert "This buys more than the answer" in str(offer)
+    (expected,) = offer.accuracy
+    assert expected.low is not None
+    assert expected.high is not None
+    assert expected.low < 3 < expected.within < expected.high
+
+
 def test_an_average_of_all_rows_is_quoted_about_as_it_is_planned():
     (expected,) = opened().quote("SELECT avg(x) FROM t", within=2).accuracy
     assert expected.low is expected.high is None

@@ -66,11 +66,15 @@ def _expect_accuracy(ladder: Ladder, call: Call, order: PurchaseOrder | None) ->
         if measured is not None:
             yield from _known_accuracy(measured, call.request)
             continue
-        if order is None or order.bundle is not None:
+        bundled = order is None or order.bundle is not None
+        if bundled and question.total_columns is not None:
             yield from _requested_accuracy(resolved)
             continue
-        noises = order.measurement.noises[start : start + len(question.query.blocks)]
-        start += len(noises)
+        if order is None or order.bundle is not None:  # as accurate as if it were measured by itself, about
+            noises = ladder.planner.plan((question,), call.request).measurement.noises
+        else:
+            noises = order.measurement.noises[start : start + len(question.query.blocks)]
+            start += len(noises)
         with ladder.releases.lock:
             forecaster = Forecaster(ladder.releases.follow(), ladder.desk.dataset.schema.unit)
             yield from [
