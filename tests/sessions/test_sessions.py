@@ -103,6 +103,18 @@ def test_what_is_promised_by_nobody_is_not_expected(seed: int):
     run(session(seed))
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(302_000_927, id="a part of a statement was told better before"),
+        pytest.param(603_000_033, id="a part of a batch follows from nothing"),
+        pytest.param(405_000_030, id="an exact number that is no short decimal"),
+    ],
+)
+def test_sessions_that_broke_an_invariant_hold_it_now(seed: int):
+    run(session(seed))
+
+
 def test_a_session_that_fails_when_it_is_opened_again_prints_what_was_asked_again_and_nothing_after():
     asked = Ask(Question((Aggregate("count"),)), Request(epsilon="1"))
     whole = replace(session(12), steps=(asked, Reopen(), Wrong("")))

@@ -6,7 +6,7 @@ last two buy through the desk: the charge is made durable before the data are to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ from dodona.curator.request import Request, validate_tolerances
 from dodona.curator.shared import SharedKnowledge
 from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.knowledge.asked import is_bundle
-from dodona.knowledge.releases import ReleasedBlocks
+from dodona.knowledge.releases import ReleasedBlock, ReleasedBlocks
 from dodona.ledger.entries import Receipt, Release
 from dodona.ledger.errors import AnswerInterrupted, BudgetExhausted, KeyReused
 from dodona.ledger.ledger import LedgerView
@@ -121,17 +121,27 @@ def replay(ladder: Ladder, call: Call) -> None:
     if len(counts) < len(places):  # not only counts and sums: a replay must be as accurate as a new measurement
         others = [place for place in places if not call.asked[place].demanding]
         released = {place: ladder.lookup.recall(call.asked[place].question) for place in others}
-        # All are planned together, known or not: whoever asks them again finds what this call finds.
-        asked = [call.asked[place].question for place in others] if any(released.values()) else []
-        noises = iter(ladder.planner.plan(asked, call.request).measurement.noises if asked else ())
-        for place in others:
-            known, planned = released[place], tuple(islice(noises, len(call.asked[place].question.query.blocks)))
-            if known:
-                answer = ladder.lookup.replay_planned(call.asked[place].question, known, planned, call.request)
-                call.fill([answer], [place])
+        # All are planned together, known or not: whoever asks them again finds what this call finds. Some of them may
+        # follow from something else, and those that were measured were planned without them.
+        known = [place for place in others if released[place]]
+        for planned in dict.fromkeys((tuple(others), tuple(known))):
+            if any(call.origins[place] is None for place in known):
+                _replay_planned(ladder, call, released, planned)
     replays = ladder.lookup.replay([call.asked[place] for place in counts])
     call.replays = {place: replayed for place, replayed in zip(counts, replays, strict=True) if replayed is not None}
     call.fill([replayed.found() for replayed in call.replays.values()], [*call.replays])
+
+
+def _replay_planned(
+    ladder: Ladder, call: Call, released: Mapping[int, list[Sequence[ReleasedBlock]] | None], places: Sequence[int]
+) -> None:
+    """Replay those questions whose releases are as accurate as if these questions were measured now, together."""
+    questions = [call.asked[place].question for place in places]
+    noises = iter(ladder.planner.plan(questions, call.request).measurement.noises)
+    for place, question in zip(places, questions, strict=True):
+        known, planned = released[place], tuple(islice(noises, len(question.query.blocks)))
+        if known and call.origins[place] is None:
+            call.fill([ladder.lookup.replay_planned(question, known, planned, call.request)], [place])
 
 
 def derive(ladder: Ladder, call: Call) -> None:
