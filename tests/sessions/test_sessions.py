@@ -108,7 +108,6 @@ def test_what_is_promised_by_nobody_is_not_expected(seed: int):
     [
         pytest.param(302_000_927, id="a part of a statement was told better before"),
         pytest.param(603_000_033, id="a part of a batch follows from nothing"),
-        pytest.param(405_000_030, id="an exact number that is no short decimal"),
     ],
 )
 def test_sessions_that_broke_an_invariant_hold_it_now(seed: int):
