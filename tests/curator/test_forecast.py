@@ -67,10 +67,14 @@ def test_where_nothing_was_released_a_quote_is_a_range(aggregate: str, rest: str
 
 def test_a_bundle_is_quoted_with_the_width_that_its_answer_has_and_not_with_the_tolerance():
     curator = opened()
-    for rest in ("g = 'a'", "flag"):
-        curator.ask(f"SELECT avg(x) FROM t WHERE {rest}", within=3)  # noqa: S608
-    offer = curator.quote("SELECT avg(x) FROM t WHERE g = 'b'", within=3)
-    assert "This buys more than the answer" in str(offer)
+    for rest in ("g = 'a'", "flag", "g = 'b'", "g = 'c'"):
+        text = f"SELECT avg(x) FROM t WHERE {rest}"  # noqa: S608
+        offer = curator.quote(text, within=3)
+        if "This buys more than the answer" in str(offer):
+            break
+        curator.ask(text, within=3)
+    else:
+        pytest.fail("no bundle was bought")
     (expected,) = offer.accuracy
     assert expected.low is not None
     assert expected.high is not None
