@@ -712,8 +712,10 @@ class _Player:
         )
         if weights is None:
             return
+        # Of several tables, which one a row is of is a column of its own, which these weights are not over.
+        several = frozenset({"invalid-request"}) if self.dataset.linked else frozenset()
         for question in step.questions:
-            self.call(step.analyst, lambda _, own=question: weights.ask(own.text(self.dataset)))
+            self.call(step.analyst, lambda _, own=question: weights.ask(own.text(self.dataset)), accepted=several)
 
     def drill(self, step: Drill) -> None:
         first = self.ask(Ask(step.question, step.request, analyst=step.analyst))

@@ -264,7 +264,8 @@ def script(session: Session, found: Broken) -> str:
         lines += ["from tests.sessions.dataset import *", f"frame = table({dataset!r}).frame"]
     if dataset.linked:
         people = people_of(dataset)
-        lines.append(f"people = pd.DataFrame({ {name: _listed(people[name]) for name in people} })")
+        columns = ", ".join(f"{name!r}: {_listed(people[name])}" for name in people)
+        lines.append(f"people = pd.DataFrame({{{columns}}})")
         lines.append("frame = {'t': frame, 'p': people}")
     if dataset.door != "memory":
         if dataset.door != "ledger":
