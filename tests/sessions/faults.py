@@ -69,7 +69,7 @@ FAULTS = {
         ),
         "older rows are not told of again",
         10,
-        250,
+        1_500,
     ),
     "a tolerance is taken for more than it says": Fault(
         (
