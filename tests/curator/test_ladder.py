@@ -213,3 +213,15 @@ def test_bundles_without_derivation_are_refused():
     )
     with pytest.raises(InvalidArgument, match="what a bundle answers is derived from it"):
         Curator(dataset, rungs=frozenset(("bundle",)))
+
+
+def test_an_average_is_told_again_though_noise_of_the_other_account_is_cheaper():
+    """Of two accounts the one decides in which the widest bundle takes less, which may be that of the dearer noise."""
+    schema = Schema.of("visits", Category("a", ["0", "1", "2"]), size=300, neighbours="add-remove")
+    columns = {"a": [str(row % 3) for row in range(300)]}
+    ledger = ledger_of(schema, Budget(1, "1e-9", "either"))
+    text = "SELECT avg(a IN ('0', '1', '2')) FROM visits"
+    first = curator_of(schema, columns, ledger).ask(text, within="20%", max_price=1)
+    again = curator_of(schema, columns, ledger).ask(text, within="20%", max_price=1)
+    assert (first.source, again.source) == ("measured", "replayed")
+    assert again.rows == first.rows

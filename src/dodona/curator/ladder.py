@@ -136,12 +136,13 @@ def _replay_planned(
     ladder: Ladder, call: Call, released: Mapping[int, list[Sequence[ReleasedBlock]] | None], places: Sequence[int]
 ) -> None:
     """Replay those questions whose releases are as accurate as if these questions were measured now, together."""
-    questions = [call.asked[place].question for place in places]
-    noises = iter(ladder.planner.plan(questions, call.request).measurement.noises)
-    for place, question in zip(places, questions, strict=True):
-        known, planned = released[place], tuple(islice(noises, len(question.query.blocks)))
-        if known and call.origins[place] is None:
-            call.fill([ladder.lookup.replay_planned(question, known, planned, call.request)], [place])
+    questions = tuple([call.asked[place].question for place in places])
+    for order in ladder.planner.accepted(questions, call.request):
+        noises = iter(order.measurement.noises)
+        for place, question in zip(places, questions, strict=True):
+            known, planned = released[place], tuple(islice(noises, len(question.query.blocks)))
+            if known and call.origins[place] is None:
+                call.fill([ladder.lookup.replay_planned(question, known, planned, call.request)], [place])
 
 
 def derive(ladder: Ladder, call: Call) -> None:

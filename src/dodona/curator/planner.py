@@ -315,8 +315,8 @@ class Planner:
         return known
 
     def _planned_for(self, asked: tuple[Question, ...], request: Request) -> PurchaseOrder:
-        query = _stack_questions(asked)
         if request.epsilon is not None:
+            query = _stack_questions(asked)
             _limit_work(asked)
             laws = payable_noises(self.budget)
             orders = self._price(query, [self._for_price(law, asked, query, request).noises for law in laws])
@@ -324,10 +324,18 @@ class Planner:
             if not fitting:  # refused either way: report the price nearest to the maximum of the call
                 return min(orders, key=lambda planned: planned.share)
             return min(fitting, key=lambda planned: self._error(asked, planned, request))
+        return min(self.accepted(asked, request), key=lambda planned: planned.share)
+
+    def accepted(self, asked: tuple[Question, ...], request: Request) -> tuple[PurchaseOrder, ...]:
+        """Return the measurements of which any may be made for a call: for an accuracy one by each noise law.
+
+        Which of them is cheapest may change with what is spent, so an answer by any of them is told again.
+        """
+        if request.epsilon is not None:
+            return (self.plan(asked, request),)
         if len(asked) == 1:  # a batch has a key as long as itself
-            return min(self.options(asked, request), key=lambda planned: planned.share)
-        orders = self._for_accuracy(asked, self._tolerances(asked, request), query, request)
-        return min(orders, key=lambda planned: planned.share)
+            return self.options(asked, request)
+        return self._for_accuracy(asked, self._tolerances(asked, request), _stack_questions(asked), request)
 
     def _tolerances(self, asked: tuple[Question, ...], request: Request) -> list[tuple[float, ...] | None]:
         """Return the tolerance of each block of each question, in steps; None for more than counts and sums.
