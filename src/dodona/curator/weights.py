@@ -35,7 +35,7 @@ from dodona.query.canonical import query_digest
 from dodona.query.query import Query, block_weights, product_axes, product_shape
 from dodona.query.question import Question
 from dodona.query.sensitivity import unit_sensitivity
-from dodona.schema.schema import Domain, Schema
+from dodona.schema.schema import ROW_OF, Domain, Schema
 from dodona.trusted.gate import CHECKING, open_estimate_check
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ class WeightsOffer:
     def advice(self) -> str:
         """Which of the three mechanisms has the best guarantee."""
         ways = {
-            f"One table of all cells promises about {self.table:.3g}: ask count(*) GROUP BY {', '.join(self.columns)}, "
-            "and counts over these columns follow from it for nothing": self.table,
+            f"One table of all cells promises about {self.table:.3g}: ask count(*) GROUP BY "
+            f"{_list_columns(self.columns)}, and counts over these columns follow from it for nothing": self.table,
             f"Noise on each question promises {self.independent:.3g}: ask them all with ask_many": self.independent,
         }
         weights = f"Weights promise all counts within {self.design.within:.3g} of the rows."
@@ -197,7 +197,7 @@ class Weights:
 
     def __str__(self) -> str:
         about = f" {self.about}" if self.about else ""
-        return f"Weights over {', '.join(self.columns)} ({self.price}). {self.design}{about}"
+        return f"Weights over {_list_columns(self.columns)} ({self.price}). {self.design}{about}"
 
     @property
     def design(self) -> weights_design.WeightsDesign:
@@ -216,6 +216,15 @@ class Weights:
             return self.mechanism.ask(query)
 
 
+def _with_row_of(domain: Domain, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns, and the one that says of which table a row is: of several tables each count is about one."""
+    return (*names, ROW_OF) if ROW_OF in domain and ROW_OF not in names else names
+
+
+def _list_columns(names: tuple[str, ...]) -> str:
+    return ", ".join(name for name in names if name != ROW_OF)
+
+
 def plan_weights(
     dataset: Dataset, *, questions: int, epsilon: Exact, columns: Iterable[str] | None = None, confidence: float = 0.95
 ) -> WeightsOffer:
@@ -228,6 +237,7 @@ def plan_weights(
     names = schema.domain.names if columns is None else tuple(columns)
     if not names or len(set(names)) != len(names):
         raise InvalidArgument("columns", names, "write one column or more, each once")
+    names = _with_row_of(schema.domain, names)
     universe = math.prod(schema.domain[name].cells for name in names)
     if universe > MOST_CELLS:
         raise weights_design.UniverseTooLarge(universe, MOST_CELLS)
@@ -342,7 +352,7 @@ def answer_by_weights(  # noqa: PLR0913  weights have this many sides
     if not asked:
         raise InvalidRequest("There is no question. Write a list of counts.")
     used = frozenset[str]().union(*(block.attributes for query in asked for block in query.blocks))
-    named = tuple(sorted(used)) if columns is None else tuple(columns)
+    named = tuple(sorted(used)) if columns is None else _with_row_of(desk.dataset.schema.domain, tuple(columns))
     for query in asked:
         cell_weights(query, desk.dataset.schema.domain, named)  # a mistake is reported before anything is charged
     plan = plan_weights(desk.dataset, questions=len(asked), epsilon=epsilon, columns=named, confidence=confidence)
@@ -438,7 +448,7 @@ def cell_weights(query: Query, domain: Domain, columns: tuple[str, ...]) -> NDAr
     block = query.blocks[0]
     further = sorted(block.attributes.difference(columns))
     if further:
-        raise InvalidRequest(f"These weights are over {', '.join(columns)}, not {', '.join(further)}. Open others.")
+        raise InvalidRequest(f"These weights are over {_list_columns(columns)}, not {', '.join(further)}. Open others.")
     weights = block_weights(block, product_axes(domain, columns))
     if block.keys or weights.min() < 0 or weights.max() > 1:
         raise InvalidRequest("Weights answer counts of rows. Ask the curator for sums and groups.")

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import dodona
 from dodona.answer.results import WeightsAnswer
 from dodona.curator.curator import Curator
 from dodona.curator.request import Dataset, Request
@@ -26,7 +28,7 @@ from dodona.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent, Pu
 from dodona.privacy.sparse_vector import EstimateChecker
 from dodona.query.query import Query
 from dodona.schema.attributes import Boolean, Category, Integer
-from dodona.schema.schema import Schema
+from dodona.schema.schema import Domain, LinkedTable, Schema
 from dodona.trusted.gate import CHECKING, open_estimate_check
 from dodona.trusted.source import Sealed, Unpaid
 
@@ -297,3 +299,28 @@ def test_samples_through_the_ledger_prove_no_more_than_one_test_costs():
         samples.append(np.array(outcomes) * 1)
     assert 0.2 < samples[0].mean() < 0.9
     assert certified_epsilon(*samples) <= 1
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_weights_over_columns_of_one_of_several_tables_count_its_rows():
+    rows = 4_000
+    schema = Schema.of(
+        "visits",
+        Category("ward", ["a", "b"]),
+        size=rows,
+        id="who",
+        linked=[LinkedTable("patients", Domain((Boolean("smokes"),)), "who")],
+    )
+    people = [f"p{number}" for number in range(rows)]
+    frames = {
+        "visits": pa.table({"ward": ["a", "a", "a", "b"] * (rows // 4), "who": people}),
+        "patients": pa.table({"smokes": [True, False] * (rows // 2), "who": people}),
+    }
+    budget = Budget(100, "1e-6")
+    with dodona.open(frames, schema=schema, budget=budget, max_price=1) as visits:
+        weights = visits.weights(questions=20, epsilon=40, columns=["ward"])
+        answer = weights.ask("SELECT count(*) FROM visits WHERE ward = 'a'")
+        assert "row_of" not in f"{weights} {weights.advice}"
+        assert max(abs(answer.value - 3 / 4), answer.within) < 1 / 4  # a share of the rows
+        with pytest.raises(InvalidRequest, match="are over ward, not smokes"):
+            weights.ask("SELECT count(*) FROM patients WHERE smokes")
