@@ -40,7 +40,7 @@ COUNT = Block(EVERYTHING, ())
 COUNTS = Block(EVERYTHING, KEYS)
 SUMS = Block(EVERYTHING, KEYS, *column_weight(AGE))
 WHOLE = NoiseSum((NoiseTerm(1.0, "Laplace", 67.2, 1024),))
-TEXT = "a combination of 1,024 earlier releases, with discrete Laplace noise of scale 67.2"
+TEXT = "a combination of 1,024 released numbers, with discrete Laplace noise of scale 67.2"
 
 
 def question(*columns: Expression, blocks=(COUNT,), keys=(), **further: object) -> Question:
@@ -64,7 +64,7 @@ def test_one_value_has_the_interval_of_its_law() -> None:
     assert answer.mechanism == TEXT
     assert answer.theorem == "derivation, smoothed-sum"
     assert answer.source == "derived"
-    assert "Source: derived. Price: free. Mechanism: a combination of 1,024 earlier releases" in str(answer)
+    assert "Source: derived. Price: free. Mechanism: a combination of 1,024 released numbers" in str(answer)
     assert answer.accuracy[0].worst == pytest.approx(within)
 
 
@@ -84,7 +84,7 @@ def test_each_group_may_have_a_law_of_its_own() -> None:
     for row, law in zip(answer.rows, laws, strict=True):
         assert row.cells[1].within == pytest.approx(half_width(law, 0.05))
     assert answer.mechanism == (
-        "combinations of earlier releases, with discrete Laplace noise of scales from 5 to 67.2 "
+        "combinations of released numbers, with discrete Laplace noise of scales from 5 to 67.2 "
         f"and discrete Gaussian noise of scale 7, for each of {GROUPS} values"
     )
     assert answer.theorem == "derivation, laplace-accuracy, gaussian-accuracy, smoothed-sum"

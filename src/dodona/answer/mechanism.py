@@ -44,7 +44,7 @@ def _describe_derived(derived: DerivedValues) -> str:
     if guess is not None:
         return f"{_describe_law(guess)}, for {_times(values)}"
     kinds = [kind for law in counts for kind in _law_noises(law)]
-    return f"combinations of earlier releases, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
+    return f"combinations of released numbers, with {error_laws.describe_noises(kinds)}, for {_times(values)}"
 
 
 def _describe_law(law: error_laws.ErrorLaw) -> str:
@@ -52,13 +52,13 @@ def _describe_law(law: error_laws.ErrorLaw) -> str:
         case error_laws.NoiseSum() if law.draws == 0:
             return "none: it is the same whatever the rows are"
         case error_laws.NoiseSum():
-            number = "one earlier release" if law.draws == 1 else f"{law.draws:,} earlier releases"
+            number = "one released number" if law.draws == 1 else f"{law.draws:,} released numbers"
             return f"a combination of {number}, with {error_laws.describe_noises(_law_noises(law))}"
         case error_laws.GaussianSumBound():
             noise = f"discrete Gaussian noise, of deviation {law.variance**0.5:.6g} in all"
-            return f"a combination of earlier releases, with {noise}"
+            return f"a combination of released numbers, with {noise}"
         case Laplace() | Gaussian() | RoundedGaussian():
-            return f"an earlier release, with {error_laws.describe_noise(law)}"
+            return f"a released number, with {error_laws.describe_noise(law)}"
         case error_laws.ModelLaw():
             return "a model's prediction, compared with nothing"
         case _:
