@@ -245,14 +245,15 @@ def round_estimate(cell: Estimate, *, least: float) -> Estimate:
 def label_text(label: Label | float) -> str:
     """Return a label in readable form.
 
-    >>> label_text(Fraction(1, 4)), label_text(True), label_text("female")
-    ('0.25', 'true', 'female')
+    >>> label_text(Fraction(1, 4)), label_text(Fraction("0.3333333333333333")), label_text(1 / 3), label_text("female")
+    ('0.25', '0.333333333333', '0.333333333333', 'female')
     """
     match label:
         case bool():
             return "true" if label else "false"
         case Fraction():
-            return format_decimal(label)
+            rounded = f"{float(label):.12g}"  # a computed number read back from JSON has all digits of a double
+            return format_decimal(label) if label.denominator == 1 or Fraction(rounded) == label else rounded
         case float():
             return f"{label:.12g}"
         case datetime():
