@@ -169,7 +169,8 @@ class Visit:
         with self.page.expect_response(lambda response: response.url.endswith("/answers")):  # not what stands there
             self.page.get_by_role("button", name=re.compile(r"^Ask(, for free)?$")).click()
         self.page.get_by_text("The answer is below.").wait_for()
-        return self.answer
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 200)))")
+        return self.answer  # which a card takes up once it was painted
 
     @property
     def editor(self) -> Locator:

@@ -140,7 +140,7 @@ def test_texts_of_charts_are_legible_and_whole_on_every_screen(look, width):
     odd = look("ada", dataset="odd", viewport={"width": width, "height": 800})
     odd.ask("SELECT mark, count(*) FROM odd GROUP BY mark")
     assert odd.page.evaluate(ILLEGIBLE) == []
-    assert odd.answer.locator("svg text").filter(has_text="…").count() == 2  # the two long labels
+    expect(odd.answer.locator("svg text").filter(has_text="…")).to_have_count(2)  # the two long labels
     many(odd, 100_000)
     expect(odd.answer.locator("svg text").filter(has_text="99,971 more")).to_be_visible()
     assert odd.page.evaluate(ILLEGIBLE) == []
@@ -242,7 +242,7 @@ def test_wherever_a_number_of_privacy_or_error_is_shown_its_theorem_is_one_click
         expect(answer.get_by_label("Intervals", exact=True)).to_be_enabled()
         judge(ada, kind)
     assert ada.offer.get_by_role("button", name=re.compile("^why: ")).count() >= 3  # the price, and each deviation
-    assert answer.locator("caption").get_by_role("button", name=re.compile("^why: ")).count() == 1
+    expect(answer.locator("caption").get_by_role("button", name=re.compile("^why: "))).to_have_count(1)
     for view in ANALYST:
         ada.go(view)
         judge(ada, view)

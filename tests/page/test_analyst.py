@@ -26,10 +26,10 @@ def test_a_question_is_chosen_from_lists_priced_and_answered_with_error_bars(loo
     expect(ada.offer.get_by_role("img", name=re.compile("Rehearsed"))).to_be_visible()
     answer = ada.ask()
     chart = answer.get_by_role("img", name=re.compile("Chart of count"))
-    assert chart.locator("rect.bar").count() == 10
-    assert chart.locator("rect.apartbar").count() == 2  # <missing> and <outside> stand apart
+    expect(chart.locator("rect.bar")).to_have_count(10)
+    expect(chart.locator("rect.apartbar")).to_have_count(2)  # <missing> and <outside> stand apart
     assert chart.locator("line.range").count() == 3 * 12
-    assert answer.locator("tbody tr").count() == 12
+    expect(answer.locator("tbody tr")).to_have_count(12)
     expect(ada.offer.get_by_text("Free", exact=True)).to_be_visible()
     expect(ada.offer).to_contain_text("It was answered before")
 
@@ -92,9 +92,9 @@ def test_groups_of_too_few_rows_stretch_no_axis_and_stand_for_no_value(look):
     ]
     ada = look("ada")
     answer = show(ada, [], rows, {"warnings": [FEW]})
-    assert answer.locator("svg rect.bar").count() == 2
-    assert answer.locator("svg rect.apartbar").count() == 0
-    assert answer.locator("svg text").filter(has_text="too few rows").count() == 2
+    expect(answer.locator("svg rect.bar")).to_have_count(2)
+    expect(answer.locator("svg rect.apartbar")).to_have_count(0)
+    expect(answer.locator("svg text").filter(has_text="too few rows")).to_have_count(2)
     ticks = answer.locator("svg text.tick").filter(has_text=re.compile(r"^\d+$")).all_text_contents()
     assert max(map(int, ticks)) <= 9
     cells = [row.locator("td").all_inner_texts() for row in answer.locator("tbody tr").all()]
@@ -103,9 +103,9 @@ def test_groups_of_too_few_rows_stretch_no_axis_and_stand_for_no_value(look):
     assert answer.locator("td.strong").all_inner_texts() == ["2.500", "7.124"]
     dates = [{"type": "date", "values": ["2024-01-01", "2024-02-01", "2024-03-01", None]}]
     answer = show(ada, dates, rows, {"warnings": [FEW]})
-    assert answer.locator("svg circle.dot").count() == 2
-    assert answer.locator("svg circle.apartdot").count() == 0
-    assert answer.locator("svg polyline.curve").count() == 2  # broken where nothing is known
+    expect(answer.locator("svg circle.dot")).to_have_count(2)
+    expect(answer.locator("svg circle.apartdot")).to_have_count(0)
+    expect(answer.locator("svg polyline.curve")).to_have_count(2)  # broken where nothing is known
 
 
 def test_digits_that_noise_covers_are_not_shown(look):
@@ -125,8 +125,8 @@ def test_a_line_is_drawn_in_the_order_of_time_and_joins_no_chosen_rows(look):
     assert at["2024-01"] < at["2024-02"] < at["2024-05"]
     assert at["2024-05"] - at["2024-02"] > 2.5 * (at["2024-02"] - at["2024-01"])  # three months are three times one
     answer = show(ada, keys, rows, {"selected": True})
-    assert answer.locator("svg polyline").count() == 0
-    assert answer.locator("svg rect.bar").count() == 3
+    expect(answer.locator("svg polyline")).to_have_count(0)
+    expect(answer.locator("svg rect.bar")).to_have_count(3)
 
 
 def test_what_is_left_is_drawn_as_what_is_left_for_the_reader(look):
@@ -161,8 +161,8 @@ def test_times_are_named_chosen_and_drawn_as_a_line(look):
         "SELECT seen, count(*)\nFROM odd\nWHERE seen >= '2024-01-01 06:00'\nGROUP BY seen"
     )
     answer = ada.ask()
-    assert answer.locator("svg circle.dot").count() == 2
-    assert answer.locator("svg polyline.curve").count() == 1
+    expect(answer.locator("svg circle.dot")).to_have_count(2)
+    expect(answer.locator("svg polyline.curve")).to_have_count(1)
 
 
 def test_further_tables_are_shown_and_joined(look):
@@ -248,7 +248,7 @@ def test_a_list_of_completions_does_not_stay_open_over_what_comes_next(look):
         ada.page.keyboard.insert_text("sex")  # the list is made a moment after typing
         leave()
         ada.page.wait_for_timeout(600)
-        assert ada.page.get_by_role("option", name=re.compile("^sex")).count() == 0
+        expect(ada.page.get_by_role("option", name=re.compile("^sex"))).to_have_count(0)
 
 
 def test_an_answer_that_reuses_noise_says_so_in_words_of_the_page(look):
@@ -264,16 +264,16 @@ def test_an_answer_that_reuses_noise_says_so_in_words_of_the_page(look):
 def test_lines_over_time_heat_maps_and_single_values_show_their_intervals(look):
     ada = look("ada")
     answer = ada.ask("SELECT admitted, count(*) FROM stays GROUP BY admitted")
-    assert answer.locator("svg circle.dot").count() == 24
-    assert answer.locator("svg circle.apartdot").count() == 2
-    assert answer.locator("svg polygon.band").count() == 1
+    expect(answer.locator("svg circle.dot")).to_have_count(24)
+    expect(answer.locator("svg circle.apartdot")).to_have_count(2)
+    expect(answer.locator("svg polygon.band")).to_have_count(1)
     answer = ada.ask("SELECT sex, emergency, count(*) FROM stays GROUP BY sex, emergency")
-    assert answer.locator("svg rect.cell").count() == 6
-    assert answer.locator("svg rect.apartcell").count() == 14
+    expect(answer.locator("svg rect.cell")).to_have_count(6)
+    expect(answer.locator("svg rect.apartcell")).to_have_count(14)
     assert answer.locator("svg .range").count() == 3 * 20
     answer = ada.ask("SELECT avg(stay) FROM stays")
     expect(answer.locator(".figure")).to_contain_text("±")
-    assert answer.locator("svg .range").count() == 3
+    expect(answer.locator("svg .range")).to_have_count(3)
 
 
 def test_intervals_for_all_values_at_once_are_wider_and_free(look):

@@ -89,7 +89,7 @@ def test_the_burn_down_ends_at_what_is_left_and_its_forecast_says_how_sure_it_is
     expect(page.get_by_text(f"{100 * (0.3 - spent):.3g}% was spent by other means")).to_be_visible()
     page.get_by_text("By day, as a table").click()
     assert page.locator("details table tbody tr").first.locator("td").nth(1).inner_text() == "70%"
-    assert page.locator("details table tbody tr").count() == 21
+    expect(page.locator("details table tbody tr")).to_have_count(21)
 
 
 def test_an_account_is_stopped_after_its_owner_read_what_that_means(look):

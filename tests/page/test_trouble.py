@@ -203,7 +203,7 @@ def test_markup_in_labels_questions_and_notes_is_shown_as_text(look):
     charge.get_by_role("button", name="Save").click()
     expect(charge.locator(".note")).to_have_text(f"{MARKUP}<script>window.broken=3</script>")
     assert ada.page.evaluate("() => window.broken") is None
-    assert ada.page.locator("img, main script").count() == 0
+    expect(ada.page.locator("img, main script")).to_have_count(0)
 
 
 def test_markup_in_names_and_endless_labels_of_a_broken_server_are_shown_as_text(look):
@@ -226,7 +226,7 @@ def test_markup_in_names_and_endless_labels_of_a_broken_server_are_shown_as_text
     column.locator("summary").click()
     ada.page.get_by_label("Only rows where").select_option(index=1)
     assert ada.page.evaluate("() => window.broken") is None
-    assert ada.page.locator("img, main script, main b").count() == 0
+    expect(ada.page.locator("img, main script, main b")).to_have_count(0)
     assert ada.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -275,8 +275,8 @@ def test_a_hundred_thousand_groups_are_paged_and_charted_as_top_and_rest(look):
     ada.page.route("**/answers", lambda route: route.fulfill(body=reply, content_type="application/json"))
     answer = ada.ask("SELECT count(*) FROM odd")
     expect(answer.get_by_text("1 of 2,000")).to_be_visible()
-    assert answer.locator("tbody tr").count() == 50
-    assert answer.locator("svg rect.bar").count() == 29
+    expect(answer.locator("tbody tr")).to_have_count(50)
+    expect(answer.locator("svg rect.bar")).to_have_count(29)
     expect(answer.locator("svg text").filter(has_text="99,971 more")).to_be_visible()
     answer.get_by_role("button", name="Next").click()
     expect(answer.locator("tbody tr").first).to_contain_text("g50")
