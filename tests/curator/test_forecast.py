@@ -16,6 +16,7 @@ from dodona.curator.request import Dataset
 from dodona.engines.memory import MemorySource
 from dodona.ledger import memory
 from dodona.ledger.opening import LedgerTerms
+from dodona.numbers import format_percent
 from dodona.privacy.budget import Budget
 from dodona.schema.attributes import Boolean, Category, Integer
 from dodona.schema.schema import Neighbours, Schema
@@ -245,3 +246,18 @@ def test_a_known_quotient_is_quoted_by_its_groups_where_one_may_have_no_rows():
     assert offer.price.share == 0
     assert expected.low is not None
     assert 0 < expected.low <= expected.within < np.inf == expected.high
+
+
+@pytest.mark.filterwarnings("ignore:The ledger is in memory")
+def test_an_offer_of_a_bundle_names_what_it_makes_free_and_what_one_question_takes_alone():
+    schema = Schema.of("t", Boolean("a"), Boolean("b"), size=2_000)
+    frame = pa.table({"a": [True, False] * 1_000, "b": [True] * 2_000})
+    texts = ["SELECT count(*) FROM t WHERE a", "SELECT count(*) FROM t WHERE b", "SELECT count(*) FROM t WHERE a AND b"]
+    with dodona.open(frame, schema=schema, budget=Budget(20, "1e-6"), max_price=1) as table:
+        table.ask(texts[0], within=50)
+        shown, alone = str(table.quote(texts[1], within=50)), table.quote(texts[1], within=50, fresh=True)
+        together = str(table.quote(texts, within=50))
+    assert "most later questions about a, b at this accuracy are free" in shown
+    assert f"Measured alone, with fresh=True, it would take {format_percent(alone.price.share)}." in shown
+    assert "This buys more than the answer" in together
+    assert "Measured alone" not in together  # of a long list that would take long to say

@@ -107,16 +107,16 @@ def _explain_price(
 
 
 def _explain_bundle(ladder: Ladder, call: Call, order: PurchaseOrder | None) -> list[str]:
-    """Return what a bundle is good for, and what its question would cost alone."""
+    """Return what a bundle is good for, and what a single question would cost alone; of many that is slow to say."""
     if order is None or order.bundle is None:
         return []
-    alone = ladder.planner.plan([resolved.question for resolved in call.missing], call.request).share
     names = sorted(frozenset[str]().union(*(block.attributes for block in order.measurement.query.blocks)))
     about = ", ".join(names) if len(names) <= _NAMED else f"these {len(names)} columns"
-    return [
-        f"This buys more than the answer: most later questions about {about} at this accuracy are free.",
-        f"Measured alone, with fresh=True, it would take {format_percent(alone)}.",
-    ]
+    explained = [f"This buys more than the answer: most later questions about {about} at this accuracy are free."]
+    if len(call.missing) == 1:
+        alone = ladder.planner.plan((call.missing[0].question,), call.request).share
+        explained.append(f"Measured alone, with fresh=True, it would take {format_percent(alone)}.")
+    return explained if names else explained[1:]
 
 
 def _requested_accuracy(asked: Resolved) -> Iterator[ExpectedAccuracy]:
