@@ -215,16 +215,24 @@ def test_averages_at_the_bound_are_as_narrow_as_planned(otherwise):
         assert 99 - answer.value.low < 4 + 4 * 1.25  # the estimate is within 4, but once in 10^7
 
 
-def test_intervals_of_averages_stay_valid_where_hardly_any_rows_are():
-    """The denominator may be nothing but noise; the interval is then the whole public range."""
+@pytest.mark.distribution
+@pytest.mark.share(3)
+def test_intervals_of_averages_stay_valid_where_no_rows_are():
+    """Of no rows every number is the average: each is outside in a twentieth of the intervals.
+
+    Beyond 14 of 60 but once in 10^6 runs; intervals half as wide would be, in 93 of 100.
+    """
     schema, columns = patients()
     columns["ward"] = ["a"] * ROWS
-    curator = opened(schema, columns, ledger_of(schema))
-    curator.prepare([text for text, _ in texts() if "avg" in text], within=20)
-    answer = curator.ask("SELECT avg(age) FROM patients WHERE ward = 'd'", within=20)
-    assert answer.source == "derived"
-    assert 0 <= answer.value.low <= answer.value.high <= 99
-    assert answer.value.high - answer.value.low > 60
+    answers = []
+    for _ in range(60):
+        curator = opened(schema, columns, ledger_of(schema))
+        curator.prepare([text for text, _ in texts() if "avg" in text], within=20)
+        answer = curator.ask("SELECT avg(age) FROM patients WHERE ward = 'd'", within=20)
+        assert answer.source == "derived"
+        assert 0 <= answer.value.low <= answer.value.high <= 99
+        answers.append(answer.value)
+    assert all(sum(not one.low <= age <= one.high for one in answers) <= 14 for age in (5, 50, 94))
 
 
 def test_a_pure_budget_buys_no_sums_together():
