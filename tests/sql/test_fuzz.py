@@ -100,15 +100,16 @@ def test_of_a_million_odd_statements_each_is_accepted_or_refused(seed):
     assert refused > 10_000
 
 
-def test_of_1000_made_up_statements_each_is_answered_or_refused_for_nothing():
+@pytest.mark.parametrize("seed", [1, 2])
+def test_of_500_made_up_statements_each_is_answered_or_refused_for_nothing(seed):
     feeder = Feeder()
-    feeder.feed(1, 1_000, ask=12)
+    feeder.feed(seed, 500, ask=4)
     feeder.close()
     assert not feeder.faults, feeder.faults[0]
-    assert feeder.fates["grammar, accepted"] > 20
-    assert feeder.fates["grammar, refused"] > 20
-    assert feeder.fates["mutated, accepted"] > 5
-    assert feeder.fates["asked"] > 2
+    assert feeder.fates["grammar, accepted"] > 10
+    assert feeder.fates["grammar, refused"] > 10
+    assert feeder.fates["mutated, accepted"] > 2
+    assert feeder.fates["asked"] > 4
 
 
 @pytest.mark.soak
