@@ -188,3 +188,12 @@ SELECT sex, sqrt(count(*)) AS n FROM stays GROUP BY sex LIMIT 50 PERCENT
 
 SELECT sqrt(count(*)) FROM stays PARTITION (p1)
 -- 1:45 The columns of a table have names already, and their order is not told.
+
+SELECT sex, unnest([1, 2]) AS part, count(*) - lag(count(*)) OVER (ORDER BY sex) AS change FROM stays GROUP BY 1
+-- 1:13 Lists are not unnested.
+
+SELECT age, unnest(age) FROM stays GROUP BY age
+-- 1:13 Lists are not unnested.
+
+SELECT unnest([sum(age), sum(age) / 2]) FROM stays
+-- 1:8 Lists are not unnested.

@@ -31,7 +31,7 @@ from dodona.sql.relations import (
     qualifying_names,
     unaliased,
 )
-from dodona.sql.scope import InvalidSql, change_part, change_parts
+from dodona.sql.scope import InvalidSql, change_part, change_parts, select_item
 
 GROUPS = "groups_"
 """The name of the released groups in a SELECT that read rows."""
@@ -71,7 +71,7 @@ class GroupColumns:
             self.names.setdefault(self.atoms[inner], item.alias)
         else:
             expression = self(inner)
-        return exp.alias_(expression, item.alias, quoted=True)
+        return select_item(expression, item.alias)
 
     def clause(self, clause: exp.Expr, late: RowExpressions) -> None:
         """Turn HAVING, QUALIFY, ORDER BY or a named window into one over released groups, in place."""
@@ -245,7 +245,7 @@ class Parts:
     ) -> int:
         """Return the number of the question about some keys, adding it if it is new."""
         items: list[exp.Expr] = [key.copy() for key in keys]
-        items += [exp.alias_(atom.copy(), name, quoted=True) for atom, name in columns.named()]
+        items += [select_item(atom.copy(), name) for atom, name in columns.named()]
         inner = exp.Select(expressions=items, from_=exp.From(this=self.source.table()))
         if where:
             inner.set("where", exp.Where(this=exp.and_(*(condition.copy() for condition in where), copy=False)))
@@ -318,7 +318,7 @@ def _expand_item(source: SourceText, item: exp.Expr, expand: RowExpressions) -> 
         what = "`*` would show rows, and rows are never shown."
         raise source.fault(item, what, "Write count(*), or name columns in GROUP BY.")
     name = item.alias if isinstance(item, exp.Alias) else default_name(inner)
-    alias = exp.alias_(expand(inner), name, quoted=True)
+    alias = select_item(expand(inner), name)
     expand.aliases[name.casefold()] = alias.this
     return alias
 

@@ -14,7 +14,7 @@ from dodona.schema.schema import Schema
 from dodona.sql.joins import KEEPS_PEOPLE, join_kind, written_name
 from dodona.sql.parse import bare, conjuncts
 from dodona.sql.people import KNOWN
-from dodona.sql.scope import find_private, table_view
+from dodona.sql.scope import find_private, select_item, table_view
 
 _PEOPLE = "people"
 _JOINED = "has rows"
@@ -107,9 +107,9 @@ class _PersonMerge:
                 items.append(item)
                 continue
             value = exp.Case(ifs=[exp.If(this=joined.copy(), true=item.unalias().copy())])
-            items.append(exp.alias_(value, item.alias_or_name, quoted=True))
+            items.append(select_item(value, item.alias_or_name))
         has_rows = exp.Case(ifs=[exp.If(this=joined.copy(), true=exp.Literal.number(1))])
-        inner.set("expressions", [*items, exp.alias_(has_rows, _JOINED, quoted=True)])
+        inner.set("expressions", [*items, select_item(has_rows, _JOINED)])
         for column in self._own_columns():
             mine = column.name.casefold() == person and column.text("table").casefold() == called
             if mine and isinstance(column.parent, exp.Is | exp.Count):
@@ -281,7 +281,7 @@ class _PersonMerge:
             called = f"{_JOINED} {place}"
             some = exp.LogicalOr(this=met)
             some.meta[KNOWN] = True
-            first.append("expressions", exp.alias_(some, called, quoted=True))
+            first.append("expressions", select_item(some, called))
             truth = exp.column(exp.to_identifier(called, quoted=True))
             rest.append(exp.Not(this=truth) if denied else truth)
         first.set("where", None)

@@ -291,6 +291,11 @@ def change_parts(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.
     return changed
 
 
+def select_item(node: exp.Expr, name: str) -> exp.Alias:
+    """Return an item of a select list with a name; also of a node that sqlglot would take for a table."""
+    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+
 def change_part(value: object, change: Callable[[exp.Expr], exp.Expr]) -> object:
     """Return an argument of a node changed, if it is an expression or a list of them; else as it is."""
     if isinstance(value, list):

@@ -37,7 +37,7 @@ from dodona.sql.relations import (
     rename_rows,
     unaliased,
 )
-from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, table_view
+from dodona.sql.scope import InvalidSql, Scope, find_private, node_start, select_item, table_view
 
 _MORE_THAN_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_")
 _BESIDE_PEOPLE = ("with_", "distinct", "qualify", "windows", "limit", "offset")
@@ -333,7 +333,7 @@ class Splitter:
             name = item.alias if isinstance(item, exp.Alias) else default_name(inner)
             columns.append(ReleasedColumn(name, noisy.noisy or grouped, noisy.ranked))
             scope.aliases[name.casefold()] = columns[-1]
-            items.append(item if isinstance(item, exp.Alias) else exp.alias_(inner, name, quoted=True))
+            items.append(item if isinstance(item, exp.Alias) else select_item(inner, name))
         select.set("expressions", items)
         for part in ("group", "having", "qualify", "distinct"):
             clause = select.args.get(part)

@@ -27,7 +27,7 @@ from dodona.sql.person_ids import write_people_plainly
 from dodona.sql.person_joins import merge_people
 from dodona.sql.refusals import INTERVAL_ENDS
 from dodona.sql.relations import RowExpressions, SourceText, qualifying_names, unaliased
-from dodona.sql.scope import TODAY, InvalidSql, change_part, day_of_asking, describe_today, find_private
+from dodona.sql.scope import TODAY, InvalidSql, change_part, day_of_asking, describe_today, find_private, select_item
 from dodona.sql.split import Splitter, resolve_relation
 from dodona.sql.unions import aggregate_unions
 
@@ -137,11 +137,7 @@ def _name_item(item: exp.Expr, expand: RowExpressions) -> exp.Expr:
     """Return an item of the select list over the table's columns; a column keeps the name that it was asked by."""
     expression = expand(item)
     changed = isinstance(item, exp.Column) and not (isinstance(expression, exp.Column) and expression.name == item.name)
-    return (
-        exp.alias_(expression, item.name, quoted=True)
-        if changed and not isinstance(item.this, exp.Star)
-        else expression
-    )
+    return select_item(expression, item.name) if changed and not isinstance(item.this, exp.Star) else expression
 
 
 def _check_people(source: SourceText, tree: exp.Expr) -> None:
@@ -256,7 +252,7 @@ def _interval_ends(tree: exp.Expr) -> dict[int, Literal["low", "high"]]:
             if end is not None and len(inner.expressions) == 1:
                 ends[place] = end
                 name = item.alias if isinstance(item, exp.Alias) else inner.name.lower()
-                tree.expressions[place] = exp.alias_(inner.expressions[0], name, quoted=True)
+                tree.expressions[place] = select_item(inner.expressions[0], name)
         tree.set("expressions", tree.expressions)
     return ends
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dodona.sql.groups import default_name
 from dodona.sql.parse import bare
-from dodona.sql.scope import change_parts
+from dodona.sql.scope import change_parts, select_item
 
 _MORE = ("joins", "distinct", "qualify", "windows")
 _BESIDE_ROWS = ("group", "having", "distinct", "qualify", "windows", "with_", "order", "limit", "offset")
@@ -77,7 +77,7 @@ class _Aggregated:
         keys = self._keys(items)
         clauses = {name: select.args.get(name) for name in ("having", "order")}
         try:
-            shown = [exp.alias_(self._outer(node, keys), name, quoted=True) for name, node in items]
+            shown = [select_item(self._outer(node, keys), name) for name, node in items]
             changed = {name: self._clause(clause, keys, dict(items)) for name, clause in clauses.items() if clause}
         except _NotAdded:
             return
@@ -99,7 +99,7 @@ class _Aggregated:
     def _side(self, side: exp.Select, names: Sequence[str], keys: Sequence[exp.Expr]) -> exp.Select:
         """Return one side with its own aggregates; its columns are named as those of the first side."""
         pairs = zip(side.expressions, names, strict=True)
-        side.set("expressions", [exp.alias_(item.unalias(), name, quoted=True) for item, name in pairs])
+        side.set("expressions", [select_item(item.unalias(), name) for item, name in pairs])
         listed = [exp.alias_(key.copy(), f"key{place}") for place, key in enumerate(keys)]
         listed += [exp.alias_(part.copy(), f"part{place}") for part, place in self.parts.items()]
         where = self.select.args.get("where")
