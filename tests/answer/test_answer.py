@@ -188,12 +188,12 @@ def test_a_rounded_answer_is_for_the_eye_and_leaves_the_other_alone() -> None:
 
 
 def test_a_division_by_what_may_be_nothing_has_no_ends_and_no_value_at_zero() -> None:
-    question = grouped(AnswerColumn("sex", KeyLabel(0)), AnswerColumn("each", Arithmetic("/", STAYS, COUNT)))
-    answer = answered(question, 500, 0, 20, 430, -4, 4001, 3000, 70, 3, -9)
+    question = grouped(AnswerColumn("sex", KeyLabel(0)), AnswerColumn("rows a day", Arithmetic("/", COUNT, STAYS)))
+    answer = answered(question, 500, 430, 20, 430, -4, 4001, 0, 70, 3, -9)
     nothing = answer.rows[1].cells[1]
     assert nothing == Estimate(None, -np.inf, np.inf)
     assert str(nothing) == "? (from -∞ to ∞)"
-    assert answer.rows[0].cells[1].low < 2.0005 < answer.rows[0].cells[1].high
+    assert answer.rows[0].cells[1].low < 0.49988 < answer.rows[0].cells[1].high
 
 
 def test_of_an_average_with_too_few_rows_it_is_said_that_nothing_is_known() -> None:

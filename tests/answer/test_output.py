@@ -40,11 +40,11 @@ def wards():
         AnswerColumn("ward", KeyLabel(0)),
         AnswerColumn("n", Total(0)),
         AnswerColumn("mean", Mean(1, 0, Fraction(0), Fraction(0), Fraction(3))),
-        AnswerColumn("each", Arithmetic("/", Total(1), Total(0))),
+        AnswerColumn("each", Arithmetic("/", Total(0), Total(1))),
         AnswerColumn("unit", LiteralExpression("person")),
     )
     question = Question(text="SELECT <i>", query=Query(DOMAIN, blocks), keys=keys, columns=columns)
-    values = (800, 500, 0, -3, 1200, 900, 4, 1)
+    values = (800, 500, 0, -3, 1200, 900, 0, 1)
     noises = (Laplace(scale=5), Laplace(scale=15))
     return answer_from(
         MeasuredValues(question, values, noises), price=PRICE, receipt="abc", head="def", version="2026-10", size=1300

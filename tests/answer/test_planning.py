@@ -49,6 +49,7 @@ COLUMNS = {
     "median": Quantile((4, 5), "age", Fraction(1, 2)),
     "percent": Arithmetic("/", Arithmetic("*", LiteralExpression(Fraction(100)), Total(0)), Total(0)),
     "each": Arithmetic("/", Total(3), Total(0)),
+    "rows a day": Arithmetic("/", Total(0), Total(3)),
     "more": Arithmetic("-", Total(0), Arithmetic("*", LiteralExpression(Fraction(2)), Total(3))),
     "product": Arithmetic("*", MEAN, Total(0)),
     "middle day": Quantile((6,), "day", Fraction(1, 2)),
@@ -112,7 +113,8 @@ def test_a_predicted_average_is_what_is_shown_of_a_group_at_the_worst_place() ->
 def test_of_very_few_rows_no_more_than_the_public_range_is_predicted() -> None:
     made = noises(Laplace, 500)
     assert predict_half_width(ASKED, BY_NAME["mean"], made, confidence=0.95, rows=10) == 110
-    assert predict_half_width(ASKED, BY_NAME["each"], made, confidence=0.95, rows=10) == math.inf
+    assert predict_half_width(ASKED, BY_NAME["each"], made, confidence=0.95, rows=10) == 364
+    assert predict_half_width(ASKED, BY_NAME["rows a day"], made, confidence=0.95, rows=10) == math.inf
 
 
 def test_the_shape_makes_the_blocks_of_a_column_add_about_as_much() -> None:

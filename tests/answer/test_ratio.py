@@ -1,7 +1,9 @@
 """Ratios: the test is honest for the discrete laws, and the interval is the hull of what it leaves."""
 
 import math
+from itertools import chain, combinations_with_replacement, product
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -12,9 +14,17 @@ from dodona.answer.ratios import (
     bounded_ratio_band,
     can_invert,
     ratio_band,
+    share_bounds,
     two_laplace_tail,
 )
 from dodona.lab.mechanisms import Gaussian, Laplace
+from dodona.privacy.budget import FREE
+from dodona.privacy.measurement import MeasuredValues
+from dodona.query.question import Question
+from dodona.schema.attributes import Boolean, Integer
+from dodona.schema.schema import Schema
+from dodona.sql.compile import read_statement
+from tests.answer.scene import answer_from
 
 PAIRS = [
     (Laplace(scale=2), Laplace(scale=2)),
@@ -152,3 +162,59 @@ def test_the_true_ratio_of_sums_that_share_draws_is_rejected_as_rarely_as_promis
     case = NormalRatio(1000 * truth + own + shared / 2, 1000.0 + sign * shared, spread, both, 1 / min(scales))
     missed = float(weights.ravel()[~case.accepts(np.full(len(own), truth), failing)].sum())
     assert 0.3 * failing <= missed <= failing
+
+
+STAYS = Schema.of("stays", Boolean("sick", otherwise=False), Integer("age", -1, 3, otherwise=0), size=1000)
+SHARES = {
+    "count(*) FILTER (WHERE sick) / count(*)": (0, 1),
+    "100.0 * count(*) FILTER (WHERE sick AND age > 1) / count(*) FILTER (WHERE sick)": (0, 100),
+    "1 - count_if(age >= 2) / count(*)": (0, 1),
+    "count_if(age > 1) / count_if(age > 0)": (0, 1),
+    "count(*) / -2.0 / count(*) + 3 * count_if(sick) / count(*)": None,
+    "(3 * count_if(sick) - count(*)) / count(*)": (-1, 2),
+    "sum(CASE WHEN sick THEN 2 ELSE 1 END) / count(*)": (0, 2),
+    "sum(age) / count(*)": (-1, 3),
+    "sum(age) FILTER (WHERE sick) / count_if(sick)": (-1, 3),
+    "count_if(sick) / count_if(age > 0)": None,
+    "count(*) / count_if(sick)": None,
+    "(count_if(sick) + 5) / count(*)": None,
+    "count_if(sick) / (count(*) + 5)": None,
+    "count_if(sick) / (count(*) - count_if(age > 0))": None,
+}
+
+
+def share(text: str) -> Question:
+    question = read_statement(f"SELECT {text} AS part FROM stays", STAYS)  # noqa: S608  from below
+    assert isinstance(question, Question)
+    return question
+
+
+@pytest.mark.parametrize("text", SHARES)
+def test_no_table_has_a_share_beyond_its_bounds(text: str) -> None:
+    """Of all tables of up to three rows, computed by DuckDB."""
+    question = share(text)
+    bounds = share_bounds(question.columns[0].expression, question.query)
+    assert bounds == SHARES[text]
+    if bounds is not None:
+        kinds = list(product((False, True), range(-1, 4)))
+        tables = chain.from_iterable(combinations_with_replacement(kinds, rows) for rows in (1, 2, 3))
+        rows = [(number, *row) for number, table in enumerate(tables) for row in table]
+        database = duckdb.connect()
+        database.execute("CREATE TABLE stays (number INTEGER, sick BOOLEAN, age INTEGER)")
+        database.executemany("INSERT INTO stays VALUES (?, ?, ?)", rows)
+        found = database.execute(f"SELECT {text} FROM stays GROUP BY number").fetchall()  # noqa: S608  from above
+        shares = [float(number) for (number,) in found if number is not None and math.isfinite(number)]
+        assert len(shares) > 100
+        assert bounds[0] <= min(shares)
+        assert max(shares) == bounds[1]
+
+
+def test_a_share_of_few_rows_stays_within_its_bounds() -> None:
+    question = share("count(*) FILTER (WHERE sick) / count(*)")
+    for values, told in (((5, 3), False), ((4, -6), True), ((300, 900), False)):
+        measured = MeasuredValues(question, values, (Laplace(scale=20), Laplace(scale=20)))
+        answer = answer_from(measured, price=FREE)
+        assert 0 <= answer.value.low <= answer.value.value <= answer.value.high <= 1
+        whole = (answer.value.low, answer.value.high) == (0, 1)
+        assert whole >= told
+        assert any("rest on too few rows" in warning for warning in answer.warnings) == whole

@@ -21,6 +21,7 @@ from dodona.answer.estimate import (
     to_float,
 )
 from dodona.answer.laws import DerivedValues, Evidence, Recalled, guess_warnings
+from dodona.answer.ratios import share_bounds
 from dodona.answer.rows import displayed_columns, key_columns, lower_bound, make_rows, null_keys_note, selects_by_noise
 from dodona.answer.view import View
 from dodona.errors import InvalidRequest
@@ -154,12 +155,16 @@ class Answer(Displayed):
         return (*self.question.warnings, *self.notes, *stale, *guess, *lost, *selected, *chosen)
 
     def _untold(self) -> Iterator[str]:
-        """Yield a warning for each average with groups of too few rows to say more than the public range."""
+        """Yield a warning for each average or share with groups of too few rows to say more than the public range."""
         for number, column in enumerate(displayed_columns(self.question)):
-            mean = column.expression
-            if isinstance(mean, Mean):
+            asked = column.expression
+            if isinstance(asked, Mean):
+                bounds: tuple[float, float] | None = float(asked.lower), float(asked.upper)
+            else:
+                bounds = share_bounds(asked, self.question.query)
+            if bounds is not None:
                 ends = [(cell.low, cell.high) for row in self.rows if isinstance(cell := row.cells[number], Estimate)]
-                lost = sum(1 for end in ends if end == (float(mean.lower), float(mean.upper)))
+                lost = sum(1 for end in ends if end == bounds)
                 if lost:
                     few = f"{lost} of {len(ends)} values rest on too few rows"
                     yield f"{column.name}: {few} to say more than the public range."

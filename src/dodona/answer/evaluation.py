@@ -16,7 +16,7 @@ from dodona.answer.estimate import to_float
 from dodona.answer.labels import group_labels
 from dodona.answer.laws import DerivedValues, Evidence, NoiseTerm, half_widths, upper_quantile
 from dodona.answer.quantiles import histogram_tree, quantile_band, quantile_code_range
-from dodona.answer.ratios import as_ratio, mean_band, ratio_band, variance_band
+from dodona.answer.ratios import as_ratio, mean_band, quotient_band, share_bounds, variance_band
 from dodona.errors import InvalidRequest, InvariantBroken
 from dodona.numbers import Doubles
 from dodona.privacy.accuracy import sampling_error
@@ -89,7 +89,7 @@ def _evaluate_piece(expression: asked.Expression, measured: Evidence, failing: f
                 raise InvariantBroken(f"{type(expression).__name__} does not follow from earlier releases.")
             if ratio is None:
                 raise InvalidRequest(f"{type(expression).__name__} has no interval of its own.")
-            return ratio_band(ratio, failing=failing)
+            return quotient_band(ratio, share_bounds(expression, measured.question.query), failing=failing)
 
 
 def _combine_pieces(expression: asked.Expression, measured: Evidence, known: Mapping[asked.Expression, Band]) -> Band:

@@ -14,13 +14,15 @@ from statistics import NormalDist
 import numpy as np
 
 from dodona.answer.bands import Band, LinearForm, apply_operator, form_values, linear_form
+from dodona.answer.estimate import to_float
 from dodona.answer.laws import DerivedValues, Evidence, half_width, half_widths
 from dodona.answer.sums import gaussian_sum_quantile
 from dodona.errors import InvariantBroken
 from dodona.numbers import Booleans, Doubles
 from dodona.privacy.additive_noise import Noise, NormalNoise
 from dodona.privacy.measurement import MeasuredValues
-from dodona.query.query import Query
+from dodona.query.predicate import NOTHING, complement, conjunction
+from dodona.query.query import ONE, Block, Query, weight_range
 from dodona.query.question import Arithmetic, Expression, Mean, Spread, Variation
 
 # --- Valid intervals for ratios of noisy values, by inverting a test; all groups at once. ---
@@ -130,6 +132,13 @@ def derived_ratio(derived: DerivedValues, above: LinearForm, below: LinearForm) 
 def can_invert(noises: Sequence[Noise]) -> bool:
     """Return whether the tail of a combination of these noises is known: any number of Gaussians, or any two."""
     return len(noises) <= _PAIR or all(isinstance(noise, NormalNoise) for noise in noises)
+
+
+def quotient_band(ratio: Ratio | NormalRatio, bounds: tuple[float, float] | None, *, failing: float) -> Band:
+    """Return quotients, within their public bounds where they have any."""
+    if bounds is None:
+        return ratio_band(ratio, failing=failing)
+    return bounded_ratio_band(ratio, lower=bounds[0], upper=bounds[1], failing=failing)
 
 
 def bounded_ratio_band(ratio: Ratio | NormalRatio, *, lower: float, upper: float, failing: float) -> Band:
@@ -261,6 +270,38 @@ def as_ratio(expression: Expression, measured: Evidence) -> Ratio | NormalRatio 
     factors = ((float(top.get(block, 0)), float(bottom.get(block, 0)), block) for block in blocks)
     noises = tuple(RatioNoise(first, second, measured.noises[block]) for first, second, block in factors)
     return Ratio(form_values(above, measured), form_values(below, measured), noises)
+
+
+def share_bounds(expression: Expression, query: Query) -> tuple[float, float] | None:
+    """Return what a share of rows, or a sum over rows by their number, lies between; None if an expression is neither.
+
+    Of B rows some are added up again, each as at most so many steps, so that (a·A + b·B) / (c·B) lies between its
+    values for the least and the most steps of a row, where 0 stands for a row that is not added up.
+
+    Theorem: honest-ratio
+    """
+    forms = numerator_and_denominator(expression, query)
+    if forms is None or any(form.constant for form in forms):
+        return None
+    above, below = (dict(form.factors) for form in forms)
+    if len(below) != 1 or len(above.keys() - below) != 1:
+        return None
+    (whole, times), (part,) = *below.items(), above.keys() - below
+    rows, added = query.blocks[whole], query.blocks[part]
+    if rows.weight != ONE or not _adds_some_of(added, rows):
+        return None
+    low, high = weight_range(added.weight, added.where)
+    ends = sorted(
+        (above.get(whole, Fraction(0)) + steps * above[part]) / times for steps in (min(low, 0), max(high, 0))
+    )
+    return to_float(ends[0]), to_float(ends[1])
+
+
+def _adds_some_of(part: Block, whole: Block) -> bool:
+    """Return whether a block adds up, in the same groups, only rows that are in another."""
+    if part.about_people or whole.about_people or part.keys != whole.keys:
+        return False
+    return conjunction(part.where, complement(whole.where)) == NOTHING
 
 
 def numerator_and_denominator(expression: Expression, query: Query) -> tuple[LinearForm, LinearForm] | None:  # noqa: PLR0911  one for each kind
