@@ -1,5 +1,5 @@
 // An answer: a chart with error bars, the table beside it, where it came from, and what to do with it.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { datasetPath, download, newKey, post, save } from "./api.js";
 import { Chart, chartKind, estimates, plan, toPicture, untold } from "./charts.js";
 import { Dialog, Fault, Field, Notice, Theorems, Why, html, useAction, usePages } from "./ui.js";
@@ -111,11 +111,13 @@ export function AnswerCard({ dataset, answer: first, asked, truth, theorem, toDa
   const [view, setView] = useState("single");
   const columns = estimates(answer);
   const [column, setColumn] = useState(columns[0]);
-  useEffect(() => {
+  const [shown, setShown] = useState(first);
+  if (shown !== first) { // while rendering, so that no frame shows an old answer under a new question
+    setShown(first);
     setAnswer(first);
     setView("single");
     setColumn(estimates(first)[0]);
-  }, [first]);
+  }
   const { run, busy, fault } = useAction(async (name) => {
     const found = await post(`${datasetPath(dataset)}/answers`, { ...asked, view: name, max_price: 0 }, { key: newKey() });
     setAnswer(found);
