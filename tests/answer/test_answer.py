@@ -9,14 +9,15 @@ import pytest
 
 from dodona.answer.answer import Answer
 from dodona.answer.estimate import Estimate
+from dodona.answer.labels import groups_under
 from dodona.errors import InvalidArgument, InvalidRequest
 from dodona.lab.mechanisms import Gaussian, Laplace
 from dodona.privacy.accuracy import sampling_error
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.events import LaplaceEvent
 from dodona.privacy.measurement import MeasuredValues
-from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query, column_weight
+from dodona.query.predicate import EVERYTHING, among, among_combinations, conjunction, evaluate_predicate
+from dodona.query.query import Block, CaseKey, Query, column_weight, group_numbers
 from dodona.query.question import (
     AnswerColumn,
     Arithmetic,
@@ -262,3 +263,24 @@ def test_steps_that_are_coarse_beside_an_interval_are_mentioned(step: str, noise
     mentioned = [warning for warning in answer.warnings if "rounded down" in warning]
     assert len(mentioned) == len(notes)
     assert all(words in warning for words, warning in zip(notes, mentioned, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_of_keys_of_two_columns_are_listed_if_a_cell_of_theirs_meets_the_condition(seed: int) -> None:
+    """Against all cells; a condition with a third column says nothing of the two by itself."""
+    draw = np.random.default_rng(seed)
+    columns = Category("a", list("xyz")), Integer("b", 0, 2), Category("c", list("pq"))
+    domain = Domain(columns)
+    first, second, third = (np.arange(column.cells) for column in columns)
+    tables = [among_combinations(columns[:2], draw.random((first.size, second.size)) < 0.2) for _ in range(4)]
+    key = CaseKey(tuple((f"k{place}", table) for place, table in enumerate(tables)), "rest")
+    parts = [
+        among(columns[0], draw.choice(first, 2, replace=False).tolist()),
+        among_combinations(columns[:2], draw.random((first.size, second.size)) < 0.6),
+        among_combinations(columns[1:], draw.random((second.size, third.size)) < 0.9),
+    ]
+    where = conjunction(*[part for part in parts if draw.random() < 0.7])
+    axes = {"a": first[:, None, None], "b": second[:, None], "c": third}
+    met = np.broadcast_to(evaluate_predicate(where, axes), (first.size, second.size, third.size))
+    numbers = np.broadcast_to(group_numbers((key,), axes), met.shape)
+    assert groups_under(where, (key,), domain) == np.unique(numbers[met.any(axis=2)]).tolist()

@@ -141,6 +141,18 @@ def test_nested_clamps_of_two_columns_are_read_in_a_second(text):
     assert time.process_time() - begin < SLOWEST
 
 
+@pytest.mark.parametrize("where", ["", "WHERE age > 40 OR returned", "WHERE discount < age"])
+def test_groups_by_thousands_of_differences_are_read_in_a_second_or_two(where):
+    """Each of 2,000 groups was once compared with all others, twice: that took half a minute."""
+    begin = time.process_time()
+    joined = "orders JOIN customers USING (customer)"
+    text = f"SELECT discount - age AS k, count(*) - lag(count(*)) OVER (ORDER BY 1) FROM {joined} {where} GROUP BY 1"  # noqa: S608
+    statement = read_statement(text, grammar.SCHEMA)
+    assert isinstance(statement, Statement)
+    check_statement(statement)
+    assert time.process_time() - begin < SLOWEST
+
+
 @pytest.mark.parametrize("text", [OF_THREE_COLUMNS, OF_FOUR_COLUMNS], ids=["three columns", "four columns"])
 def test_nested_functions_of_more_columns_than_a_table_holds_are_refused_in_a_second(text):
     begin = time.process_time()
@@ -240,3 +252,10 @@ def test_the_age_of_a_time_is_refused_with_what_to_write():
         with pytest.raises(InvalidRequest, match="CAST"):
             curator.ask("SELECT count(*) FROM orders WHERE age(placed) > INTERVAL '1 day'", epsilon=1)
         assert curator.ask("SELECT count(*) FROM orders WHERE age(CAST(placed AS DATE)) > INTERVAL '1 day'", epsilon=1)
+
+
+@pytest.mark.parametrize("key", ["-1", "'1'", "0", "9", "1.0"])
+def test_a_place_in_group_by_that_is_none_is_refused_in_tables_of_people(key):
+    people = f"(SELECT customer, bool_or(returned) AS n FROM orders GROUP BY {key}) AS p ON c.customer = p.customer"  # noqa: S608
+    with pytest.raises(InvalidRequest, match="Nothing was charged"):
+        read_statement(f"SELECT count(*), sum(coalesce(n, 0)) FROM customers c LEFT JOIN {people}", grammar.SCHEMA)  # noqa: S608

@@ -13,7 +13,7 @@ import numpy as np
 from dodona.answer.estimate import KeyValue
 from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
-from dodona.query.query import Key, group_numbers, key_attributes
+from dodona.query.query import Key, group_numbers, key_attributes, product_axes
 from dodona.query.question import KeyLabel, Question, ReadAs
 from dodona.schema.attributes import (
     CALENDAR_BINS,
@@ -26,6 +26,9 @@ from dodona.schema.attributes import (
 )
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
+
+_MOST_LOOKUPS = 1 << 30
+"""Branches of a key by cells of its columns: all tables that are listed have fewer."""
 
 # --- Labels of the groups of a question. ---
 
@@ -71,17 +74,30 @@ def _groups_under(where: predicates.Predicate, keys: tuple[Key, ...], domain: Do
             )
             indices = [np.broadcast_to(group_numbers([keys[place]], {name: codes}), codes.shape) for place in places]
         else:
-            indices = [np.asarray(_possible_key_groups(keys[places[0]], where), dtype=np.int64)]
+            indices = [np.asarray(_possible_key_groups(keys[places[0]], where, domain), dtype=np.int64)]
         possible = np.zeros([keys[place].groups for place in places], dtype=np.bool_)
         possible[tuple(indices)] = True
         allowed &= possible.reshape([key.groups if place in places else 1 for place, key in enumerate(keys)])
     return allowed.reshape(-1)
 
 
-def _possible_key_groups(key: Key, where: predicates.Predicate) -> list[int]:
-    """Return the groups of a key of several columns, or of none, that a condition allows."""
+def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) -> list[int]:
+    """Return the groups of a key of several columns, or of none, that a condition allows.
+
+    What a condition says of other columns together with the key's is left out. It is looked at cell by cell, as a
+    difference of two columns has thousands of branches.
+    """
     if isinstance(key, Partition):
         raise TypeError
+    names = key_attributes(key)
+    if len(key.branches) * math.prod([domain[name].cells for name in names]) <= _MOST_LOOKUPS:
+        axes = product_axes(domain, names)
+        parts = where.parts if isinstance(where, predicates.And) else (where,)
+        known = [part for part in parts if predicates.predicate_attributes(part) <= names]
+        allowed = predicates.evaluate_predicate(predicates.conjunction(*known), axes)
+        numbers, possible = np.broadcast_arrays(group_numbers((key,), axes), allowed)
+        found: list[int] = np.unique(numbers[possible]).tolist()
+        return found
     groups, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
         if predicates.conjunction(rest, branch) != predicates.NOTHING:

@@ -6,7 +6,6 @@ import datetime as dt
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 from sqlglot import exp
 
@@ -108,7 +107,8 @@ def _computed_key(scope: Scope, node: exp.Expr, scalar: Scalar) -> CompiledKey:
         outcomes.sort()
     ordered = [*outcomes, *(outcome for outcome in (None, UNKNOWN) if outcome in table.outcomes)]
     labels = tuple(_outcome_label(outcome) for outcome in ordered)
-    branches = [(_case_label(outcome), table.where(partial(_same, outcome))) for outcome in ordered[:-1]]
+    rows = table.each()
+    branches = [(_case_label(outcome), rows[type(outcome), outcome]) for outcome in ordered[:-1]]
     return CompiledKey(queries.CaseKey(tuple(branches), _case_label(ordered[-1])), labels=labels)
 
 
@@ -132,10 +132,6 @@ def _formula_key(scope: Scope, node: exp.Expr, formula: Formula) -> CompiledKey:
         branches += [(MISSING, null_predicate(formula)), (OUTSIDE, NOTHING)]
     labels = (*map(_outcome_label, values), *(() if complete else (MISSING, OUTSIDE)))
     return CompiledKey(queries.CaseKey(tuple(branches[:-1]), branches[-1][0]), labels=labels)
-
-
-def _same(outcome: Outcome, other: Outcome) -> bool:
-    return type(outcome) is type(other) and outcome == other
 
 
 def _adjacent_groups(table: Mapped) -> Partition | None:

@@ -330,7 +330,10 @@ class _PersonMerge:
         group = inner.args.get("group")
         keys = [] if group is None else group.expressions
         shown = [item.unalias() for item in inner.expressions]
-        meant = [shown[int(key.this) - 1] if key.is_int and 1 <= int(key.this) <= len(shown) else key for key in keys]
+        places = {str(place): item for place, item in enumerate(shown, 1)}
+        meant = [
+            places.get(key.name, key) if isinstance(key, exp.Literal) and not key.is_string else key for key in keys
+        ]
         names = [key.name.casefold() if isinstance(key, exp.Column) else None for key in meant]
         person = self._person(inner.args["from_"].this).casefold()
         return names.count(person) == 1 and all(name == person or name in beside for name in names)

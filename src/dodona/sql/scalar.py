@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 import numpy as np
 from sqlglot import exp
 
-from dodona.numbers import Integers
+from dodona.numbers import Booleans, Integers
 from dodona.query.polynomial import Polynomial, Powers
 from dodona.query.predicate import (
     EVERYTHING,
@@ -148,7 +148,15 @@ class Mapped:
     def where(self, test: Callable[[Outcome], bool]) -> Predicate:
         """Return the rows whose outcome satisfies a test."""
         flags = np.array([test(outcome) for outcome in self.outcomes], dtype=np.bool_)
-        chosen = flags[self.places]
+        return self._rows(flags[self.places])
+
+    def each(self) -> dict[tuple[type, Outcome], Predicate]:
+        """Return the rows of each outcome, by its type and value; `where` would look at all others for each."""
+        return {
+            (type(outcome), outcome): self._rows(self.places == place) for place, outcome in enumerate(self.outcomes)
+        }
+
+    def _rows(self, chosen: Booleans) -> Predicate:
         if len(self.attributes) == 1:
             return among_mask(self.attributes[0], pack_bits(chosen))
         return among_combinations(self.attributes, chosen)
