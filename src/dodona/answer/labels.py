@@ -96,8 +96,7 @@ def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) 
         known = [part for part in parts if predicates.predicate_attributes(part) <= names]
         allowed = predicates.evaluate_predicate(predicates.conjunction(*known), axes)
         numbers, possible = np.broadcast_arrays(group_numbers((key,), axes), allowed)
-        found: list[int] = np.unique(numbers[possible]).tolist()
-        return found
+        return [int(number) for number in np.unique(numbers[possible])]
     groups, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
         if predicates.conjunction(rest, branch) != predicates.NOTHING:
