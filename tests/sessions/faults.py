@@ -49,8 +49,8 @@ FAULTS = {
         (
             replace_lines(
                 "dodona.answer.laws",
-                "        return int(noise.accuracy(1 - failing, answers=answers).within)",
-                "        return int(0.8 * noise.accuracy(1 - failing, answers=answers).within)",
+                "        return noise_width(noise, failing, answers)",
+                "        return int(0.8 * noise_width(noise, failing, answers))",
                 symbol="half_width",
             ),
         ),

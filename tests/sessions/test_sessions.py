@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dodona.lab.audit.patch import apply
 from tests.house.tree import ROOT
 from tests.sessions.faults import FAULTS
 from tests.sessions.figures import FIGURES, batch, explained, tail
@@ -61,6 +62,14 @@ def test_sessions_notice_a_planted_fault(forked, name: str):
     done = forked("tests.sessions.faults", name)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "noticed after" in done.stdout, done.stderr  # an error of the driver has the same exit code
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_fits_the_code_as_it_is(name: str):
+    for patch in FAULTS[name].patches:
+        path = ROOT.joinpath("src", *patch.module.split(".")).with_suffix(".py")
+        text = path.read_text(encoding="utf-8")
+        assert apply(patch, text) != text
 
 
 def test_a_seed_is_one_session_and_another_seed_another():
