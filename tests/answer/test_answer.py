@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -284,3 +285,15 @@ def test_groups_of_keys_of_two_columns_are_listed_if_a_cell_of_theirs_meets_the_
     met = np.broadcast_to(evaluate_predicate(where, axes), (first.size, second.size, third.size))
     numbers = np.broadcast_to(group_numbers((key,), axes), met.shape)
     assert groups_under(where, (key,), domain) == np.unique(numbers[met.any(axis=2)]).tolist()
+
+
+def test_groups_of_a_key_of_wide_columns_are_listed_in_little_memory() -> None:
+    """A hundred million cells, of which none is listed."""
+    columns = [Integer(name, 0, 499) for name in "abc"]
+    key = CaseKey((("high", conjunction(*[among(column, range(250, 500)) for column in columns])),), "low")
+    tracemalloc.start()
+    groups = groups_under(among(columns[0], range(100)), (key,), Domain(tuple(columns)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert groups == [1]
+    assert peak < 1 << 22

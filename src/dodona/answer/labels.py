@@ -13,7 +13,7 @@ import numpy as np
 from dodona.answer.estimate import KeyValue
 from dodona.numbers import Booleans
 from dodona.query import predicate as predicates
-from dodona.query.query import Key, group_numbers, key_attributes, product_axes
+from dodona.query.query import MOST_TABLE, Key, group_numbers, key_attributes, product_axes
 from dodona.query.question import KeyLabel, Question, ReadAs
 from dodona.schema.attributes import (
     CALENDAR_BINS,
@@ -26,9 +26,6 @@ from dodona.schema.attributes import (
 )
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
-
-_MOST_LOOKUPS = 1 << 30
-"""Branches of a key by cells of its columns: all tables that are listed have fewer."""
 
 # --- Labels of the groups of a question. ---
 
@@ -84,13 +81,13 @@ def _groups_under(where: predicates.Predicate, keys: tuple[Key, ...], domain: Do
 def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) -> list[int]:
     """Return the groups of a key of several columns, or of none, that a condition allows.
 
-    What a condition says of other columns together with the key's is left out. It is looked at cell by cell, as a
-    difference of two columns has thousands of branches.
+    What a condition says of other columns together with the key's is left out. Where few cells are, each is looked at,
+    as a difference of two columns has thousands of branches; a key of more cells has few.
     """
     if isinstance(key, Partition):
         raise TypeError
     names = key_attributes(key)
-    if len(key.branches) * math.prod([domain[name].cells for name in names]) <= _MOST_LOOKUPS:
+    if math.prod([domain[name].cells for name in names]) <= MOST_TABLE:
         axes = product_axes(domain, names)
         parts = where.parts if isinstance(where, predicates.And) else (where,)
         known = [part for part in parts if predicates.predicate_attributes(part) <= names]
