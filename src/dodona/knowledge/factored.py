@@ -8,7 +8,7 @@ law.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate, combinations
 from typing import Self
 
@@ -20,11 +20,14 @@ from dodona.knowledge import cells, junction
 from dodona.knowledge.cells import BlockOnSupport, Places, Support
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.junction import CalibratedTree, Columns, JunctionTree, Table
-from dodona.knowledge.maxent import RELATIVE_ANCHOR, Target, fit_law
+from dodona.knowledge.loglinear import fit_mode
+from dodona.knowledge.maxent import RELATIVE_ANCHOR, Fit, Target, fit_law
 from dodona.query.query import Block, Query
 
 TOLERANCE = 0.02
-"""In deviations of the noise: a fit whose answers are no farther from the optimum has converged."""
+"""In deviations of the noise: fits end once answers are no farther from the optimum, root mean square."""
+NEGLIGIBLE = 0.25
+"""A fit whose answers are no farther has converged: beside the noise, that adds a thirtieth to what they are off."""
 IMPOSSIBLE = -1e4
 """The logarithm of the prior weight of a cell that no row can be in: its exponential is 0."""
 SCORED_ROWS = 1 << 17
@@ -52,7 +55,7 @@ class FactoredBelief:
     cliques: tuple[Columns, ...] | None = field(default=None, repr=False)
     """Of the tree; None before anything was joined."""
     gap: float = 0.0
-    """How far the last fit was from its optimum at most, in deviations of the noise."""
+    """How far answers of the last fit were from its optimum, in deviations of their noise: root mean square."""
     loose: tuple[ObservedBlock, ...] = field(default=(), repr=False)
     """Marginals that were observed too, and that no clique holds: believed as far as noise does not explain them."""
 
@@ -119,18 +122,17 @@ class FactoredBelief:
         return replace(self, cliques=tuple(junction.eliminate(self._shape, kept)))
 
     def fitted(self, steps: int, *, tolerance: float = TOLERANCE, anchor: float = RELATIVE_ANCHOR) -> Self:
-        """Return the belief after at most so many steps of the fit, fewer if it converges."""
+        """Return the belief after at most so many steps of the maximum-entropy fit, fewer if it converges."""
+        return self._fit(partial(fit_law, steps=steps, tolerance=tolerance, anchor=anchor))
+
+    def refined(self, steps: int, *, tolerance: float = TOLERANCE) -> Self:
+        """Return the most probable belief near a fitted one, after at most so many steps."""
+        return self._fit(partial(fit_mode, steps=steps, tolerance=tolerance))
+
+    def _fit(self, fit_tree: Callable[..., Fit]) -> Self:
         targets = [self._target(observation) for observation in self.seen]
         start = [observation.multipliers[where] for observation, (_, where) in zip(self.seen, targets, strict=True)]
-        fit = fit_law(
-            self.tree,
-            [target for target, _ in targets],
-            start,
-            prior=self._priors(),
-            steps=steps,
-            tolerance=tolerance,
-            anchor=anchor,
-        )
+        fit = fit_tree(self.tree, [target for target, _ in targets], start, prior=self._priors())
         seen = []
         for observation, (_, where), fitted in zip(self.seen, targets, fit.multipliers, strict=True):
             multipliers = np.zeros(observation.block.values)
@@ -386,4 +388,4 @@ class FactoredBelief:
                 values = values / total
             values = values + (1.0 - values.sum()) / values.size
         numbers = None if apart else np.searchsorted(where, groups)
-        return Target(columns, values, math.sqrt(observation.variance), numbers, pull=observation.pull), where
+        return Target(columns, values, math.sqrt(observation.variance * observation.repeated), numbers), where

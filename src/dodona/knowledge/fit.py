@@ -45,8 +45,8 @@ class ObservedBlock:
     multipliers: NDArray[np.float64]
     peak: float | None = None
     """The largest eigenvalue of the noise's covariance, if cells and blocks share noise; None if it is independent."""
-    pull: float = 1.0
-    """How many times its anchor is as strong: for blocks that repeat each other's noise, or that were not chosen."""
+    repeated: float = 1.0
+    """How many blocks repeat each number that was measured: a fit to all of them counts it once."""
 
     @classmethod
     def of(cls, block: Block, counts: Sequence[int], noise: Noise, *, size: int) -> Self:
@@ -69,8 +69,8 @@ class ObservedBlock:
                 observation.variance if observation.peak is None else observation.peak for observation in (self, other)
             ]
             peak = weight**2 * peaks[0] + (1 - weight) ** 2 * peaks[1]
-        variance, pull = weight * self.variance, max(self.pull, other.pull)
-        return replace(self, values=values, variance=variance, peak=peak, pull=pull)
+        variance, repeated = weight * self.variance, max(self.repeated, other.repeated)
+        return replace(self, values=values, variance=variance, peak=peak, repeated=repeated)
 
 
 def fit_blocks(

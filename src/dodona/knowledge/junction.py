@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -217,7 +217,7 @@ class JunctionTree:
         log_total = 0.0
         for number in reversed(range(len(self.cliques))):
             clique = self.cliques[number]
-            logs = self._add_up(clique, potentials[number])
+            logs = self.add_up(clique, potentials[number])
             inner = tuple(axis for axis, place in enumerate(clique.columns) if place not in clique.separator)
             most = logs.max(axis=inner, keepdims=True)
             logs -= most
@@ -232,7 +232,7 @@ class JunctionTree:
                 add_table(potentials[clique.parent], clique.separator, message)
         return CalibratedTree(self, tables, tuple(conditionals), log_total)
 
-    def _add_up(self, clique: Clique, tables: dict[Columns, Table]) -> Table:
+    def add_up(self, clique: Clique, tables: dict[Columns, Table]) -> Table:
         """Return the sum of tables over subsets of a clique as a table over all of it."""
         done: dict[Columns, Table] = dict(tables)
         for merge in clique.merges:
@@ -248,6 +248,10 @@ class JunctionTree:
         shape = [self.shape[place] for place in clique.columns]
         table = done.get(clique.columns)
         return np.zeros(shape) if table is None else np.array(np.broadcast_to(table, shape))
+
+    def thin(self, clique: Clique) -> list[int]:
+        """Return the shape of a table over what a clique shares with its parent, with all axes of the clique."""
+        return [self.shape[place] if place in clique.separator else 1 for place in clique.columns]
 
     def sum_down(self, table: Table, columns: Columns, wanted: Columns) -> Table:
         """Return the sums of a table over all axes but the wanted ones, the longest axis first."""
@@ -295,7 +299,53 @@ class CalibratedTree:
 
     def marginals(self, wanted: Iterable[Columns]) -> dict[Columns, Table]:
         """Return the marginals of the given sets of columns, each inside a clique."""
-        tree, marginals, shared = self.tree, dict[Columns, Table](), dict[int, dict[Columns, Table]]()
+
+        def law(number: int, above: Table | None) -> Table:
+            return self.conditionals[number] if above is None else self.conditionals[number] * above
+
+        return self._pass_down(wanted, law)
+
+    def derivative(self, tables: Mapping[Columns, Table], wanted: Iterable[Columns]) -> dict[Columns, Table]:
+        """Return the derivative of marginals as multiples of tables are added to the logarithm of the law.
+
+        It is the covariance of each cell of a marginal with the sum of the tables. Each clique sums its tables up and
+        sends their means, given what it shares with its parent; going down, deviations from these are spread.
+        """
+        tree = self.tree
+        parts: list[dict[Columns, Table]] = [{} for _ in tree.cliques]
+        for columns, table in tables.items():
+            add_table(parts[tree.home[columns]], columns, table)
+        deviations: list[Table] = [np.empty(0)] * len(tree.cliques)
+        for number in reversed(range(len(tree.cliques))):
+            clique, law = tree.cliques[number], self.conditionals[number]
+            summed = tree.add_up(clique, parts[number])
+            means = tree.sum_down(law * summed, clique.columns, clique.separator)
+            summed -= means.reshape(tree.thin(clique))
+            summed *= law
+            deviations[number] = summed
+            if clique.parent is not None and clique.separator:
+                add_table(parts[clique.parent], clique.separator, means)
+        shared = self.marginals({clique.separator for clique in tree.cliques if clique.separator})
+
+        def change(number: int, above: Table | None) -> Table:
+            if above is None:
+                return deviations[number]
+            clique = tree.cliques[number]
+            spread = deviations[number] * shared[clique.separator].reshape(tree.thin(clique))
+            spread += self.conditionals[number] * above
+            return spread
+
+        return self._pass_down(wanted, change)
+
+    def _pass_down(
+        self, wanted: Iterable[Columns], table_of: Callable[[int, Table | None], Table]
+    ) -> dict[Columns, Table]:
+        """Return sums of the cliques' tables over given sets of columns.
+
+        The table of a clique is made from that of what it shares with its parent, which is summed before; of None, if
+        it shares nothing.
+        """
+        tree, sums, shared = self.tree, dict[Columns, Table](), dict[int, dict[Columns, Table]]()
         inside: dict[int, set[Columns]] = {}
         for columns in wanted:
             home = tree.home.get(columns)
@@ -304,12 +354,10 @@ class CalibratedTree:
                 raise KeyError(columns)
             inside.setdefault(number, set()).add(columns)
         for number, clique in enumerate(tree.cliques):
-            law = self.conditionals[number]
+            above: Table | None = None
             if clique.parent is not None and clique.separator:
-                above = shared[clique.parent][clique.separator]
-                thin = [tree.shape[place] if place in clique.separator else 1 for place in clique.columns]
-                law = law * above.reshape(thin)
-            done: dict[Columns, Table] = {clique.columns: law}
+                above = shared[clique.parent][clique.separator].reshape(tree.thin(clique))
+            done: dict[Columns, Table] = {clique.columns: table_of(number, above)}
             for merge in reversed(clique.merges):
                 for part in merge.parts:
                     done[part] = tree.sum_down(done[merge.columns], merge.columns, part)
@@ -318,9 +366,9 @@ class CalibratedTree:
                     fitting = [superset for superset in done if set(columns) <= set(superset)]
                     least = min(fitting, key=lambda superset: _cells(tree.shape, superset))
                     done[columns] = tree.sum_down(done[least], least, columns)
-                marginals[columns] = done[columns]
+                sums[columns] = done[columns]
             shared[number] = done
-        return marginals
+        return sums
 
     def across(self, wanted: Iterable[Columns]) -> dict[Columns, Table]:
         """Return the marginals of sets of columns that no clique holds, by variable elimination.

@@ -12,29 +12,22 @@ say together is one value and one ridge for each interaction of columns, and a t
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dodona.knowledge.fit import solve_multipliers
+from dodona.knowledge.interactions import Interactions, centered, dot, spread, subsets, sum_onto
 from dodona.knowledge.junction import CalibratedTree, Columns, JunctionTree, Table, add_table
+from dodona.knowledge.search import Look, minimise
 
 RELATIVE_ANCHOR = 0.25
 """How far one nat of a multiplier pulls an answer, in deviations of its noise."""
 _MOST_POOLED = 4
 """Columns of a marginal that is pooled with others: it has an interaction for each subset of its columns."""
-_MEMORY = 40  # pairs of steps and changes of the gradient
-_LEAST_MEMORY = 5
-_MOST_NUMBERS = 1 << 23  # in all pairs: with more answers there are fewer pairs
-_ARMIJO = 1e-4
-_SHORTER = 0.4
-_TRIES = 12
-_LEAST_CURVATURE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,11 +38,14 @@ class Target:
     values: Table
     """Shares of the rows."""
     deviation: float
-    """Of the noise, in shares."""
+    """Of the noise, in shares; more where tables repeat each other's noise."""
     groups: NDArray[np.int64] | None = None
     """For each cell the number of its answer, or the number of answers where it has none; None: each cell is one."""
-    pull: float = 1.0
-    """How many times its anchor is as strong."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether this is a marginal that is pooled with others by interactions."""
+        return self.groups is None and len(self.columns) <= _MOST_POOLED
 
     def answers(self, law: Table) -> Table:
         """Return the answers of a marginal of these columns."""
@@ -71,140 +67,110 @@ class Fit:
     """Of each target."""
     law: CalibratedTree
     gap: float
-    """The largest difference between an answer and what the optimum asks of it, in deviations of its noise."""
+    """How far answers are from what the optimum asks of them, in deviations of their noise: root mean square."""
     steps: int
 
 
-# --- Marginals that repeat each other, pooled by interactions. ---
+# --- The multipliers of a log-linear law: those of interactions, and one for each answer of what is not pooled. ---
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pool:
-    """Marginals with a table of multipliers for each largest one, and a ridge for each interaction.
+class Multipliers:
+    """Where the multipliers of some targets are in one vector, and the law that they make."""
 
-    A table over columns m is the sum over subsets S of m of its interactions: functions of S whose mean along each
-    column of S is 0. Those of S are orthogonal to all others, and have |columns of m outside S| cells each, so that
-    Σ_m |answers_m - observed_m|²/(2·r_m) is Σ_S w_S·|interaction of answers - pooled one|²/2 up to a constant, with
-    w_S = Σ_m 1/(r_m·cells of m outside S). The dual of that has 1/w_S as the ridge of the interaction of all tables.
-    """
-
-    targets: tuple[Target, ...]
-    shapes: Mapping[Columns, tuple[int, ...]]
-    """Of all interactions."""
-    weights: Mapping[Columns, float]
-    spans: Mapping[Columns, slice]
-    """Where the multipliers of each largest marginal are."""
-    holders: Mapping[Columns, Columns]
-    """The largest marginal that has the columns of a target."""
-    values: Table
-    """Of the largest marginals, as all targets together say."""
-    ridge: Table
-    """How the penalty curves along each multiplier."""
+    tree: JunctionTree
+    prior: Mapping[Columns, Table]
+    interactions: Interactions
+    targets: tuple[tuple[Target, Columns, slice], ...]
+    """With the columns of the table that has its multipliers, and where they are: a pooled one is in a larger one."""
+    size: int
 
     @classmethod
-    def of(cls, shape: Sequence[int], targets: Sequence[Target], anchor: float) -> Self:
-        """Return the pool of marginals whose values sum to 1."""
-        weights, sums = dict[Columns, float](), dict[Columns, Table]()
+    def of(
+        cls, tree: JunctionTree, prior: Mapping[Columns, Table], targets: Sequence[Target], interactions: Interactions
+    ) -> Self:
+        """Return the places of multipliers: the interactions' first."""
+        placed, end = list[tuple[Target, Columns, slice]](), interactions.size
         for target in targets:
-            table = target.values.reshape([shape[place] for place in target.columns])
-            for inner in _interactions(target.columns):
-                outside = _axes_outside(target.columns, inner)
-                weight = 1.0 / (anchor * target.pull * target.deviation * _cells(shape, target.columns, inner))
-                weights[inner] = weights.get(inner, 0.0) + weight
-                part = weight * _centered(table.sum(axis=outside))
-                sums[inner] = sums[inner] + part if inner in sums else part
-        sets = {target.columns for target in targets}
-        largest = _largest(sets)
-        values, ridges, spans, end = list[Table](), list[Table](), dict[Columns, slice](), 0
-        for columns in largest:
-            table, ridge = np.full([shape[place] for place in columns], 1.0 / _cells(shape, columns, ())), 0.0
-            for inner in _interactions(columns):
-                cells = _cells(shape, columns, inner)
-                table += _spread(sums[inner] / weights[inner], columns, inner) / cells
-                ridge += math.prod([1 - 1 / shape[place] for place in inner]) / (weights[inner] * cells**2)
-            values.append(table.reshape(-1))
-            ridges.append(np.full(table.size, ridge))
-            spans[columns] = slice(end, end + table.size)
-            end += table.size
-        return cls(
-            tuple(targets),
-            {inner: tuple(shape[place] for place in inner) for inner in weights},
-            weights,
-            spans,
-            {columns: next(large for large in largest if set(columns) <= set(large)) for columns in sets - {*largest}}
-            | {columns: columns for columns in largest},
-            np.concatenate(values) if values else np.zeros(0),
-            np.concatenate(ridges) if ridges else np.zeros(0),
-        )
+            if target.pooled:
+                holder = interactions.holders[target.columns]
+                placed.append((target, holder, interactions.spans[holder]))
+            else:
+                placed.append((target, target.columns, slice(end, end + target.values.size)))
+                end += target.values.size
+        return cls(tree, prior, interactions, tuple(placed), end)
+
+    @property
+    def others(self) -> list[tuple[Target, slice]]:
+        """The targets that are not pooled."""
+        return [(target, span) for target, _, span in self.targets if not target.pooled]
+
+    @property
+    def sets(self) -> list[Columns]:
+        """The sets of columns that tables of multipliers are over."""
+        return list(dict.fromkeys([*self.interactions.spans, *(target.columns for target, _ in self.others)]))
 
     def tables(self, theta: Table) -> dict[Columns, Table]:
-        """Return the tables of multipliers."""
-        return {columns: theta[span].reshape(self.shapes[columns]) for columns, span in self.spans.items()}
+        """Return the tables whose sum is the logarithm of the law."""
+        tables = dict(self.prior)
+        for columns, table in self.interactions.tables(theta).items():
+            add_table(tables, columns, table)
+        for target, span in self.others:
+            add_table(tables, target.columns, self.over(target, theta[span]))
+        return tables
 
-    def penalty(self, theta: Table) -> tuple[float, Table]:
-        """Return half the sum of ridges times squared interactions, and its gradient."""
-        interactions = dict[Columns, Table]()
-        tables = self.tables(theta)
-        for columns, table in tables.items():
-            for inner in _interactions(columns):
-                outside = _axes_outside(columns, inner)
-                mean = table.sum(axis=outside) / (table.size / math.prod(self.shapes[inner])) if outside else table
-                interactions[inner] = interactions[inner] + mean if inner in interactions else mean
-        penalty = 0.0
-        for inner, table in interactions.items():
-            centered = _centered(table)
-            interactions[inner] = centered / self.weights[inner]
-            penalty += 0.5 * _dot(centered.reshape(-1), interactions[inner].reshape(-1))
-        gradient = np.empty(theta.size)
-        for columns, span in self.spans.items():
-            push = np.zeros(self.shapes[columns])
-            for inner in _interactions(columns):
-                push += _spread(interactions[inner] * (math.prod(self.shapes[inner]) / push.size), columns, inner)
-            gradient[span] = push.reshape(-1)
-        return penalty, gradient
+    def over(self, target: Target, numbers: Table) -> Table:
+        """Return the table over a target's columns that has one number for each of its answers."""
+        return target.table(numbers).reshape([self.tree.shape[place] for place in target.columns])
 
-    def gap(self, gradient: Table) -> float:
-        """Return the largest of the gradient, summed to each target and in deviations of its noise."""
-        gap, tables = 0.0, self.tables(gradient)
-        for target in self.targets:
-            columns = self.holders[target.columns]
-            off = tables[columns].sum(axis=_axes_outside(columns, target.columns))
-            gap = max(gap, float(np.abs(off).max()) / target.deviation)
-        return gap
+    def joined(self, tables: Mapping[Columns, Table]) -> Table:
+        """Return sums of tables over the sets as one vector: of each cell of the interactions', and of each answer."""
+        parts = [tables[columns].reshape(-1) for columns in self.interactions.spans]
+        return np.concatenate([*parts, *(target.answers(tables[target.columns]) for target, _ in self.others)])
 
+    def begin(self, start: Sequence[Table], ridge: Table) -> Table:
+        """Return the multipliers to begin with: those that the targets had, or what fits new ones alone."""
+        theta, fresh = np.zeros(self.size), dict[Columns, tuple[Target, slice]]()
+        for (target, columns, span), given in zip(self.targets, start, strict=True):
+            if not given.any():
+                if span.stop - span.start == target.values.size:
+                    fresh.setdefault(target.columns, (target, span))
+            elif target.pooled:
+                table = theta[span].reshape(self.interactions.shapes[columns])
+                table += spread(self.over(target, given), columns, target.columns)
+            else:
+                theta[span] = given
+        chosen = _apart(fresh)
+        if chosen:
+            marginals = self.tree.calibrate(self.tables(theta)).marginals(self.sets)
+            for columns, (target, span) in chosen.items():
+                theta[span] += _alone(target, target.answers(marginals[columns]), float(ridge[span.start]))
+        return theta
 
-def _largest(sets: Iterable[Columns]) -> list[Columns]:
-    """Return the sets of columns that are in no other one."""
-    inside = {inner for columns in sets for inner in _interactions(columns) if inner != columns}
-    return sorted(columns for columns in sets if columns not in inside)
-
-
-@lru_cache(maxsize=1 << 14)
-def _interactions(columns: Columns) -> tuple[Columns, ...]:
-    return tuple(inner for ways in range(1, len(columns) + 1) for inner in combinations(columns, ways))
-
-
-@lru_cache(maxsize=1 << 16)
-def _axes_outside(columns: Columns, inner: Columns) -> tuple[int, ...]:
-    return tuple(axis for axis, place in enumerate(columns) if place not in inner)
+    def of_targets(self, theta: Table) -> tuple[Table, ...]:
+        """Return those of each target; they are 0 for a marginal that a larger one repeats."""
+        multipliers, taken = list[Table](), set[int]()
+        for target, _, span in self.targets:
+            first = span.start not in taken and span.stop - span.start == target.values.size
+            multipliers.append(theta[span] if first else np.zeros(target.values.size))
+            taken.update([span.start] if first else [])
+        return tuple(multipliers)
 
 
-def _cells(shape: Sequence[int], columns: Columns, inner: Columns) -> int:
-    """Return the number of cells of the columns outside others."""
-    return math.prod([shape[place] for place in columns if place not in inner])
+def _apart(fresh: Mapping[Columns, tuple[Target, slice]]) -> dict[Columns, tuple[Target, slice]]:
+    """Return those of fresh tables no two of which share more than a column: each begins where it would end alone."""
+    chosen: dict[Columns, tuple[Target, slice]] = {}
+    for columns, placed in fresh.items():
+        if all(len(set(columns) & set(other)) <= 1 for other in chosen):
+            chosen[columns] = placed
+    return chosen
 
 
-def _centered(table: Table) -> Table:
-    """Return a table less its means along each axis."""
-    for axis, length in enumerate(table.shape):
-        table = table - table.sum(axis=axis, keepdims=True) / length
-    return table
-
-
-def _spread(table: Table, columns: Columns, inner: Columns) -> Table:
-    """Return a view of a table over some columns with the axes of all."""
-    lengths = iter(table.shape)
-    return table.reshape([next(lengths) if place in inner else 1 for place in columns])
+def _alone(target: Target, answers: Table, ridge: float) -> Table:
+    """Return what to add to the multipliers of one target to fit it, if all others are left as they are."""
+    if answers.min() <= 0 or answers.size == 1:
+        return np.zeros(answers.size)
+    return solve_multipliers(np.log(answers), target.values, ridge, max(0.0, 1.0 - float(answers.sum())))[0]
 
 
 # --- The fit. ---
@@ -227,176 +193,78 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
     if not targets:
         return Fit((), tree.calibrate(prior), 0.0, 0)
     dual = _Dual.of(tree, targets, prior, anchor)
-    theta, law, gap, done = _minimise(dual, dual.begin(start), steps=steps, tolerance=tolerance)
-    return Fit(dual.multipliers(theta), law, gap, done)
+    places = dual.places
+    found = minimise(
+        dual.look, places.begin(start, dual.ridge), steps=steps, tolerance=tolerance, tables=len(places.sets)
+    )
+    return Fit(places.of_targets(found.theta), found.last.law, found.last.gap, found.steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Dual:
-    """The function to minimise: its multipliers are those of the pool, and one for each answer of other targets."""
+    """The function to minimise.
 
-    tree: JunctionTree
-    prior: Mapping[Columns, Table]
-    pool: _Pool
-    targets: tuple[tuple[Target, slice], ...]
-    """With the multipliers of each: of a pooled one, those of the largest marginal that holds it."""
-    others: tuple[tuple[Target, slice], ...]
-    """Those that are not pooled."""
+    A table over columns m is the sum over subsets S of m of its interactions. Those of S are orthogonal to all others,
+    and have |columns of m outside S| cells each, so that Σ_m |answers_m - observed_m|²/(2·r_m) is Σ_S w_S·|interaction
+    of answers - pooled one|²/2 up to a constant, with w_S = Σ_m 1/(r_m·cells of m outside S). The dual of that has
+    1/w_S as the ridge of the interaction of all tables.
+    """
+
+    places: Multipliers
     values: Table
+    """Of the largest marginals, as all targets together say; and of what is not pooled."""
     ridge: Table
+    """How the penalty curves along each multiplier."""
 
     @classmethod
     def of(cls, tree: JunctionTree, targets: Sequence[Target], prior: Mapping[Columns, Table], anchor: float) -> Self:
-        """Return the dual of a fit."""
-        pooled = [target.groups is None and len(target.columns) <= _MOST_POOLED for target in targets]
-        pool = _Pool.of(tree.shape, [target for target, whole in zip(targets, pooled, strict=True) if whole], anchor)
-        placed, others, values, ridges = list[tuple[Target, slice]](), [], [pool.values], [pool.ridge]
-        end = pool.values.size
-        for target, whole in zip(targets, pooled, strict=True):
-            if whole:
-                placed.append((target, pool.spans[pool.holders[target.columns]]))
-                continue
-            placed.append((target, slice(end, end + target.values.size)))
-            others.append(placed[-1])
-            values.append(target.values)
-            ridges.append(np.full(target.values.size, anchor * target.pull * target.deviation))
-            end += target.values.size
-        return cls(tree, prior, pool, tuple(placed), tuple(others), np.concatenate(values), np.concatenate(ridges))
+        """Return the dual of a fit to targets whose values sum to 1, where they are marginals."""
+        weights, sums = dict[Columns, float](), dict[Columns, Table]()
+        pooled = [target for target in targets if target.pooled]
+        for target in pooled:
+            table = target.values.reshape([tree.shape[place] for place in target.columns])
+            for inner in subsets(target.columns):
+                part = centered(sum_onto(table, target.columns, inner))
+                weight = 1.0 / (anchor * target.deviation * (table.size // part.size))
+                weights[inner] = weights.get(inner, 0.0) + weight
+                add_table(sums, inner, weight * part)
+        interactions = Interactions.of(tree.shape, (target.columns for target in pooled), weights.__getitem__)
+        values = []
+        for columns, span in interactions.spans.items():
+            table = np.full(interactions.shapes[columns], 1.0 / (span.stop - span.start))
+            for inner in subsets(columns):
+                table += spread(sums[inner] / (weights[inner] * interactions.outside(columns, inner)), columns, inner)
+            values.append(table.reshape(-1))
+        places = Multipliers.of(tree, prior, targets, interactions)
+        others = [target for target, _ in places.others]
+        ridges = [np.full(target.values.size, anchor * target.deviation) for target in others]
+        return cls(
+            places,
+            np.concatenate([*values, *(target.values for target in others)]),
+            np.concatenate([interactions.ridges(), *ridges]),
+        )
 
-    @property
-    def sets(self) -> list[Columns]:
-        """The sets of columns that tables of multipliers are over."""
-        return list(dict.fromkeys([*self.pool.spans, *(target.columns for target, _ in self.others)]))
+    def look(self, theta: Table) -> Look:
+        """Return the dual at some multipliers.
 
-    def look(self, theta: Table) -> tuple[float, Table, Table, CalibratedTree]:
-        """Return the value at some multipliers, the gradient, the answers, and the law."""
-        tables = dict(self.prior)
-        for columns, table in self.pool.tables(theta).items():
-            add_table(tables, columns, table)
-        for target, span in self.others:
-            shape = [self.tree.shape[place] for place in target.columns]
-            add_table(tables, target.columns, target.table(theta[span]).reshape(shape))
-        law = self.tree.calibrate(tables)
-        marginals = law.marginals(self.sets)
-        parts = [marginals[columns].reshape(-1) for columns in self.pool.spans]
-        answers = np.concatenate([*parts, *(target.answers(marginals[target.columns]) for target, _ in self.others)])
-        first = self.pool.values.size
-        penalty, pooled_push = self.pool.penalty(theta[:first])
+        The curvature along a multiplier is about its answer, or the answer that it is heading for.
+        """
+        places = self.places
+        law = places.tree.calibrate(places.tables(theta))
+        answers = places.joined(law.marginals(places.sets))
+        penalty, pooled_push = places.interactions.penalty(theta)
+        first = places.interactions.size
         push = np.concatenate([pooled_push, self.ridge[first:] * theta[first:]])
-        value = law.log_total - _dot(theta, self.values) + penalty + 0.5 * _dot(push[first:], theta[first:])
-        return value, answers - self.values + push, answers, law
+        value = law.log_total - dot(theta, self.values) + penalty + 0.5 * dot(push[first:], theta[first:])
+        gradient = answers - self.values + push
+        curvature = np.maximum(answers, np.maximum(self.values, 0.0)) + self.ridge
+        return Look(value, gradient, lambda vector: vector / curvature, self._gap(gradient), law)
 
-    def gap(self, gradient: Table) -> float:
-        """Return how far answers are from what the optimum asks of them at most, in deviations of their noise."""
-        apart = [float(np.abs(gradient[span]).max()) / target.deviation for target, span in self.others]
-        return max([self.pool.gap(gradient), *apart])
-
-    def begin(self, start: Sequence[Table]) -> Table:
-        """Return the multipliers to begin with: those that the targets had, or what fits new ones alone."""
-        theta, fresh = np.zeros(self.values.size), dict[Columns, slice]()
-        for (target, span), given in zip(self.targets, start, strict=True):
-            if not given.any():
-                if span.stop - span.start == target.values.size:
-                    fresh.setdefault(target.columns, span)
-            elif span.start >= self.pool.values.size:
-                theta[span] = given
-            else:
-                columns, shapes = self.pool.holders[target.columns], self.pool.shapes
-                table = theta[span].reshape(shapes[columns])
-                table += _spread(given.reshape(shapes[target.columns]), columns, target.columns)
-        spans = _apart(fresh)
-        if spans:
-            answers = self.look(theta)[2]
-            for span in spans:
-                theta[span] += _alone(self.values[span], answers[span], float(self.ridge[span.start]))
-        return theta
-
-    def multipliers(self, theta: Table) -> tuple[Table, ...]:
-        """Return those of each target; they are 0 for a marginal that a larger one repeats."""
-        multipliers, taken = list[Table](), set[int]()
-        for target, span in self.targets:
-            first = span.start not in taken and span.stop - span.start == target.values.size
-            multipliers.append(theta[span] if first else np.zeros(target.values.size))
-            taken.update([span.start] if first else [])
-        return tuple(multipliers)
-
-
-def _apart(fresh: Mapping[Columns, slice]) -> list[slice]:
-    """Return those of fresh tables no two of which share more than a column: each begins where it would end alone."""
-    chosen: dict[Columns, slice] = {}
-    for columns, span in fresh.items():
-        if all(len(set(columns) & set(other)) <= 1 for other in chosen):
-            chosen[columns] = span
-    return list(chosen.values())
-
-
-def _alone(values: Table, answers: Table, ridge: float) -> Table:
-    """Return what to add to the multipliers of one target to fit it, if all others are left as they are."""
-    if answers.min() <= 0 or answers.size == 1:
-        return np.zeros(answers.size)
-    return solve_multipliers(np.log(answers), values, ridge, max(0.0, 1.0 - float(answers.sum())))[0]
-
-
-def _minimise(dual: _Dual, theta: Table, *, steps: int, tolerance: float) -> tuple[Table, CalibratedTree, float, int]:
-    """Return the multipliers that L-BFGS reaches, the law at them, the gap and the number of steps.
-
-    The first guess of the inverse Hessian is diagonal, and is taken anew at each step: the curvature along a
-    multiplier is about its answer, or the answer that it is heading for. The first step allows for all tables pulling
-    the same way.
-    """
-    look, ridge, aims, several = dual.look, dual.ridge, np.maximum(dual.values, 0.0), len(dual.sets)
-    value, gradient, answers, law = look(theta)
-    pairs: list[tuple[Table, Table, float]] = []
-    gap, done = dual.gap(gradient), 0
-    while done < steps and gap > tolerance:
-        scale = 1.0 / (np.maximum(answers, aims) + ridge)
-        direction = _direction(gradient, scale, pairs, several)
-        slope = _dot(gradient, direction)
-        if slope <= 0:  # rounding has spoilt the pairs
-            pairs.clear()
-            direction = _direction(gradient, scale, pairs, several)
-            slope = _dot(gradient, direction)
-        length = 1.0
-        for _ in range(_TRIES):
-            reached = theta - length * direction
-            evaluation = look(reached)
-            if evaluation[0] <= value - _ARMIJO * length * slope:
-                break
-            length *= _SHORTER
-        else:
-            break  # no step is downhill: the rest is rounding
-        moved, changed = reached - theta, evaluation[1] - gradient
-        curvature = _dot(moved, changed)
-        if curvature > _LEAST_CURVATURE * _dot(moved, moved):
-            pairs.append((moved, changed, 1.0 / curvature))
-            del pairs[: -max(_LEAST_MEMORY, min(_MEMORY, _MOST_NUMBERS // (2 * theta.size)))]
-        theta, (value, gradient, answers, law) = reached, evaluation
-        gap, done = dual.gap(gradient), done + 1
-    return theta, law, gap, done
-
-
-def _direction(gradient: Table, scale: Table, pairs: Sequence[tuple[Table, Table, float]], several: int) -> Table:
-    """Return the inverse Hessian times the gradient, by the two loops of L-BFGS (Nocedal 1980)."""
-    direction = gradient.copy()
-    shares = []
-    for moved, changed, inverse in reversed(pairs):
-        share = inverse * _dot(moved, direction)
-        direction -= share * changed
-        shares.append(share)
-    if pairs:
-        _, changed, inverse = pairs[-1]
-        direction *= scale / (inverse * _dot(changed, scale * changed))
-    else:
-        direction *= scale / several
-    for (moved, changed, inverse), share in zip(pairs, reversed(shares), strict=True):
-        direction += moved * (share - inverse * _dot(changed, direction))
-    return direction
-
-
-def _dot(first: Table, second: Table) -> float:
-    """Return the inner product of two vectors, in this thread.
-
-    A BLAS splits products of ten thousand numbers among threads that wait for each other by spinning: where
-    processors are shared, that takes hundreds of times longer than the product.
-    """
-    return float(np.einsum("i,i->", first, second))
+    def _gap(self, gradient: Table) -> float:
+        """Return the gradient, summed to each target and in deviations of its noise: the root of its mean square."""
+        squares, tables = 0.0, self.places.interactions.tables(gradient)
+        for target, columns, span in self.places.targets:
+            off = sum_onto(tables[columns], columns, target.columns) if target.pooled else gradient[span]
+            flat = off.reshape(-1) / target.deviation
+            squares += dot(flat, flat)
+        return math.sqrt(squares / sum(target.values.size for target, _, _ in self.places.targets))

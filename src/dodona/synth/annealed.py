@@ -49,7 +49,10 @@ _STEPS, _CELL_STEPS = 30, 1 << 23
 """Of the fit of a round: small trees take more steps in the same time."""
 _ANCHOR = 0.5
 """Of the fit of a round: a stronger one takes fewer steps, and what is only a guess may be more even than the end."""
-_WHOLE_STEPS, _LAST_STEPS = 200, 500
+_FITTING_STEPS = 200
+_REFINING_STEPS = 240
+"""Of the search for the most probable law, at the end; of a workload that was measured whole half as many, as little is
+left to chance there."""
 _SMALLEST = 1e-3
 """As a share of the whole: a smaller remainder is not worth a charge."""
 
@@ -66,7 +69,7 @@ def run_annealed(
     plan = _choose_plan(run) if rounds is None else None
     if plan is not None:
         seen = measure_whole(run, plan)
-        belief = join_whole(belief, seen).fitted(_WHOLE_STEPS)
+        belief = join_whole(belief, seen).fitted(_FITTING_STEPS).refined(_REFINING_STEPS // 2)
         return belief, (*belief.seen, *belief.loose)
     candidates = list_candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
@@ -95,7 +98,7 @@ def run_annealed(
         )
         if not gained:
             pace *= _ANNEALING_FACTOR
-    fitted = belief.fitted(_LAST_STEPS)
+    fitted = belief.fitted(_FITTING_STEPS, anchor=_ANCHOR).refined(_REFINING_STEPS)
     if not binned.bins:
         return fitted, (*fitted.seen, *fitted.loose)
     return replace(binned, coarse=fitted), (*run.start.known, *run.observed.values())
@@ -189,7 +192,7 @@ def _round(  # noqa: PLR0913, PLR0917  the state of a run
         held = _held(belief, [observation.block for observation in seen])
     before = [belief.expect(run.workload.over([observation.block])) for observation in seen]
     belief = belief.joined([observation for observation in seen if observation.block in held])
-    belief = belief.fitted(min(_WHOLE_STEPS, max(_STEPS, _CELL_STEPS // belief.tree.cells)), anchor=_ANCHOR)
+    belief = belief.fitted(min(_FITTING_STEPS, max(_STEPS, _CELL_STEPS // belief.tree.cells)), anchor=_ANCHOR)
     belief = belief.loosened(
         [observation for observation in seen if observation.block not in held and _loose(observation.block, candidates)]
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dodona.errors import InvalidRequest
 from dodona.knowledge.binned import BinnedLaw, Bins
 from dodona.knowledge.constraints import compile_constraints, compile_where, forbidden_rows
-from dodona.knowledge.factored import TOLERANCE, FactoredBelief
+from dodona.knowledge.factored import NEGLIGIBLE, FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.knowledge.mixture import CellDistribution
 from dodona.numbers import format_percent
@@ -61,13 +61,13 @@ class SyntheticModel:
 
     @property
     def gap(self) -> float | None:
-        """How far answers are from the best fit at most, in deviations of their noise; None if none were fitted."""
+        """How far answers are from the best fit, in deviations of their noise, root mean square; None without a fit."""
         return self.law.gap if self.seen and isinstance(self.law, FactoredBelief | BinnedLaw) else None
 
     @property
     def converged(self) -> bool:
         """Whether the fit ended at its optimum, as far as noise lets it matter."""
-        return self.gap is None or self.gap <= TOLERANCE
+        return self.gap is None or self.gap <= NEGLIGIBLE
 
     def expect(self, query: Query | Sequence[Block]) -> NDArray[np.float64]:
         """Return the model's expected counts over the released columns, in rows."""
@@ -157,7 +157,9 @@ class SyntheticModel:
         without = f" {lost} steps were lost after their charge." if lost else ""
         columns = ", ".join(self.workload.names)
         early = (
-            "" if self.converged else f" The fit ended early, up to {self.gap:.2g} deviations of noise from its best."
+            ""
+            if self.converged
+            else f" The fit ended early, {self.gap:.2g} deviations of noise from its best on average."
         )
         return (
             f"A model of {columns}, by method {self.method}: {len(self.steps)} charges, "

@@ -127,7 +127,9 @@ def _summary(model: SyntheticModel, rows: SyntheticRows | None) -> Section:
         facts.append(("Constraints that every row meets", "; ".join(listed) + anew))
     if model.gap is not None:
         how = "converged" if model.converged else "ended early"
-        facts.append(("Fit", f"{how}: answers are up to {model.gap:.2g} deviations of their noise from the best fit"))
+        facts.append(
+            ("Fit", f"{how}: answers are {model.gap:.2g} deviations of their noise from the best fit, on average")
+        )
     if model.promise is not None:
         within, sure, theorem = model.promise.within, model.promise.confidence, model.promise.theorem
         facts.append(("Promise", f"all answers within {within:.4g} of all rows, at {sure:.0%} ({theorem})"))

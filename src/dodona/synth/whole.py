@@ -27,8 +27,6 @@ SMALL_ERROR = 0.02
 _MOST_MARGINALS = 10_000
 _TURNS = 20
 _BITS = 30
-_WHOLE_PULL = 4.0
-"""How many times the anchor of a table is as strong that was measured with all others, and not chosen."""
 _LOOSENED = 8
 """Of a model that holds a part of a workload that was measured whole: how many times fewer cells it has than it may."""
 _LEAST_VARIANCE = Fraction(WIDE_SCALE) ** 2
@@ -178,7 +176,7 @@ def measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ..
         observation = ObservedBlock.of_shares(block, table.reshape(-1) / run.size, spread / run.size**2)
         # A residual's noise is the same in all directions of its own; one of fewer columns is spread evenly.
         widths = [variances[some] / math.prod([numbers[name] for name in names if name not in some]) for some in shares]
-        observations.append(replace(observation, peak=max(widths) / run.size**2, pull=_WHOLE_PULL * repeated))
+        observations.append(replace(observation, peak=max(widths) / run.size**2, repeated=repeated))
     return tuple(observations)
 
 
