@@ -204,6 +204,7 @@ def test_a_fit_says_how_far_it_is_from_its_optimum():
     assert "converged: answers are" in public_report(model)
     assert "ended early" not in str(model)
     early = replace(model, law=replace(model.law, gap=0.3))
+    assert not early.converged
     assert "ended early: answers are 0.3 deviations" in public_report(early)
     assert "ended early, 0.3 deviations" in str(early)
 
@@ -221,10 +222,6 @@ def test_a_release_ends_at_the_most_probable_law():
         far += float(np.abs(even.expect(TWO.query) - mode.expect(TWO.query)).sum())
         near += float(np.abs(model.law.expect(TWO.query) - mode.expect(TWO.query)).sum())
     assert near < far / 2
-    early = replace(model, law=replace(model.law, gap=3.14))
-    assert not early.converged
-    assert "ended early, up to 3.1 deviations" in str(early)
-    assert "ended early: answers are up to 3.1" in public_report(early)
 
 
 def test_a_table_of_thirty_columns_is_held_in_cliques():
