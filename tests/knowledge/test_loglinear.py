@@ -117,11 +117,11 @@ def test_no_law_near_the_mode_is_more_probable(seed: int):
     targets, start = made(seed, grouped=False)
     tree = JunctionTree.over(SHAPE, [target.columns for target in targets])
     posterior = Posterior.of(tree, targets, {})
-    found = posterior.search(posterior.places.begin(start, posterior.ridge), 2_000, 1e-7)
-    assert found.last.gap <= 1e-7
-    variances, best = prior_variances(targets), list(posterior.places.of_targets(found.theta))
+    reached = posterior.search(posterior.places.begin(start, posterior.ridge), 2_000, 1e-7)
+    assert reached.last.gap <= 1e-7
+    variances, best = prior_variances(targets), list(posterior.places.of_targets(reached.theta))
     least = posterior_of(targets, best, variances)
-    assert least == pytest.approx(found.last.value)
+    assert least == pytest.approx(reached.last.value)
     chance = np.random.default_rng(seed)
     for _ in range(50):
         moved = [numbers + chance.normal(0, 1e-3, numbers.size) for numbers in best]
@@ -133,8 +133,8 @@ def test_variances_are_what_the_interactions_of_a_law_suggest():
     targets, start = made(5)
     tree = JunctionTree.over(SHAPE, [target.columns for target in targets])
     posterior = Posterior.of(tree, targets, {})
-    found = posterior.search(posterior.places.begin(start, posterior.ridge), 300, 1e-3)
-    whole, pooled = logs_of(targets, list(posterior.places.of_targets(found.theta)))
+    reached = posterior.search(posterior.places.begin(start, posterior.ridge), 300, 1e-3)
+    whole, pooled = logs_of(targets, list(posterior.places.of_targets(reached.theta)))
     law = law_of(whole)
     for axes, prior in prior_variances(targets).items():
         table, known = interaction(pooled, axes), np.full([SHAPE[place] for place in axes], 1 / prior)
@@ -144,7 +144,7 @@ def test_variances_are_what_the_interactions_of_a_law_suggest():
                 others = [target.columns.index(place) for place in target.columns if place not in axes]
                 known = known + squares.sum(axis=tuple(others))
         wanted = (float((table**2 + 1 / known).sum()) + 10 * prior) / (table.size + 10)
-        assert posterior.adapted(found).places.interactions.variances[axes] == pytest.approx(wanted)
+        assert posterior.adapted(reached).places.interactions.variances[axes] == pytest.approx(wanted)
 
 
 def test_the_most_probable_law_is_nearer_to_the_table_than_that_of_most_entropy():

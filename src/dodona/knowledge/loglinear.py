@@ -19,7 +19,7 @@ import numpy as np
 from dodona.knowledge.interactions import Interactions, dot, spread, subsets, sum_onto
 from dodona.knowledge.junction import Columns, JunctionTree, Table, add_table
 from dodona.knowledge.maxent import Fit, Multipliers, Target
-from dodona.knowledge.search import Found, Look, minimise
+from dodona.knowledge.search import Look, Minimum, minimise
 
 _WIDEST, _NARROWING = 4.0, 4.0
 """The deviation a priori of effects of single columns, in nats, and how many times smaller it is with each more."""
@@ -48,10 +48,10 @@ def fit_mode(  # noqa: PLR0913  what is fitted, from where, and when it ends
     if not targets:
         return Fit((), tree.calibrate(prior), 0.0, 0)
     first = Posterior.of(tree, targets, prior)
-    found = first.search(first.places.begin(start, first.ridge), steps - steps // 2, tolerance)
-    last = first.adapted(found)
-    end = last.search(found.theta, steps // 2, tolerance)
-    return Fit(last.places.of_targets(end.theta), end.last.law, end.last.gap, found.steps + end.steps)
+    reached = first.search(first.places.begin(start, first.ridge), steps - steps // 2, tolerance)
+    last = first.adapted(reached)
+    end = last.search(reached.theta, steps // 2, tolerance)
+    return Fit(last.places.of_targets(end.theta), end.last.law, end.last.gap, reached.steps + end.steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +73,7 @@ class Posterior:
         ]
         return cls(places, np.concatenate([interactions.ridges(), *ridges]))
 
-    def search(self, theta: Table, steps: int, tolerance: float) -> Found:
+    def search(self, theta: Table, steps: int, tolerance: float) -> Minimum:
         """Return the mode, or what is reached on the way to it."""
         return minimise(self.look, theta, steps=steps, tolerance=tolerance, tables=len(self.places.sets))
 
@@ -107,12 +107,12 @@ class Posterior:
         gap = float(np.sqrt(np.mean(moved * moved)))
         return Look(value, gradient, lambda vector: vector / curvature, gap, law)
 
-    def adapted(self, found: Found) -> Self:
-        """Return the posterior with the variances that the interactions of a found law suggest.
+    def adapted(self, reached: Minimum) -> Self:
+        """Return the posterior with the variances that the interactions of a reached law suggest.
 
         The variance of an interaction is the mean of its squares plus what is unknown of each, one over its curvature.
         """
-        interactions, marginals = self.places.interactions, found.last.law.marginals(self.places.sets)
+        interactions, marginals = self.places.interactions, reached.last.law.marginals(self.places.sets)
         curved = {inner: np.zeros(shape) for inner, shape in interactions.shapes.items()}
         for target, columns, _ in self.places.targets:
             if target.pooled:
@@ -120,11 +120,11 @@ class Posterior:
                 for inner in subsets(target.columns):
                     curved[inner] += sum_onto(squares, target.columns, inner)
         variances = dict[Columns, float]()
-        for inner, table in interactions.split(found.theta).items():
+        for inner, table in interactions.split(reached.theta).items():
             prior = interactions.variances[inner]
             unknown = 1.0 / (curved[inner] + 1.0 / prior)
-            told = float((table * table + unknown).sum())
-            variances[inner] = (told + _PRIOR_CELLS * prior) / (table.size + _PRIOR_CELLS)
+            expected = float((table * table + unknown).sum())
+            variances[inner] = (expected + _PRIOR_CELLS * prior) / (table.size + _PRIOR_CELLS)
         adapted = replace(interactions, variances=variances)
         ridge = np.concatenate([adapted.ridges(), self.ridge[interactions.size :]])
         return replace(self, places=replace(self.places, interactions=adapted), ridge=ridge)

@@ -194,10 +194,10 @@ def fit_law(  # noqa: PLR0913  what is fitted, from where, and when it ends
         return Fit((), tree.calibrate(prior), 0.0, 0)
     dual = _Dual.of(tree, targets, prior, anchor)
     places = dual.places
-    found = minimise(
+    reached = minimise(
         dual.look, places.begin(start, dual.ridge), steps=steps, tolerance=tolerance, tables=len(places.sets)
     )
-    return Fit(places.of_targets(found.theta), found.last.law, found.last.gap, found.steps)
+    return Fit(places.of_targets(reached.theta), reached.last.law, reached.last.gap, reached.steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

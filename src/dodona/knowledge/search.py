@@ -27,7 +27,7 @@ class Look(NamedTuple):
     law: CalibratedTree
 
 
-class Found(NamedTuple):
+class Minimum(NamedTuple):
     """Where a search ended, and after how many steps."""
 
     theta: Table
@@ -35,7 +35,7 @@ class Found(NamedTuple):
     steps: int
 
 
-def minimise(look: Callable[[Table], Look], theta: Table, *, steps: int, tolerance: float, tables: int) -> Found:
+def minimise(look: Callable[[Table], Look], theta: Table, *, steps: int, tolerance: float, tables: int) -> Minimum:
     """Return the multipliers that are reached once the gap is within the tolerance, or after so many steps.
 
     The first guess of the inverse Hessian is diagonal, and is taken anew at each step. The first step allows for all
@@ -65,7 +65,7 @@ def minimise(look: Callable[[Table], Look], theta: Table, *, steps: int, toleran
             pairs.append((moved, changed, 1.0 / curvature))
             del pairs[: -max(_LEAST_MEMORY, min(_MEMORY, _MOST_NUMBERS // (2 * theta.size)))]
         theta, here, done = reached, there, done + 1
-    return Found(theta, here, done)
+    return Minimum(theta, here, done)
 
 
 def _direction(here: Look, pairs: Sequence[tuple[Table, Table, float]], tables: int) -> Table:
