@@ -26,6 +26,8 @@ SELECT age, ntile(4) OVER (ORDER BY count(*)) FROM stays WHERE age < 8 GROUP BY 
 
 SELECT sex, lead(count(*), 1, 0) OVER (ORDER BY sex) AS following FROM stays GROUP BY sex
 
+SELECT DISTINCT ON (sex) sex, emergency, count(*) AS n FROM stays GROUP BY sex, emergency ORDER BY sex, n DESC
+
 -- # CTEs and sub-selects over answers
 
 WITH a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex) SELECT sex, n FROM a WHERE n > 100

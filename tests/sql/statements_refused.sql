@@ -197,3 +197,6 @@ SELECT age, unnest(age) FROM stays GROUP BY age
 
 SELECT unnest([sum(age), sum(age) / 2]) FROM stays
 -- 1:8 Lists are not unnested.
+
+SELECT DISTINCT ON (sex) sex, age FROM stays ORDER BY sex, age DESC
+-- 1:8 DISTINCT ON chooses single rows, and rows are never shown.
