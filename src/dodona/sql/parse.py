@@ -265,10 +265,11 @@ _NORMALIZED = (TokenType.DISTINCT, TokenType.FETCH, TokenType.WITH, TokenType.AL
 
 
 def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
-    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY, and without brackets in count(DISTINCT (column))."""
-    for distinct in () if tree is None else tree.find_all(exp.Distinct):
+    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY, and count(DISTINCT (column)) in its plain form."""
+    for distinct in [] if tree is None else list(tree.find_all(exp.Distinct)):
         if isinstance(distinct.parent, exp.Count):
             distinct.set("expressions", [bare(part) for part in distinct.expressions])
+            _filter_counted(distinct.parent, distinct)
     for group in () if tree is None else tree.find_all(exp.Group):
         for name in ("rollup", "cube"):  # GROUP BY a, b WITH ROLLUP, as MySQL and SQL Server have it
             for node in group.args.get(name) or ():
@@ -283,6 +284,26 @@ def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
             raise InvalidSql(text, node_start(node, text), *FROM_OTHER_DIALECTS["ties"])
         node.replace(exp.Limit(expression=node.args.get("count") or exp.Literal.number(1)))
     return tree
+
+
+def _filter_counted(count: exp.Count, distinct: exp.Distinct) -> None:
+    """Read count(DISTINCT CASE WHEN condition THEN x END), as dashboards write it, with the condition as a FILTER."""
+    value = distinct.expressions[0] if len(distinct.expressions) == 1 else None
+    if isinstance(value, exp.Case) and value.this is None and len(value.args["ifs"]) == 1:
+        branch, other = value.args["ifs"][0], value.args.get("default")
+    elif isinstance(value, exp.If):
+        branch, other = value, value.args.get("false")
+    else:
+        return
+    counted, condition = bare(branch.args["true"]), branch.this
+    if not isinstance(counted, exp.Column) or not (other is None or isinstance(bare(other), exp.Null)):
+        return
+    distinct.set("expressions", [counted])
+    if isinstance(count.parent, exp.Filter):
+        given = count.parent.expression
+        given.set("this", exp.And(this=exp.Paren(this=given.this), expression=exp.Paren(this=condition)))
+    else:
+        count.replace(exp.Filter(this=count.copy(), expression=exp.Where(this=condition)))
 
 
 def _tokenize(text: str) -> list[Token]:
