@@ -312,6 +312,12 @@ SELECT count(*) FROM stays WHERE sex ILIKE 'FE%'
 
 SELECT count(*) FROM stays WHERE sex LIKE 'male%%'
 
+SELECT count(*) FROM stays WHERE sex LIKE '%e%' ESCAPE '!' AND sex NOT LIKE '%!%%' ESCAPE '!' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE sex LIKE '%!_' ESCAPE '!' OR sex LIKE 'm%' ESCAPE ''
+
+SELECT sex || '_%' LIKE 'm%!_!%' ESCAPE '!' AS male, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY 1
+
 -- # Rows of values: NULL is SQL's, by AND and OR. DuckDB compares such rows as values that are never NULL.
 
 SELECT count(*) FROM stays WHERE (age, sex) IN ((3, 'male'), (5, 'female'), (5, 'other'))

@@ -589,8 +589,11 @@ SELECT count(*) FROM stays WHERE regexp_extract(sex, '(m)', 2) = 'm'
 SELECT count(*) FROM stays WHERE regexp_like(sex, 'm', 'q')
 -- 1:34 These flags are not known.
 
-SELECT count(*) FROM stays WHERE sex LIKE 'm!%' ESCAPE '!'
--- 1:34 LIKE has no ESCAPE here.
+SELECT count(*) FROM stays WHERE sex LIKE 'm!%' ESCAPE 'ab'
+-- 1:34 ESCAPE is followed by one character.
+
+SELECT count(*) FROM stays WHERE sex LIKE 'm%!' ESCAPE '!'
+-- 1:34 The pattern ends with the character of its ESCAPE.
 
 SELECT count(*) FROM stays WHERE age LIKE '3%'
 -- 1:34 LIKE compares texts, and this is none.

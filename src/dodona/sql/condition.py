@@ -375,13 +375,24 @@ def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
 
 
 def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
+    escape: object = ""
+    if isinstance(node, exp.Escape):
+        escape, node = compile_scalar(scope, node.expression).otherwise, node.this
     scalar, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern, leaf = other.otherwise, scalar.otherwise
-    if scalar.branches or other.branches or not isinstance(leaf, Computed) or not isinstance(pattern, str):
+    if (
+        scalar.branches
+        or other.branches
+        or not isinstance(leaf, Computed)
+        or not isinstance(pattern, str)
+        or not isinstance(escape, str)
+    ):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     folded = str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, scalar.width * len(pattern))
-    true, false = locate_mismatch(scope, node, lambda: comparison.match_like(leaf, pattern, folded=folded))
+    true, false = locate_mismatch(
+        scope, node, lambda: comparison.match_like(leaf, pattern, escape=escape, folded=folded)
+    )
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -449,6 +460,7 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]]
     exp.Between: _between,
     exp.Like: _like,
     exp.ILike: _like,
+    exp.Escape: _like,
     exp.NullSafeEQ: _null_safe,
     exp.NullSafeNEQ: _null_safe,
     **dict.fromkeys(RELATIONS, _comparison),

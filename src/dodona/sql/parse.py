@@ -77,7 +77,7 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.If: frozenset(("this", "true", "false")),
     **dict.fromkeys((exp.In, exp.Coalesce, exp.Anonymous), frozenset(("this", "expressions"))),
     **dict.fromkeys((exp.Like, exp.ILike), frozenset(("this", "expression", "negate"))),
-    **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is), _PAIR),
+    **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Escape), _PAIR),
     **{node: frozenset((*names, *_MARKS.get(node, ()))) for node, (_, names) in FUNCTION_NODES.items()},
     exp.Interval: frozenset(("this", "unit")),
     exp.Any: _ONE,

@@ -88,7 +88,6 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
     exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
-    exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
     **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
     **dict.fromkeys((exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.ArgMax, exp.ArgMin), _ONE_ROW),
