@@ -154,6 +154,32 @@ JOINS = [
         "AND pid IN (SELECT pid FROM visits WHERE NOT urgent)"
     ),
     "SELECT count(*) FROM patients p LEFT JOIN (SELECT pid FROM tests GROUP BY 1) t USING (pid) WHERE t.pid IS NULL",
+    "SELECT count(*), sum(age) FROM patients p LEFT JOIN visits v ON v.pid = p.pid WHERE v.pid IS NULL AND sex = 'f'",
+    "SELECT count(*) FROM patients LEFT JOIN visits USING (pid) WHERE visits.pid IS NULL",
+    "SELECT count(*) FROM patients p LEFT JOIN visits v ON p.pid = v.pid AND v.cost > p.age WHERE (v.pid IS NULL)",
+    "SELECT count(*), sum(age) FROM patients WHERE pid IN (SELECT pid FROM visits GROUP BY pid HAVING sum(cost) > 99)",
+    "SELECT count(*) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent GROUP BY 1 HAVING count(*) > 1)",
+    (
+        "SELECT sum(age) FROM patients WHERE pid NOT IN "
+        "(SELECT pid FROM visits WHERE urgent GROUP BY 1 HAVING min(cost) > 9)"
+    ),
+    (
+        "SELECT count(*) FROM patients WHERE pid NOT IN (SELECT pid FROM visits GROUP BY pid HAVING "
+        "min(CASE WHEN urgent THEN cost END) > 9)"
+    ),
+    (
+        "SELECT count(*) FROM patients WHERE sex = 'f' AND pid IN (SELECT pid FROM visits GROUP BY pid HAVING count(*) "
+        "> 1) AND pid NOT IN (SELECT v.pid FROM visits v WHERE v.cost > 9 GROUP BY v.pid HAVING max(v.cost) > 70)"
+    ),
+    (
+        "SELECT count(*) FROM patients p WHERE NOT EXISTS (SELECT v.pid FROM visits v WHERE v.pid = p.pid AND urgent "
+        "GROUP BY v.pid HAVING sum(cost) > 60)"
+    ),
+    (
+        "WITH x AS (SELECT pid AS who, sum(cost) AS s FROM visits GROUP BY pid HAVING sum(cost) > 99) "
+        "SELECT count(*) FROM patients WHERE pid IN (SELECT who FROM x)"
+    ),
+    "SELECT count(*) FROM patients WHERE pid NOT IN (SELECT pid FROM (SELECT ward, pid FROM visits WHERE urgent) x)",
     "SELECT count(*), count(n), sum(n) FROM patients LEFT JOIN (SELECT pid, 1 n FROM visits GROUP BY 1) USING (pid)",
     (
         "SELECT count(*), sum(coalesce(s, 7)), sum(age) FROM patients p LEFT JOIN (SELECT pid, sum(cost) s, max(cost) m"
