@@ -200,3 +200,6 @@ SELECT unnest([sum(age), sum(age) / 2]) FROM stays
 
 SELECT DISTINCT ON (sex) sex, age FROM stays ORDER BY sex, age DESC
 -- 1:8 DISTINCT ON chooses single rows, and rows are never shown.
+
+WITH x AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) sex, count(*) AS n FROM stays GROUP BY sex) SELECT sum(n) FROM x
+-- 1:19 WITH DIFFERENTIAL_PRIVACY stands behind the first SELECT of a statement.

@@ -360,7 +360,10 @@ REFUSED = {
     "SELECT count(*) FROM visits v, patients p WHERE p.pid = p.pid AND urgent": "joined by the person",
     "SELECT count(*) FROM visits v JOIN patients p ON p.pid = p.pid": "joined by the person",
     "SELECT count(*) FROM visits v, patients p WHERE v.pid = p.pid OR urgent": "joined by the person",
-    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND p.age > 30": "joined by the person",
+    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND p.age > 30": "does not meet this",
+    "SELECT floor FROM visits v LEFT JOIN wards w ON v.ward = w.ward AND w.floor > 1 GROUP BY 1": "does not meet this",
+    "SELECT count(*) FROM visits v SEMI JOIN patients p ON v.pid = p.pid": "written in another way",
+    "SELECT count(*) FROM visits ANTI JOIN wards USING (ward)": "written in another way",
     "SELECT count(*) FROM visits v, wards w WHERE urgent": "looked up by its key",
     "SELECT count(*) FROM patients LEFT JOIN visits USING (pid)": "would add rows",
     "SELECT count(*) FROM visits FULL JOIN patients USING (pid)": "would add rows",
@@ -369,11 +372,11 @@ REFUSED = {
     "SELECT avg(n) FROM (SELECT p.pid, sum(cost) n FROM patients p LEFT JOIN visits v ON v.urgent GROUP BY 1)": "ids",
     "SELECT count(*) FROM visits WHERE ward IN (SELECT wing FROM wards)": "looked up by its key",
     "SELECT count(*) FROM visits WHERE EXISTS (SELECT 1 FROM wards WHERE floor = 1)": "looked up by its key",
-    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND v.cost > 5": "joined by the person",
+    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND v.cost > 5": "does not meet this",
     (
         "SELECT avg(n) FROM (SELECT p.pid, count(v.pid) n FROM patients p LEFT JOIN visits v ON v.pid = p.pid "
         "AND age > 9 GROUP BY 1)"
-    ): "joined by the person",
+    ): "does not meet this",
     "SELECT count(*) FROM visits WHERE age > 3": "`age` is a column of `patients`. Write JOIN patients USING (pid)",
     "SELECT count(*) FROM tests WHERE cost > 3": "no column `cost`",
     "SELECT row_of, count(*) FROM visits GROUP BY row_of": "no column `row_of`",

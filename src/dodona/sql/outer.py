@@ -29,20 +29,8 @@ _STRUCTURE: tuple[type[exp.Expr], ...] = (
 _VALUES: tuple[type[exp.Expr], ...] = (
     *(exp.Alias, exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Tuple),
     *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var, exp.Case, exp.If, exp.In),
-    *(
-        exp.Between,
-        exp.Like,
-        exp.ILike,
-        exp.Escape,
-        exp.Not,
-        exp.Neg,
-        exp.And,
-        exp.Or,
-        exp.Is,
-        exp.NullSafeEQ,
-        exp.NullSafeNEQ,
-    ),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe),
+    *(exp.Between, exp.Like, exp.ILike, exp.Not, exp.Neg, exp.And, exp.Or, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, exp.Escape),
     *RELATIONS,
 )
 _SCALARS: tuple[type[exp.Expr], ...] = (

@@ -41,6 +41,7 @@ _SEVERAL_PARTS = (
     "A list of quantiles is not one value.",
     "Write quantile(column, 0.25), quantile(column, 0.5) and so on, each as a column.",
 )
+_BITS = ("Numbers are not read bit by bit.", "Write column % 2 = 1 for odd numbers, or IN with a list of values.")
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 INTERVAL_ENDS: Mapping[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
 """The functions that show an end of an interval as a column."""
@@ -95,6 +96,12 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.ApproxQuantiles: _SEVERAL_PARTS,
     exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
     exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
+    exp.IsNan: ("NaN counts as missing.", "Write column IS NULL."),
+    exp.BitwiseXor: ("`^` is read in different ways.", "Write power(column, 2) for a square, or <> for one of two."),
+    **dict.fromkeys(
+        (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift), _BITS
+    ),
+    exp.Xor: ("XOR is not known.", "Write a <> b for two conditions; power(column, 2) for a square."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
@@ -143,6 +150,13 @@ FROM_OTHER_DIALECTS: Mapping[str, tuple[str, str]] = {
         "Square brackets are not known here.",
         'Write names in double quotes or backticks, such as "region", and a list of values with IN (...).',
     ),
+    "$": _VALUE,
+    "describe": ("", "Tables and columns are shown by describe() in Python and by the command `dodona describe`."),
+    "differential_privacy": (
+        "WITH DIFFERENTIAL_PRIVACY stands behind the first SELECT of a statement.",
+        "Write it there, or leave it out: every question is private.",
+    ),
+    "symmetric": ("BETWEEN SYMMETRIC is not known.", "Write BETWEEN, with the smaller value first."),
     "ties": ("FETCH is of a number of rows.", "Write FETCH FIRST 5 ROWS ONLY, or LIMIT 5."),
 }
 """Words and signs of other dialects that the parser would only call unexpected."""
