@@ -110,6 +110,8 @@ class _Joiner:
         self._public: dict[str, PublicTable] = {}
         self._maps: dict[str, exp.Expr] = {}
         """For each public table, the expression that it is looked up by."""
+        self._kept_without: set[str] = set()
+        """The public tables of LEFT JOINs: rows without a match stay, and their key there is NULL."""
         self._required: list[str] = []
         self._kept: str | None = None
         self._where: list[exp.Expr] = []
@@ -284,6 +286,8 @@ class _Joiner:
         self._maps[alias] = key
         if kind == "":
             self._where.append(_lookup(key, table, PRESENT))
+        if kind == "LEFT":
+            self._kept_without.add(alias)
 
     def _lookup_key(self, item: exp.Expr, join: exp.Expr, alias: str, table: PublicTable) -> exp.Expr:
         """Return the column that a public table is looked up by."""
@@ -323,6 +327,8 @@ class _Joiner:
         if alias in self._public:
             table, key = self._public[alias], self._maps[alias]
             lookups = {name.casefold(): _lookup(key, table, name) for name in table.columns}
+            if alias in self._kept_without:
+                key = exp.Case(ifs=[exp.If(this=_lookup(key, table, PRESENT), true=key.copy())])
             return {table.key.casefold(): key, **lookups}
         schema = table_view(self._schema, self._private[alias]).schema
         if alias in self._selected:
