@@ -42,6 +42,7 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import TODAY, Scope
+from dodona.sql.spellings import COUNTED
 from dodona.sql.tables import apply_function, strict, tabulate_scalar
 
 # --- Row conditions and scalars, compiled from the tree. ---
@@ -141,6 +142,13 @@ def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
     return locate_mismatch(scope, key, lambda: scalar.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
+_EVEN_UNITS = frozenset(("day", "second"))
+_COUNTED = (
+    "timestampdiff counts how often a new {} begins between two times, as datediff does. For whole years write "
+    "extract(year FROM age(last, first))."
+)
+
+
 def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     """Compile a function of single rows; None if the node is not one."""
     if isinstance(node, exp.CurrentDate | exp.CurrentTimestamp):
@@ -152,6 +160,8 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
         name = functions.SYNONYMS.get(name, name)
         if name not in functions.FUNCTIONS:
             return None
+        if node.meta.get(COUNTED) and nodes[0].name.lower() not in _EVEN_UNITS:
+            scope.warn(_COUNTED.format(nodes[0].name.lower()[:20]))
     elif type(node) in functions.FUNCTION_NODES:
         name, keys = functions.FUNCTION_NODES[type(node)]
         listed = (node.args.get(key) for key in keys)

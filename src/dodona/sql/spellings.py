@@ -13,6 +13,9 @@ from sqlglot import exp
 
 from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, parse_interval
 
+COUNTED = "counted"
+"""Marks a difference of times under a name by which some dialects count whole units, and others where they begin."""
+
 # --- Dates. ---
 
 
@@ -41,6 +44,13 @@ def _days_between(arguments: list[exp.Expr]) -> exp.Expr:
     if unit is not None and unit is arguments[-1]:
         others.reverse()
     return _with_unit("datediff", unit, others)
+
+
+def _times_between(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read timestampdiff(unit, first, last), which counts whole units in some dialects: the answer notes it."""
+    node = _days_between(arguments)
+    node.meta[COUNTED] = len(arguments) == 3  # noqa: PLR2004  a unit and two times
+    return node
 
 
 def _moved_day(arguments: list[exp.Expr], *, sign: type[exp.Binary] = exp.Add) -> exp.Expr:
@@ -197,7 +207,8 @@ _BY_NUMBER: tuple[tuple[tuple[str, ...], int, int, _Build], ...] = (
 SPELLINGS: dict[str, _Build] = {
     "DATE_TRUNC": _date_trunc,
     **dict.fromkeys(("DATE_PART", "DATEPART"), _date_part),
-    **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _days_between),
+    **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), _days_between),
+    **dict.fromkeys(("TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _times_between),
     **dict.fromkeys(("DATEADD", "DATE_ADD", "TIMESTAMPADD", "TIMESTAMP_ADD"), _moved_day),
     "ADD_MONTHS": _months_added,
     **dict.fromkeys(("DATE_SUB", "TIMESTAMP_SUB"), partial(_moved_day, sign=exp.Sub)),
