@@ -999,6 +999,10 @@ SELECT count(*) FROM stays WHERE datediff('month', admitted, DATE '2024-02-01') 
 
 SELECT lpad(sex, 9, '.') AS s, rpad(CAST(emergency AS VARCHAR), 2, '0') AS e, count(*) FROM stays GROUP BY 1, 2
 
+SELECT count(*) FROM stays WHERE datediff('day', admitted, '2024-02-01') > 5
+
+SELECT count(*) FROM stays WHERE datediff('month', '2023-12-15', admitted) = 1
+
 SELECT datediff(day, DATE '2024-01-01', admitted) > 5 AS late, count(*) FROM stays GROUP BY 1
 -- duckdb: SELECT datediff('day', DATE '2024-01-01', admitted) > 5 AS late, count(*) FROM stays GROUP BY 1
 

@@ -1119,3 +1119,12 @@ SELECT count(*) FROM stays WHERE age & 1 = 1
 
 SELECT sum(age ^ 2) FROM stays
 -- 1:12 `^` is read in different ways.
+
+SELECT count(*) FROM stays WHERE datediff('day', admitted, '2024-02-30') > 5
+-- 1:60 '2024-02-30' is no day.
+
+SELECT count(*) FROM stays WHERE sex = 'male' && age > 3
+-- 1:47 `&&` is not known.
+
+SELECT count(*) FROM stays WHERE age > ANY(ARRAY[3, 4])
+-- 1:50 ANY stands behind = alone.

@@ -67,6 +67,7 @@ REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
     TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
     TokenType.COMMAND: ("Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with."),
+    TokenType.DAMP: ("`&&` is not known.", "Write AND."),
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
 }
@@ -96,6 +97,7 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.ApproxQuantiles: _SEVERAL_PARTS,
     exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
     exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
+    exp.Any: ("ANY stands behind = alone.", "Write IN (...), or a comparison with the smallest or the largest value."),
     exp.IsNan: ("NaN counts as missing.", "Write column IS NULL."),
     exp.BitwiseXor: ("`^` is read in different ways.", "Write power(column, 2) for a square, or <> for one of two."),
     **dict.fromkeys(
