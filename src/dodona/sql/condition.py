@@ -142,7 +142,7 @@ def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
     return locate_mismatch(scope, key, lambda: scalar.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
-_EVEN_UNITS = frozenset(("day", "second"))
+_EVEN_UNITS = frozenset(("week", "day", "second"))
 _COUNTED = (
     "timestampdiff counts how often a new {} begins between two times, as datediff does. For whole years write "
     "extract(year FROM age(last, first))."
