@@ -361,6 +361,7 @@ REFUSED = {
     "SELECT count(*) FROM visits JOIN patients ON visits.pid < patients.pid": "joined by the person",
     "SELECT count(*) FROM visits CROSS JOIN patients": "joined by the person",
     "SELECT count(*) FROM visits v, patients p WHERE p.pid = p.pid AND urgent": "joined by the person",
+    "SELECT avg(d) FROM (SELECT pid, count(DISTINCT ward) d FROM visits GROUP BY pid)": "Different values in one",
     "SELECT count(*) FROM visits v JOIN patients p ON p.pid = p.pid": "joined by the person",
     "SELECT count(*) FROM visits v, patients p WHERE v.pid = p.pid OR urgent": "joined by the person",
     "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND p.age > 30": "does not meet this",
