@@ -17,7 +17,16 @@ from dodona.privacy.accuracy import sampling_error
 from dodona.privacy.budget import FREE, Price
 from dodona.privacy.events import LaplaceEvent
 from dodona.privacy.measurement import MeasuredValues
-from dodona.query.predicate import EVERYTHING, among, among_combinations, conjunction, evaluate_predicate
+from dodona.query.polynomial import Polynomial
+from dodona.query.predicate import (
+    EVERYTHING,
+    among,
+    among_combinations,
+    conjunction,
+    disjunction,
+    evaluate_predicate,
+    non_negative,
+)
 from dodona.query.query import Block, CaseKey, Query, column_weight, group_numbers
 from dodona.query.question import (
     AnswerColumn,
@@ -34,7 +43,7 @@ from dodona.query.question import (
     Variation,
     question_from_query,
 )
-from dodona.schema.attributes import Category, Integer, Number
+from dodona.schema.attributes import Boolean, Category, Integer, Number
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain, Neighbours
 from tests.answer.scene import answer_from
@@ -285,6 +294,35 @@ def test_groups_of_keys_of_two_columns_are_listed_if_a_cell_of_theirs_meets_the_
     met = np.broadcast_to(evaluate_predicate(where, axes), (first.size, second.size, third.size))
     numbers = np.broadcast_to(group_numbers((key,), axes), met.shape)
     assert groups_under(where, (key,), domain) == np.unique(numbers[met.any(axis=2)]).tolist()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_of_several_keys_are_listed_if_a_cell_of_theirs_meets_the_condition(seed: int) -> None:
+    """Against all cells: keys of one column each, one in runs, one of two columns, and a sum that is compared."""
+    draw = np.random.default_rng(seed)
+    columns = Category("a", list("xyz")), Integer("b", 0, 9), Category("c", list("pq")), Boolean("d")
+    domain = Domain(columns)
+    codes = [np.arange(column.cells) for column in columns]
+    keys = (
+        Partition.of(columns[0]),
+        Partition.cut(columns[1], (0, 3, 7)),
+        CaseKey((("k", among_combinations(columns[2:], draw.random((4, 4)) < 0.4)),), "rest"),
+    )
+    one, two = (conjunction(among(columns[0], [place]), among(columns[1], range(place, 3 + place))) for place in (0, 1))
+    parts = [
+        disjunction(one, two),
+        among_combinations(columns[::2], draw.random((5, 4)) < 0.4),
+        non_negative(Polynomial.of({"a": (3, 5), "b": (10, 12)}, {(("a", 1),): 4, (("b", 1),): -1, (): -1})),
+        among(columns[3], draw.choice(codes[3], 2, replace=False).tolist()),
+    ]
+    where = conjunction(*[part for part in parts if draw.random() < 0.6])
+    axes = dict(zip("abcd", np.ix_(*codes), strict=True))
+    met, numbers = np.broadcast_arrays(evaluate_predicate(where, axes), group_numbers(keys, axes), axes["a"])[:2]
+    assert groups_under(where, keys, domain) == np.unique(numbers[met]).tolist()
+    assert (
+        groups_under(where, keys[:2], domain)
+        == np.unique(np.broadcast_to(group_numbers(keys[:2], axes), met.shape)[met]).tolist()
+    )
 
 
 def test_groups_of_a_key_of_wide_columns_are_listed_in_little_memory() -> None:

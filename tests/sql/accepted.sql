@@ -312,6 +312,12 @@ SELECT count(*) FROM stays WHERE sex ILIKE 'FE%'
 
 SELECT count(*) FROM stays WHERE sex LIKE 'male%%'
 
+SELECT count(*) FROM stays WHERE sex LIKE '%e%' ESCAPE '!' AND sex NOT LIKE '%!%%' ESCAPE '!' AND sex <> '<outside>'
+
+SELECT count(*) FROM stays WHERE sex LIKE '%!_' ESCAPE '!' OR sex LIKE 'm%' ESCAPE ''
+
+SELECT sex || '_%' LIKE 'm%!_!%' ESCAPE '!' AS male, count(*) FROM stays WHERE sex <> '<outside>' GROUP BY 1
+
 -- # Rows of values: NULL is SQL's, by AND and OR. DuckDB compares such rows as values that are never NULL.
 
 SELECT count(*) FROM stays WHERE (age, sex) IN ((3, 'male'), (5, 'female'), (5, 'other'))
@@ -992,6 +998,10 @@ SELECT count(*) FROM stays WHERE DATE '2024-02-01' - admitted > 10
 SELECT count(*) FROM stays WHERE datediff('month', admitted, DATE '2024-02-01') = 1
 
 SELECT lpad(sex, 9, '.') AS s, rpad(CAST(emergency AS VARCHAR), 2, '0') AS e, count(*) FROM stays GROUP BY 1, 2
+
+SELECT count(*) FROM stays WHERE datediff('day', admitted, '2024-02-01') > 5
+
+SELECT count(*) FROM stays WHERE datediff('month', '2023-12-15', admitted) = 1
 
 SELECT datediff(day, DATE '2024-01-01', admitted) > 5 AS late, count(*) FROM stays GROUP BY 1
 -- duckdb: SELECT datediff('day', DATE '2024-01-01', admitted) > 5 AS late, count(*) FROM stays GROUP BY 1

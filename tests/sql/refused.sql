@@ -566,10 +566,10 @@ SELECT count(*) FROM stays WHERE age > 1 / 0
 -- 1:40 This divides by zero.
 
 SELECT count(*) FROM stays WHERE age ^ 2 > 3
--- 1:34 `BitwiseXor` is not part of a question.
+-- 1:34 `^` is read in different ways.
 
 SELECT count(*) FROM stays WHERE age & 1 = 1
--- 1:34 `BitwiseAnd` is not part of a question.
+-- 1:34 Numbers are not read bit by bit.
 
 SELECT count(*) FROM stays WHERE sqrt(age) > 3
 -- 1:34 This function gives numbers that are not exact.
@@ -589,8 +589,11 @@ SELECT count(*) FROM stays WHERE regexp_extract(sex, '(m)', 2) = 'm'
 SELECT count(*) FROM stays WHERE regexp_like(sex, 'm', 'q')
 -- 1:34 These flags are not known.
 
-SELECT count(*) FROM stays WHERE sex LIKE 'm!%' ESCAPE '!'
--- 1:34 LIKE has no ESCAPE here.
+SELECT count(*) FROM stays WHERE sex LIKE 'm!%' ESCAPE 'ab'
+-- 1:34 ESCAPE is followed by one character.
+
+SELECT count(*) FROM stays WHERE sex LIKE 'm%!' ESCAPE '!'
+-- 1:34 The pattern ends with the character of its ESCAPE.
 
 SELECT count(*) FROM stays WHERE age LIKE '3%'
 -- 1:34 LIKE compares texts, and this is none.
@@ -662,7 +665,7 @@ SELECT count(*) FROM stays WHERE age = ANY (1, 2)
 -- 1:45 Several values stand here together.
 
 SELECT count(*) FROM stays WHERE age BETWEEN SYMMETRIC 7 AND 3
--- 1:34 `between` is written with something that is not known here (symmetric).
+-- 1:34 BETWEEN SYMMETRIC is not known.
 
 SELECT count(*) FROM stays WHERE age > 1e999
 -- 1:40 `1e999` is no number that is read.
@@ -695,7 +698,7 @@ SELECT count(*) FROM stays WHERE age = ?
 -- 1:40 A place for a value was left open.
 
 SELECT count(*) FROM stays WHERE age = $1
--- 1:40 There is no column `$1`.
+-- 1:40 A place for a value was left open.
 
 SELECT count(*) FROM stays WHERE age = :age
 -- 1:40 A place for a value was left open.
@@ -983,7 +986,7 @@ SELECT count(*) FROM stays WHERE age >
 -- 1:38 Something is missing around here.
 
 SELECT count(*) FROM stays WHERE age > > 3
--- 1:34 `BitwiseRightShift` is not part of a question.
+-- 1:34 Numbers are not read bit by bit.
 
 SELECT count(*) FROM stays WHERE age 3
 -- 1:38 `3` cannot be read here.
@@ -1052,10 +1055,10 @@ SELEKT count(*) FROM stays
 -- 1:1 Only SELECT is answered.
 
 SELECT count(*) FRM stays
--- 1:21 `stays` cannot be read here.
+-- 1:17 `FRM` cannot be read here.
 
 SELECT count(*) FROM stays WERE age > 3
--- 1:33 `age` cannot be read here.
+-- 1:28 `WERE` cannot be read here.
 
 SELECT count(*) FROM stays WHERE age ≥ 3
 -- 1:38 `≥` cannot be read here.
@@ -1090,3 +1093,38 @@ SELECT count(*) FROM stays GROUP BY date_trunc()
 
 SELECT count(*) FROM stays WHERE admitted - DATE '2024-01-01' > INTERVAL '36 hours'
 -- 1:50 This compares a number with an interval.
+
+-- # Words that are misspelled, and signs that are read in different ways
+
+SELECT count(*) FORM stays
+-- 1:17 `FORM` cannot be read here.
+
+SELECT count(*) FROM stays WEHRE age > 3
+-- 1:28 `WEHRE` cannot be read here.
+
+SELECT sex, count(*) FROM stays GRUOP BY sex
+-- 1:33 `GRUOP` cannot be read here.
+
+SELECT sex, count(*) FROM stays GROUP BY sex ODER BY sex
+-- 1:46 `ODER` cannot be read here.
+
+SELECT count(*) FROM stays WHERE age > $1
+-- 1:40 A place for a value was left open.
+
+SELECT count(*) FROM stays WHERE isnan(stay)
+-- 1:34 NaN counts as missing.
+
+SELECT count(*) FROM stays WHERE age & 1 = 1
+-- 1:34 Numbers are not read bit by bit.
+
+SELECT sum(age ^ 2) FROM stays
+-- 1:12 `^` is read in different ways.
+
+SELECT count(*) FROM stays WHERE datediff('day', admitted, '2024-02-30') > 5
+-- 1:60 '2024-02-30' is no day.
+
+SELECT count(*) FROM stays WHERE sex = 'male' && age > 3
+-- 1:47 `&&` is not known.
+
+SELECT count(*) FROM stays WHERE age > ANY(ARRAY[3, 4])
+-- 1:50 ANY stands behind = alone.

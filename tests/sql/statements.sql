@@ -26,6 +26,8 @@ SELECT age, ntile(4) OVER (ORDER BY count(*)) FROM stays WHERE age < 8 GROUP BY 
 
 SELECT sex, lead(count(*), 1, 0) OVER (ORDER BY sex) AS following FROM stays GROUP BY sex
 
+SELECT DISTINCT ON (sex) sex, emergency, count(*) AS n FROM stays GROUP BY sex, emergency ORDER BY sex, n DESC
+
 -- # CTEs and sub-selects over answers
 
 WITH a AS (SELECT sex, count(*) AS n FROM stays GROUP BY sex) SELECT sex, n FROM a WHERE n > 100
@@ -362,3 +364,12 @@ SELECT CAST(sqrt(n - 1000) AS INTEGER) AS a, CAST(ln(n - n) AS DECIMAL(9, 2)) AS
 
 SELECT rpad(sex, n, '.') AS p, length(repeat(sex, n / 100)) AS r, length(repeat(repeat(sex, 900), 900)) AS q, length(lpad('x', 90000, 'y')) AS l, length(replace(repeat('y', 900), 'y', repeat('z', 900))) AS z FROM (SELECT sex, 9 + 0 * count(*) AS n FROM stays GROUP BY sex) AS t
 -- duckdb: SELECT rpad(sex, 9, '.'), 0, 10000, NULL, 10000 FROM (SELECT DISTINCT sex FROM stays) AS t
+
+-- # Days as texts and parts, of answers
+
+WITH t AS (SELECT date_trunc('month', admitted) AS m, count(*) AS n FROM stays GROUP BY 1) SELECT to_char(m, 'Mon YYYY') AS month, to_char(m, 'YYYY-MM-DD HH24:MI') AS full_month, n FROM t
+-- duckdb: WITH t AS (SELECT date_trunc('month', admitted) AS m, count(*) AS n FROM stays GROUP BY 1) SELECT strftime(m, '%b %Y'), strftime(m, '%Y-%m-%d %H:%M'), n FROM t
+
+WITH t AS (SELECT date_trunc('month', admitted) AS m, count(*) AS n FROM stays GROUP BY 1) SELECT strftime(m, '%Y/%m') AS a, dayname(m) AS b, monthname(m) AS c, n FROM t
+
+WITH t AS (SELECT date_trunc('month', admitted) AS m, count(*) AS n FROM stays GROUP BY 1) SELECT date_part('month', m) AS a, isodow(m) AS b, weekofyear(m) AS c, hour(m) AS d, epoch(m) AS e, n FROM t

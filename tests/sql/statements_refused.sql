@@ -197,3 +197,24 @@ SELECT age, unnest(age) FROM stays GROUP BY age
 
 SELECT unnest([sum(age), sum(age) / 2]) FROM stays
 -- 1:8 Lists are not unnested.
+
+SELECT DISTINCT ON (sex) sex, age FROM stays ORDER BY sex, age DESC
+-- 1:8 DISTINCT ON chooses single rows, and rows are never shown.
+
+WITH x AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) sex, count(*) AS n FROM stays GROUP BY sex) SELECT sum(n) FROM x
+-- 1:19 WITH DIFFERENTIAL_PRIVACY stands behind the first SELECT of a statement.
+
+WITH t AS (SELECT admitted AS d, count(*) AS n FROM stays GROUP BY 1) SELECT to_char(n, '999.9') FROM t
+-- 1:78 This pattern is not written on answers.
+
+WITH t AS (SELECT admitted AS d, count(*) AS n FROM stays GROUP BY 1) SELECT strftime(d, strftime(d, '%B%B%B')) FROM t
+-- 1:78 `strftime` is written with a constant.
+
+WITH t AS (SELECT admitted AS d, count(*) AS n FROM stays GROUP BY 1) SELECT date_part(CASE WHEN n > 1 THEN 'x' ELSE 'day' END, d) FROM t
+-- 1:78 `date_part` is written with a constant.
+
+WITH t AS (SELECT admitted AS d, count(*) AS n FROM stays GROUP BY 1) SELECT to_char(d) FROM t
+-- 1:78 This pattern is not written on answers.
+
+WITH t AS (SELECT admitted AS d, count(*) AS n FROM stays GROUP BY 1) SELECT date_format(d, '%Y') FROM t
+-- 1:78 Days are written as text by another name here.

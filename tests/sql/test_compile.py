@@ -244,6 +244,14 @@ def test_the_levels_of_a_quantile_have_the_questions_keys_first():
         ("SELECT count(*) FROM stays WHERE (age, sex) IN ((3, NULL))", "never true"),
         ("SELECT count(*) FROM stays WHERE age > 3 AND age < 2", "No row can meet WHERE"),
         ("SELECT count(*) FROM stays GROUP BY age, bin(age, 5)", "same column"),
+        (
+            "SELECT count(*) FROM stays WHERE TIMESTAMPDIFF(MONTH, admitted, DATE '2024-02-01') = 1",
+            "timestampdiff counts how often a new month begins",
+        ),
+        (
+            "SELECT TIMESTAMP_DIFF(DATE '2024-02-01', admitted, QUARTER) > 1, count(*) FROM stays GROUP BY 1",
+            "timestampdiff counts how often a new quarter begins",
+        ),
     ],
 )
 def test_what_may_surprise_is_said_in_a_warning(text, fragment):
@@ -252,6 +260,9 @@ def test_what_may_surprise_is_said_in_a_warning(text, fragment):
 
 def test_a_plain_question_has_no_warnings():
     assert asked("SELECT sex, avg(age) FROM stays WHERE stay > 1 GROUP BY sex").warnings == ()
+    assert asked("SELECT count(*) FROM stays WHERE timestampdiff(DAY, admitted, DATE '2024-02-01') < 9").warnings == ()
+    assert asked("SELECT count(*) FROM stays WHERE timestampdiff(WEEK, admitted, DATE '2024-02-01') < 9").warnings == ()
+    assert asked("SELECT count(*) FROM stays WHERE datediff('month', admitted, DATE '2024-02-01') < 2").warnings == ()
 
 
 def test_columns_are_named_as_they_are_written_and_never_twice():

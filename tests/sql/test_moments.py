@@ -187,6 +187,11 @@ WIDE = [
     "time_bucket(INTERVAL '5 minutes', seen)",
     "floor(extract(epoch FROM seen) / 900) * 900",
     "CASE WHEN extract(hour FROM seen) BETWEEN 6 AND 11 THEN 'morning' ELSE 'later' END",
+    "datediff('day', seen, DATE '2024-03-01')",
+    "datediff('hour', TIMESTAMP '2024-03-01 12:30:00', seen) // 1000",
+    "datediff('week', seen, DATE '2024-03-01')",
+    "datediff('month', seen, TIMESTAMP '2024-03-01 00:00:00')",
+    "datediff('year', DATE '2020-02-29', seen)",
 ]
 
 

@@ -31,6 +31,21 @@ def test_brackets_around_the_counted_column_mean_nothing():
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("count(DISTINCT CASE WHEN age > 3 THEN patient END)", "age > 3"),
+        ("count(DISTINCT (CASE WHEN age > 3 THEN (stays.patient) ELSE NULL END))", "age > 3"),
+        ("count(DISTINCT if(age > 3 OR sex = 'f', patient, NULL))", "age > 3 OR sex = 'f'"),
+        ("count(DISTINCT CASE WHEN age > 3 THEN patient END) FILTER (WHERE sex = 'f')", "age > 3 AND sex = 'f'"),
+    ],
+)
+def test_people_may_be_counted_by_a_case(written: str, meant: str):
+    asked = compile_sql(f"SELECT {written} FROM stays", PEOPLE)  # noqa: S608
+    plain = compile_sql(f"SELECT count(DISTINCT patient) FILTER (WHERE {meant}) FROM stays", PEOPLE)  # noqa: S608
+    assert query_digest(asked.query) == query_digest(plain.query)
+
+
 def test_a_filter_and_arithmetic_work_as_with_counts():
     asked = compile_sql("SELECT count(*) / count(DISTINCT patient) FILTER (WHERE sex = 'f') FROM stays", PEOPLE)
     assert [isinstance(block.weight, PeopleWeight) for block in asked.query.blocks] == [False, True]
@@ -47,6 +62,7 @@ def test_the_people_are_not_listed():
         (PEOPLE, "SELECT count(DISTINCT patient, sex) FROM stays", 14),
         (PEOPLE, "SELECT sum(DISTINCT patient) FROM stays", 12),
         (PEOPLE, "SELECT count(DISTINCT patient + 1) FROM stays", 14),
+        (PEOPLE, "SELECT count(DISTINCT CASE WHEN age > 3 THEN patient ELSE 'x' END) FROM stays", 14),
     ],
 )
 def test_any_other_distinct_is_refused_where_it_stands(schema: Schema, text: str, place: int):

@@ -38,6 +38,24 @@ def test_the_message_shows_the_line_with_a_caret_below_the_place(text, notes):
     assert notes
 
 
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("SELECT count(*) FORM stays", "Did you mean FROM?"),
+        ("SELECT count(*) FROM stays WEHRE age > 3", "Did you mean WHERE?"),
+        ("SELECT sex, count(*) FROM stays GRUOP BY sex", "Did you mean GROUP?"),
+        ("SELECT sex, count(*) FROM stays GROUP BY sex HAVNIG count(*) > 3", "Did you mean HAVING?"),
+        ("SELECT sex count(*) FROM stays", "Look for a missing comma, quote or bracket."),
+        ("SHOW TABLES", "Tables and columns are shown by describe() in Python and by the command `dodona describe`."),
+        ("SELECT count(*) FROM stays WHERE isnan(stay)", "Write column IS NULL."),
+    ],
+)
+def test_a_refusal_says_what_to_write(text, instead):
+    with pytest.raises(InvalidSql) as caught:
+        compile_sql(text, SCHEMA)
+    assert caught.value.instead == instead
+
+
 def test_a_long_line_is_cut_around_the_place():
     text = "SELECT count(*) FROM stays WHERE " + "age > 3 AND " * 40 + "height > 3" + " AND age > 3" * 40
     with pytest.raises(InvalidSql) as caught:

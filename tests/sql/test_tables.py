@@ -96,6 +96,9 @@ JOINS = [
     "SELECT count(*) FROM visits JOIN wards USING (ward)",
     "SELECT sum(cost) FROM visits JOIN wards ON visits.ward = wards.ward WHERE floor = 2",
     "SELECT count(*) FROM visits v LEFT JOIN wards w ON w.ward = v.ward WHERE w.floor IS NULL",
+    "SELECT count(*), count(w.ward) FROM visits v LEFT JOIN wards w ON w.ward = v.ward WHERE w.ward IS NULL OR urgent",
+    "SELECT count(wards.ward), sum(cost) FROM visits LEFT JOIN wards USING (ward) WHERE wards.ward IS NULL OR urgent",
+    "SELECT sum(cost) FROM visits v LEFT JOIN wards w ON w.ward = v.ward WHERE coalesce(w.ward, 'none') <> 'b'",
     "SELECT count(*) FROM visits JOIN patients USING (pid) JOIN wards USING (ward) WHERE wing = 'north' AND sex = 'f'",
     "SELECT count(*), sum(v.cost) FROM visits v, patients p WHERE v.pid = p.pid AND p.sex = 'm' AND urgent",
     "SELECT sum(cost) FROM visits v, wards w, patients p WHERE p.pid = v.pid AND v.ward = w.ward AND floor = 2",
@@ -154,6 +157,32 @@ JOINS = [
         "AND pid IN (SELECT pid FROM visits WHERE NOT urgent)"
     ),
     "SELECT count(*) FROM patients p LEFT JOIN (SELECT pid FROM tests GROUP BY 1) t USING (pid) WHERE t.pid IS NULL",
+    "SELECT count(*), sum(age) FROM patients p LEFT JOIN visits v ON v.pid = p.pid WHERE v.pid IS NULL AND sex = 'f'",
+    "SELECT count(*) FROM patients LEFT JOIN visits USING (pid) WHERE visits.pid IS NULL",
+    "SELECT count(*) FROM patients p LEFT JOIN visits v ON p.pid = v.pid AND v.cost > p.age WHERE (v.pid IS NULL)",
+    "SELECT count(*), sum(age) FROM patients WHERE pid IN (SELECT pid FROM visits GROUP BY pid HAVING sum(cost) > 99)",
+    "SELECT count(*) FROM patients WHERE pid IN (SELECT pid FROM visits WHERE urgent GROUP BY 1 HAVING count(*) > 1)",
+    (
+        "SELECT sum(age) FROM patients WHERE pid NOT IN "
+        "(SELECT pid FROM visits WHERE urgent GROUP BY 1 HAVING min(cost) > 9)"
+    ),
+    (
+        "SELECT count(*) FROM patients WHERE pid NOT IN (SELECT pid FROM visits GROUP BY pid HAVING "
+        "min(CASE WHEN urgent THEN cost END) > 9)"
+    ),
+    (
+        "SELECT count(*) FROM patients WHERE sex = 'f' AND pid IN (SELECT pid FROM visits GROUP BY pid HAVING count(*) "
+        "> 1) AND pid NOT IN (SELECT v.pid FROM visits v WHERE v.cost > 9 GROUP BY v.pid HAVING max(v.cost) > 70)"
+    ),
+    (
+        "SELECT count(*) FROM patients p WHERE NOT EXISTS (SELECT v.pid FROM visits v WHERE v.pid = p.pid AND urgent "
+        "GROUP BY v.pid HAVING sum(cost) > 60)"
+    ),
+    (
+        "WITH x AS (SELECT pid AS who, sum(cost) AS s FROM visits GROUP BY pid HAVING sum(cost) > 99) "
+        "SELECT count(*) FROM patients WHERE pid IN (SELECT who FROM x)"
+    ),
+    "SELECT count(*) FROM patients WHERE pid NOT IN (SELECT pid FROM (SELECT ward, pid FROM visits WHERE urgent) x)",
     "SELECT count(*), count(n), sum(n) FROM patients LEFT JOIN (SELECT pid, 1 n FROM visits GROUP BY 1) USING (pid)",
     (
         "SELECT count(*), sum(coalesce(s, 7)), sum(age) FROM patients p LEFT JOIN (SELECT pid, sum(cost) s, max(cost) m"
@@ -332,9 +361,13 @@ REFUSED = {
     "SELECT count(*) FROM visits JOIN patients ON visits.pid < patients.pid": "joined by the person",
     "SELECT count(*) FROM visits CROSS JOIN patients": "joined by the person",
     "SELECT count(*) FROM visits v, patients p WHERE p.pid = p.pid AND urgent": "joined by the person",
+    "SELECT avg(d) FROM (SELECT pid, count(DISTINCT ward) d FROM visits GROUP BY pid)": "Different values in one",
     "SELECT count(*) FROM visits v JOIN patients p ON p.pid = p.pid": "joined by the person",
     "SELECT count(*) FROM visits v, patients p WHERE v.pid = p.pid OR urgent": "joined by the person",
-    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND p.age > 30": "joined by the person",
+    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND p.age > 30": "does not meet this",
+    "SELECT floor FROM visits v LEFT JOIN wards w ON v.ward = w.ward AND w.floor > 1 GROUP BY 1": "does not meet this",
+    "SELECT count(*) FROM visits v SEMI JOIN patients p ON v.pid = p.pid": "written in another way",
+    "SELECT count(*) FROM visits ANTI JOIN wards USING (ward)": "written in another way",
     "SELECT count(*) FROM visits v, wards w WHERE urgent": "looked up by its key",
     "SELECT count(*) FROM patients LEFT JOIN visits USING (pid)": "would add rows",
     "SELECT count(*) FROM visits FULL JOIN patients USING (pid)": "would add rows",
@@ -343,11 +376,11 @@ REFUSED = {
     "SELECT avg(n) FROM (SELECT p.pid, sum(cost) n FROM patients p LEFT JOIN visits v ON v.urgent GROUP BY 1)": "ids",
     "SELECT count(*) FROM visits WHERE ward IN (SELECT wing FROM wards)": "looked up by its key",
     "SELECT count(*) FROM visits WHERE EXISTS (SELECT 1 FROM wards WHERE floor = 1)": "looked up by its key",
-    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND v.cost > 5": "joined by the person",
+    "SELECT count(*) FROM visits v LEFT JOIN patients p ON v.pid = p.pid AND v.cost > 5": "does not meet this",
     (
         "SELECT avg(n) FROM (SELECT p.pid, count(v.pid) n FROM patients p LEFT JOIN visits v ON v.pid = p.pid "
         "AND age > 9 GROUP BY 1)"
-    ): "joined by the person",
+    ): "does not meet this",
     "SELECT count(*) FROM visits WHERE age > 3": "`age` is a column of `patients`. Write JOIN patients USING (pid)",
     "SELECT count(*) FROM tests WHERE cost > 3": "no column `cost`",
     "SELECT row_of, count(*) FROM visits GROUP BY row_of": "no column `row_of`",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
+from typing import assert_never
 
 import numpy as np
 
 from dodona.answer.estimate import KeyValue
-from dodona.numbers import Booleans
+from dodona.numbers import Booleans, Integers
 from dodona.query import predicate as predicates
-from dodona.query.query import MOST_TABLE, Key, group_numbers, key_attributes, product_axes
+from dodona.query.query import MOST_TABLE, Key, group_numbers, key_attributes
 from dodona.query.question import KeyLabel, Question, ReadAs
 from dodona.schema.attributes import (
     CALENDAR_BINS,
@@ -26,6 +27,9 @@ from dodona.schema.attributes import (
 )
 from dodona.schema.partition import Partition, group_label
 from dodona.schema.schema import Domain
+
+_MOST_WORK = 1 << 24
+"""The most cells times conditions that are looked at to learn which groups can have rows."""
 
 # --- Labels of the groups of a question. ---
 
@@ -49,8 +53,9 @@ def possible_groups(question: Question) -> list[int] | None:
 def groups_under(where: predicates.Predicate, keys: Sequence[Key], domain: Domain) -> list[int]:
     """Return the groups of some keys that can have rows that meet a condition.
 
-    Keys of one column are checked together: there is no January of a year that begins in November. A group that only
-    keys of several columns exclude together is included.
+    Keys of one column are checked together: there is no January of a year that begins in November. So are keys that a
+    condition on several columns relates, unless too many of their cells differ; then a group that only this excludes is
+    included.
     """
     groups: list[int] = np.flatnonzero(_groups_under(where, tuple(keys), domain)).tolist() if keys else [0]
     return groups
@@ -59,11 +64,16 @@ def groups_under(where: predicates.Predicate, keys: Sequence[Key], domain: Domai
 @lru_cache(maxsize=256)
 def _groups_under(where: predicates.Predicate, keys: tuple[Key, ...], domain: Domain) -> Booleans:
     """Return whether each group, by the groups of all keys, can have rows that meet a condition."""
+    columns = [key_attributes(key) for key in keys]
     alike: dict[object, list[int]] = {}
-    for place, key in enumerate(keys):
-        names = key_attributes(key)
+    for place, names in enumerate(columns):
         alike.setdefault(next(iter(names)) if len(names) == 1 else place, []).append(place)
     allowed = np.full([key.groups for key in keys], where != predicates.NOTHING)
+
+    def restrict(places: Sequence[int], possible: Booleans) -> None:
+        nonlocal allowed
+        allowed &= possible.reshape([key.groups if place in places else 1 for place, key in enumerate(keys)])
+
     for name, places in alike.items():
         if isinstance(name, str):
             codes = np.flatnonzero(
@@ -74,32 +84,94 @@ def _groups_under(where: predicates.Predicate, keys: tuple[Key, ...], domain: Do
             indices = [np.asarray(_possible_key_groups(keys[places[0]], where, domain), dtype=np.int64)]
         possible = np.zeros([keys[place].groups for place in places], dtype=np.bool_)
         possible[tuple(indices)] = True
-        allowed &= possible.reshape([key.groups if place in places else 1 for place, key in enumerate(keys)])
+        restrict(places, possible)
+    related = [names for part in _conjuncts(where) if len(names := predicates.predicate_attributes(part)) > 1]
+    waiting = list(dict.fromkeys((frozenset[str]().union(*related), *related)))  # all together, or else one by one
+    for number, names in enumerate(waiting):
+        places = [place for place, read in enumerate(columns) if read & names]
+        read = names.union(*(columns[place] for place in places))
+        together = _possible_together([keys[place] for place in places], read, where, domain) if places else None
+        if together is not None:
+            restrict(places, together)
+            if number == 0:
+                break
     return allowed.reshape(-1)
+
+
+def _conjuncts(where: predicates.Predicate) -> tuple[predicates.Predicate, ...]:
+    return where.parts if isinstance(where, predicates.And) else (where,)
 
 
 def _possible_key_groups(key: Key, where: predicates.Predicate, domain: Domain) -> list[int]:
     """Return the groups of a key of several columns, or of none, that a condition allows.
 
-    What a condition says of other columns together with the key's is left out. Where few cells are, each is looked at,
-    as a difference of two columns has thousands of branches; a key of more cells has few.
+    What a condition says of other columns together with the key's is left out. Where few cells differ, each is looked
+    at, as a difference of two columns has thousands of branches; a key of more cells has few.
     """
     if isinstance(key, Partition):
         raise TypeError
-    names = key_attributes(key)
-    if math.prod([domain[name].cells for name in names]) <= MOST_TABLE:
-        axes = product_axes(domain, names)
-        parts = where.parts if isinstance(where, predicates.And) else (where,)
-        known = [part for part in parts if predicates.predicate_attributes(part) <= names]
-        allowed = predicates.evaluate_predicate(predicates.conjunction(*known), axes)
-        numbers, possible = np.broadcast_arrays(group_numbers((key,), axes), allowed)
-        return [int(number) for number in np.unique(numbers[possible])]
+    together = _possible_together([key], key_attributes(key), where, domain)
+    if together is not None:
+        return [int(group) for group in np.flatnonzero(together)]
     groups, rest = [], where
     for group, (_, branch) in enumerate(key.branches):
         if predicates.conjunction(rest, branch) != predicates.NOTHING:
             groups.append(group)
         rest = predicates.conjunction(rest, predicates.complement(branch))
     return groups if rest == predicates.NOTHING else [*groups, len(key.branches)]
+
+
+def _possible_together(
+    keys: Sequence[Key], names: frozenset[str], where: predicates.Predicate, domain: Domain
+) -> Booleans | None:
+    """Return which groups of keys a cell of some columns belongs to that a condition allows; None if cells are many."""
+    known = [part for part in _conjuncts(where) if predicates.predicate_attributes(part) <= names]
+    allowed = {name: predicates.allowed_codes(where, domain[name]) for name in names}
+    axes = _cells_apart(keys, allowed, known, domain)
+    if axes is None:
+        return None
+    met = predicates.evaluate_predicate(predicates.conjunction(*known), axes)
+    numbers, met = np.broadcast_arrays(group_numbers(keys, axes), met)
+    possible = np.zeros(math.prod([key.groups for key in keys]), dtype=np.bool_)
+    possible[numbers[met]] = True
+    return possible
+
+
+def _cells_apart(
+    keys: Sequence[Key], allowed: Mapping[str, int], conditions: Sequence[predicates.Predicate], domain: Domain
+) -> dict[str, Integers] | None:
+    """Return codes of columns that stand for all that are allowed: one of each run of codes that nothing tells apart.
+
+    None if they are many for all that is to be looked at.
+    """
+    starts = {name: codes ^ codes << 1 for name, codes in allowed.items()}  # a bit where a code differs from the last
+    waiting = list(conditions)
+    for key in keys:
+        if isinstance(key, Partition):
+            first = np.zeros(key.cells, dtype=np.bool_)
+            first[list(key.cuts)] = first[key.size :] = True
+            starts[key.attribute] |= predicates.pack_bits(first)
+        else:
+            waiting.extend([branch for _, branch in key.branches])
+    for part in waiting:
+        match part:
+            case predicates.And(parts) | predicates.Or(parts):
+                waiting.extend(parts)
+            case predicates.Among(name, _, codes):
+                starts[name] |= codes ^ codes << 1
+            case predicates.Jointly() | predicates.NonNegative():
+                starts |= dict.fromkeys(predicates.predicate_attributes(part), -1)
+            case _:
+                assert_never(part)
+    firsts = {name: (bits | 1) & allowed[name] for name, bits in sorted(starts.items())}
+    cells = math.prod([bits.bit_count() for bits in firsts.values()])
+    if cells > MOST_TABLE and cells * len(waiting) > _MOST_WORK:
+        return None
+    shapes = {name: [-1 if other == name else 1 for other in firsts] for name in firsts}
+    return {
+        name: np.flatnonzero(predicates.unpack_bits(bits, domain[name].cells)).reshape(shapes[name])
+        for name, bits in firsts.items()
+    }
 
 
 def key_name(key: Key) -> str:

@@ -229,13 +229,15 @@ def compare_any(leaf: Leaf, constants: Iterable[Constant]) -> Truth:
     return disjunction(*(true for true, _ in truths)), conjunction(*(false for _, false in truths))
 
 
-def match_like(leaf: Leaf, pattern: str, *, folded: Callable[[str], str]) -> Truth:
+def match_like(leaf: Leaf, pattern: str, *, escape: str, folded: Callable[[str], str]) -> Truth:
     """Return where a text matches a pattern. An outside text is unknown, so it neither matches nor fails."""
     if leaf_kind(leaf) != "text" or not isinstance(leaf, Subject | Mapped):
         raise Mismatch("LIKE compares texts, and this is none.", "Write = or BETWEEN.")
     if len(pattern) > _LONGEST_PATTERN:
         raise Mismatch("This pattern is longer than any label.", "Write a shorter one.")
-    wanted = folded(pattern)
+    if len(escape) > 1:
+        raise Mismatch("ESCAPE is followed by one character.", "Write one that no label has, such as ESCAPE '!'.")
+    wanted = read_pattern(folded(pattern), folded(escape))
     table = tabulate(leaf)
 
     def matches(outcome: Outcome) -> bool | None:
@@ -244,11 +246,28 @@ def match_like(leaf: Leaf, pattern: str, *, folded: Callable[[str], str]) -> Tru
     return table.where(lambda outcome: matches(outcome) is True), table.where(lambda outcome: matches(outcome) is False)
 
 
-def matches_pattern(text: str, pattern: str) -> bool:
+def read_pattern(pattern: str, escape: str = "") -> tuple[str, ...]:
+    """Return the signs of a LIKE pattern; one that is escaped, and so means itself, follows the escape character.
+
+    >>> read_pattern("1_!%", "!")
+    ('1', '_', '!%')
+    """
+    signs: list[str] = []
+    for sign in pattern:
+        if signs and signs[-1] == escape:
+            signs[-1] += sign
+        else:
+            signs.append(sign)
+    if signs and signs[-1] == escape:
+        raise Mismatch("The pattern ends with the character of its ESCAPE.", "Write that character twice for itself.")
+    return tuple(signs)
+
+
+def matches_pattern(text: str, pattern: Sequence[str]) -> bool:
     """Whether a text matches a LIKE pattern: % is any text, _ any character. Time is bounded by the product of lengths.
 
-    >>> matches_pattern("female", "%ma_e"), matches_pattern("female", "ma%")
-    (True, False)
+    >>> matches_pattern("female", "%ma_e"), matches_pattern("female", "ma%"), matches_pattern("9%", ("9", "!%"))
+    (True, False, True)
     """
     at = here = mark = 0
     star = -1
@@ -256,14 +275,14 @@ def matches_pattern(text: str, pattern: str) -> bool:
         sign = pattern[here] if here < len(pattern) else None
         if sign == "%":
             star, mark, here = here, at, here + 1
-        elif sign is not None and sign in {"_", text[at]}:
+        elif sign is not None and (sign == "_" or sign[-1] == text[at]):
             at, here = at + 1, here + 1
         elif star >= 0:
             here, mark = star + 1, mark + 1  # let the last % match one more character; earlier ones need not change
             at = mark
         else:
             return False
-    return not pattern[here:].strip("%")
+    return all(sign == "%" for sign in pattern[here:])
 
 
 def null_predicate(leaf: Leaf) -> Predicate:

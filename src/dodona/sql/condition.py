@@ -42,6 +42,7 @@ from dodona.sql.scalar import (
     scalar_from_leaf,
 )
 from dodona.sql.scope import TODAY, Scope
+from dodona.sql.spellings import COUNTED
 from dodona.sql.tables import apply_function, strict, tabulate_scalar
 
 # --- Row conditions and scalars, compiled from the tree. ---
@@ -141,6 +142,13 @@ def _lookup(scope: Scope, node: exp.Anonymous) -> Scalar:
     return locate_mismatch(scope, key, lambda: scalar.mapped(lambda leaf: apply_function(function, (leaf,))))
 
 
+_EVEN_UNITS = frozenset(("week", "day", "second"))
+_COUNTED = (
+    "timestampdiff counts how often a new {} begins between two times, as datediff does. For whole years write "
+    "extract(year FROM age(last, first))."
+)
+
+
 def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
     """Compile a function of single rows; None if the node is not one."""
     if isinstance(node, exp.CurrentDate | exp.CurrentTimestamp):
@@ -152,6 +160,8 @@ def _function(scope: Scope, node: exp.Expr) -> Scalar | None:
         name = functions.SYNONYMS.get(name, name)
         if name not in functions.FUNCTIONS:
             return None
+        if node.meta.get(COUNTED) and nodes[0].name.lower() not in _EVEN_UNITS:
+            scope.warn(_COUNTED.format(nodes[0].name.lower()[:20]))
     elif type(node) in functions.FUNCTION_NODES:
         name, keys = functions.FUNCTION_NODES[type(node)]
         listed = (node.args.get(key) for key in keys)
@@ -375,13 +385,24 @@ def _is(scope: Scope, node: exp.Expr) -> comparison.Truth:
 
 
 def _like(scope: Scope, node: exp.Expr) -> comparison.Truth:
+    escape: object = ""
+    if isinstance(node, exp.Escape):
+        escape, node = compile_scalar(scope, node.expression).otherwise, node.this
     scalar, other = compile_scalar(scope, node.this), compile_scalar(scope, node.expression)
     pattern, leaf = other.otherwise, scalar.otherwise
-    if scalar.branches or other.branches or not isinstance(leaf, Computed) or not isinstance(pattern, str):
+    if (
+        scalar.branches
+        or other.branches
+        or not isinstance(leaf, Computed)
+        or not isinstance(pattern, str)
+        or not isinstance(escape, str)
+    ):
         raise scope.fault(node, "LIKE compares a column with a text.", "Write column LIKE 'pattern%'.")
     folded = str.lower if isinstance(node, exp.ILike) else str
     scope.work(node, scalar.width * len(pattern))
-    true, false = locate_mismatch(scope, node, lambda: comparison.match_like(leaf, pattern, folded=folded))
+    true, false = locate_mismatch(
+        scope, node, lambda: comparison.match_like(leaf, pattern, escape=escape, folded=folded)
+    )
     return (false, true) if node.args.get("negate") else (true, false)
 
 
@@ -449,6 +470,7 @@ _CONDITIONS: dict[type[exp.Expr], Callable[[Scope, exp.Expr], comparison.Truth]]
     exp.Between: _between,
     exp.Like: _like,
     exp.ILike: _like,
+    exp.Escape: _like,
     exp.NullSafeEQ: _null_safe,
     exp.NullSafeNEQ: _null_safe,
     **dict.fromkeys(RELATIONS, _comparison),

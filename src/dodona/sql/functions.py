@@ -407,13 +407,17 @@ def call_of_scalars(name: str, arguments: list[Scalar]) -> Scalar:
     if months is None:
         return combine(lambda *leaves: call(name, list(leaves)), arguments)
     period = strict(lambda value: Fraction(days.months_since(_day(value)) // months))
-    first, last = (side.mapped(lambda leaf: apply_function(period, [leaf])) for side in arguments[1:])
+    first, last = (side.mapped(lambda leaf: apply_function(period, [_cut(leaf, "month")])) for side in arguments[1:])
     return combine_values("-", [last, first])
 
 
 def _unit_of(argument: Scalar) -> str:
     unit = argument.otherwise
-    return "" if argument.branches or not isinstance(unit, str) else days.PART_SYNONYMS.get(unit.lower(), unit.lower())
+    return "" if argument.branches or not isinstance(unit, str) else _unit_name(unit)
+
+
+def _unit_name(unit: str) -> str:
+    return days.PART_SYNONYMS.get(unit.lower(), unit.lower())
 
 
 def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:  # noqa: PLR0911  one for each function
@@ -426,7 +430,7 @@ def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:  # noqa: PLR0911  o
     if name == "div" and constant_number(rest[0]):
         return tabulate_rounded("trunc", calculate("/", first, rest[0]))
     if name == "datediff" and isinstance(first, str):
-        return time_between(days.unit_seconds(first), *rest)
+        return time_between(days.unit_seconds(first), *rest) or _periods_between(first, rest)
     if name == "days_between":
         return time_between(DAY_SECONDS, rest[0], first)
     if name == "time_bucket" and isinstance(rest[0], Subject) and isinstance(rest[0].attribute, Timestamp):
@@ -435,6 +439,22 @@ def _call_at_once(name: str, arguments: list[Leaf]) -> Leaf:  # noqa: PLR0911  o
         if isinstance(width, Interval) and (origin is None or isinstance(origin, dt.date)):
             return tabulate_buckets(rest[0].attribute, width, origin)
     return None
+
+
+def _periods_between(unit: str, moments: list[Leaf]) -> Leaf | None:
+    """Return how many days, hours or other periods lie between times, by the periods alone; None for other units."""
+    name = _unit_name(unit)
+    period = "day" if name == "week" else name.removesuffix("s")
+    if period not in _PERIODS:
+        return None
+    return apply_function(FUNCTIONS["datediff"].function, [unit, *(_cut(moment, period) for moment in moments)])
+
+
+def _cut(moment: Leaf, period: str) -> Leaf:
+    """Return a column of times as the beginnings of periods, which are fewer; any other leaf as it is."""
+    if isinstance(moment, Subject) and moment.part is None and isinstance(moment.attribute, Timestamp):
+        return tabulate_moments(moment.attribute, f"trunc {period}")
+    return moment
 
 
 def _call_of_wide_column(name: str, first: Leaf, rest: list[Leaf]) -> Leaf | None:
@@ -451,6 +471,7 @@ def _call_of_wide_column(name: str, first: Leaf, rest: list[Leaf]) -> Leaf | Non
     return None if whole is None else calculate("/", whole, scale)
 
 
+_PERIODS = frozenset(("day", "hour", "minute"))
 _FORMATS = frozenset(("to_char", "strftime", "monthname", "dayname", "date"))
 _SAMPLES = tuple(dt.datetime(2021, 3, 4, *clock) for clock in ((15, 47, 58), (15, 47), (15,), ()))  # noqa: DTZ001  UTC
 

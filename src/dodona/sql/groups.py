@@ -36,6 +36,10 @@ from dodona.sql.scope import InvalidSql, change_part, change_parts, select_item
 GROUPS = "groups_"
 """The name of the released groups in a SELECT that read rows."""
 _MOST_SETS = 64
+_FIRST_ROWS = (
+    "DISTINCT ON chooses single rows, and rows are never shown.",
+    "Write max(column) or count(*) with GROUP BY; over groups, DISTINCT ON is computed from their answers.",
+)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren)
 _ROW_WINDOW = (
     "A window function over rows shows them one by one, and rows are never shown.",
@@ -331,7 +335,10 @@ def _grouping_sets(
     plain = tuple(
         dict.fromkeys(bare(item.this) for item in items if not aggregates_rows(item) and item.find(exp.Column))
     )
-    if group is None and select.args.get("distinct") is not None and not any(map(aggregates_rows, items)):
+    distinct = select.args.get("distinct")
+    if group is None and distinct is not None and not any(map(aggregates_rows, items)):
+        if distinct.args.get("on") is not None:
+            raise source.fault(distinct, *_FIRST_ROWS)
         select.set("distinct", None)
         return [plain]
     if group is None:

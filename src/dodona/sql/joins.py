@@ -28,6 +28,10 @@ LOOKUP = "lookup"
 KEEPS_PEOPLE = "keeps people"
 """Marks a RIGHT JOIN with a table of one row for each person, whose rows are grouped by the person."""
 _INNER = ("", "CROSS")
+_CHOOSING = {
+    "SEMI": "Write WHERE {0} IN (SELECT {0} FROM {1} WHERE ...).",
+    "ANTI": "Write WHERE NOT EXISTS (SELECT 1 FROM {1} WHERE {1}.{0} = ...).",
+}
 """Joins whose conditions are as good in WHERE."""
 PRESENT = ""
 """The column of a public table that says whether it has the key."""
@@ -106,6 +110,8 @@ class _Joiner:
         self._public: dict[str, PublicTable] = {}
         self._maps: dict[str, exp.Expr] = {}
         """For each public table, the expression that it is looked up by."""
+        self._kept_without: set[str] = set()
+        """The public tables of LEFT JOINs: rows without a match stay, and their key there is NULL."""
         self._required: list[str] = []
         self._kept: str | None = None
         self._where: list[exp.Expr] = []
@@ -210,6 +216,7 @@ class _Joiner:
 
         Tables that are listed with commas have it in WHERE.
         """
+        _check_left(self.fault, join, fits)
         if join_kind(join) not in _INNER or join.args.get("using"):
             return
         on, where = join.args.get("on"), self._select.args.get("where")
@@ -224,6 +231,7 @@ class _Joiner:
         self._select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
 
     def _join_private(self, item: exp.Expr, join: exp.Expr, alias: str, main: str) -> None:
+        self._check_choice(item, join, self._schema.unit.id or "")
         self._settle(join, lambda met: self._by_person(met, alias))
         self._check_on(item, join, alias)
         kind, name = join_kind(join), self._private[alias]
@@ -250,6 +258,12 @@ class _Joiner:
                 met if isinstance(met, exp.Expr) else item, "Private tables are joined by the person.", instead
             )
 
+    def _check_choice(self, item: exp.Expr, join: exp.Expr, key: str) -> None:
+        """Refuse a join that only chooses rows, and say how that is written."""
+        if join_kind(join) in _CHOOSING:
+            what = "A join that only chooses rows is written in another way."
+            raise self.fault(item, what, _CHOOSING[join_kind(join)].format(key, item.name))
+
     def _by_person(self, met: exp.Expr, alias: str) -> bool:
         """Whether an equality is between the ids of a table and of another one."""
         sides = (met.this, met.expression)
@@ -263,6 +277,7 @@ class _Joiner:
 
     def _join_public(self, item: exp.Expr, join: exp.Expr, alias: str) -> None:
         table = self._public[alias]
+        self._check_choice(item, join, table.key)
         self._settle(join, lambda met: self._looked_up(met, alias, table) is not None)
         kind = join_kind(join)
         if kind not in {"", "LEFT", "CROSS"}:
@@ -271,6 +286,8 @@ class _Joiner:
         self._maps[alias] = key
         if kind == "":
             self._where.append(_lookup(key, table, PRESENT))
+        if kind == "LEFT":
+            self._kept_without.add(alias)
 
     def _lookup_key(self, item: exp.Expr, join: exp.Expr, alias: str, table: PublicTable) -> exp.Expr:
         """Return the column that a public table is looked up by."""
@@ -310,6 +327,8 @@ class _Joiner:
         if alias in self._public:
             table, key = self._public[alias], self._maps[alias]
             lookups = {name.casefold(): _lookup(key, table, name) for name in table.columns}
+            if alias in self._kept_without:
+                key = exp.Case(ifs=[exp.If(this=_lookup(key, table, PRESENT), true=key.copy())])
             return {table.key.casefold(): key, **lookups}
         schema = table_view(self._schema, self._private[alias]).schema
         if alias in self._selected:
@@ -338,6 +357,18 @@ def join_kind(join: exp.Expr | None) -> str:
         return ""
     words = [str(join.args.get(part) or "") for part in ("method", "side", "kind")]
     return " ".join(word for word in words if word and word not in {"INNER", "OUTER"})
+
+
+def _check_left(
+    fault: Callable[[exp.Expr, str, str], InvalidSql], join: exp.Expr, fits: Callable[[exp.Expr], bool]
+) -> None:
+    """Refuse further conditions in ON of a LEFT JOIN: rows that do not meet them would stay, without their columns."""
+    on = join.args.get("on")
+    parts = [] if on is None or join_kind(join) != "LEFT" else conjuncts(on)
+    further = [part for part in parts if not (isinstance(part, exp.EQ) and fits(part))]
+    if further and len(further) < len(parts):
+        instead = "Write JOIN, or leave it out of ON and write CASE WHEN condition THEN column END."
+        raise fault(further[0], "LEFT JOIN keeps rows whose other side does not meet this.", instead)
 
 
 def _qualifier(column: exp.Expr) -> str:

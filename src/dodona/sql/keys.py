@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 from sqlglot import exp
 
 from dodona.numbers import format_decimal
@@ -140,7 +141,7 @@ def _adjacent_groups(table: Mapped) -> Partition | None:
         return None
     (attribute,) = table.attributes
     held, rest = table.places[: attribute.size], table.places[attribute.size :]
-    starts = [0, *(code + 1 for code in range(len(held) - 1) if held[code] != held[code + 1])]
+    starts = [0, *(np.flatnonzero(held[1:] != held[:-1]) + 1).tolist()]
     values = [table.outcomes[held[code]] for code in starts]
     special = [table.outcomes[place] for place in rest]
     if len(set(held[starts].tolist())) < len(starts) or None in values or UNKNOWN in values:

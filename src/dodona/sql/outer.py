@@ -5,6 +5,7 @@ Everything that is not listed is refused, so that no file, setting, extension or
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 from sqlglot import exp
@@ -30,7 +31,7 @@ _VALUES: tuple[type[exp.Expr], ...] = (
     *(exp.Alias, exp.Identifier, exp.Column, exp.Star, exp.Literal, exp.Null, exp.Boolean, exp.Paren, exp.Tuple),
     *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Var, exp.Case, exp.If, exp.In),
     *(exp.Between, exp.Like, exp.ILike, exp.Not, exp.Neg, exp.And, exp.Or, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ),
-    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.DPipe, exp.Escape),
     *RELATIONS,
 )
 _SCALARS: tuple[type[exp.Expr], ...] = (
@@ -41,7 +42,8 @@ _SCALARS: tuple[type[exp.Expr], ...] = (
     *(exp.RegexpReplace, exp.RegexpExtract, exp.RegexpFullMatch),
     *(exp.DateTrunc, exp.TimestampTrunc, exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Week, exp.Day),
     *(exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.DateAdd, exp.DateSub, exp.DateDiff, exp.LastDay),
-    *(exp.TimeToStr, exp.Date, exp.TsOrDsToDate),
+    *(exp.Hour, exp.Minute, exp.Second, exp.DayOfWeekIso, exp.WeekOfYear, exp.YearOfWeekIso),
+    *(exp.TimeToStr, exp.ToChar, exp.Dayname, exp.Monthname, exp.Date, exp.TsOrDsToDate),
 )
 _AGGREGATES: tuple[type[exp.Expr], ...] = (
     *(exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.CountIf, exp.Median, exp.Stddev, exp.StddevPop),
@@ -57,8 +59,12 @@ _WINDOWED: tuple[type[exp.Expr], ...] = (exp.Lag, exp.Lead, exp.FirstValue, exp.
 _ALLOWED = frozenset((*_STRUCTURE, *_VALUES, *_SCALARS, *_AGGREGATES, *_WINDOWED))
 AGGREGATES = frozenset(_AGGREGATES)
 _NAMED_AGGREGATES = frozenset(("quantile_cont", "quantile_disc", "mean", "mode", "count_if", "mad", "skewness"))
-_NAMED = frozenset(("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", "datediff", *_NAMED_AGGREGATES))
+_NAMED_DATES = frozenset(("datediff", "date_part", "epoch", "strftime"))
+_NAMED = frozenset(
+    ("trunc", "cbrt", "degrees", "radians", "sin", "cos", "tan", "pi", *_NAMED_DATES, *_NAMED_AGGREGATES)
+)
 """Further functions, which the parser knows only by name."""
+_FORMATTED = ("Numbers are not formatted.", "Write round(value, 2), or CAST(round(value, 2) AS text).")
 _INSTEAD: dict[str, tuple[str, str]] = {
     "rand": ("A random number is not computed from answers.", "Leave it out."),
     "random": ("A random number is not computed from answers.", "Leave it out."),
@@ -77,10 +83,12 @@ _INSTEAD: dict[str, tuple[str, str]] = {
     "ratio_to_report": ("Shares are written in another way here.", "Write count(*) / sum(count(*)) OVER ()."),
     "divide": ("Divisions are written in another way here.", "Write a / b, which is NULL where b is 0."),
     "all": ("ALL compares with a list.", "Write value >= (SELECT max(...) ...), or <= (SELECT min(...) ...)."),
+    **dict.fromkeys(("format", "to_varchar", "printf"), _FORMATTED),
     **dict.fromkeys(
-        ("format", "to_char", "to_varchar", "printf"),
-        ("Numbers are not formatted.", "Write round(value, 2), or CAST(round(value, 2) AS text)."),
+        ("date_format", "format_date", "format_timestamp", "formatdatetime"),
+        ("Days are written as text by another name here.", "Write strftime(day, '%Y-%m'), or to_char(day, 'YYYY-MM')."),
     ),
+    "grouping_id": ("Groupings are told apart by another name here.", "Write grouping(a, b)."),
 }
 _FREE = "Round, arithmetic, CASE, dates, texts and windows are; see the page on SQL."
 
@@ -123,6 +131,34 @@ _LONGEST_REPEAT = 1_000
 """Beyond it a repeated text is NULL, so that no noisy number makes a result too large."""
 _LONGEST_TEXT, _LONGEST_PART = 10_000, 100
 """The lengths to which texts that are joined, padded or replaced are cut, and the parts that are repeated in them."""
+_CONSTANTS = {"strftime": 1, "date_part": 0}
+"""The place of an argument that must be a constant."""
+_SIGNS = dict(
+    zip(
+        (
+            "YYYY",
+            "YY",
+            "IYYY",
+            "MM",
+            "FMMonth",
+            "Mon",
+            "IW",
+            "DDD",
+            "DD",
+            "FMDay",
+            "Dy",
+            "HH24",
+            "HH12",
+            "AM",
+            "MI",
+            "SS",
+        ),
+        ("%Y", "%y", "%G", "%m", "%B", "%b", "%V", "%j", "%d", "%A", "%a", "%H", "%I", "%p", "%M", "%S"),
+        strict=True,
+    )
+)
+"""How DuckDB writes the patterns of to_char."""
+_PATTERNS = re.compile("|".join((*sorted(_SIGNS, key=len, reverse=True), "[-/:., ]")))
 _INTEGERS = frozenset((exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT))
 _DECIMALS = frozenset((exp.DType.DECIMAL, exp.DType.FLOAT, exp.DType.DOUBLE))
 _TEXTS = frozenset((exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR))
@@ -158,8 +194,8 @@ def _total(text: str, node: exp.Expr) -> exp.Expr:
         case exp.Ln() | exp.Log():
             name = "expression" if node.args.get("expression") is not None else "this"
             node.set(name, _where(node.args[name], exp.GT))
-        case exp.Cast():
-            return _cast(text, node)
+        case exp.Cast() | exp.ToChar() | exp.Anonymous():
+            return _read_constants(text, node)
         case (
             exp.Repeat() | exp.Pad() | exp.Replace() | exp.RegexpReplace() | exp.Concat() | exp.ConcatWs() | exp.DPipe()
         ):
@@ -167,6 +203,32 @@ def _total(text: str, node: exp.Expr) -> exp.Expr:
         case exp.GroupConcat():
             node.set("this", _cut(node.this, _LONGEST_PART))
     return node
+
+
+def _read_constants(text: str, node: exp.Cast | exp.ToChar | exp.Anonymous) -> exp.Expr:
+    """Return a cast, or a function of which one argument must be a constant: no text may grow from one to the next."""
+    match node:
+        case exp.Cast():
+            return _cast(text, node)
+        case exp.ToChar():
+            return _day_text(text, node)
+    place = _CONSTANTS.get(node.name.lower())
+    constant = None if place is None else (*node.expressions, None, None)[place]
+    if place is not None and not (isinstance(constant, exp.Literal) and len(constant.name) <= _LONGEST_PART):
+        instead = "Write strftime(day, '%Y-%m'), or date_part('month', day)."
+        raise InvalidSql(text, node_start(node, text), f"`{node.name[:60]}` is written with a constant.", instead)
+    return node
+
+
+def _day_text(text: str, node: exp.ToChar) -> exp.Expr:
+    """Return to_char of a day or a time as DuckDB has it, with % signs."""
+    pattern = node.args.get("format")
+    parts = _PATTERNS.findall(pattern.name) if isinstance(pattern, exp.Literal) else []
+    if pattern is None or not parts or "".join(parts) != pattern.name:
+        instead = "Write to_char(day, 'YYYY-MM-DD') or 'Mon YYYY', strftime(day, '%Y-%m'), or round(number, 2)."
+        raise InvalidSql(text, node_start(node, text), "This pattern is not written on answers.", instead)
+    signs = exp.Literal.string("".join(_SIGNS.get(part, part) for part in parts))
+    return exp.Anonymous(this="strftime", expressions=[node.this, signs])
 
 
 def _short(node: exp.Expr) -> exp.Expr:

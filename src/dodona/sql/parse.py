@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import ClassVar
 
@@ -77,7 +78,7 @@ ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.If: frozenset(("this", "true", "false")),
     **dict.fromkeys((exp.In, exp.Coalesce, exp.Anonymous), frozenset(("this", "expressions"))),
     **dict.fromkeys((exp.Like, exp.ILike), frozenset(("this", "expression", "negate"))),
-    **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is), _PAIR),
+    **dict.fromkeys((exp.And, exp.Or, *RELATIONS, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Escape), _PAIR),
     **{node: frozenset((*names, *_MARKS.get(node, ()))) for node, (_, names) in FUNCTION_NODES.items()},
     exp.Interval: frozenset(("this", "unit")),
     exp.Any: _ONE,
@@ -265,10 +266,11 @@ _NORMALIZED = (TokenType.DISTINCT, TokenType.FETCH, TokenType.WITH, TokenType.AL
 
 
 def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
-    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY, and without brackets in count(DISTINCT (column))."""
-    for distinct in () if tree is None else tree.find_all(exp.Distinct):
+    """Return a tree with LIMIT for FETCH FIRST n ROWS ONLY, and count(DISTINCT (column)) in its plain form."""
+    for distinct in [] if tree is None else list(tree.find_all(exp.Distinct)):
         if isinstance(distinct.parent, exp.Count):
             distinct.set("expressions", [bare(part) for part in distinct.expressions])
+            _filter_counted(distinct.parent, distinct)
     for group in () if tree is None else tree.find_all(exp.Group):
         for name in ("rollup", "cube"):  # GROUP BY a, b WITH ROLLUP, as MySQL and SQL Server have it
             for node in group.args.get(name) or ():
@@ -283,6 +285,26 @@ def _normalize(text: str, tree: exp.Expr | None) -> exp.Expr | None:
             raise InvalidSql(text, node_start(node, text), *FROM_OTHER_DIALECTS["ties"])
         node.replace(exp.Limit(expression=node.args.get("count") or exp.Literal.number(1)))
     return tree
+
+
+def _filter_counted(count: exp.Count, distinct: exp.Distinct) -> None:
+    """Read count(DISTINCT CASE WHEN condition THEN x END), as dashboards write it, with the condition as a FILTER."""
+    value = distinct.expressions[0] if len(distinct.expressions) == 1 else None
+    if isinstance(value, exp.Case) and value.this is None and len(value.args["ifs"]) == 1:
+        branch, other = value.args["ifs"][0], value.args.get("default")
+    elif isinstance(value, exp.If):
+        branch, other = value, value.args.get("false")
+    else:
+        return
+    counted, condition = bare(branch.args["true"]), branch.this
+    if not isinstance(counted, exp.Column) or not (other is None or isinstance(bare(other), exp.Null)):
+        return
+    distinct.set("expressions", [counted])
+    if isinstance(count.parent, exp.Filter):
+        given = count.parent.expression
+        given.set("this", exp.And(this=exp.Paren(this=given.this), expression=exp.Paren(this=condition)))
+    else:
+        count.replace(exp.Filter(this=count.copy(), expression=exp.Where(this=condition)))
 
 
 def _tokenize(text: str) -> list[Token]:
@@ -337,7 +359,9 @@ def _check_tokens(
         start = tokens[0].start if tokens else 0
         if tokens and tokens[0].token_type in refused:
             raise InvalidSql(text, start, *refused[tokens[0].token_type])
-        raise InvalidSql(text, start, "Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with.")
+        shows = bool(tokens) and tokens[0].text.upper() in _SHOWING
+        instead = FROM_OTHER_DIALECTS["describe"][1] if shows else "Write SELECT count(*) FROM ... to begin with."
+        raise InvalidSql(text, start, "Only SELECT is answered.", instead)
     if len(tokens) > MOST_TOKENS:
         what = f"The text has {len(tokens)} words and signs; {MOST_TOKENS} are read."
         raise InvalidSql(text, tokens[MOST_TOKENS].start, what, _SHORTER)
@@ -362,6 +386,10 @@ def _check_words(text: str, tokens: list[Token]) -> None:
     for before, token in pairwise(tokens):
         if before.token_type is TokenType.SELECT and token.text.upper() == "TOP":
             raise InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["top"])
+        if before.token_type is TokenType.WITH and token.text.upper() == "DIFFERENTIAL_PRIVACY":
+            raise InvalidSql(text, before.start, *FROM_OTHER_DIALECTS["differential_privacy"])
+        if token.text[:1] == "$" and token.text[1:].isdecimal():
+            raise InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["$"])
         if token.token_type is TokenType.FARROW:
             raise InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["=>"])
         if token.token_type in {TokenType.PIVOT, TokenType.UNPIVOT} and before.token_type is not TokenType.ALIAS:
@@ -388,6 +416,10 @@ def _check_types(text: str, tokens: list[Token]) -> None:
             raise InvalidSql(text, token.start, f"`{name}(...)` is not known.", f"Write CAST(... AS {name}).")
 
 
+_SHOWING = frozenset(("DESCRIBE", "DESC", "SHOW"))
+_KEYWORDS = ("SELECT", "FROM", "JOIN", "WHERE", "BETWEEN", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "OVER")
+
+
 def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidSql:
     """Reword the parser's error, pointing at the token where it stopped."""
     error = fault.errors[0] if fault.errors else {}
@@ -400,6 +432,11 @@ def _syntax_error(text: str, tokens: list[Token], fault: ParseError) -> InvalidS
         return InvalidSql(text, token.start, "Something is missing around here.", "Complete the expression.")
     if token.token_type is TokenType.L_BRACKET:
         return InvalidSql(text, token.start, *FROM_OTHER_DIALECTS["["])
+    last = tokens.index(token)
+    for word in tokens[max(0, last - 1) : last + 1]:  # a misspelled word may have been read as an alias
+        near = get_close_matches(str(word.text).upper(), _KEYWORDS, n=1, cutoff=0.7)
+        if near and word.token_type is TokenType.VAR:
+            return InvalidSql(text, word.start, f"`{word.text[:60]}` cannot be read here.", f"Did you mean {near[0]}?")
     what = f"`{token.text[:60]}` cannot be read here."
     return InvalidSql(text, token.start, what, "Look for a missing comma, quote or bracket.")
 
@@ -464,6 +501,8 @@ def _refusal(node: exp.Expr) -> tuple[str, str]:
 def _unknown_argument(node: exp.Expr, name: str, first: object) -> tuple[str, str]:
     if isinstance(first, exp.Expr) and type(first) in REFUSED_NODES:
         return REFUSED_NODES[type(first)]
+    if name in FROM_OTHER_DIALECTS:
+        return FROM_OTHER_DIALECTS[name]
     called = node.sql_name().lower() if isinstance(node, exp.Func) else type(node).__name__.lower()
     what = f"`{called}` is written with something that is not known here ({name.strip('_')})."
     return what, "Leave that part out."

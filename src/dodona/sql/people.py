@@ -38,6 +38,10 @@ KNOWN = "known"
 _Clip = Callable[[Fraction, Fraction], tuple[Fraction, Fraction]]
 _EXTREMES: dict[str, Aggregate] = {"min": "least", "max": "greatest", "anyvalue": "least"}
 _LOGICAL: dict[type[exp.Expr], Aggregate] = {exp.LogicalOr: "greatest", exp.LogicalAnd: "least"}
+_DIFFERENT = (
+    "Different values in one person's rows are not counted.",
+    "Write max(CASE WHEN column = 'value' THEN 1 ELSE 0 END) for each value in the inner SELECT, and add these up.",
+)
 _AVERAGE = (
     "An average of one person's rows is not a column of people.",
     "Write sum(x) AS total and count(x) AS n in the inner SELECT, and sum(total) / sum(n) in the outer one.",
@@ -110,7 +114,8 @@ class PersonReader:
         if not isinstance(total, Total):
             what = f"`{self._scope.word(inner)}` of one person's rows is not a column of people."
             instead = "Write count, sum, min, max, any_value, bool_or or bool_and."
-            raise self._scope.fault(node, *(_AVERAGE if name == "avg" else (what, instead)))
+            known = {"avg": _AVERAGE, "count": _DIFFERENT}
+            raise self._scope.fault(node, *known.get(name, (what, instead)))
         block = list(blocks.numbers)[total.block]
         if isinstance(block.weight, PeopleWeight):
             raise self._scope.fault(node, "Each group is one person already.", "Write count(*) in the outer SELECT.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from sqlglot import exp
 
@@ -26,8 +27,8 @@ def merge_people(tree: exp.Expr, schema: Schema) -> None:
 
     `patients JOIN (SELECT id, count(*) AS n FROM visits GROUP BY id) USING (id)`, and patients WHERE id IN (SELECT id
     FROM visits ...) or EXISTS (...), are a sub-select by person of visits JOIN patients, with any_value of the columns
-    of patients. With LEFT JOIN, NOT IN and NOT EXISTS people without visits are there as well. Visits WHERE id IN
-    (SELECT id FROM patients ...) are a join.
+    of patients. With LEFT JOIN, NOT IN and NOT EXISTS people without visits are there as well. What chooses people may
+    group by the person itself, with HAVING. Visits WHERE id IN (SELECT id FROM patients ...) are a join.
     """
     if schema.unit.id is not None and schema.linked:
         named = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
@@ -48,6 +49,7 @@ class _PersonMerge:
         if self._reads_rows_by_person():
             self._turn_join()
             return
+        self._deny_rows()
         several = self._find_filters()
         outer = None if several else self._find_join(kind="LEFT")
         joined = None if several or outer else self._find_join()
@@ -218,6 +220,44 @@ class _PersonMerge:
         self.select.set("joins", [exp.Join(this=item, on=exp.EQ(this=sides[0], expression=sides[1]))])
         self.select.set("where", exp.Where(this=exp.and_(*conditions, *more)) if conditions or more else None)
 
+    def _deny_rows(self) -> None:
+        """Read LEFT JOIN rows ... WHERE rows.id IS NULL, which keeps people without such rows, as NOT EXISTS."""
+        origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
+        where = self.select.args.get("where")
+        if origin is None or where is None or len(joins) != 1 or join_kind(joins[0]) != "LEFT":
+            return
+        people, rows = origin.this, joins[0].this
+        if not self._is_single(people) or not self._table(rows):
+            return
+        name = rows.alias_or_name.casefold()
+        parts = conjuncts(where.this)
+        missing = [part for part in parts if self._is_missing(part, rows)]
+        on, more = joins[0].args.get("on"), self._more_on(joins[0])
+        if not missing or (on is not None and len(conjuncts(on)) != len(more) + 1):
+            return
+        only = {*table_view(self.schema, self._table(rows)).schema.domain.names}
+        only -= {*table_view(self.schema, self._table(people)).schema.domain.names}
+        apart = {id(column) for part in (*missing, joins[0]) for column in part.find_all(exp.Column)}
+        for column in self._own_columns():
+            lent = not column.text("table") and column.name.casefold() in {each.casefold() for each in only}
+            if id(column) not in apart and (lent or column.text("table").casefold() == name):
+                return
+        sides = [exp.column(self._person(item), item.alias_or_name) for item in (rows, people)]
+        met = exp.and_(exp.EQ(this=sides[0], expression=sides[1]), *more)
+        inner = exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=rows), where=exp.Where(this=met))
+        rest = [part for part in parts if part not in missing]
+        self.select.set("joins", None)
+        self.select.set("where", exp.Where(this=exp.and_(*rest, exp.Not(this=exp.Exists(this=inner)))))
+
+    def _is_missing(self, part: exp.Expr, rows: exp.Expr) -> bool:
+        """Whether a condition says that no such row was joined: its id is NULL."""
+        column = bare(part.this) if isinstance(part, exp.Is) and isinstance(part.expression, exp.Null) else None
+        return (
+            isinstance(column, exp.Column)
+            and column.name.casefold() == self._person(rows).casefold()
+            and column.text("table").casefold() == rows.alias_or_name.casefold()
+        )
+
     def _find_join(self, *, kind: str = "") -> tuple[exp.Expr, exp.Select, list[exp.Expr]] | None:
         """Return the table, the sub-select that it is joined with, and the conditions on both."""
         origin, joins = self.select.args.get("from_"), self.select.args.get("joins") or []
@@ -244,7 +284,10 @@ class _PersonMerge:
         parts = conjuncts(where.this)
         for place, part in enumerate(parts):
             inner = self._find_chosen(part, origin.this)
-            if inner is not None and (self._is_single(origin.this) or self._is_single(inner.args["from_"].this)):
+            if inner is None:
+                continue
+            single, chooses = self._is_single(origin.this), self._is_single(inner.args["from_"].this)
+            if (single or chooses) and not (chooses and inner.args.get("having")):
                 return origin.this, inner, parts[:place] + parts[place + 1 :]
         return None
 
@@ -273,33 +316,40 @@ class _PersonMerge:
         first = choices[0][0]
         name = first.args["from_"].this.alias_or_name
         for place, (inner, denied) in enumerate(choices):
-            meant, alias = inner.args.get("where"), inner.args["from_"].this.alias_or_name
-            met = exp.true() if meant is None else meant.this.copy()
-            for column in met.find_all(exp.Column):
-                if column.text("table").casefold() == alias.casefold():
-                    column.set("table", exp.to_identifier(name))
             called = f"{_JOINED} {place}"
-            some = exp.LogicalOr(this=met)
-            some.meta[KNOWN] = True
-            first.append("expressions", select_item(some, called))
+            first.append("expressions", select_item(self._chosen_truth(inner, name), called))
             truth = exp.column(exp.to_identifier(called, quoted=True))
             rest.append(exp.Not(this=truth) if denied else truth)
         first.set("where", None)
+        first.set("having", None)
         return origin.this, first, rest
+
+    def _chosen_truth(self, inner: exp.Select, name: str) -> exp.Expr:
+        """Return whether a sub-select chooses a person: some row meets WHERE, and HAVING is true of all that do."""
+        meant, having, alias = (*map(inner.args.get, ("where", "having")), inner.args["from_"].this.alias_or_name)
+        met = exp.true() if meant is None else meant.this.copy()
+        after = None if having is None else having.this.copy()
+        for column in chain(met.find_all(exp.Column), () if after is None else after.find_all(exp.Column)):
+            if column.text("table").casefold() == alias.casefold():
+                column.set("table", exp.to_identifier(name))
+        some = exp.LogicalOr(this=met)
+        some.meta[KNOWN] = True
+        if after is None:
+            return some
+        for aggregate in list(after.find_all(exp.AggFunc)) if meant is not None else ():
+            self._filter(aggregate, [met.copy()])
+        return exp.and_(some, exp.Is(this=exp.Paren(this=after), expression=exp.true()))  # NULL chooses nobody
 
     def _find_chosen(self, part: exp.Expr, table: exp.Expr) -> exp.Select | None:
         """Return a sub-select by person of those whom a condition chooses; None for any other condition."""
         if isinstance(part, exp.In) and isinstance(part.args.get("query"), exp.Subquery):
-            inner = self._of_one_table(part.args["query"].this)
-            shown = [] if inner is None else [item.unalias() for item in inner.expressions]
-            if inner is None or inner.args.get("group") or len(shown) != 1:
-                return None
-            if not self._are_people(table, inner, part.this, *shown):
+            inner, shown = self._chosen_people(part.args["query"].this)
+            if inner is None or shown is None or not self._are_people(table, inner, part.this, shown):
                 return None
         elif isinstance(part, exp.Exists):
             inner = self._of_one_table(part.this)
             meant = None if inner is None else inner.args.get("where")
-            if inner is None or inner.args.get("group") or meant is None:
+            if inner is None or meant is None:
                 return None
             parts = conjuncts(meant.this)
             by_id = [
@@ -313,10 +363,31 @@ class _PersonMerge:
             inner.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
         else:
             return None
+        if not self._groups_by_person(inner) if inner.args.get("group") else inner.args.get("having"):
+            return None
         person = exp.column(self._person(inner.args["from_"].this))
         inner.set("expressions", [person])
         inner.set("group", exp.Group(expressions=[person.copy()]))
         return inner
+
+    def _chosen_people(self, query: exp.Expr) -> tuple[exp.Select | None, exp.Expr | None]:
+        """Return a SELECT from one private table and its only column, or the one that a SELECT around it shows."""
+        inner = self._of_one_table(query)
+        if inner is not None:
+            return inner, inner.expressions[0].unalias() if len(inner.expressions) == 1 else None
+        parts = {name for name, value in query.args.items() if value}
+        if not isinstance(query, exp.Select) or parts != {"expressions", "from_"} or len(query.expressions) != 1:
+            return None, None
+        item, column = query.args["from_"].this, query.expressions[0].unalias()
+        behind = item.this if isinstance(item, exp.Subquery) else self.named.get(written_name(item).casefold())
+        inner = None if behind is None else self._of_one_table(behind)
+        around = None if behind is None or behind.parent is None else behind.parent.args.get("alias")
+        if inner is None or not isinstance(column, exp.Column) or (around and around.args.get("columns")):
+            return None, None
+        called = column.name.casefold()
+        return inner, next(
+            (part.unalias() for part in inner.expressions if part.output_name.casefold() == called), None
+        )
 
     def _of_one_table(self, select: exp.Expr | None) -> exp.Select | None:
         """Return a copy of a SELECT from one private table."""

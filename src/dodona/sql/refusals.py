@@ -41,6 +41,7 @@ _SEVERAL_PARTS = (
     "A list of quantiles is not one value.",
     "Write quantile(column, 0.25), quantile(column, 0.5) and so on, each as a column.",
 )
+_BITS = ("Numbers are not read bit by bit.", "Write column % 2 = 1 for odd numbers, or IN with a list of values.")
 _VALUE = ("A place for a value was left open.", "Write the value itself.")
 INTERVAL_ENDS: Mapping[str, Literal["low", "high"]] = {"dp_interval_low": "low", "dp_interval_high": "high"}
 """The functions that show an end of an interval as a column."""
@@ -66,6 +67,7 @@ REFUSED_KEYWORDS: Mapping[TokenType, tuple[str, str]] = {
     TokenType.USING: ("USING belongs to joins and samples, which are not answered.", "Leave it out."),
     TokenType.TABLE_SAMPLE: ("Samples are not drawn.", "Leave it out: the answer is about the whole table."),
     TokenType.COMMAND: ("Only SELECT is answered.", "Write SELECT count(*) FROM ... to begin with."),
+    TokenType.DAMP: ("`&&` is not known.", "Write AND."),
     TokenType.HINT: ("Hints are not followed.", "Leave it out."),
     TokenType.INTO: ("An answer is not written into a table.", "Leave INTO out."),
 }
@@ -88,7 +90,6 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.Rand: ("A random choice of rows is no fact about the data.", "Leave it out."),
     exp.Tuple: ("Several values stand here together.", "Write (a, b) IN ((1, 2), (3, 4)), or each value by itself."),
     exp.TryCast: ("A cast that may fail would tell about rows.", "Write CAST of a literal, or no cast at all."),
-    exp.Escape: ("LIKE has no ESCAPE here.", "Write the labels with IN (...)."),
     **dict.fromkeys((exp.Array, exp.Bracket, exp.Struct), _NO_LIST),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Cbrt), _CURVED),
     **dict.fromkeys((exp.First, exp.Last, exp.AnyValue, exp.ArrayAgg, exp.ArgMax, exp.ArgMin), _ONE_ROW),
@@ -96,6 +97,13 @@ REFUSED_NODES: Mapping[type[exp.Expr], tuple[str, str]] = {
     exp.ApproxQuantiles: _SEVERAL_PARTS,
     exp.LogicalOr: ("One row would decide this.", "Write count_if(condition), or avg(condition) for the share."),
     exp.LogicalAnd: ("One row would decide this.", "Write count_if(NOT condition), or avg(condition) for the share."),
+    exp.Any: ("ANY stands behind = alone.", "Write IN (...), or a comparison with the smallest or the largest value."),
+    exp.IsNan: ("NaN counts as missing.", "Write column IS NULL."),
+    exp.BitwiseXor: ("`^` is read in different ways.", "Write power(column, 2) for a square, or <> for one of two."),
+    **dict.fromkeys(
+        (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift), _BITS
+    ),
+    exp.Xor: ("XOR is not known.", "Write a <> b for two conditions; power(column, 2) for a square."),
     exp.Mode: ("The most frequent value is a choice among groups.", "Write count(*) with GROUP BY and ORDER BY."),
 }
 """Refused nodes that people try, with the explanation for each."""
@@ -144,6 +152,13 @@ FROM_OTHER_DIALECTS: Mapping[str, tuple[str, str]] = {
         "Square brackets are not known here.",
         'Write names in double quotes or backticks, such as "region", and a list of values with IN (...).',
     ),
+    "$": _VALUE,
+    "describe": ("", "Tables and columns are shown by describe() in Python and by the command `dodona describe`."),
+    "differential_privacy": (
+        "WITH DIFFERENTIAL_PRIVACY stands behind the first SELECT of a statement.",
+        "Write it there, or leave it out: every question is private.",
+    ),
+    "symmetric": ("BETWEEN SYMMETRIC is not known.", "Write BETWEEN, with the smaller value first."),
     "ties": ("FETCH is of a number of rows.", "Write FETCH FIRST 5 ROWS ONLY, or LIMIT 5."),
 }
 """Words and signs of other dialects that the parser would only call unexpected."""

@@ -13,6 +13,11 @@ from sqlglot import exp
 
 from dodona.sql.calendar import DATE_PARTS, PART_SYNONYMS, parse_interval
 
+COUNTED = "counted"
+"""Marks a difference of times under a name by which some dialects count whole units, and others where they begin."""
+
+_ISO, _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d"), len("2024-01-31")
+
 # --- Dates. ---
 
 
@@ -35,12 +40,28 @@ def _days_between(arguments: list[exp.Expr]) -> exp.Expr:
     The unit may be a word. BigQuery names the later day first and the unit last; MySQL and Spark have days from the
     second to the first.
     """
+    arguments = [_written_day(argument) for argument in arguments]
     if len(arguments) == 2:  # noqa: PLR2004  MySQL and Spark
         return exp.Anonymous(this="days_between", expressions=arguments)
     unit, others = _unit_and_others(arguments)
     if unit is not None and unit is arguments[-1]:
         others.reverse()
     return _with_unit("datediff", unit, others)
+
+
+def _written_day(node: exp.Expr) -> exp.Expr:
+    """Return a day or a time that is written as a text as what it means."""
+    if not isinstance(node, exp.Literal) or not node.is_string or not _ISO.match(node.name):
+        return node
+    kind = exp.DType.DATE if len(node.name) == _ISO_DAY else exp.DType.TIMESTAMP
+    return exp.Cast(this=node, to=exp.DataType(this=kind))
+
+
+def _times_between(arguments: list[exp.Expr]) -> exp.Expr:
+    """Read timestampdiff(unit, first, last), which counts whole units in some dialects: the answer notes it."""
+    node = _days_between(arguments)
+    node.meta[COUNTED] = len(arguments) == 3  # noqa: PLR2004  a unit and two times
+    return node
 
 
 def _moved_day(arguments: list[exp.Expr], *, sign: type[exp.Binary] = exp.Add) -> exp.Expr:
@@ -197,7 +218,8 @@ _BY_NUMBER: tuple[tuple[tuple[str, ...], int, int, _Build], ...] = (
 SPELLINGS: dict[str, _Build] = {
     "DATE_TRUNC": _date_trunc,
     **dict.fromkeys(("DATE_PART", "DATEPART"), _date_part),
-    **dict.fromkeys(("DATEDIFF", "DATE_DIFF", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _days_between),
+    **dict.fromkeys(("DATEDIFF", "DATE_DIFF"), _days_between),
+    **dict.fromkeys(("TIMESTAMPDIFF", "TIMESTAMP_DIFF"), _times_between),
     **dict.fromkeys(("DATEADD", "DATE_ADD", "TIMESTAMPADD", "TIMESTAMP_ADD"), _moved_day),
     "ADD_MONTHS": _months_added,
     **dict.fromkeys(("DATE_SUB", "TIMESTAMP_SUB"), partial(_moved_day, sign=exp.Sub)),

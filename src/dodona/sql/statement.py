@@ -146,7 +146,9 @@ def _check_people(source: SourceText, tree: exp.Expr) -> None:
     for node in () if person is None else tree.find_all(exp.Exists, exp.In):
         inner = node.this if isinstance(node, exp.Exists) else node.args.get("query")
         inner = inner.this if isinstance(inner, exp.Subquery) else inner
-        if not isinstance(inner, exp.Select) or inner.args.get("group") or inner.find(exp.AggFunc):
+        if not isinstance(inner, exp.Select):
+            continue
+        if isinstance(node, exp.Exists) and (inner.args.get("group") or inner.find(exp.AggFunc)):
             continue
         origin = inner.args.get("from_")
         table = origin.this.name if origin is not None and isinstance(origin.this, exp.Table) else ""
