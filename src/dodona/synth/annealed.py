@@ -108,7 +108,9 @@ def _choose_plan(run: SynthesisRun) -> WholePlan | None:
     """
     if run.charge("singles") is not None:
         return None
-    return plan_whole(run) if run.charge("residuals") is None else plan_whole(run, most=math.inf)
+    if run.charge("residuals") is not None:
+        return plan_whole(run, most=math.inf)
+    return None if run.limit_bins() else plan_whole(run)  # tables value by value have no room in one model
 
 
 def _preparing_shares(run: SynthesisRun, singles: Sequence[Block]) -> tuple[float, float]:
