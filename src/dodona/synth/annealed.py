@@ -28,7 +28,7 @@ from dodona.synth.candidates import (
     list_runs,
     mean_absolute_noise,
 )
-from dodona.synth.run import SynthesisRun
+from dodona.synth.run import SynthesisRun, total_rows
 from dodona.synth.whole import WholePlan, join_whole, measure_whole, plan_whole
 from dodona.synth.workload import marginal_block
 
@@ -66,7 +66,7 @@ def run_annealed(
     plan = _choose_plan(run) if rounds is None else None
     if plan is not None:
         seen = measure_whole(run, plan)
-        belief = join_whole(belief, seen).fitted(_WHOLE_STEPS)
+        belief = join_whole(belief if run.part == 1 else run.begin(), seen).fitted(_WHOLE_STEPS)
         return belief, (*belief.seen, *belief.loose)
     candidates = list_candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
@@ -77,6 +77,8 @@ def run_annealed(
     priced = list_runs(run, dict(zip(singles, (first * whole * share for share in shares), strict=True)))
     shares = [price / (first * whole) for price in priced.values()]
     measured = run.measure("singles", [*priced], first * whole, shares=shares)
+    if measured and run.count_rows(*total_rows(measured)):
+        belief, measured = run.begin(), tuple(run.observed.values())
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
     pace = (whole - run.spent) / parts
     binned = BinnedLaw.of(belief, *choose_bins(run, belief, (1 - choosing) * pace))

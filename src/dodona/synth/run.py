@@ -161,6 +161,8 @@ class Start:
 
 
 _START_STEPS = 30
+_SURE = 4.0
+"""In deviations of the noise: a number of rows that is as far from the declared one is another."""
 _BINNED = 4
 """Of a model with wide columns in bins: how many times fewer cells than it may have the pairs have that tie it."""
 
@@ -182,6 +184,8 @@ class SynthesisRun:
     start: Start = field(default_factory=Start)
     kept: frozenset[str] = frozenset()
     """The columns that are not put into bins."""
+    part: float = 1.0
+    """The rows that count, as a share of the declared ones: 1 unless released counts say that it is another."""
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
     observed: dict[Block, ObservedBlock] = field(default_factory=dict)
@@ -194,8 +198,8 @@ class SynthesisRun:
 
     @property
     def size(self) -> int:
-        """The declared, public number of rows of the table, or of all tables."""
-        return max(1, self.dataset.schema.size)
+        """The declared, public number of rows of the table, or of all tables; or the one that released counts say."""
+        return max(1, round(self.part * self.dataset.schema.size))
 
     @property
     def unit(self) -> Unit:
@@ -243,6 +247,22 @@ class SynthesisRun:
             if belief.holds([other.block for other in (*kept, observation)]):
                 kept.append(observation)
         return belief.joined(kept).fitted(_START_STEPS) if kept else belief
+
+    def count_rows(self, total: float, variance: float) -> bool:
+        """Take the rows that count for the declared ones where these are surely others, and return whether they are.
+
+        People may have more rows than count, or the declared number may be wrong. What was observed are shares of the
+        rows that count from then on. Only released counts are looked at.
+        """
+        far = _SURE * math.sqrt(variance)
+        if self.unit.fixed or abs(total - 1) <= far:
+            return False
+        declared = self.size
+        self.part = max(total, far)
+        factor = declared / self.size
+        self.observed = {block: rescaled(seen, factor) for block, seen in self.observed.items()}
+        self.start = replace(self.start, known=tuple(rescaled(seen, factor) for seen in self.start.known))
+        return True
 
     def put_into_runs(self) -> None:
         """Put wide columns of the workload into runs of values where it does not fit without; refuse what never does.
@@ -446,6 +466,20 @@ class SynthesisRun:
         if event is None:
             raise KeyReused(self._key(step))
         return event
+
+
+def total_rows(seen: Sequence[ObservedBlock]) -> tuple[float, float]:
+    """Return the number of rows that tables of all rows say, as a share of the declared ones, and its variance."""
+    variances = np.array([observation.variance * observation.values.size for observation in seen])
+    totals = np.array([observation.values.sum() for observation in seen])
+    variance = float(1 / (1 / variances).sum())
+    return float((totals / variances).sum()) * variance, variance
+
+
+def rescaled(seen: ObservedBlock, factor: float) -> ObservedBlock:
+    """Return what was observed as shares of another number of rows."""
+    peak = None if seen.peak is None else seen.peak * factor**2
+    return replace(seen, values=seen.values * factor, variance=seen.variance * factor**2, peak=peak)
 
 
 def _list_blocks(query: Query) -> str:

@@ -135,7 +135,8 @@ def _run_method(
     """Return the law that a method produces, its measurements, its share of the rows, and its guarantee."""
     match method:
         case methods.Annealed():
-            return *run_annealed(run, rounds=method.rounds), 1.0, None
+            law, seen = run_annealed(run, rounds=method.rounds)
+            return law, seen, run.part, None
         case methods.Mwem():
             last, mean = methods.run_mwem(run, method)
             return last if mean is None else mean, last.seen, 1.0, None

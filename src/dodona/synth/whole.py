@@ -159,6 +159,8 @@ def measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ..
         tables[residual.attributes] = lift(residual, released[start : start + residual.number])
         variances[residual.attributes] = float(variance + rounding_variance(residual, run.currency.normal))
         start += residual.number
+    if () in tables:
+        run.count_rows(float(tables[()]) / run.size, variances[()] / run.size**2)
     observations, numbers = [], {name: domain[name].cells for name in run.workload.names if domain[name].cells > 1}
     repeated = _repetition(run, numbers)
     for block in run.workload.query.blocks:
