@@ -179,3 +179,19 @@ def test_a_file_that_cannot_be_written_is_an_error_and_the_same_command_goes_on_
     (place / "made-up.parquet").rmdir()
     code, output = run(place, "--json")
     assert (code, json.loads(output.strip().splitlines()[-1])["paid"]) == (0, 0)
+
+
+def test_rows_that_cannot_be_written_after_a_charge_say_that_it_stands(place: Path):
+    """And once more by the same command, that nothing was charged."""
+    (place / "made-up.parquet").mkdir()  # a file cannot take its place
+    code, output = run(place)
+    assert code == 2
+    assert "could not be written" in output
+    assert "The charge stands." in output
+    assert "Nothing was charged." not in output
+    code, output = run(place)
+    assert code == 2
+    assert "Nothing was charged." in output
+    (place / "made-up.parquet").rmdir()
+    code, output = run(place, "--json")
+    assert (code, json.loads(output.strip().splitlines()[-1])["paid"]) == (0, 0)

@@ -129,3 +129,23 @@ def test_counts_of_runs_and_of_values_are_combined_by_least_squares():
     for first, after in ((0, 12), (1, 9), (2, 12), (5, 9)):
         inside = (np.arange(12) >= first) & (np.arange(12) < after)
         assert inside @ estimated @ inside <= run_variance(levels, first, after, 12)
+
+
+def test_marginals_in_runs_are_sums_of_those_of_values():
+    """Runs of other values than the bins have, in both orders of the columns."""
+    binned = law()
+    fine = binned.expect(Query(DOMAIN, (Block(EVERYTHING, (Partition.every(DOMAIN["night"], 1), AGE)),))).reshape(2, 10)
+    runs = Partition.cut(DOMAIN["age"], (0, 3, 7))
+    night, sums = Partition.every(DOMAIN["night"], 1), np.add.reduceat(fine, (0, 3, 7), axis=1)
+    for keys, wanted in (((night, runs), sums), ((runs, night), sums.T), ((runs,), sums.sum(axis=0))):
+        shares = binned.expect(Query(DOMAIN, (Block(EVERYTHING, keys),)))
+        np.testing.assert_allclose(shares, wanted.reshape(-1), atol=1e-12)
+
+
+def test_there_are_no_more_bins_than_there_is_room_for():
+    chance = np.random.default_rng(8)
+    for most in (1, 3, 20):
+        shares = chance.dirichlet(np.full(200, 0.5))
+        cuts = cut_bins(shares, 1e-4, (0, 50, 90), 0.01, most=most)
+        assert most / 3 <= len(cuts) <= most
+    assert cut_bins(shares, 0.05, (), 0.0, most=200) == cut_bins(shares, 0.05, (), 0.0)

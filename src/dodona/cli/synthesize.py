@@ -13,7 +13,7 @@ import typer
 
 import dodona
 from dodona.cli.terminal import AnalystOption, JsonOption, YesOption, report_errors
-from dodona.errors import InvalidRequest
+from dodona.errors import DodonaError, InvalidRequest
 
 if TYPE_CHECKING:
     from dodona.synth.file import SynthesisFile
@@ -79,7 +79,8 @@ def synthesize(  # noqa: PLR0913  each is an option
                 model = dodona.synthesize(
                     curator, declaration.workload, **settings, max_price=max_price, progress=progress
                 )
-        rows = _write(declaration, model)
+        with _charged(model):
+            rows = _write(declaration, model)
         if owner_report is not None and exact is not None:
             from dodona.synth.report import owner_report as made
 
@@ -135,6 +136,17 @@ def _write(file: SynthesisFile, model: SyntheticModel) -> SyntheticRows | None:
         with replace_whole(output.report) as page:
             page.write(public_report(model, rows).encode())
     return rows
+
+
+@contextmanager
+def _charged(model: SyntheticModel) -> Iterator[None]:
+    """Mark errors about rows as coming after a charge, if this command made one: rows themselves cost nothing."""
+    try:
+        yield
+    except DodonaError as fault:
+        if any(step.how == "paid" for step in model.steps):
+            raise fault.after_charge() from fault
+        raise
 
 
 def _show(file: SynthesisFile, model: SyntheticModel, rows: SyntheticRows | None, *, as_json: bool) -> None:

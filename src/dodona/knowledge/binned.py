@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dodona.knowledge import cells
-from dodona.knowledge.cells import Places, Support
+from dodona.knowledge.cells import BlockOnSupport, Places, Support
 from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
 from dodona.query.predicate import EVERYTHING
-from dodona.query.query import Block, Query
+from dodona.query.query import ONE, Block, Query
 from dodona.schema.partition import Partition
 
 Bins = Mapping[str, Partition]
@@ -27,6 +27,10 @@ Bins = Mapping[str, Partition]
 
 _MOST_PLACES = 1 << 11
 """Of a search for even runs, whose time grows with the square: values of wider columns are taken several at once."""
+
+
+_LARGER = 1.2
+"""How many times as large a share bins have where there would be too many."""
 
 
 def even_runs(shares: NDArray[np.float64], deviation: float) -> tuple[int, ...]:
@@ -67,15 +71,26 @@ def average_runs(shares: NDArray[np.float64], runs: tuple[int, ...]) -> NDArray[
     return np.maximum(means, 0.0)
 
 
-def cut_bins(shares: NDArray[np.float64], least: float, runs: tuple[int, ...], deviation: float) -> tuple[int, ...]:
+def cut_bins(
+    shares: NDArray[np.float64], least: float, runs: tuple[int, ...], deviation: float, *, most: int | None = None
+) -> tuple[int, ...]:
     """Return the first codes of runs of adjacent values that have at least this share, as far as values allow it.
 
     A frequent value is not joined with those before it, unless these have less than half of the least share. Even runs
-    whose share is known less well than that, from values with noise of this deviation, are bins of their own.
+    whose share is known less well than that, from values with noise of this deviation, are bins of their own. Where
+    there would be more bins than the most, each has a larger share.
 
     >>> cut_bins(np.array([0.02, 0.03, 0.4, 0.01, 0.01, 0.01, 0.5, 0.02]), 0.05, (), 0.0)
     (0, 2, 3, 6)
     """
+    firsts = _cut(shares, least, runs, deviation)
+    while most is not None and len(firsts) > most:
+        least = max(_LARGER * least, float(shares.sum()) / most)
+        firsts = _cut(shares, least, runs, deviation)
+    return firsts
+
+
+def _cut(shares: NDArray[np.float64], least: float, runs: tuple[int, ...], deviation: float) -> tuple[int, ...]:
     cuts, held, starts = [0], 0.0, set(runs)
     for code, share in enumerate(shares.tolist()):
         unsure = code in starts and deviation * math.sqrt(code - cuts[-1]) >= least
@@ -189,8 +204,43 @@ class BinnedLaw:
     def expect(self, query: Query) -> NDArray[np.float64]:
         """Return the expected weight of a row for every answer of a query."""
         questions = cells.blocks_on_support(query, self.support)
-        laws = self.laws({question.places for question in questions})
-        return np.concatenate([question.values(laws[question.places]) for question in questions])
+        runs = {question.block for question in questions if self._in_runs(question.block)}
+        laws = self.laws({question.places for question in questions if question.block not in runs})
+        coarse = self.coarse.laws({question.places for question in questions if question.block in runs})
+        return np.concatenate(
+            [
+                self._spread_runs(coarse[question.places], question)
+                if question.block in runs
+                else question.values(laws[question.places])
+                for question in questions
+            ]
+        )
+
+    def _in_runs(self, block: Block) -> bool:
+        """Return whether a block is a marginal with a column in runs of values: all its values may be too many."""
+        keys = [key for key in block.keys if isinstance(key, Partition)]
+        names = {key.attribute for key in keys}
+        return (
+            block.where == EVERYTHING
+            and block.weight == ONE
+            and len(names) == len(block.keys)
+            and any(key.attribute in self.bins and not key.single for key in keys)
+        )
+
+    def _spread_runs(self, law: NDArray[np.float64], question: BlockOnSupport) -> NDArray[np.float64]:
+        """Return the answers of a marginal in runs of values from the table of bins, one column after the other."""
+        keys = {key.attribute: key for key in question.block.keys if isinstance(key, Partition)}
+        table = law
+        for axis, place in enumerate(question.places):
+            name = self.support.domain.names[place]
+            codes = self.support.codes[name]
+            shares = self.within.get(name, np.ones(codes.size))
+            rows = self._positions(name) if name in self.bins else np.arange(codes.size)
+            parts = np.zeros((law.shape[axis], keys[name].groups))
+            np.add.at(parts, (rows, keys[name].table()[codes]), shares)
+            table = np.moveaxis(np.einsum("i...,ij->...j", np.moveaxis(table, axis, 0), parts), -1, axis)
+        order = [question.places.index(self.support.places([name])[0]) for name in keys]
+        return np.ascontiguousarray(table.transpose(order)).reshape(-1)
 
     def laws(self, wanted: Iterable[Places]) -> dict[Places, NDArray[np.float64]]:
         """Return marginals by the positions of their attributes: those of bins, spread over their values."""
@@ -275,6 +325,8 @@ def _in_bins(observations: Sequence[ObservedBlock], bins: Partition) -> list[Obs
     Each has the noise of its least certain run.
     """
     levels = list_levels(observations, bins.size)
+    if not levels:  # they were charged and lost
+        return []
     combined = combine_levels(levels)
     further = max(observations, key=lambda observation: observation.values.size).values[bins.size :]
     by_cuts: dict[tuple[int, ...], ObservedBlock] = {}

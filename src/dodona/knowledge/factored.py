@@ -8,7 +8,7 @@ law.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import accumulate, combinations
 from typing import Self
 
@@ -83,9 +83,7 @@ class FactoredBelief:
         most = self.limit if limit is None else min(limit, self.limit)
         sets = [self._internal(self.support.places(names)) for names in groups]
         if len(sets) == 1:  # hundreds of candidates are asked for one by one: neither tree is made
-            if self.tree.widened(sets[0]) <= most:
-                return True
-            return junction.count_cells(self._shape, junction.eliminate(self._shape, (*self._sets, *sets))) <= most
+            return self._widened(sets[0]) <= most or self._remade(sets[0]) <= most
         return junction.count_cells(self._shape, self._grown(sets)) <= most
 
     def joined(self, more: Iterable[ObservedBlock]) -> Self:
@@ -311,6 +309,17 @@ class FactoredBelief:
     def _smallest(self, *trees: Sequence[Columns]) -> tuple[Columns, ...]:
         """Return the cliques of the smallest tree; that of one clique with all columns is there for all."""
         return tuple(min(((self._every,), *trees), key=lambda cliques: junction.count_cells(self._shape, cliques)))
+
+    @cached_property
+    def _widened(self) -> Callable[[Columns], int]:
+        """How many cells the tree has once it is widened by a set, of which many candidates are about the same."""
+        return cache(self.tree.widened)
+
+    @cached_property
+    def _remade(self) -> Callable[[Columns], int]:
+        """How many cells a tree has that is made anew of all sets and one more."""
+        shape, sets = self._shape, tuple(dict.fromkeys(self._sets))  # not of the belief itself, so that it is let go
+        return cache(lambda more: junction.count_cells(shape, junction.eliminate(shape, (*sets, more))))
 
     @cached_property
     def _every(self) -> Columns:

@@ -6,7 +6,7 @@ its distance to y, by the triangle inequality; m may depend on y, as a fitted mo
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
@@ -23,6 +23,7 @@ from dodona.privacy.accuracy import to_failure_probability
 from dodona.query.predicate import Axes
 from dodona.query.query import Block, block_weights, group_numbers
 from dodona.schema.attributes import Attribute, code_label
+from dodona.schema.partition import Partition
 from dodona.schema.schema import Domain
 from dodona.synth.workload import marginal_block, marginal_columns
 
@@ -97,6 +98,8 @@ class MarginalError:
     """From the measured table; None if these columns were not measured together."""
     low: float
     high: float
+    bins: tuple[Partition, ...] = ()
+    """Of columns that are compared bin by bin, as they were measured together with others."""
 
 
 def released_counts(
@@ -119,23 +122,30 @@ def released_counts(
     return ReleasedCounts(block, domain, weighted / precision * size, half * size + _ROUNDING, confidence)
 
 
-def marginal_error(
-    domain: Domain, seen: Sequence[ObservedBlock], names: Sequence[str], shares: Numbers, *, confidence: float = 0.95
+def marginal_error(  # noqa: PLR0913  what is compared, and how
+    domain: Domain,
+    seen: Sequence[ObservedBlock],
+    names: Sequence[str],
+    shares: Numbers,
+    *,
+    confidence: float = 0.95,
+    bins: Mapping[str, Partition] | None = None,
 ) -> MarginalError:
     """Return the distance of some shares from the table's, with the narrowest interval that a measured table gives.
 
-    If no measured table holds these columns, the interval is from 0 to 1.
+    If no measured table holds these columns, the interval is from 0 to 1. Some columns may be compared in bins.
 
     Theorem: released-distance
     """
-    block, best = marginal_block(domain, names), MarginalError(tuple(names), None, 0.0, 1.0)
+    block, cut = marginal_block(domain, names, bins), tuple((bins or {}).values())
+    best = MarginalError(tuple(names), None, 0.0, 1.0, cut)
     for observation in seen:
         estimate = _from_table(domain, observation, block)
         if estimate is None:
             continue
         distance = 0.5 * float(np.abs(estimate.values - shares).sum())
         noise = 0.5 * noise_distance(block.values, float(estimate.variances.max()), confidence, peak=estimate.peak)
-        error = MarginalError(tuple(names), distance, max(0.0, distance - noise), min(1.0, distance + noise))
+        error = MarginalError(tuple(names), distance, max(0.0, distance - noise), min(1.0, distance + noise), cut)
         if best.distance is None or error.high - error.low < best.high - best.low:
             best = error
     return best

@@ -28,7 +28,7 @@ from dodona.synth.candidates import (
     list_runs,
     mean_absolute_noise,
 )
-from dodona.synth.run import SynthesisRun
+from dodona.synth.run import SynthesisRun, total_rows
 from dodona.synth.whole import WholePlan, join_whole, measure_whole, plan_whole
 from dodona.synth.workload import marginal_block
 
@@ -47,8 +47,9 @@ _OVERLAP = 2
 """Blocks of one batch share fewer columns than this."""
 _STEPS, _CELL_STEPS = 30, 1 << 23
 """Of the fit of a round: small trees take more steps in the same time."""
-_ANCHOR = 0.5
-"""Of the fit of a round: a stronger one takes fewer steps, and what is only a guess may be more even than the end."""
+_ANCHOR, _WHOLE_ANCHOR = 0.5, 4.0
+"""Of the fit of a round, and of one to the whole workload. A stronger one takes fewer steps, and what is only a guess, or
+where the search for the most probable law begins, may be more even than the end."""
 _FITTING_STEPS = 200
 _REFINING_STEPS = 240
 """Of the search for the most probable law, at the end; of a workload that was measured whole half as many, as little is
@@ -69,7 +70,8 @@ def run_annealed(
     plan = _choose_plan(run) if rounds is None else None
     if plan is not None:
         seen = measure_whole(run, plan)
-        belief = join_whole(belief, seen).fitted(_FITTING_STEPS).refined(_REFINING_STEPS // 2)
+        belief = join_whole(belief if run.part == 1 else run.begin(), seen).fitted(_FITTING_STEPS, anchor=_WHOLE_ANCHOR)
+        belief = belief.refined(_REFINING_STEPS // 2)
         return belief, (*belief.seen, *belief.loose)
     candidates = list_candidates(run)
     singles = [marginal_block(run.workload.query.domain, [name]) for name in run.workload.names]
@@ -80,6 +82,8 @@ def run_annealed(
     priced = list_runs(run, dict(zip(singles, (first * whole * share for share in shares), strict=True)))
     shares = [price / (first * whole) for price in priced.values()]
     measured = run.measure("singles", [*priced], first * whole, shares=shares)
+    if measured and run.count_rows(*total_rows(measured)):
+        belief, measured = run.begin(), tuple(run.observed.values())
     belief = belief.joined(measured).fitted(_STEPS, anchor=_ANCHOR)
     pace = (whole - run.spent) / parts
     binned = BinnedLaw.of(belief, *choose_bins(run, belief, (1 - choosing) * pace))
@@ -111,7 +115,9 @@ def _choose_plan(run: SynthesisRun) -> WholePlan | None:
     """
     if run.charge("singles") is not None:
         return None
-    return plan_whole(run) if run.charge("residuals") is None else plan_whole(run, most=math.inf)
+    if run.charge("residuals") is not None:
+        return plan_whole(run, most=math.inf)
+    return None if run.limit_bins() else plan_whole(run)  # tables value by value have no room in one model
 
 
 def _preparing_shares(run: SynthesisRun, singles: Sequence[Block]) -> tuple[float, float]:

@@ -20,10 +20,10 @@ from dodona.query.predicate import EVERYTHING
 from dodona.query.query import MOST_VALUES, Block
 from dodona.schema.partition import Partition
 from dodona.synth.run import SynthesisRun
-from dodona.synth.workload import marginal_block, marginal_columns
+from dodona.synth.workload import WIDE, marginal_block
 
-_WIDE, _LEAST_BIN = 64, 2.0
-"""Columns with more values are put into bins, each of at least so many deviations of the noise of a first block."""
+_LEAST_BIN = 2.0
+"""Wide columns are put into bins, each of at least so many deviations of the noise of a first block."""
 _RUNS, _HIDDEN = (4, 16, 64), 0.5
 """Runs of values of a wide column, and the error of its single values, in total variation, above which runs are counted
 too."""
@@ -53,9 +53,9 @@ Candidates = Mapping[Block, Candidate]
 def choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple[Bins, dict[str, NDArray[np.float64]]]:
     """Return the bins of wide columns, and the shares of their values, even where noise may have made them uneven.
 
-    Each bin has about as many rows at least as the noise of a first block, or noise hides how many it has. Only
-    released counts of single columns are looked at. Columns stay as they are that anything else is known about, or that
-    a count of the workload compares.
+    Each bin has about as many rows at least as the noise of a first block, or noise hides how many it has, and there
+    are no more than models have room for. Only released counts of single columns are looked at. Columns stay as they
+    are that anything else is known about, or that a count of the workload compares.
     """
     domain, bins = run.workload.query.domain, dict[str, Partition]()
     known = {name for names in belief.prior for name in names}
@@ -63,15 +63,15 @@ def choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple
         alone_and_whole = len(observation.block.keys) == 1 and observation.block.where == EVERYTHING
         known |= set() if alone_and_whole else observation.block.attributes
     for block in run.workload.query.blocks:
-        known |= set() if marginal_columns(block) is not None else block.attributes
-    shares = dict[str, NDArray[np.float64]]()
+        known |= set() if run.workload.marginal(block) is not None else block.attributes
+    shares, most = dict[str, NDArray[np.float64]](), run.limit_bins()
     alone: dict[str, list[ObservedBlock]] = {}
     for observation in belief.seen:
         for name in observation.block.attributes - known:
             alone.setdefault(name, []).append(observation)
     for name, observations in alone.items():
         attribute = domain[name]
-        levels = list_levels(observations, attribute.size) if attribute.size > _WIDE else []
+        levels = list_levels(observations, attribute.size) if attribute.size > WIDE else []
         if not levels:
             continue
         fine = max(observations, key=lambda observation: observation.values.size)
@@ -83,10 +83,15 @@ def choose_bins(run: SynthesisRun, belief: FactoredBelief, paid: float) -> tuple
         }
         runs = tuple(sorted(cuts))
         even = average_runs(combined, runs)
-        firsts = cut_bins(even, _LEAST_BIN * float(noise.scale) / run.size, runs, math.sqrt(fine.variance))
+        least, deviation = _LEAST_BIN * float(noise.scale) / run.size, math.sqrt(fine.variance)
+        firsts = cut_bins(even, least, runs, deviation, most=most.get(name))
         if len(firsts) < attribute.size:
             bins[name] = Partition.cut(attribute, firsts)
             shares[name] = np.concatenate((even, np.maximum(fine.values[attribute.size :], 0.0)))
+    for even_bins in run.workload.runs:  # what was counted was lost after its charge: values of a bin are as likely
+        if even_bins.attribute not in bins:
+            bins[even_bins.attribute] = even_bins
+            shares[even_bins.attribute] = np.ones(even_bins.cells)
     return bins, shares
 
 
@@ -101,7 +106,7 @@ def list_runs(run: SynthesisRun, singles: Mapping[Block, float]) -> dict[Block, 
         attribute = run.workload.query.domain[next(iter(block.attributes))]
         noise = run.currency.noise(price, run.sensitivity([block]))
         hidden = mean_absolute_noise(noise) * block.values > 2 * _HIDDEN * run.size
-        numbers = [number for number in _RUNS if 2 * number <= attribute.size and attribute.size > _WIDE and hidden]
+        numbers = [number for number in _RUNS if 2 * number <= attribute.size and attribute.size > WIDE and hidden]
         blocks = [block]
         for number in numbers:
             most = numbers[-1]
@@ -117,24 +122,24 @@ def list_candidates(run: SynthesisRun, bins: Bins | None = None) -> dict[Block, 
     For marginals: all subsets of workload marginals, weighted by the columns that they share with these; the smaller
     ones first, as long as all can be asked for at once.
     """
-    domain, factors, cut = run.workload.query.domain, dict[Block, int](), bins or {}
-    sets = [names for block in run.workload.query.blocks if (names := marginal_columns(block)) is not None]
+    domain, factors = run.workload.query.domain, dict[Block, int]()
+    cut = {runs.attribute: runs for runs in run.workload.runs} | dict(bins or {})
+    groups = {name: cut[name].groups if name in cut else domain[name].cells for name in run.workload.names}
+    sets = [part for part in run.workload.parts if isinstance(part, tuple)]
     uses = {name: sum(name in names for names in sets) for name in run.workload.names}
     below = {some for names in sets for ways in range(1, len(names)) for some in combinations(names, ways)}
     most = MOST_VALUES - run.workload.query.values
-    for some in sorted(
-        below.difference(sets), key=lambda some: (math.prod([domain[name].cells for name in some]), some)
-    ):
-        most -= math.prod([domain[name].cells for name in some])
+    for some in sorted(below.difference(sets), key=lambda some: (math.prod([groups[name] for name in some]), some)):
+        most -= math.prod([groups[name] for name in some])
         if most < 0:
             break
         factors[marginal_block(domain, some, cut)] = sum(uses[name] for name in some)
     for names in sets:
         factors[marginal_block(domain, names, cut)] = sum(uses[name] for name in names)
     usual = max(factors.values(), default=1)
-    for block in run.workload.query.blocks:
-        if marginal_columns(block) is None:
-            factors.setdefault(block, usual)
+    for part in run.workload.parts:
+        if isinstance(part, Block):
+            factors.setdefault(part, usual)
     weight = _usual_weight(run)
     finest = -(-max(factors.values()) // MOST_FACTOR)
     return {block: Candidate(max(1, factor // finest), _price(run, block, weight)) for block, factor in factors.items()}

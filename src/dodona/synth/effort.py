@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from dodona.synth.methods import Annealed, Guaranteed, Mwem, SynthesisMethod
-from dodona.synth.workload import Workload, marginal_columns
+from dodona.synth.workload import Workload
 
 # Measured on one core of a server of 2024; a release takes up to three times more or less.
 _START = 0.5
@@ -69,7 +69,7 @@ def _candidates(workload: Workload) -> int:
     """Return how many marginals a round compares: those of the workload and of fewer of their columns."""
     marginals = set[frozenset[str]]()
     for block in workload.query.blocks:
-        names = marginal_columns(block)
+        names = workload.marginal(block)
         if names is None:
             marginals.add(block.attributes)
         elif len(names) <= 3:  # noqa: PLR2004  more are rare, and their subsets many

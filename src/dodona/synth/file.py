@@ -15,7 +15,6 @@ from dodona.dataset.file import DatasetFile
 from dodona.engines.files import list_files
 from dodona.errors import InvalidRequest
 from dodona.numbers import Exact, to_fraction, to_share
-from dodona.query.query import Block, Query
 from dodona.schema.schema import Domain, Schema
 from dodona.schema.toml import TomlTable
 from dodona.sql.compile import compile_sql
@@ -24,7 +23,7 @@ from dodona.synth.naming import WORDS, name_workload
 from dodona.synth.rows import MOST_ROWS
 from dodona.synth.table import SUFFIXES
 from dodona.synth.values import SourceTypes
-from dodona.synth.workload import DEFAULT_CELLS, Workload, marginal_block
+from dodona.synth.workload import DEFAULT_CELLS, Part, Workload, marginal_columns, order_columns
 
 _METHODS: dict[str, Callable[..., SynthesisMethod]] = {
     "annealed": Annealed, "mwem": Mwem, "guaranteed": Guaranteed, "blr": Blr,
@@ -210,19 +209,19 @@ def _workload(root: TomlTable, schema: Schema, *, values_only: bool) -> Workload
     if root.has("target") or isinstance(root.content.get("workload"), str):
         return _named_workload(root, schema)
     entries = root.tables("workload", example="[[workload]] with ways = 2") or ()
-    blocks: list[Block] = []
+    parts: list[Part] = []
     for place, entry in enumerate(entries):
-        entry_blocks = _entry(entry, schema)
+        entry_parts = _entry(entry, schema)
         entry.close()
-        for block in entry_blocks:
-            if block in blocks:
+        for part in entry_parts:
+            if part in parts:
                 root.note(("workload", place), "asks for what stands before it already; write each part once")
                 break
-            blocks.append(block)
-    if not blocks:
+            parts.append(part)
+    if not parts:
         return None
     try:
-        return Workload(Query(schema.domain, tuple(blocks)), values_only)
+        return Workload.of_parts(schema.domain, parts, values_only=values_only)
     except InvalidRequest as fault:
         root.note("workload", f"cannot be released: {fault.message.rstrip('.')}")
         return None
@@ -241,7 +240,7 @@ def _named_workload(root: TomlTable, schema: Schema) -> Workload | None:
         return None
 
 
-def _entry(entry: TomlTable, schema: Schema) -> list[Block]:
+def _entry(entry: TomlTable, schema: Schema) -> list[Part]:
     words = [word for word in ("ways", "by", "sql") if entry.has(word)]
     if len(words) != 1:
         entry.note(None, 'must say one of ways = 2, by = ["sex", "age"] and sql = "SELECT count(*) …"')
@@ -253,16 +252,17 @@ def _entry(entry: TomlTable, schema: Schema) -> list[Block]:
                 return _ways(entry, schema.domain)
             case "by":
                 names = entry.texts("by", example='by = ["sex", "age"]')
-                return [] if names is None else [marginal_block(schema.domain, names)]
+                return [] if names is None else [order_columns(schema.domain, names)]
             case _:
                 text = entry.text("sql", example='sql = "SELECT count(*) FROM stays WHERE age >= 65"')
-                return [] if text is None else list(compile_sql(text, schema).query.blocks)
+                blocks = () if text is None else compile_sql(text, schema).query.blocks
+                return [marginal_columns(block) or block for block in blocks]
     except InvalidRequest as fault:
         entry.note(words[0], f"is not accepted: {fault.message.rstrip('.')}")
         return []
 
 
-def _ways(entry: TomlTable, domain: Domain) -> list[Block]:
+def _ways(entry: TomlTable, domain: Domain) -> list[Part]:
     columns = entry.texts("columns", example='columns = ["sex", "age"]') if entry.has("columns") else domain.names
     if columns is None:
         return []
@@ -270,4 +270,4 @@ def _ways(entry: TomlTable, domain: Domain) -> list[Block]:
         entry.note("columns", "has a name twice; write each column once")
         return []
     ways = entry.whole("ways", example="ways = 2", lower=1, upper=len(columns))
-    return [] if ways is None else [marginal_block(domain, names) for names in combinations(columns, ways)]
+    return [] if ways is None else [order_columns(domain, names) for names in combinations(columns, ways)]

@@ -67,35 +67,48 @@ def _match_column(  # noqa: PLR0913, PLR0917  one pass over the rows
 
     A move of one row from cell a to cell b of a marginal changes its squared error by 2·(excess_b - excess_a + 1).
     """
-    steps = np.array(
-        [math.prod([shape[place] for place in columns[columns.index(column) + 1 :]]) for columns in starts]
-    )
+    steps = np.array([_steps(shape, columns)[columns.index(column)] for columns in starts])
     for some in np.array_split(np.argsort(rng.random(len(rows)), kind="stable"), _PARTS)[:parts]:
-        chosen = rows[some]
-        cells = np.empty((len(some), len(starts)), dtype=np.int64)
+        cells = np.empty((len(starts), len(some)), dtype=np.int64)
         for place, (columns, start) in enumerate(starts.items()):
-            others = np.zeros(len(some), dtype=np.int64)
-            for name in columns:
-                others = others * shape[name] + (0 if name == column else chosen[:, name])
-            cells[:, place] = start + others
-        now, every = chosen[:, column], np.arange(len(some))
-        sums = np.empty((len(some), shape[column]))
-        for code in range(shape[column]):
-            sums[:, code] = excess[cells + code * steps].sum(axis=1)
-        best = sums.argmin(axis=1)
-        gains = sums[every, now] - sums[every, best] - len(steps)
+            cells[place] = start
+            for name, step in zip(columns, _steps(shape, columns), strict=True):
+                cells[place] += 0 if name == column else rows[some, name] * step
+        now = rows[some, column]
+        best, least = now.copy(), np.full(len(some), np.inf)
+        for code in range(shape[column]):  # one sum a row at a time: of a wide column all would be gigabytes
+            sums = _sum_excess(excess, cells, steps, np.int64(code))
+            better = sums < least
+            best[better] = code
+            np.minimum(least, sums, out=least)
+        gains = _sum_excess(excess, cells, steps, now) - least - len(steps)
         proposed = np.flatnonzero(gains > 0)
         proposed = proposed[np.argsort(-gains[proposed], kind="stable")]
         for first in range(0, proposed.size, _TOGETHER):
             asked = proposed[first : first + _TOGETHER]
-            before = cells[asked] + now[asked, None] * steps
-            after = cells[asked] + best[asked, None] * steps
+            before = cells[:, asked].T + now[asked, None] * steps
+            after = cells[:, asked].T + best[asked, None] * steps
             sooner = (excess[before] - _earlier(before)).sum(axis=1)
             later = (excess[after] + _earlier(after)).sum(axis=1)
             moved = sooner - later > len(steps)
             np.subtract.at(excess, before[moved], 1)
             np.add.at(excess, after[moved], 1)
             rows[some[asked[moved]], column] = best[asked[moved]]
+
+
+def _steps(shape: Sequence[int], columns: Sequence[int]) -> list[int]:
+    """Return for each column of a table how far apart two of its neighbouring codes are."""
+    return [math.prod([shape[place] for place in columns[at + 1 :]]) for at in range(len(columns))]
+
+
+def _sum_excess(
+    excess: NDArray[np.float64], cells: NDArray[np.int64], steps: NDArray[np.int64], codes: NDArray[np.int64] | np.int64
+) -> NDArray[np.float64]:
+    """Return for each row the excess of all cells that it would be in with a code."""
+    sums = np.zeros(cells.shape[1])
+    for first, step in zip(cells, steps.tolist(), strict=True):
+        sums += excess[first + codes * step]
+    return sums
 
 
 def _earlier(cells: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ class SyntheticModel:
     workload: Workload
     law: CellDistribution = field(repr=False)
     part: float = 1.0
-    """The share of the declared rows that the law covers: a method may find that there are fewer."""
+    """The share of the declared rows that the law covers: what was released may say that fewer count, or more."""
     seen: tuple[ObservedBlock, ...] = field(repr=False)
     """The measurements, combined for each block."""
     steps: tuple[RunStep, ...] = field(repr=False)
@@ -51,8 +51,13 @@ class SyntheticModel:
 
     @property
     def size(self) -> int:
-        """The declared number of rows of the table, or of all tables, or the estimated one."""
+        """The number of rows that counts add up to: the declared one of all tables, or what was released says."""
         return max(1, round(self.part * self.schema.size))
+
+    @property
+    def rows(self) -> int:
+        """How many rows are made up by default: the declared number, which moves with no row of the table."""
+        return max(1, self.schema.size) if self.seen else self.size
 
     @property
     def bins(self) -> Bins:
@@ -101,7 +106,7 @@ class SyntheticModel:
         """
         places = self.law.support.places
         wanted = [places(block.attributes) for block in self.workload.query.blocks]
-        rows = round_rows(self.law, self.size if count is None else count, seed=self.run, wanted=wanted)
+        rows = round_rows(self.law, self.rows if count is None else count, seed=self.run, wanted=wanted)
         return self._with_people(self._possible(rows), people)
 
     def sampled(
@@ -112,7 +117,7 @@ class SyntheticModel:
         With `where`, a condition in SQL, only rows that meet it, by default as many as the model expects.
         """
         if where is None:
-            rows = sample_rows(self.law, self.size if count is None else count, seed=self.run)
+            rows = sample_rows(self.law, self.rows if count is None else count, seed=self.run)
             return self._with_people(self._possible(rows), people)
         wanted = compile_where(where, self.schema)
         self._require_released(predicate_attributes(wanted))
@@ -126,7 +131,7 @@ class SyntheticModel:
 
     def tables(self, count: int | None = None) -> dict[str, SyntheticRows]:
         """Return the rows of each private table of a dataset with several, linked by made-up ids; `count` is of all."""
-        number = self.size if count is None else count
+        number = self.rows if count is None else count
         rows = self._possible(sample_rows(self.law, number, seed=self.run))
         return split_tables(self.schema, rows, make_generator(self.run[32:]))
 

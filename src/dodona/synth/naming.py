@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from dodona.errors import InvalidRequest
-from dodona.query.query import MOST_VALUES, Block, Query
+from dodona.query.query import MOST_VALUES
 from dodona.schema.schema import ROW_OF, Domain
-from dodona.synth.workload import InvalidWorkload, Workload, marginal_block
+from dodona.synth.workload import LEAST_GROUPS, WIDE, InvalidWorkload, Room, Workload, limit_groups, order_columns
 
 WORDS = ("1-way", "2-way", "3-way")
 """What a workload is usually called; other numbers of columns are understood too."""
@@ -73,7 +73,7 @@ def _about_target(domain: Domain, target: str, names: tuple[str, ...]) -> Worklo
         for pair in combinations(others, 2)
         if math.prod(domain[name].cells for name in (target, *pair)) <= MOST_TARGET_CELLS
     ]
-    return _together(domain, [marginal_block(domain, columns) for columns in sets])
+    return _together(domain, [order_columns(domain, columns) for columns in sets])
 
 
 def _ways(domain: Domain, word: object, names: tuple[str, ...]) -> Workload:
@@ -86,20 +86,26 @@ def _ways(domain: Domain, word: object, names: tuple[str, ...]) -> Workload:
     if ways > len(names):
         there = "is one column" if len(names) == 1 else f"are {len(names)}"
         raise InvalidWorkload(f"{word!r} takes {ways} columns together, and there {there}. Write '{len(names)}-way'.")
-    return _together(domain, [marginal_block(domain, some) for some in combinations(names, ways)])
+    return _together(domain, [order_columns(domain, some) for some in combinations(names, ways)])
 
 
-def _together(domain: Domain, blocks: list[Block]) -> Workload:
-    values = sum(block.values for block in blocks)
-    if values > MOST_VALUES:
-        used = frozenset[str]().union(*(block.attributes for block in blocks))
-        widest = max(sorted(used), key=lambda name: domain[name].cells)
+def _together(domain: Domain, sets: list[tuple[str, ...]]) -> Workload:
+    groups = limit_groups(domain, sets, Room(each=MOST_VALUES))
+    if groups is None:
+        used = sorted({name for names in sets for name in names})
+        widest = max(used, key=lambda name: domain[name].cells)
+        counted = {
+            name: min(domain[name].cells, LEAST_GROUPS + 2) if domain[name].size > WIDE else domain[name].cells
+            for name in used
+        }
+        values = sum(math.prod([counted[name] for name in names]) for names in sets)
         raise InvalidWorkload(
-            f"These {len(blocks):,} marginals have {values:,} cells together, more than {MOST_VALUES:,}. "
-            f"Name fewer columns= for it, perhaps without {widest}, which has {domain[widest].cells:,} values."
+            f"These {len(sets):,} marginals have {values:,} cells together, more than {MOST_VALUES:,}, even with "
+            f"columns of more than {WIDE} values in {LEAST_GROUPS} bins. Name fewer columns= for it, perhaps without "
+            f"{widest}, which has {domain[widest].cells:,} values."
         )
     try:
-        return Workload(Query(domain, tuple(blocks)))
+        return Workload.of_parts(domain, sets, groups=groups)
     except InvalidWorkload:
         raise
     except InvalidRequest as fault:  # what a query cannot hold, said as a workload

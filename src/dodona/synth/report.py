@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dodona.engines.answers import answer_block
 from dodona.errors import InvalidRequest
+from dodona.knowledge.binned import Bins
 from dodona.knowledge.fit import ObservedBlock
 from dodona.numbers import format_percent
 from dodona.query.predicate import EVERYTHING
@@ -29,7 +30,7 @@ from dodona.synth.charts import INK, WARM, PlotPoint, ShareBar, draw_bars, draw_
 from dodona.synth.model import SyntheticModel
 from dodona.synth.run import describe_block
 from dodona.synth.table import SyntheticRows
-from dodona.synth.workload import marginal_block, marginal_columns
+from dodona.synth.workload import marginal_block
 
 # --- The public report of a release: one HTML file with embedded charts, computed only from public facts. ---
 
@@ -185,17 +186,14 @@ def _errors_section(model: SyntheticModel, rows: SyntheticRows | None) -> Sectio
         f"<p class='note'>Total variation between the {what} and the table, on each marginal of the workload: a bar is "
         "a 95% interval for it, a tick the distance from what was measured. They are computed from measured tables and "
         "their noise, never from the table itself. Where columns were not measured together, nothing that was released "
-        "bounds it.</p>"
+        "bounds it. Of columns in bins only these are compared, not the values of a bin.</p>"
     )
-    bars = [
-        ShareBar(" × ".join(error.columns), error.distance or 0.0, error.low, error.high)
-        for error in known[:_SHOWN_VALUES]
-    ]
+    bars = [ShareBar(_name(error), error.distance or 0.0, error.low, error.high) for error in known[:_SHOWN_VALUES]]
     title = f"How far each marginal of the {what} may be off"
     picture = draw_ranges(bars, title=title, across="total variation from the table") if bars else ""
     listed = [
         (
-            " × ".join(error.columns),
+            _name(error),
             "not measured together" if error.distance is None else error.distance,
             error.low,
             error.high,
@@ -209,15 +207,45 @@ def _errors_section(model: SyntheticModel, rows: SyntheticRows | None) -> Sectio
 
 
 def marginal_errors(model: SyntheticModel, rows: SyntheticRows | None = None) -> list[MarginalError]:
-    """Return for each marginal of the workload an interval for how far the model, or its rows, are from the table."""
+    """Return for each marginal of the workload an interval for how far the model, or its rows, are from the table.
+
+    Columns in bins are compared bin by bin with others, in coarse bins if they were measured in no others.
+    """
     total = 1.0 if rows is None else float(len(rows)) if rows.weights is None else float(rows.weights.sum())
-    errors = []
-    for block in model.workload.query.blocks:
-        names = marginal_columns(block)
-        if names is not None:
-            shares = model.expect([block]) / model.size if rows is None else row_counts(rows, block) / total
-            errors.append(marginal_error(model.schema.domain, model.seen, names, shares))
+
+    def error(names: tuple[str, ...], bins: Bins) -> MarginalError:
+        block = marginal_block(model.schema.domain, names, bins)
+        shares = model.expect([block]) / model.size if rows is None else row_counts(rows, block) / total
+        return marginal_error(model.schema.domain, model.seen, names, shares, bins=bins)
+
+    errors, coarse = [], _coarse_bins(model)
+    for names in model.workload.parts:
+        if isinstance(names, tuple):
+            fine_error = error(
+                names, {name: model.bins[name] for name in names if name in model.bins and len(names) > 1}
+            )
+            errors.append(
+                error(names, coarse[names]) if fine_error.distance is None and names in coarse else fine_error
+            )
     return errors
+
+
+def _coarse_bins(model: SyntheticModel) -> dict[tuple[str, ...], Bins]:
+    """Return for columns that were measured together in bins the most of these."""
+    measured: dict[tuple[str, ...], tuple[int, Bins]] = {}
+    for observation in model.seen:
+        keys = [key for key in observation.block.keys if isinstance(key, Partition)]
+        names = tuple(key.attribute for key in keys)
+        if observation.block.where == EVERYTHING and len(keys) == len(observation.block.keys) > 1:
+            bins = {key.attribute: key for key in keys if not key.single}
+            measured[names] = max(
+                measured.get(names, (0, {})), (observation.block.values, bins), key=lambda some: some[0]
+            )
+    return {names: bins for names, (_, bins) in measured.items()}
+
+
+def _name(error: MarginalError) -> str:
+    return " × ".join(error.columns) + (" in bins" if error.bins else "")
 
 
 def _bar(name: str, share: float, seen: ObservedBlock | None, place: int) -> ShareBar:

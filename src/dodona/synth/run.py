@@ -6,8 +6,8 @@ lost in a crash stays charged.
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -47,7 +47,7 @@ from dodona.query.sensitivity import Sensitivity, unit_sensitivity
 from dodona.query.spelling import from_json
 from dodona.schema.partition import Partition
 from dodona.schema.schema import Unit
-from dodona.synth.workload import InvalidWorkload, Workload, marginal_columns
+from dodona.synth.workload import LEAST_GROUPS, WIDE, InvalidWorkload, Room, Workload, limit_groups, marginal_columns
 from dodona.trusted.gate import release_choice, release_measurement
 
 # --- The currency of a release: how a share of the budget buys noise and choices, in ρ or in pure ε. ---
@@ -161,6 +161,10 @@ class Start:
 
 
 _START_STEPS = 30
+_SURE = 4.0
+"""In deviations of the noise: a number of rows that is as far from the declared one is another."""
+_BINNED = 4
+"""Of a model with wide columns in bins: how many times fewer cells than it may have the pairs have that tie it."""
 
 
 @dataclass(slots=True)
@@ -178,6 +182,10 @@ class SynthesisRun:
     """The largest number of cells of a belief."""
     progress: ProgressCallback
     start: Start = field(default_factory=Start)
+    kept: frozenset[str] = frozenset()
+    """The columns that are not put into bins."""
+    part: float = 1.0
+    """The rows that count, as a share of the declared ones: 1 unless released counts say that it is another."""
     spent: float = 0.0
     steps: list[RunStep] = field(default_factory=list)
     observed: dict[Block, ObservedBlock] = field(default_factory=dict)
@@ -190,8 +198,8 @@ class SynthesisRun:
 
     @property
     def size(self) -> int:
-        """The declared, public number of rows of the table, or of all tables."""
-        return max(1, self.dataset.schema.size)
+        """The declared, public number of rows of the table, or of all tables; or the one that released counts say."""
+        return max(1, round(self.part * self.dataset.schema.size))
 
     @property
     def unit(self) -> Unit:
@@ -240,13 +248,75 @@ class SynthesisRun:
                 kept.append(observation)
         return belief.joined(kept).fitted(_START_STEPS) if kept else belief
 
-    def refuse_wide(self) -> None:
-        """Refuse a workload with a block that no belief here can hold, with the largest that fits."""
-        support = self.workload.support
-        sizes = {
-            block: math.prod(support.shape[place] for place in support.places(block.attributes))
-            for block in self.workload.query.blocks
-        }
+    def count_rows(self, total: float, variance: float) -> bool:
+        """Take the rows that count for the declared ones where these are surely others, and return whether they are.
+
+        People may have more rows than count, or the declared number may be wrong. What was observed are shares of the
+        rows that count from then on. Only released counts are looked at.
+        """
+        far = _SURE * math.sqrt(variance)
+        if self.unit.fixed or abs(total - 1) <= far:
+            return False
+        declared = self.size
+        self.part = max(total, far)
+        factor = declared / self.size
+        self.observed = {block: rescaled(seen, factor) for block, seen in self.observed.items()}
+        self.start = replace(self.start, known=tuple(rescaled(seen, factor) for seen in self.start.known))
+        return True
+
+    def put_into_runs(self) -> None:
+        """Put wide columns of the workload into runs of values where it does not fit without; refuse what never does.
+
+        Columns stay as they are that constraints, the start or a count compare; but what an earlier release measured of
+        several columns together is left out where a column has to be in runs.
+        """
+        counts = [part for part in self.workload.parts if isinstance(part, Block)]
+        joint = [seen for seen in self.start.known if len(seen.block.attributes) > 1 or seen.block.where != EVERYTHING]
+        compared = frozenset[str]().union(*self.prior, *(block.attributes for block in counts))
+        self.kept = compared.union(*(seen.block.attributes for seen in joint))
+        fitting = self.workload.fitting(self.cells, self.kept)
+        if fitting is None:
+            self.kept = compared
+            fitting = self.workload.fitting(self.cells, compared)
+        if fitting is None:
+            domain = self.workload.query.domain
+            binned = [name for name in self.workload.names if domain[name].size > WIDE]
+            if binned:
+                self._refuse_columns()
+            self.refuse_wide(binned)
+            kept = ", ".join(name for name in sorted(self.kept) if domain[name].size > WIDE)
+            raise InvalidWorkload(
+                f"The {len(self.workload.parts):,} marginals of this workload have more than {MOST_VALUES:,} cells "
+                f"together, as {kept or 'columns'} must keep all values: constraints, the start or counts look at them."
+                " Ask for fewer columns together, or leave these out."
+            )
+        in_runs = {runs.attribute for runs in fitting.runs}
+        left_out = {id(seen) for seen in joint if seen.block.attributes & in_runs}
+        known = tuple(seen for seen in self.start.known if id(seen) not in left_out)
+        self.workload, self.start = fitting, replace(self.start, known=known)
+        self.refuse_wide()
+
+    def limit_bins(self) -> dict[str, int]:
+        """Return how many bins a wide column may have, so that a model can tie all columns together in pairs.
+
+        There are only those that could have too many. Nothing but public facts is looked at.
+
+        Theorem: synthesis
+        """
+        held = dict(zip(self.workload.names, self.workload.support.shape, strict=True))
+        room = Room(self.cells, held, tree=self.cells // _BINNED)
+        limits = limit_groups(self.workload.query.domain, self.workload.parts, room, kept=self.kept)
+        return {runs.attribute: len(runs.cuts) for runs in self.workload.runs} if limits is None else limits
+
+    def refuse_wide(self, binned: Collection[str] = ()) -> None:
+        """Refuse a workload with a block that no belief here can hold, with the largest that fits.
+
+        Some columns may be in bins, of which there are 16 at least.
+        """
+        lengths = dict(zip(self.workload.names, self.workload.support.shape, strict=True))
+        few = {*binned, *(runs.attribute for runs in self.workload.runs)} - self.kept
+        fewest = {name: min(length, LEAST_GROUPS) if name in few else length for name, length in lengths.items()}
+        sizes = {block: math.prod([fewest[name] for name in block.attributes]) for block in self.workload.query.blocks}
         wide = [block for block, size in sizes.items() if size > self.cells]
         if not wide:
             self._refuse_columns()
@@ -254,13 +324,21 @@ class SynthesisRun:
         worst = max(wide, key=lambda block: sizes[block])
         fitting = [block for block in sizes if sizes[block] <= self.cells]
         if fitting:
-            most = f"The largest of this workload that fits is {describe_block(max(fitting, key=sizes.__getitem__))}"
+            largest = describe_block(max(fitting, key=sizes.__getitem__))
+            most = f"The largest of this workload that fits is {largest}"
         else:
-            lengths = {name: support.shape[support.places([name])[0]] for name in sorted(worst.attributes)}
-            most = f"Of these columns {' × '.join(_largest_together(lengths, self.cells)) or 'none'} fit together"
+            together = _largest_together({name: fewest[name] for name in sorted(worst.attributes)}, self.cells)
+            most = f"Of these columns {' × '.join(together) or 'none'} fit together"
+        compared = [name for name in sorted(worst.attributes & self.kept) if name in binned]
+        why = "as constraints, the start or a count look at them"
+        all_values = f" Of {', '.join(compared)} all values are kept, {why}." if compared else ""
+        columns = " × ".join(name for name in self.workload.names if name in worst.attributes)
+        even = [name for name in sorted(worst.attributes & few) if lengths[name] > LEAST_GROUPS]
+        bins = f" even with {' and '.join(even)} in {LEAST_GROUPS} bins" if even else ""
+        what = columns if self.workload.marginal(worst) else describe_block(worst)
         raise InvalidWorkload(
-            f"{describe_block(worst)} looks at {format_cells(sizes[worst])} cells, and a model here holds no "
-            f"more than {self.cells} cells. {most}. Ask for fewer columns together, or coarser ones."
+            f"{what} looks at {format_cells(sizes[worst])} cells{bins}, and a model here holds no "
+            f"more than {self.cells} cells. {most}.{all_values} Ask for fewer columns together, or coarser ones."
         )
 
     def _refuse_columns(self) -> None:
@@ -388,6 +466,20 @@ class SynthesisRun:
         if event is None:
             raise KeyReused(self._key(step))
         return event
+
+
+def total_rows(seen: Sequence[ObservedBlock]) -> tuple[float, float]:
+    """Return the number of rows that tables of all rows say, as a share of the declared ones, and its variance."""
+    variances = np.array([observation.variance * observation.values.size for observation in seen])
+    totals = np.array([observation.values.sum() for observation in seen])
+    variance = float(1 / (1 / variances).sum())
+    return float((totals / variances).sum()) * variance, variance
+
+
+def rescaled(seen: ObservedBlock, factor: float) -> ObservedBlock:
+    """Return what was observed as shares of another number of rows."""
+    peak = None if seen.peak is None else seen.peak * factor**2
+    return replace(seen, values=seen.values * factor, variance=seen.variance * factor**2, peak=peak)
 
 
 def _list_blocks(query: Query) -> str:

@@ -13,7 +13,7 @@ from dodona.knowledge.factored import Prior
 from dodona.knowledge.fit import ObservedBlock
 from dodona.schema.schema import Domain
 from dodona.synth.model import SyntheticModel
-from dodona.synth.run import Start
+from dodona.synth.run import Start, rescaled
 from dodona.synth.workload import InvalidWorkload, Workload, marginal_block
 
 PublicMarginals = Mapping[tuple[str, ...], Any]
@@ -38,7 +38,11 @@ def know_start(
             raise InvalidWorkload(
                 "The release to start from is of another table. Its columns must be declared the same."
             )
-        seen = [replace(observation, multipliers=np.zeros(observation.values.size)) for observation in start.seen]
+        part = start.size / max(1, start.schema.size)  # measurements are shares of the rows that count
+        seen = [
+            replace(rescaled(observation, part), multipliers=np.zeros(observation.values.size))
+            for observation in start.seen
+        ]
         known = tuple(observation for observation in seen if observation.block.attributes <= set(workload.names))
         if start.version == version:
             return Start(known=known, digest=_digest(known))

@@ -20,6 +20,7 @@ from dodona.privacy.additive_noise import validate_noise_epsilon
 from dodona.privacy.conversion import zcdp_limit
 from dodona.privacy.events import RoundedGaussianEvent, UnevenGaussianEvent
 from dodona.privacy.gaussian_privacy import gaussian_limit
+from dodona.query.query import MOST_VALUES
 from dodona.schema.schema import Unit
 from dodona.synth import methods
 from dodona.synth.annealed import run_annealed
@@ -113,7 +114,7 @@ def synthesize(  # noqa: PLR0913  the public interface
         raise SynthesisStopped(steps=len(run.steps), left=left) from None
     return SyntheticModel(
         schema=run.dataset.schema,
-        workload=declared,
+        workload=run.workload,
         law=law,
         part=part,
         seen=seen,
@@ -134,7 +135,8 @@ def _run_method(
     """Return the law that a method produces, its measurements, its share of the rows, and its guarantee."""
     match method:
         case methods.Annealed():
-            return *run_annealed(run, rounds=method.rounds), 1.0, None
+            law, seen = run_annealed(run, rounds=method.rounds)
+            return law, seen, run.part, None
         case methods.Mwem():
             last, mean = methods.run_mwem(run, method)
             return last if mean is None else mean, last.seen, 1.0, None
@@ -200,7 +202,7 @@ def quote_synthesis(  # noqa: PLR0913  the public interface
         left=run.dataset.ledger.left(analyst=run.desk.analyst),
         promise=promise,
         run=run.digest,
-        effort=estimate_effort(declared, way, cells=cells, rows=run.size),
+        effort=estimate_effort(run.workload, way, cells=cells, rows=run.size),
     )
 
 
@@ -231,11 +233,20 @@ def _make_run(  # noqa: PLR0913, PLR0917  the whole declaration
     if start is not None and not fitted:
         raise InvalidWorkload(f"method '{methods.method_name(method)}' starts from nothing. Use 'annealed' or 'mwem'.")
     run = SynthesisRun(workload, desk, "", currency, total, cells, progress)
+    if workload.runs and not isinstance(method, methods.Annealed):
+        raise InvalidWorkload(
+            f"method '{methods.method_name(method)}' has no bins, and this workload has more than {MOST_VALUES:,} "
+            "counts value by value. Use 'annealed', or ask for fewer columns."
+        )
     if fitted:
-        run.refuse_wide()
         run.start = know_start(workload, start, version=version, cells=cells)
-    begun = () if start is None else (run.start.digest,)
-    run.digest = run_digest(*declared, *begun, query=workload.query)
+    begun = [] if start is None else [run.start.digest]
+    if isinstance(method, methods.Annealed):
+        run.put_into_runs()
+    elif fitted:
+        run.refuse_wide()
+    begun += ["runs"] if run.workload.runs else []
+    run.digest = run_digest(*declared, *begun, query=run.workload.query)
     return run, method
 
 

@@ -20,7 +20,7 @@ from dodona.privacy.measurement import ResidualMeasurement, ResidualVariance, re
 from dodona.query.bases import Base, base_rows
 from dodona.query.residual import Classes, Residual
 from dodona.synth.run import SynthesisRun
-from dodona.synth.workload import marginal_columns
+from dodona.synth.workload import WIDE, marginal_columns
 
 SMALL_ERROR = 0.02
 """A workload is measured whole if the noise of doing so moves a marginal by no more than this, in total variation."""
@@ -31,6 +31,10 @@ _LOOSENED = 8
 """Of a model that holds a part of a workload that was measured whole: how many times fewer cells it has than it may."""
 _LEAST_VARIANCE = Fraction(WIDE_SCALE) ** 2
 """Of a residual: what is derived from residuals takes them as sums of Gaussians that are at least so wide."""
+
+
+_MOST_UNSPENT = 0.5
+"""Of the price: residuals that the least variance leaves cheaper than this are not for wide columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,10 @@ def plan_whole(run: SynthesisRun, *, most: float = SMALL_ERROR) -> WholePlan | N
     error *= math.sqrt(float(factor))
     if error > most:
         return None
+    if most < math.inf and any(domain[name].size > WIDE for name in run.workload.names):
+        held = [(residual, max(variance * factor, _LEAST_VARIANCE)) for residual, variance in parts]
+        if run.currency.cost(residual_event(held, run.unit, run.currency.normal)) < _MOST_UNSPENT * run.total:
+            return None  # many cells would have more noise than they are paid for, and rounds put them into bins
     return WholePlan(tuple((residual, max(variance * factor, _LEAST_VARIANCE)) for residual, variance in parts), error)
 
 
@@ -157,6 +165,8 @@ def measure_whole(run: SynthesisRun, plan: WholePlan) -> tuple[ObservedBlock, ..
         tables[residual.attributes] = lift(residual, released[start : start + residual.number])
         variances[residual.attributes] = float(variance + rounding_variance(residual, run.currency.normal))
         start += residual.number
+    if () in tables:
+        run.count_rows(float(tables[()]) / run.size, variances[()] / run.size**2)
     observations, numbers = [], {name: domain[name].cells for name in run.workload.names if domain[name].cells > 1}
     repeated = _repetition(run, numbers)
     for block in run.workload.query.blocks:

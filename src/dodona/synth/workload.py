@@ -1,12 +1,13 @@
 """Workloads: the counts that synthetic data must answer well, declared before anything is asked."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from typing import Self
+from typing import NamedTuple, Self
 
 from dodona.errors import InvalidRequest, Refused
 from dodona.knowledge.cells import Support, format_cells
@@ -77,6 +78,10 @@ DEFAULT_CELLS = 1 << 21
 """The largest number of cells of a model: with more, fits would take minutes and hundreds of megabytes."""
 
 
+Part = tuple[str, ...] | Block
+"""A marginal, by its columns in the order of the table, or another block."""
+
+
 @dataclass(frozen=True)
 class Workload:
     """Blocks of counts over some columns of a table."""
@@ -85,6 +90,10 @@ class Workload:
     """All blocks, over the domain of the whole table."""
     values_only: bool = False
     """Whether rows are assumed to have a value in every column, with no weight for missing and other values."""
+    runs: tuple[Partition, ...] = ()
+    """Runs of adjacent values of the columns that have too many to be asked about value by value together with others.
+
+    They say how many bins such a column has at most; a release in rounds measures it in bins of its own."""
 
     def __post_init__(self) -> None:
         """Refuse blocks that do not count rows, that count all rows, or that appear twice."""
@@ -117,7 +126,42 @@ class Workload:
     @classmethod
     def marginals(cls, domain: Domain, sets: Iterable[Sequence[str]], *, values_only: bool = False) -> Self:
         """Return the given marginals: each has the counts of all value combinations of its columns."""
-        return cls(Query(domain, tuple(marginal_block(domain, names) for names in sets)), values_only)
+        return cls.of_parts(domain, [order_columns(domain, names) for names in sets], values_only=values_only)
+
+    @classmethod
+    def of_parts(
+        cls,
+        domain: Domain,
+        parts: Iterable[Part],
+        *,
+        values_only: bool = False,
+        groups: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Return the workload of marginals, by their columns, and of further blocks.
+
+        Wide columns are in as many runs of values as `groups` says; by default in all values, or in so many runs that
+        there are no more counts together than a query has.
+        """
+        listed = tuple(parts)
+        if groups is None:
+            groups = limit_groups(domain, listed, Room(each=MOST_VALUES)) or {}
+        runs = {name: _even_runs(domain, name, number) for name, number in groups.items()}
+        blocks = [
+            part if isinstance(part, Block) else marginal_block(domain, part, runs if len(part) > 1 else None)
+            for part in listed
+        ]
+        return cls(Query(domain, tuple(blocks)), values_only, tuple(runs.values()))
+
+    def fitting(self, cells: int, kept: Collection[str] = ()) -> Self | None:
+        """Return the workload with wide columns in so many runs that no marginal has more cells; None if none do.
+
+        Those that are kept stay as they are. A workload that fits value by value is returned so.
+        """
+        held = dict(zip(self.names, self.support.shape, strict=True))
+        groups = limit_groups(self.query.domain, self.parts, Room(cells, held), kept=kept)
+        if groups is None:
+            return None
+        return self.of_parts(self.query.domain, self.parts, values_only=self.values_only, groups=groups)
 
     @classmethod
     def of(cls, queries: Iterable[Query], *, values_only: bool = False) -> Self:
@@ -145,6 +189,19 @@ class Workload:
         domain = self.query.domain.project(self.names)
         return Support.values(domain) if self.values_only else Support.of(domain)
 
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The columns of each marginal, and the other blocks."""
+        return tuple(self.marginal(block) or block for block in self.query.blocks)
+
+    def marginal(self, block: Block) -> tuple[str, ...] | None:
+        """Return the columns of a marginal, whose wide columns may be in runs of values; None for any other block."""
+        names = marginal_columns(block)
+        if names is not None or not self.runs or block.where != EVERYTHING:
+            return names
+        keys = [key for key in block.keys if isinstance(key, Partition) and (key.single or key in self.runs)]
+        return tuple(key.attribute for key in keys) if len(keys) == len(block.keys) else None
+
     def over(self, blocks: Sequence[Block]) -> Query:
         """Return blocks as a query of the belief."""
         return Query(self.support.domain, tuple(blocks))
@@ -154,17 +211,92 @@ class Workload:
         return FactoredBelief(self.support, cells, prior or {})
 
 
-def marginal_block(domain: Domain, names: Sequence[str], bins: Mapping[str, Partition] | None = None) -> Block:
-    """Return the block of a marginal, some columns perhaps in bins; its keys are in the order of the table."""
+# --- Wide columns: in how many runs of values they may be, so that all counts can be asked for, held and compared. ---
+
+
+LEAST_GROUPS = 16
+"""Of a column in runs of values: with fewer, little could be said of how it hangs together with others."""
+WIDE = 64
+"""Columns with more values may be put into runs of these."""
+
+
+class Room(NamedTuple):
+    """How many cells there is room for."""
+
+    each: int
+    """In a marginal."""
+    held: Mapping[str, int] | None = None
+    """The cells of columns that count towards that; by default all."""
+    tree: int | None = None
+    """In the largest pairs of columns that tie all columns together, if that is asked for."""
+
+
+def limit_groups(
+    domain: Domain, parts: Iterable[Part], room: Room, *, kept: Collection[str] = ()
+) -> dict[str, int] | None:
+    """Return in how many runs of values wide columns can be at most, for marginals that there is room for.
+
+    All have the same number. There are none if there is room for all values, and it is None if there is no room for 16.
+
+    >>> from dodona.schema.attributes import Boolean, Integer
+    >>> domain = Domain((Integer("income", 0, 4_999, otherwise=0), Boolean("night", otherwise=False)))
+    >>> limit_groups(domain, [("income", "night")], Room(10_000)), limit_groups(domain, [("income", "night")], Room(99))
+    ({}, {'income': 49})
+    """
+    listed = tuple(parts)
+    sets = [part for part in listed if isinstance(part, tuple)]
+    most = MOST_VALUES - sum(part.values for part in listed if isinstance(part, Block))
+    names = list(dict.fromkeys(name for some in sets for name in some))
+    pairs = sorted({pair for some in sets for pair in combinations(some, 2)}) if room.tree is not None else []
+    every = {name: domain[name].cells for name in names}
+    most_tied = math.inf if room.tree is None else room.tree
+    wide = [name for name in names if domain[name].size > WIDE and name not in kept]
+
+    def fits(number: int | None) -> bool:
+        asked, held = ({name: cells[name] for name in names} for cells in (every, room.held or every))
+        for name in wide:
+            fewer = 0 if number is None else max(0, domain[name].size - number)
+            asked[name], held[name] = asked[name] - fewer, held[name] - fewer
+        sizes = [math.prod([held[name] for name in some]) for some in sets if len(some) > 1]
+        tied = sorted((held[first] * held[second] for first, second in pairs), reverse=True)[: len(names) - 1]
+        counted = sum(math.prod([(asked if len(some) > 1 else every)[name] for name in some]) for some in sets)
+        return max(sizes, default=0) <= room.each and counted <= most and sum(tied) <= most_tied
+
+    if fits(None):
+        return {}
+    if not wide or not fits(LEAST_GROUPS):
+        return None
+    widest = max(domain[name].size for name in wide)
+    tried = range(LEAST_GROUPS, widest)
+    number = tried[bisect_right(tried, 0, key=lambda number: not fits(number)) - 1]
+    return {name: number for name in wide if domain[name].size > number}
+
+
+def _even_runs(domain: Domain, name: str, number: int) -> Partition:
+    """Return the partition of a column into so many runs of values of about the same length."""
+    attribute = domain[name]
+    return Partition.cut(attribute, tuple(place * attribute.size // number for place in range(number)))
+
+
+# --- Marginals as blocks of a query. ---
+
+
+def order_columns(domain: Domain, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a marginal in the order of the table."""
     if isinstance(names, str):
         raise InvalidWorkload(f"by = {names!r} is a text. Write a list of columns, such as [{names!r}].")
     if not names or len(set(names)) != len(names):
         listed = ", ".join(names) or "nothing"
         raise InvalidWorkload(f"by = {listed} is no marginal. Write one column or more, each once.")
-    ordered = [attribute for attribute in domain if attribute.name in set(names)]
-    if len(ordered) != len(names):
-        unknown = ", ".join(name for name in names if name not in domain)
+    unknown = ", ".join(name for name in names if name not in domain)
+    if unknown:
         raise InvalidWorkload(f"by has {unknown}, and the table has no such column: {', '.join(domain.names)}.")
+    return tuple(name for name in domain.names if name in set(names))
+
+
+def marginal_block(domain: Domain, names: Sequence[str], bins: Mapping[str, Partition] | None = None) -> Block:
+    """Return the block of a marginal, some columns perhaps in bins; its keys are in the order of the table."""
+    ordered = [domain[name] for name in order_columns(domain, names)]
     cut = bins or {}
     block = Block(EVERYTHING, tuple(cut.get(attribute.name) or Partition.every(attribute, 1) for attribute in ordered))
     if math.prod(key.groups for key in block.keys) > MOST_VALUES:
