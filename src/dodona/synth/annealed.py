@@ -48,8 +48,8 @@ _OVERLAP = 2
 _STEPS, _CELL_STEPS = 30, 1 << 23
 """Of the fit of a round: small trees take more steps in the same time."""
 _ANCHOR, _WHOLE_ANCHOR = 0.5, 4.0
-"""Of the fit of a round, and of one to the whole workload. A stronger one takes fewer steps; a guess, or where the search
-for the most probable law begins, may be more even than the end."""
+"""Of the fit of a round, and of one to the whole workload. A stronger one takes fewer steps, and a guess, or what the
+search for the most probable law starts from, may be more even than the end."""
 _FITTING_STEPS = 200
 _REFINING_STEPS = 240
 """Of the search for the most probable law, at the end; of a workload that was measured whole half as many, as little is
