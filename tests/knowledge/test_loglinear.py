@@ -18,11 +18,12 @@ from dodona.schema.attributes import Integer
 from dodona.schema.schema import Domain
 from dodona.synth.workload import marginal_block
 
-SHAPE = (3, 2, 4, 2)
+SHAPE = (9, 2, 4, 4)
+"""The table of columns 0, 1 and 3 is split alone, and the others with those of their shape."""
 PAIRS = ((0, 1), (1, 2), (2, 3), (0, 1, 3))
 DEVIATIONS = (4.0, 1.0, 0.25)
 """Of the interactions of one, two and three columns, a priori."""
-GROUPS = np.array([0, 0, 1, 2, 1, 3, 3, 3])
+GROUPS = np.array([0, 0, 1, 2, 1, 3, 3, 3, 0, 1, 2, 3, 3, 2, 1, 3])
 """For each cell of columns 2 and 3 its answer among three, or 3 if it has none."""
 
 

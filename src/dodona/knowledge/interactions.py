@@ -4,19 +4,24 @@ A table over columns is the sum of the interactions of all sets of these columns
 its set. Along each column of its set an interaction has the mean 0, so that those of different sets are orthogonal.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
-from typing import Self
+from functools import cached_property, lru_cache
+from itertools import accumulate, combinations
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dodona.knowledge.junction import Columns, Table, add_table
+from dodona.knowledge.junction import Columns, Table
+
+_SMALL = 64  # cells of a table: those of one shape are split together, as there may be hundreds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Interactions:
     """One table of multipliers for each largest set of columns, with a variance for the interaction of each set inside.
 
@@ -52,25 +57,72 @@ class Interactions:
 
     def split(self, theta: Table) -> dict[Columns, Table]:
         """Return the interaction of each set in the sum of all tables."""
-        sums = dict[Columns, Table]()
-        for columns, table in self.tables(theta).items():
-            for inner in subsets(columns):
-                add_table(sums, inner, sum_onto(table, columns, inner) / self.outside(columns, inner))
-        return {inner: centered(table) for inner, table in sums.items()}
+        row = self._split(theta)
+        return {inner: row[span].reshape(self.shapes[inner]) for inner, span in self._places.items()}
 
     def penalty(self, theta: Table) -> tuple[float, Table]:
         """Return half the sum of squared interactions over their variances, and its gradient."""
-        penalty, pushes = 0.0, dict[Columns, Table]()
-        for inner, table in self.split(theta).items():
-            pushes[inner] = table / self.variances[inner]
-            penalty += 0.5 * dot(table.reshape(-1), pushes[inner].reshape(-1))
-        gradient = np.empty(self.size)
-        for columns, span in self.spans.items():
+        row = self._split(theta)
+        pushes, gradient = row * self._precisions, np.empty(self.size)
+        for columns in self._large:
             push = np.zeros(self.shapes[columns])
             for inner in subsets(columns):
-                push += spread(pushes[inner] / self.outside(columns, inner), columns, inner)
-            gradient[span] = push.reshape(-1)
-        return penalty, gradient
+                table = pushes[self._places[inner]].reshape(self.shapes[inner])
+                push += spread(table / self.outside(columns, inner), columns, inner)
+            gradient[self.spans[columns]] = push.reshape(-1)
+        for alike in self._alike:
+            gradient[alike.cells] = np.einsum("ti,ic->tc", pushes[alike.parts], alike.splitting)
+        return 0.5 * dot(row, pushes), gradient
+
+    def _split(self, theta: Table) -> Table:
+        """Return all interactions in one row."""
+        row = np.zeros(self._precisions.size)
+        for columns in self._large:
+            table = theta[self.spans[columns]].reshape(self.shapes[columns])
+            for inner in subsets(columns):
+                part = centered(sum_onto(table, columns, inner) / self.outside(columns, inner))
+                row[self._places[inner]] += part.reshape(-1)
+        for alike in self._alike:
+            parts = np.einsum("tc,ic->ti", theta[alike.cells], alike.splitting)
+            row += np.bincount(alike.parts.reshape(-1), weights=parts.reshape(-1), minlength=row.size)
+        return row
+
+    @cached_property
+    def _places(self) -> dict[Columns, slice]:
+        """Where the interaction of each set is in one row."""
+        ends = accumulate(math.prod(shape) for shape in self.shapes.values())
+        return {
+            inner: slice(end - math.prod(shape), end)
+            for (inner, shape), end in zip(self.shapes.items(), ends, strict=True)
+        }
+
+    @cached_property
+    def _precisions(self) -> Table:
+        sizes = [math.prod(shape) for shape in self.shapes.values()]
+        return np.repeat([1.0 / self.variances[inner] for inner in self.shapes], sizes)
+
+    @cached_property
+    def _large(self) -> list[Columns]:
+        """The largest sets whose tables are split one by one."""
+        return [columns for columns, span in self.spans.items() if span.stop - span.start > _SMALL]
+
+    @cached_property
+    def _alike(self) -> list[_Alike]:
+        """The small tables, by their shapes."""
+        by_shape: dict[tuple[int, ...], list[Columns]] = {}
+        for columns, span in self.spans.items():
+            if span.stop - span.start <= _SMALL:
+                by_shape.setdefault(self.shapes[columns], []).append(columns)
+        return [
+            _Alike(
+                np.array([np.r_[self.spans[columns]] for columns in listed]),
+                np.array(
+                    [np.concatenate([np.r_[self._places[inner]] for inner in subsets(columns)]) for columns in listed]
+                ),
+                _splitting(shape),
+            )
+            for shape, listed in by_shape.items()
+        ]
 
     def ridges(self) -> Table:
         """Return how the penalty curves along each multiplier."""
@@ -86,6 +138,26 @@ class Interactions:
     def outside(self, columns: Columns, inner: Columns) -> int:
         """Return the number of cells of some columns outside others."""
         return math.prod(self.shapes[columns]) // math.prod(self.shapes[inner])
+
+
+class _Alike(NamedTuple):
+    """Tables of one shape, a row for each."""
+
+    cells: NDArray[np.int64]
+    """The places of their multipliers."""
+    parts: NDArray[np.int64]
+    """The places of their interactions."""
+    splitting: Table
+    """The matrix that takes the multipliers of a table to its interactions."""
+
+
+def _splitting(shape: tuple[int, ...]) -> Table:
+    columns, size = tuple(range(len(shape))), math.prod(shape)
+    rows = []
+    for cell in np.eye(size).reshape(size, *shape):
+        parts = [sum_onto(cell, columns, inner) for inner in subsets(columns)]
+        rows.append(np.concatenate([(centered(part) * part.size / size).reshape(-1) for part in parts]))
+    return np.stack(rows, axis=1)
 
 
 def _largest(sets: Iterable[Columns]) -> list[Columns]:

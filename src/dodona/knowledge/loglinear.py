@@ -94,7 +94,7 @@ class Posterior:
             off = (answers - target.values) / target.deviation
             value += 0.5 * dot(off, off)
             pull = spread(places.over(target, off / target.deviation), columns, target.columns)
-            add_table(pulls, columns, np.broadcast_to(pull, shapes[columns]) if target.pooled else pull)
+            add_table(pulls, columns, pull if columns == target.columns else np.broadcast_to(pull, shapes[columns]))
             held = marginals[columns].reshape(-1) if target.pooled else answers
             curvature[span] += (held / target.deviation) ** 2
             least[span] = np.minimum(least[span], target.deviation)
