@@ -47,7 +47,7 @@ _OVERLAP = 2
 """Blocks of one batch share fewer columns than this."""
 _STEPS, _CELL_STEPS = 30, 1 << 23
 """Of the fit of a round: small trees take more steps in the same time."""
-_ANCHOR, _WHOLE_ANCHOR = 0.5, 4.0
+_ANCHOR, _WHOLE_ANCHOR = 0.5, 8.0
 """Of the fit of a round, and of one to the whole workload. A stronger one takes fewer steps, and a guess, or what the
 search for the most probable law starts from, may be more even than the end."""
 _FITTING_STEPS = 200
