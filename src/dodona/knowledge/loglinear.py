@@ -42,8 +42,8 @@ def fit_mode(  # noqa: PLR0913  what is fitted, from where, and when it ends
 ) -> Fit:
     """Return the law after at most so many steps, fewer once no answer is farther from the mode than the tolerance.
 
-    It starts from the multipliers of a fitted law. A fifth of the steps are for the variances a priori, and the rest for
-    those that the first mode suggests.
+    It starts from the multipliers of a fitted law. A fifth of the steps are for the variances a priori, and the others
+    for those that the first mode suggests.
 
     Theorem: log-linear-mode
     """
