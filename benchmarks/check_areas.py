@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from benchmarks import (
@@ -21,6 +22,7 @@ from benchmarks import (
     releases,
     server,
     sqlcorpus,
+    synthetic,
     table,
     weights,
 )
@@ -41,6 +43,7 @@ _CHARGES = 200
 _COUNTS = 60
 _BATCHES = 3
 _GROUPINGS = 5
+_RELEASES = 3
 _STREAM = "conj-10"
 
 Figures = dict[str, float]
@@ -170,6 +173,20 @@ def _server(_: Path) -> Figures:
     }
 
 
+def _synthetic(_: Path) -> Figures:
+    """How far rows of a release are from a made-up table, measured in rounds or whole, and what rounds take.
+
+    The mean total variation of all marginals of three columns, over a few releases.
+    """
+    tables = synthetic.made_up()
+    rounds, whole = ([synthetic.measure(tables[name], "1") for _ in range(_RELEASES)] for name in ("trips", "binary"))
+    return {
+        "rounds_distance": mean(run["mean_tv"] for run in rounds),
+        "whole_distance": mean(run["mean_tv"] for run in whole),
+        "rounds_release_ms": clock.standard_ms(min(run["cpu_s"] for run in rounds)),
+    }
+
+
 def _doors(_: Path) -> Figures:
     """What the SQL door adds to a statement that reads the catalogue, and whether a dashboard pays for a tile twice."""
     figures: dict[str, Any] = doors.measure(lambda _: None, refreshes=5)
@@ -197,6 +214,7 @@ AREAS: dict[str, Callable[[Path], Figures]] = {
     "quotes": _quotes,
     "server": _server,
     "doors": _doors,
+    "synthetic": _synthetic,
     "sql": _sql,
     "page": _page,
 }
