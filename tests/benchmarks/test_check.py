@@ -70,7 +70,7 @@ def test_every_bound_says_why_and_every_area_has_one():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("area", ["accounting", "weights", "synthetic"])
+@pytest.mark.parametrize("area", ["accounting", "weights"])
 def test_quick_areas_measure_what_is_bounded(area: str, tmp_path: Path):
     figures = AREAS[area](tmp_path)
     assert figures.keys() == {bound.figure for bound in bounds_of(BOUNDS) if bound.area == area}

@@ -34,7 +34,7 @@ from dodona.synth.workload import marginal_block
 
 _LEAST_SHARE, _MOST_SHARE, _CHOICE_SHARE = 0.05, 0.35, 0.1
 """Of the whole, the least and the most for the single columns, which every marginal needs; of a round, for choices."""
-_SHARE_PER_ERROR, _SINGLE_ERROR = 7.0, 0.01
+_SHARE_PER_ERROR, _SINGLE_ERROR = 4.0, 0.01
 """For single columns, by how far the noise of a tenth of the whole moves them, in total variation; and how far it does
 where choices need all of their share."""
 _ANNEALING_FACTOR = 4.0
