@@ -26,8 +26,6 @@ from dodona.query.query import Block, Query
 
 TOLERANCE = 0.02
 """In deviations of the noise: fits end once answers are no farther from the optimum, root mean square."""
-NEGLIGIBLE = 0.25
-"""A fit whose answers are no farther has converged: beside the noise, that adds a thirtieth to what they are off."""
 IMPOSSIBLE = -1e4
 """The logarithm of the prior weight of a cell that no row can be in: its exponential is 0."""
 SCORED_ROWS = 1 << 17
@@ -124,7 +122,7 @@ class FactoredBelief:
         return self._fit(partial(fit_law, steps=steps, tolerance=tolerance, anchor=anchor))
 
     def refined(self, steps: int, *, tolerance: float = TOLERANCE) -> Self:
-        """Return the most probable belief near a fitted one, after at most so many steps."""
+        """Return the most probable belief near a fitted one, after so many steps, or more while it is still far off."""
         return self._fit(partial(fit_mode, steps=steps, tolerance=tolerance))
 
     def _fit(self, fit_tree: Callable[..., Fit]) -> Self:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from dodona.errors import InvalidRequest
 from dodona.knowledge.binned import BinnedLaw, Bins
 from dodona.knowledge.constraints import compile_constraints, compile_where, forbidden_rows
-from dodona.knowledge.factored import NEGLIGIBLE, FactoredBelief
+from dodona.knowledge.factored import FactoredBelief
 from dodona.knowledge.fit import ObservedBlock
+from dodona.knowledge.loglinear import NEGLIGIBLE
 from dodona.knowledge.mixture import CellDistribution
 from dodona.numbers import format_percent
 from dodona.query.predicate import NOTHING, Predicate, complement, disjunction, predicate_attributes
