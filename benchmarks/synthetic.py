@@ -78,38 +78,43 @@ def main(words: list[str], say: Callable[[str], None]) -> None:
     parser.add_argument("--aim", help="an interpreter with dpmm 0.1.9, to run AIM beside it once; left out without it")
     given = parser.parse_args(words)
     tables = made_up() if given.data is None else read_tables(given.data)
-    figures: dict[str, object] = {}
-    for name, table in tables.items():
-        if given.table and name not in given.table:
-            continue
-        for epsilon in given.epsilon:
-            say(f"{name} at ε = {epsilon}")
-            runs = [measure(table, epsilon, given.accountant, seed) for seed in range(given.seeds)]
-            means = {key: float(np.mean([run[key] for run in runs])) for key in runs[0]}
-            if given.aim is not None:
-                means |= measure_aim(table, epsilon, given.aim)
-            figures[f"{name} {epsilon}"] = means
-            if not given.json:
-                print(f"{name:>10} {epsilon:>4}  " + "  ".join(f"{key} {value:.5f}" for key, value in means.items()))
-    figures["accountant"] = given.accountant
+    chosen = [(name, epsilon) for name in tables if name in (given.table or tables) for epsilon in given.epsilon]
+    figures = dict[tuple[str, str], dict[str, float]]()
+    for name, epsilon in chosen:
+        say(f"{name} at ε = {epsilon}")
+        figures[name, epsilon] = _means([measure(tables[name], epsilon, given.accountant) for _ in range(given.seeds)])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # classifiers take more memory than releases
+    for name, epsilon in chosen:
+        table = tables[name]
+        if table.target is not None:
+            say(f"classifiers of {name} at ε = {epsilon}")
+            areas = [classifier_areas(table, epsilon, given.accountant, seed) for seed in range(given.seeds)]
+            figures[name, epsilon] |= _means(areas)
+        if given.aim is not None:
+            say(f"AIM on {name} at ε = {epsilon}")
+            figures[name, epsilon] |= measure_aim(table, epsilon, given.aim)
     if given.aim is None:
         say("AIM was not run: --aim names an interpreter that has dpmm")
-    figures["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if given.json:
-        print(json.dumps(figures))
+        listed = {f"{name} {epsilon}": means for (name, epsilon), means in figures.items()}
+        print(json.dumps({**listed, "accountant": given.accountant, "peak_mb": peak}))
+        return
+    for (name, epsilon), means in figures.items():
+        print(f"{name:>10} {epsilon:>4}  " + "  ".join(f"{key} {value:.5f}" for key, value in means.items()))
+    print(f"at most {peak:.0f} MB, and tables among them")
 
 
-def measure(table: CodedTable, epsilon: str, accountant: str = "gaussian", seed: int = 0) -> dict[str, float]:
-    """Return the figures of one release: rows compared with the table on all three-way marginals.
+def _means(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {key: float(np.mean([run[key] for run in runs])) for key in runs[0]} if runs else {}
 
-    The seed chooses the rows that a classifier is tried on; noise is drawn anew each time.
-    """
+
+def measure(table: CodedTable, epsilon: str, accountant: str = "gaussian") -> dict[str, float]:
+    """Return the figures of one release: rows compared with the table on all three-way marginals."""
     began = time.process_time()
     rows, gap = release(table, epsilon, accountant)
     spent = time.process_time() - began
     distance, cell = compare(table, rows)
-    figures = {"mean_tv": distance, "max_cell": cell, "cpu_s": spent, "gap": gap}
-    return figures if table.target is None else figures | classifier_areas(table, epsilon, accountant, seed)
+    return {"mean_tv": distance, "max_cell": cell, "cpu_s": spent, "gap": gap}
 
 
 def compare(table: CodedTable, rows: NDArray[np.int64]) -> tuple[float, float]:
@@ -170,7 +175,10 @@ def release(
 
 
 def classifier_areas(table: CodedTable, epsilon: str, accountant: str, seed: int) -> dict[str, float]:
-    """Return the areas under the curves of classifiers trained on made-up rows, and of one trained on real ones."""
+    """Return the areas under the curves of classifiers trained on made-up rows, and of one trained on real ones.
+
+    The seed chooses the rows that they are tried on; noise is drawn anew each time.
+    """
     try:
         from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
         from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
